@@ -1,0 +1,1 @@
+"""Golden data from Caffe models."""

@@ -1,0 +1,1 @@
+"""Golden data from TensorFlow, and dump settings for npu_bridge."""

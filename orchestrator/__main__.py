@@ -1,0 +1,5 @@
+"""``python -m goldwatch`` is the command line."""
+
+from goldwatch.cli import main
+
+main()

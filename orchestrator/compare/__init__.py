@@ -1,0 +1,1 @@
+"""Numbers: metrics, one pair, a whole network."""

@@ -1,0 +1,103 @@
+"""One row of the result table: a target tensor, its counterpart and what was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+PASS = "pass"
+FAIL = "fail"
+NOT_COMPARED = "not_compared"
+EXPECTED_ABSENT = "expected_absent"
+VERDICTS = (PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT)
+
+METRICS = (
+    "CosineSimilarity",
+    "MaxAbsoluteError",
+    "AccumulatedRelativeError",
+    "RelativeEuclideanDistance",
+    "KullbackLeiblerDivergence",
+    "StandardDeviation",
+    "MeanAbsoluteError",
+    "RootMeanSquareError",
+    "MaxRelativeError",
+    "MeanRelativeError",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row, as result.json, the store and the CSV files show it.
+
+    Attributes
+    ----------
+    time, device, model, model_id, step
+        Where in the dump tree the file lies, as the folder names say; None outside a tree.
+    index
+        The group's number in the json's order, from 0.
+    op_sequence
+        The op's id in the json (a missing id is 0); None without a json.
+    op, op_type
+        The op's own name in the json (without json: as in the file name) and its type.
+    group
+        The names of all ops of the group, in the json's order.
+    golden
+        The GroundTruth cell: the original names joined by ``,``, or ``*``.
+    tensor
+        The TensorIndex cell, ``{op}:input:{i}``, ``{op}:output:{i}`` or the op's name for a row about the whole op.
+    kind, tensor_index
+        ``input`` or ``output`` and the number; ``op`` and None for a row about the whole op.
+    shape
+        In the golden's layout where compared, else the device's; None when unknown.
+    target_dtype, golden_dtype
+        Names as in the DataType column; None when unknown.
+    address, golden_address
+        As in the dump's header; None when absent.
+    metrics
+        Metric name to number (float, not finite allowed); StandardDeviation maps to
+        ``{"target": {"mean", "std"}, "golden": {"mean", "std"}}`` or None.
+    nan, inf
+        ``{"target": count, "golden": count}``, or None when not compared.
+    overflow
+        True or False; None where not checked.
+    verdict
+        ``pass``, ``fail``, ``not_compared`` or ``expected_absent``.
+    reason
+        Notes and causes joined by ``; `` (may be empty for ``pass``).
+    target_file, golden_file
+        Relative to TARGET and GOLDEN (or absolute); None when there is none.
+    timestamp_us
+        The target file's timestamp: the execution order without a json.
+    graph_index
+        The number of the op's graph in the json.
+    """
+
+    index: int
+    op: str
+    op_type: str
+    tensor: str
+    kind: str
+    verdict: str
+    tensor_index: Optional[int] = None
+    op_sequence: Optional[int] = None
+    graph_index: int = 0
+    group: Tuple[str, ...] = ()
+    golden: str = "*"
+    time: Optional[str] = None
+    device: Optional[str] = None
+    model: Optional[str] = None
+    model_id: Optional[str] = None
+    step: Optional[str] = None
+    shape: Optional[Tuple[int, ...]] = None
+    target_dtype: Optional[str] = None
+    golden_dtype: Optional[str] = None
+    address: Optional[int] = None
+    golden_address: Optional[int] = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    nan: Optional[Dict[str, int]] = None
+    inf: Optional[Dict[str, int]] = None
+    overflow: Optional[bool] = None
+    reason: str = ""
+    target_file: Optional[str] = None
+    golden_file: Optional[str] = None
+    timestamp_us: int = 0

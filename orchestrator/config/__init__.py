@@ -1,0 +1,1 @@
+"""One dump plan, its written forms and its checks."""

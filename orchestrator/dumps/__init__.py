@@ -1,0 +1,1 @@
+"""What a device wrote: one container file, a tree of them, whether a file is whole."""

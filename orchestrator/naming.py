@@ -1,0 +1,230 @@
+"""Every rule about names: parse, compose, sanitise, collisions, hashes and mapping.csv.
+
+Source of the forms: the vendor's public documents on dump files (CANN 20.x to 9.x).
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+import re
+from dataclasses import dataclass
+from typing import Dict, Iterable, List, Optional, Tuple
+
+from .errors import FormatError
+
+MAX_NAME_BYTES = 255
+MAPPING_FILE = "mapping.csv"
+MAPPING_LIMIT_BYTES = 100 * 1024 * 1024
+TIMESTAMP_DIGITS = 16
+
+_DEVICE_UNSAFE = re.compile(r"[ ./\\]")
+_GOLDEN_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_DIGITS = re.compile(r"[0-9]{1,255}\Z")
+_WORD = re.compile(r"[^./\\\x00]+\Z")
+_GOLDEN = re.compile(r"(?P<op>[.A-Za-z0-9_-]+)\.(?P<index>[0-9]{1,9})\.(?P<timestamp>[0-9]{1,255})\.(?P<suffix>npy|pb|quant)\Z")
+_HASH_GOLDEN = re.compile(r"(?P<digits>[0-9]{1,20})\.(?:npy|pb|quant)\Z")
+_HASH_TARGET = re.compile(r"[0-9]{1,20}\Z")
+_OVERFLOW_TYPE = "opdebug"
+
+
+@dataclass(frozen=True)
+class DumpName:
+    """The parts of a device dump's file name.
+
+    Attributes
+    ----------
+    op_type, op_name
+        As the device wrote them: blank, ``.``, ``/`` and ``\\`` are already ``_``.
+    timestamp_us
+        Microseconds since the epoch.
+    kind
+        ``dump``, ``overflow`` (an Opdebug record) or ``stats`` (a statistics CSV).
+    """
+
+    op_type: str
+    op_name: str
+    task_id: int
+    timestamp_us: int
+    stream_id: Optional[int] = None
+    task_type: Optional[int] = None
+    context_id: Optional[int] = None
+    thread_id: Optional[int] = None
+    device_id: Optional[int] = None
+    kind: str = "dump"
+
+
+@dataclass(frozen=True)
+class GoldenName:
+    """The parts of a golden file's name: ``{op_name}.{output_index}.{timestamp}.{npy|pb|quant}``."""
+
+    op_name: str
+    output_index: int
+    timestamp_us: int
+    suffix: str
+
+
+def sanitise_device(name: str) -> str:
+    """Return ``name`` as the device writes it: exactly blank, ``.``, ``/`` and ``\\`` become ``_``."""
+    return _DEVICE_UNSAFE.sub("_", name)
+
+
+def sanitise_golden(name: str) -> str:
+    """Return ``name`` as golden files must carry it: everything outside ``[A-Za-z0-9_-]`` becomes ``_``."""
+    return _GOLDEN_UNSAFE.sub("_", name)
+
+
+def parse_dump_name(file_name: str) -> Optional[DumpName]:
+    """Return the parts of a device dump's file name, or None when it is not one.
+
+    Fields are counted from both ends: type and name in front; behind them ``task.timestamp`` (up to CANN 5.0), ``task.stream.timestamp``
+    (since 5.1), and with FFTS+ ``.{task_type}.{context_id}.{thread_id}[.{device_id}]`` after the timestamp. Documents print the stream
+    before the task, device code writes it after; both are three numbers and are read alike, the first as the task.
+    A name that is only digits is a hash name (:func:`is_hash_name`), not a dump name.
+    """
+    kind = "dump"
+    if file_name.endswith(".csv"):
+        file_name, kind = file_name[:-4], "stats"
+    fields = file_name.split(".")
+    if len(fields) < 4 or not _WORD.match(fields[0]) or not _WORD.match(fields[1]):
+        return None
+    numbers = fields[2:]
+    if not all(_DIGITS.match(number) for number in numbers):
+        return None
+    values = [int(number) for number in numbers]
+    head, tail = _split_numbers(numbers, values)
+    if head is None:
+        return None
+    if fields[0].lower() == _OVERFLOW_TYPE and fields[1].lower() == "node_opdebug" and kind == "dump":
+        kind = "overflow"
+    return DumpName(
+        op_type=fields[0],
+        op_name=fields[1],
+        task_id=head[0],
+        stream_id=head[1] if len(head) == 3 else None,
+        timestamp_us=head[-1],
+        task_type=tail[0] if tail else None,
+        context_id=tail[1] if tail else None,
+        thread_id=tail[2] if tail else None,
+        device_id=tail[3] if len(tail) == 4 else None,
+        kind=kind,
+    )
+
+
+def _split_numbers(texts: List[str], values: List[int]) -> Tuple[Optional[List[int]], List[int]]:
+    """Split the numbers of a dump name into (task[, stream], timestamp) and the FFTS+ tail."""
+    count = len(values)
+    if count in (2, 3):
+        return values, []
+    if count in (5, 6, 7):
+        # With six numbers the timestamp is the longer of the second and third: task.timestamp + four, or task.stream.timestamp + three.
+        head = {5: 2, 7: 3}.get(count) or (3 if len(texts[2]) >= len(texts[1]) else 2)
+        return values[:head], values[head:]
+    return None, []
+
+
+def compose_dump_name(name: DumpName) -> str:
+    """Return the file name of ``name``; the inverse of :func:`parse_dump_name`. Type and name are sanitised as on the device."""
+    fields = [sanitise_device(name.op_type), sanitise_device(name.op_name), str(name.task_id)]
+    if name.stream_id is not None:
+        fields.append(str(name.stream_id))
+    fields.append(str(name.timestamp_us).zfill(TIMESTAMP_DIGITS))
+    for number in (name.task_type, name.context_id, name.thread_id, name.device_id):
+        if number is not None:
+            fields.append(str(number))
+    return ".".join(fields) + (".csv" if name.kind == "stats" else "")
+
+
+def parse_golden_name(file_name: str) -> Optional[GoldenName]:
+    """Return the parts of a golden file's name, or None when it is not one.
+
+    Dots are allowed in the op part and kept (``bn.1_Const.0.TS.npy``); look-ups sanitise both sides.
+    """
+    match = _GOLDEN.match(file_name)
+    if match is None:
+        return None
+    return GoldenName(match.group("op"), int(match.group("index")), int(match.group("timestamp")), match.group("suffix"))
+
+
+def compose_golden_name(op_name: str, output_index: int, timestamp_us: int, suffix: str = "npy") -> str:
+    """Return ``{sanitised op_name}.{output_index}.{16-digit timestamp}.{suffix}``, however long; see :func:`fits`."""
+    return "%s.%d.%s.%s" % (sanitise_golden(op_name), output_index, str(timestamp_us).zfill(TIMESTAMP_DIGITS), suffix)
+
+
+def fits(file_name: str) -> bool:
+    """Tell whether ext4 and xfs can hold this name (255 bytes at most)."""
+    return len(os.fsencode(file_name)) <= MAX_NAME_BYTES
+
+
+def is_hash_name(file_name: str) -> bool:
+    """Tell whether this is the decimal hash name of an over-long one (``digits`` or ``digits.npy``), resolved by mapping.csv."""
+    return bool(_HASH_TARGET.match(file_name) or _HASH_GOLDEN.match(file_name))
+
+
+def hash_digits(original_name: str) -> str:
+    """Return the decimal name (1 to 20 digits) that stands for an over-long one; deterministic, 64 bits of SHA-256."""
+    return str(int.from_bytes(hashlib.sha256(original_name.encode("utf-8", "surrogateescape")).digest()[:8], "big"))
+
+
+def read_mapping(path: str) -> Dict[str, str]:
+    """Return ``{hash name: original name}`` of a mapping.csv; a repeated line is read once, an incomplete last line is skipped.
+
+    Raises
+    ------
+    FormatError
+        The file is larger than 100 MiB, a line has not two fields, or one hash stands for two names.
+    OSError
+        The file cannot be read.
+    """
+    with open(path, "rb") as stream:
+        data = stream.read(MAPPING_LIMIT_BYTES + 1)
+    if len(data) > MAPPING_LIMIT_BYTES:
+        raise FormatError("larger than %d bytes" % MAPPING_LIMIT_BYTES, path)
+    text = data.decode("utf-8", "surrogateescape")
+    if text and not text.endswith("\n"):
+        # The writer appends whole lines; what stands behind the last newline may still be growing.
+        complete, _, rest = text.rpartition("\n")
+        text = complete + ("\n" + rest if rest.count(",") == 1 and rest.rpartition(",")[2] else "")
+    names: Dict[str, str] = {}
+    for number, fields in enumerate(csv.reader(io.StringIO(text, newline="")), 1):
+        if not fields:
+            continue
+        if len(fields) != 2:
+            raise FormatError("line %d has %d fields, expected hash,original_name" % (number, len(fields)), path)
+        key, original = fields[0].strip(), fields[1].strip()
+        if names.setdefault(key, original) != original:
+            raise FormatError("line %d: %s stands for two names" % (number, key), path)
+    return names
+
+
+def mapping_line(hash_name: str, original_name: str) -> str:
+    """Return one line of mapping.csv, newline included."""
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator="\n").writerow([hash_name, original_name])
+    return out.getvalue()
+
+
+def find_collisions(names: Iterable[str]) -> Dict[str, List[str]]:
+    """Return ``{sanitised name: distinct original names}`` for every golden name that several originals share."""
+    groups: Dict[str, List[str]] = {}
+    for name in names:
+        group = groups.setdefault(sanitise_golden(name), [])
+        if name not in group:
+            group.append(name)
+    return {key: group for key, group in groups.items() if len(group) > 1}
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Return ``text`` with control characters, escapes and undecodable bytes as ``\\xNN`` (or ``\\uNNNN``): safe on a terminal."""
+    return _CONTROL.sub(lambda match: _escape(ord(match.group())), text)
+
+
+def _escape(code: int) -> str:
+    if 0xDC80 <= code <= 0xDCFF:
+        code -= 0xDC00
+    return "\\x%02x" % code if code < 0x100 else "\\u%04x" % code

@@ -1,0 +1,1 @@
+"""Rows at rest: the SQLite store and the writers of tables."""

@@ -1,0 +1,1 @@
+"""Bytes to numpy and back: element types, layouts, aligned blocks."""

@@ -1,0 +1,1 @@
+"""A stand-in for an Ascend device: writes dump trees as the device does."""

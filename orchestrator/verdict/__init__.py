@@ -1,0 +1,1 @@
+"""Limits, pass or fail per row, the first divergence."""
