@@ -1,0 +1,407 @@
+"""`GoldenWriter`: golden files with certain names, written whole, and the manifest that tells what each of them is."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+import re
+import time
+from types import TracebackType
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Type
+
+import numpy as np
+
+from ..errors import FormatError, InputError, UsageError
+from ..naming import (
+    MAPPING_FILE,
+    TIMESTAMP_DIGITS,
+    compose_golden_name,
+    fits,
+    hash_digits,
+    mapping_line,
+    parse_golden_name,
+    printable,
+    read_mapping,
+    sanitise_golden,
+)
+from .manifest import (
+    FILE_MODE,
+    JOURNAL_FILE,
+    MANIFEST_FILE,
+    TEMPORARY_PREFIX,
+    golden_files,
+    read_manifest,
+    remove_quietly,
+    require_space,
+    write_whole,
+)
+
+__all__ = ["GoldenWriter", "require_space"]
+
+Owner = Tuple[str, str]
+Key = Tuple[Owner, int]
+_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9]+-[0-9a-f]+\.tmp\Z")
+_OWN_HASH = re.compile(r"[0-9]{1,20}\.npy\Z")
+
+
+class GoldenWriter:
+    """Writes ``{op}.{output_index}.{16-digit µs}.npy`` files and, when closed, manifest.json and mapping.csv.
+
+    All names are checked by :meth:`reserve` before the model runs. An op whose sanitised name another op shares is parked: each of its
+    files has a hash name, which mapping.csv lists as ``{op}-parked-{N}.{index}.{timestamp}.npy``, so that no reader takes it for either op.
+    A name longer than 255 bytes has a hash name that mapping.csv resolves to the long one.
+
+    Parameters
+    ----------
+    out
+        The folder; made when missing.
+    backend, backend_version
+        What computes the tensors, such as ``opencv`` and ``4.14.0``.
+    source
+        What they are computed from: hexadecimal SHA-256 sums by role.
+    force
+        Replace the golden files of an earlier run in ``out`` instead of refusing.
+
+    Raises
+    ------
+    UsageError
+        ``out`` already holds golden files and ``force`` is not set, or another run is writing there.
+    """
+
+    def __init__(self, out: str, backend: str, backend_version: str, source: Dict[str, Any], force: bool = False) -> None:
+        self.out = os.path.abspath(out)
+        self.backend = backend
+        self.backend_version = backend_version
+        self.source = source
+        self.tensors: List[Dict[str, Any]] = []
+        self.skipped: List[Dict[str, str]] = []
+        self.collisions: Dict[str, List[str]] = {}
+        self.too_long: List[Tuple[str, int]] = []
+        self._parked: Dict[Owner, str] = {}
+        self._reserved: Set[Key] = set()
+        self._mapping: Dict[str, str] = {}
+        self._last: Dict[Key, int] = {}
+        self._count = 0
+        self._n_parked = 0
+        self._n_hashed = 0
+        self._closed = False
+        self._made = _make_folder(self.out)
+        _refuse_golden(self.out, force)
+        self._journal = _open_journal(self.out)
+        try:
+            self._base_us = max(int(time.time() * 1000000), self._clear() + 1)
+        except BaseException:
+            self._journal.close()
+            raise
+
+    def reserve(self, names: Iterable[Tuple[Any, ...]]) -> None:
+        """Do all the name work before the run.
+
+        Parameters
+        ----------
+        names
+            Every ``(original op name, output index)`` that will be written, or ``(original op name, output index, identity)`` where several
+            ops have the same name (Caffe allows that): any text that tells them apart; such ops collide and are parked. May be called again
+            with further names until the first write.
+
+        Raises
+        ------
+        InputError
+            A name is empty, or the same op and index is named twice (two tensors would be one file).
+        """
+        if self.tensors:
+            raise ValueError("names must be reserved before the first tensor is written")
+        for entry in names:
+            owner, index = (str(entry[0]), str(entry[2]) if len(entry) > 2 else ""), int(entry[1])
+            if not owner[0]:
+                raise InputError("output %d of an op without a name cannot be saved" % index)
+            if (owner, index) in self._reserved:
+                raise InputError("%s: output %d appears twice" % (printable(owner[0]), index), hint="give the ops distinct names")
+            self._reserved.add((owner, index))
+        self._plan()
+
+    def _plan(self) -> None:
+        groups: Dict[str, List[Owner]] = {}
+        for owner in sorted({owner for owner, _ in self._reserved}):
+            groups.setdefault(sanitise_golden(owner[0]), []).append(owner)
+        shared = {op: owners for op, owners in groups.items() if len(owners) > 1}
+        self.collisions = {op: [owner[0] for owner in owners] for op, owners in shared.items()}
+        self._parked = {}
+        for op, owners in shared.items():
+            number = 0
+            for owner in owners:
+                number += 1
+                while "%s-parked-%d" % (op, number) in groups:
+                    number += 1
+                self._parked[owner] = "%s-parked-%d" % (op, number)
+        free = sorted(key for key in self._reserved if key[0] not in self._parked)
+        self.too_long = [(owner[0], index) for owner, index in free if not fits(compose_golden_name(owner[0], index, 0))]
+
+    @property
+    def counts(self) -> Dict[str, int]:
+        """Files written, tensors skipped, and of the written ones those parked for a collision and those hashed for their length."""
+        return {"written": len(self.tensors), "skipped": len(self.skipped), "parked": self._n_parked, "hashed": self._n_hashed}
+
+    def write(
+        self, original_name: str, output_index: int, array: np.ndarray, timestamp: Optional[int] = None, identity: str = "", **extra: Any
+    ) -> str:
+        """Write one tensor and return its file's name.
+
+        Parameters
+        ----------
+        array
+            Any numeric or bool array; written in C order.
+        timestamp
+            Microseconds; by default the run's start plus a counter. Several dumps of one output keep their order: a timestamp that is not
+            later than the one before becomes one more than that.
+        identity
+            As it was reserved.
+        extra
+            Further fields of the manifest entry, such as ``layer``, ``top`` and ``type``.
+
+        Raises
+        ------
+        InputError
+            The array holds objects or text.
+        ValueError
+            The name was not reserved, or the timestamp does not fit 16 digits.
+        """
+        owner = (original_name, identity)
+        key = (owner, output_index)
+        if key not in self._reserved:
+            raise ValueError("%s:%d was not reserved" % (original_name, output_index))
+        array = np.asarray(array)
+        if array.dtype.kind not in "biufc":
+            raise InputError("%s:%d holds %s, not numbers" % (printable(original_name), output_index, array.dtype))
+        stamp = self._stamp(key, timestamp)
+        listed = compose_golden_name(self._parked.get(owner, original_name), output_index, stamp)
+        parked = owner in self._parked
+        hashed = parked or not fits(listed)
+        name = self._hash_name(listed) if hashed else listed
+        self._journal.write(name + "\n")
+        if hashed:
+            self._append_mapping(name, listed)
+        digest = self._write_array(name, array)
+        entry: Dict[str, Any] = {
+            "file": name,
+            "op": sanitise_golden(original_name),
+            "original_name": original_name,
+            "output_index": output_index,
+            "timestamp": stamp,
+            "dtype": str(array.dtype),
+            "shape": list(array.shape),
+            "sha256": digest,
+        }
+        entry.update(extra)
+        self.tensors.append(entry)
+        self._n_parked += parked
+        self._n_hashed += hashed and not parked
+        return name
+
+    def skip(self, tensor: str, reason: str) -> None:
+        """Note in the manifest that ``tensor`` is not saved, and why."""
+        self.skipped.append({"tensor": tensor, "reason": reason})
+
+    def close(self, complete: bool = True) -> Dict[str, Any]:
+        """Write manifest.json and return the manifest.
+
+        Parameters
+        ----------
+        complete
+            False when the run was interrupted: the manifest then says so and lists what is usable.
+        """
+        document: Dict[str, Any] = {
+            "backend": self.backend,
+            "backend_version": self.backend_version,
+            "source": self.source,
+            "complete": complete,
+            "tensors": self.tensors,
+            "skipped": self.skipped,
+        }
+        if self._closed:
+            return document
+        write_whole(self.out, MANIFEST_FILE, (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode("ascii"))
+        self._closed = True
+        remove_quietly(os.path.join(self.out, JOURNAL_FILE))
+        self._journal.close()
+        return document
+
+    def abandon(self) -> None:
+        """End a run that wrote nothing: no manifest, and no trace in the folder."""
+        if not self._closed:
+            self._closed = True
+            remove_quietly(os.path.join(self.out, JOURNAL_FILE))
+            self._journal.close()
+            if self._made:
+                try:
+                    os.rmdir(self.out)
+                except OSError:
+                    pass
+
+    def __enter__(self) -> GoldenWriter:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        if kind is not None and not self.tensors:
+            self.abandon()
+        else:
+            self.close(complete=kind is None)
+
+    def _stamp(self, key: Key, timestamp: Optional[int]) -> int:
+        if timestamp is None:
+            stamp = self._base_us + self._count
+            self._count += 1
+        else:
+            stamp = int(timestamp)
+        stamp = max(stamp, self._last.get(key, -1) + 1)
+        if stamp < 0 or len(str(stamp)) > TIMESTAMP_DIGITS:
+            raise ValueError("timestamp %d does not fit %d digits" % (stamp, TIMESTAMP_DIGITS))
+        self._last[key] = stamp
+        return stamp
+
+    def _hash_name(self, listed: str) -> str:
+        text = listed
+        while True:
+            name = hash_digits(text) + ".npy"
+            if self._mapping.get(name, listed) == listed:
+                return name
+            text += "+"
+
+    def _write_mapping(self) -> None:
+        lines = "".join(mapping_line(name, listed) for name, listed in self._mapping.items())
+        write_whole(self.out, MAPPING_FILE, lines.encode("utf-8", "surrogateescape"))
+
+    def _append_mapping(self, name: str, listed: str) -> None:
+        """Add one line; whole lines only are read (naming.read_mapping), so a kill in the middle loses nothing else."""
+        self._mapping[name] = listed
+        descriptor = os.open(os.path.join(self.out, MAPPING_FILE), os.O_CREAT | os.O_APPEND | os.O_WRONLY, FILE_MODE)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(mapping_line(name, listed).encode("utf-8", "surrogateescape"))
+
+    def _write_array(self, name: str, array: np.ndarray) -> str:
+        """Write one npy file aside and give it its name; return the SHA-256 of its bytes."""
+        array = np.asarray(array, order="C")
+        header = _npy_header(array)
+        body: Any = array.reshape(-1).view(np.uint8).data if array.size else b""
+        digest = hashlib.sha256(header)
+        digest.update(body)
+        temporary = os.path.join(self.out, "%s%d-%x.tmp" % (TEMPORARY_PREFIX, os.getpid(), len(self.tensors)))
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE)
+        try:
+            with os.fdopen(descriptor, "wb", buffering=0) as stream:
+                _write_all(stream.write, header)
+                _write_all(stream.write, body)
+            _rename_exclusively(temporary, os.path.join(self.out, name))
+        except BaseException:
+            remove_quietly(temporary)
+            raise
+        return digest.hexdigest()
+
+    def _clear(self) -> int:
+        """Remove what an earlier run left (temporary files; with force its golden files) and return the latest timestamp that stays."""
+        doomed = set(self._journal.earlier)
+        try:
+            manifest = read_manifest(self.out)
+        except FormatError:
+            manifest = None
+        if manifest is not None:
+            doomed.update(str(entry.get("file")) for entry in manifest["tensors"] if isinstance(entry, dict))
+        mapping: Dict[str, str] = {}
+        if os.path.exists(os.path.join(self.out, MAPPING_FILE)):
+            mapping = read_mapping(os.path.join(self.out, MAPPING_FILE))
+        for name in os.listdir(self.out):
+            if _TEMPORARY.match(name) or (name in doomed and (parse_golden_name(name) or _OWN_HASH.match(name))):
+                remove_quietly(os.path.join(self.out, name))
+        if manifest is not None:
+            remove_quietly(os.path.join(self.out, MANIFEST_FILE))
+        staying = set(os.listdir(self.out))
+        self._mapping = {name: listed for name, listed in mapping.items() if name in staying or name + ".npy" in staying}
+        if mapping and not self._mapping:
+            remove_quietly(os.path.join(self.out, MAPPING_FILE))
+        elif len(self._mapping) < len(mapping):
+            self._write_mapping()
+        stamps = [parsed.timestamp_us for parsed in map(parse_golden_name, golden_files(self.out)) if parsed is not None]
+        return max([stamp for stamp in stamps if len(str(stamp)) <= TIMESTAMP_DIGITS] or [0])
+
+
+class _Journal:
+    """The list of files of a run that has not ended; locked while the run lives, so that two runs never share a folder."""
+
+    def __init__(self, path: str) -> None:
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, FILE_MODE)
+        self._stream = os.fdopen(descriptor, "r+", encoding="utf-8", errors="surrogateescape")
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._stream.close()
+            raise
+        except OSError:
+            # A file system without locks: the refusal of non-empty folders must do.
+            pass
+        self.earlier = self._stream.read().split()
+
+    def write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def _open_journal(out: str) -> _Journal:
+    try:
+        return _Journal(os.path.join(out, JOURNAL_FILE))
+    except BlockingIOError as error:
+        message = "%s: another run is writing golden files there" % printable(out)
+        raise UsageError(message, hint="wait for it, or choose another folder") from error
+
+
+def _make_folder(out: str) -> bool:
+    """Make the folder; tell whether it was missing."""
+    if os.path.lexists(out) and not os.path.isdir(out):
+        raise UsageError("%s is not a folder" % printable(out), hint="give a folder, existing or new, for the golden files")
+    missing = not os.path.isdir(out)
+    os.makedirs(out, exist_ok=True)
+    return missing
+
+
+def _refuse_golden(out: str, force: bool) -> None:
+    present: Sequence[str] = golden_files(out)
+    if os.path.exists(os.path.join(out, MANIFEST_FILE)) and not present:
+        present = [MANIFEST_FILE]
+    if present and not force:
+        raise UsageError(
+            "%s already holds golden files (%d, such as %s)" % (printable(out), len(present), printable(present[0])),
+            hint="choose an empty folder, or add --force to replace them",
+        )
+
+
+def _npy_header(array: np.ndarray) -> bytes:
+    """Return the npy header (version 1.0) of a C-ordered array."""
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, np.lib.format.header_data_from_array_1_0(array))
+    return out.getvalue()
+
+
+def _write_all(write: Callable[[Any], Optional[int]], data: Any) -> None:
+    view = memoryview(data)
+    while len(view):
+        view = view[write(view) or 0 :]
+
+
+def _rename_exclusively(temporary: str, path: str) -> None:
+    """Give a finished file its name; never replaces a file of that name."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # No hard links on this file system.
+        if os.path.lexists(path):
+            raise FileExistsError(17, "File exists", path) from None
+        os.rename(temporary, path)
+    else:
+        os.unlink(temporary)

@@ -1,0 +1,132 @@
+"""manifest.json of a golden folder: reading it back, writing it whole or not at all, hashing, and the check for free space."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import Any, Dict, List, Optional
+
+from ..errors import EnvironmentProblem, FormatError
+from ..naming import MAPPING_FILE, parse_golden_name, printable, read_mapping
+
+MANIFEST_FILE = "manifest.json"
+MANIFEST_LIMIT_BYTES = 256 * 1024 * 1024
+FILE_MODE = 0o640
+TEMPORARY_PREFIX = ".goldwatch-"
+JOURNAL_FILE = TEMPORARY_PREFIX + "unfinished"
+_HASH_WINDOW_BYTES = 1024 * 1024
+
+
+def sha256_of_file(path: str) -> str:
+    """Return the SHA-256 of a file's bytes as 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as stream:
+        while True:
+            block = stream.read(_HASH_WINDOW_BYTES)
+            if not block:
+                return digest.hexdigest()
+            digest.update(block)
+
+
+def write_whole(folder: str, name: str, data: bytes) -> str:
+    """Write ``folder/name`` aside and rename it, so that no reader ever sees half of it; mode 0640 less the umask.
+
+    Returns
+    -------
+    str
+        The path of the finished file; a file of that name is replaced.
+    """
+    path = os.path.join(folder, name)
+    temporary = os.path.join(folder, "%s%d-%s.tmp" % (TEMPORARY_PREFIX, os.getpid(), hashlib.sha256(os.fsencode(name)).hexdigest()[:16]))
+    try:
+        os.unlink(temporary)
+    except FileNotFoundError:
+        pass
+    descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        remove_quietly(temporary)
+        raise
+    return path
+
+
+def remove_quietly(path: str) -> None:
+    """Remove a file that may already be gone."""
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def read_manifest(folder: str) -> Optional[Dict[str, Any]]:
+    """Return the manifest of a golden folder, or None when it has none.
+
+    Raises
+    ------
+    FormatError
+        The file is not a manifest.
+    """
+    path = os.path.join(folder, MANIFEST_FILE)
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(MANIFEST_LIMIT_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    if len(data) > MANIFEST_LIMIT_BYTES:
+        raise FormatError("larger than %d bytes" % MANIFEST_LIMIT_BYTES, path)
+    try:
+        document = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise FormatError("not JSON: %s" % error, path) from error
+    if not isinstance(document, dict) or not isinstance(document.get("tensors"), list):
+        raise FormatError("not a golden folder's manifest", path)
+    return document
+
+
+def golden_files(folder: str) -> List[str]:
+    """Return the names of the golden files directly in ``folder``: by their form, or as mapping.csv tells; a missing folder has none."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    hashed: Dict[str, str] = {}
+    if MAPPING_FILE in names:
+        try:
+            hashed = read_mapping(os.path.join(folder, MAPPING_FILE))
+        except (FormatError, OSError):
+            hashed = {}
+    return sorted(name for name in names if parse_golden_name(name) is not None or name in hashed)
+
+
+def require_space(path: str, size_bytes: int) -> None:
+    """Raise EnvironmentProblem unless the file system that holds (or will hold) ``path`` has ``size_bytes`` free.
+
+    Parameters
+    ----------
+    path
+        A folder that may not exist yet; its nearest existing parent decides.
+    """
+    folder = os.path.abspath(path)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    state = os.statvfs(folder)
+    free_bytes = state.f_bavail * state.f_frsize
+    if free_bytes < size_bytes:
+        raise EnvironmentProblem(
+            "%s: %s are needed, %s are free" % (printable(path), size_text(size_bytes), size_text(free_bytes)),
+            hint="free some space, choose another folder with -o, or save fewer tensors",
+        )
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a size for people: ``812 bytes``, ``3.1 MiB``."""
+    value, unit = float(size_bytes), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return "%d bytes" % size_bytes if unit == "bytes" else "%.1f %s" % (value, unit)
