@@ -1,0 +1,55 @@
+# Shared by the scripts: finding a Python and making a virtual environment. Sourced, not run.
+
+# find_python VERSION...: print the first Python found of the given versions ("3.11"), on the PATH or under pyenv.
+find_python() {
+    local version candidate
+    for version in "$@"; do
+        for candidate in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
+            if command -v "$candidate" >/dev/null 2>&1 &&
+                "$candidate" -c "import sys, venv, ensurepip; sys.exit('%d.%d' % sys.version_info[:2] != '$version')" >/dev/null 2>&1; then
+                command -v "$candidate"
+                return 0
+            fi
+        done
+    done
+    return 1
+}
+
+# any_python: print some Python from 3.7 on that can make virtual environments, the project's 3.11 first.
+any_python() {
+    find_python 3.11 3.12 3.13 3.14 3.10 3.9 3.8 3.7 && return 0
+    local candidate
+    for candidate in python3 python; do
+        if command -v "$candidate" >/dev/null 2>&1 &&
+            "$candidate" -c "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 7))" >/dev/null 2>&1; then
+            command -v "$candidate"
+            return 0
+        fi
+    done
+    echo "no Python 3.7 or newer with the venv module was found on the PATH (Debian and Ubuntu: install python3-venv)" >&2
+    return 1
+}
+
+# newest_python: print the newest Python found, 3.13 or later first.
+newest_python() {
+    find_python 3.15 3.14 3.13 3.12 3.11 3.10 3.9 3.8
+}
+
+# make_environment PYTHON FOLDER REQUIREMENT...: a virtual environment with the requirements; WHEELS=DIR installs without a network.
+make_environment() {
+    local python="$1" folder="$2"
+    shift 2
+    local options=(--quiet --disable-pip-version-check)
+    if [ -n "${WHEELS:-}" ]; then
+        options+=(--no-index --find-links "$WHEELS")
+    fi
+    if [ ! -x "$folder/bin/python" ] || ! "$folder/bin/python" -m pip --version >/dev/null 2>&1; then
+        rm -rf "$folder"
+        "$python" -m venv "$folder" || return 1
+    fi
+    # Old pips cannot read pyproject.toml or newer wheel tags. Without a network the one that came with Python must do.
+    if [ -z "${WHEELS:-}" ]; then
+        "$folder/bin/python" -m pip install "${options[@]}" --upgrade pip || return 1
+    fi
+    "$folder/bin/python" -m pip install "${options[@]}" "$@"
+}
