@@ -1,0 +1,70 @@
+"""The command line's frame: help, exit codes, JSON errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def goldwatch(*args: str, **environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "goldwatch", *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+        env=dict(os.environ, **environment),
+        timeout=120,
+    )
+
+
+def test_help_names_every_command_without_importing_them() -> None:
+    done = goldwatch("--help")
+    assert done.returncode == 0
+    for word in ("config", "golden", "compare", "watch", "run"):
+        assert word in done.stdout
+    code = "import sys; from goldwatch.cli import goldwatch\ntry:\n goldwatch(['--help'])\nexcept SystemExit: pass\nprint('numpy' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code]).decode().strip().endswith("False")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["config", "new"],
+        ["config", "check"],
+        ["golden", "caffe", "deinplace"],
+        ["golden", "caffe", "dump"],
+        ["golden", "tf", "commands"],
+        ["golden", "tf", "rename"],
+        ["golden", "tf", "drive"],
+        ["golden", "tf", "dump"],
+        ["compare"],
+        ["watch"],
+        ["run"],
+    ],
+)
+def test_every_command_shows_an_example(command) -> None:
+    done = goldwatch(*command, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "xample" in done.stdout
+
+
+def test_a_missing_path_is_4_and_an_unknown_option_2() -> None:
+    assert goldwatch("compare", "no-such-target", "no-such-golden", "-o", "out").returncode == 4
+    assert goldwatch("compare", "--no-such-option").returncode == 2
+    assert goldwatch("no-such-command").returncode == 2
+
+
+def test_json_errors_are_one_document_on_stdout() -> None:
+    for args, kind in (
+        (["compare", "no-such-target", "no-such-golden", "-o", "out", "--format", "json"], "missing_path"),
+        (["compare", "--format=json"], "usage"),
+    ):
+        done = goldwatch(*args)
+        document = json.loads(done.stdout)
+        assert document["error"]["kind"] == kind
+        assert set(document["error"]) == {"kind", "message", "hint"}
+        assert "Traceback" not in done.stderr

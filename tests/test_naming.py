@@ -1,0 +1,110 @@
+"""Names of every generation, sanitising, hashes and mapping.csv."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goldwatch import naming
+from goldwatch.errors import FormatError
+from goldwatch.naming import DumpName, GoldenName
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Conv2D.conv1.3.1600000000000001", DumpName("Conv2D", "conv1", 3, 1600000000000001)),
+        ("Conv2D.conv1.3.7.1600000000000001", DumpName("Conv2D", "conv1", 3, 1600000000000001, stream_id=7)),
+        (
+            "Conv2D.conv1_lxslice2.3.7.1600000000000001.4.5.6",
+            DumpName("Conv2D", "conv1_lxslice2", 3, 1600000000000001, 7, 4, 5, 6),
+        ),
+        ("Conv2D.conv1.3.7.1600000000000001.4.5.6.1", DumpName("Conv2D", "conv1", 3, 1600000000000001, 7, 4, 5, 6, 1)),
+        ("Conv2D.conv1.3.1600000000000001.4.5.6.1", DumpName("Conv2D", "conv1", 3, 1600000000000001, None, 4, 5, 6, 1)),
+        ("Conv2D.conv1.3.1600000000000001.4.5.6", DumpName("Conv2D", "conv1", 3, 1600000000000001, None, 4, 5, 6)),
+        ("OpDebug.Node_Opdebug.3.7.16", DumpName("OpDebug", "Node_Opdebug", 3, 16, stream_id=7, kind="overflow")),
+        ("Add.a.1.2.1600000000000001.csv", DumpName("Add", "a", 1, 1600000000000001, stream_id=2, kind="stats")),
+        ("Add.a:0.1.2.5", DumpName("Add", "a:0", 1, 5, stream_id=2)),
+    ],
+)
+def test_dump_names_of_every_generation(text: str, expected: DumpName) -> None:
+    assert naming.parse_dump_name(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "mapping.csv", "conv1.0.1600000000000001.npy", "123456", "a.b", "a.b.c.d", "a.b.1", "a.b.1.2.3.4", "a.b.1.2.3.4.5.6.7.8", ".x.1.2"]
+)
+def test_other_files_are_not_dumps(text: str) -> None:
+    assert naming.parse_dump_name(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("conv1.0.1600000000000001.npy", GoldenName("conv1", 0, 1600000000000001, "npy")),
+        ("bn.1_Const.12.5.npy", GoldenName("bn.1_Const", 12, 5, "npy")),
+        ("conv1.0.5.pb", GoldenName("conv1", 0, 5, "pb")),
+        ("conv1.0.5.quant", GoldenName("conv1", 0, 5, "quant")),
+        ("conv 1.0.5.npy", None),
+        ("conv1.npy", None),
+        ("conv1.0.5.npz", None),
+        ("12345.npy", None),
+    ],
+)
+def test_golden_names(text: str, expected: GoldenName) -> None:
+    assert naming.parse_golden_name(text) == expected
+
+
+def test_sanitising_differs_between_device_and_golden() -> None:
+    assert naming.sanitise_device("a/b.c d\\e:f") == "a_b_c_d_e:f"
+    assert naming.sanitise_golden("a/b.c d\\e:fé") == "a_b_c_d_e_f_"
+
+
+WORDS = st.text("abcXYZ019_-/. ", min_size=1, max_size=20)
+NUMBERS = st.integers(0, 10**17)
+
+
+@given(WORDS, WORDS, NUMBERS, st.integers(10**15, 10**16 - 1), st.none() | NUMBERS)
+def test_composed_names_parse_back(op_type: str, op_name: str, task: int, timestamp: int, stream: int) -> None:
+    name = DumpName(naming.sanitise_device(op_type), naming.sanitise_device(op_name), task, timestamp, stream)
+    assert naming.parse_dump_name(naming.compose_dump_name(name)) == name
+
+
+@given(WORDS, st.integers(0, 100), st.integers(0, 10**16 - 1))
+def test_composed_golden_names_parse_back(op: str, index: int, timestamp: int) -> None:
+    parsed = naming.parse_golden_name(naming.compose_golden_name(op, index, timestamp))
+    assert parsed == GoldenName(naming.sanitise_golden(op), index, timestamp, "npy")
+
+
+def test_collisions_name_every_original_once() -> None:
+    assert naming.find_collisions(["a/b", "a.b", "a/b", "c"]) == {"a_b": ["a/b", "a.b"]}
+
+
+def test_hash_names_are_digits_and_resolved_by_mapping(tmp_path) -> None:
+    original = "x" * 300 + ".0.1600000000000001.npy"
+    digits = naming.hash_digits(original)
+    assert digits.isdigit() and len(digits) <= 20 and naming.is_hash_name(digits) and naming.is_hash_name(digits + ".npy")
+    assert not naming.fits(original) and naming.fits("x" * 255)
+    path = tmp_path / "mapping.csv"
+    line = naming.mapping_line(digits, original)
+    path.write_text(line + line)
+    assert naming.read_mapping(str(path)) == {digits: original}
+
+
+@pytest.mark.parametrize("text", ["1,a,b\n", "1\n", "1,a\n1,b\n"])
+def test_bad_mapping_says_the_line(tmp_path, text: str) -> None:
+    path = tmp_path / "mapping.csv"
+    path.write_text(text)
+    with pytest.raises(FormatError, match="line [12]"):
+        naming.read_mapping(str(path))
+
+
+def test_a_line_still_being_written_is_not_read(tmp_path) -> None:
+    path = tmp_path / "mapping.csv"
+    path.write_text("1,first\n22")
+    assert naming.read_mapping(str(path)) == {"1": "first"}
+
+
+def test_printable_shows_escapes_instead_of_sending_them() -> None:
+    assert naming.printable("a\x1b[31mb\nc\u202ed\udcff") == "a\\x1b[31mb\\x0ac\\u202ed\\xff"
