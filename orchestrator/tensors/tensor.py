@@ -1,0 +1,107 @@
+"""A tensor at rest: its element type, shape and layout, and a source of its bytes that is read in windows."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Optional, Tuple
+
+import numpy as np
+
+from ..errors import FormatError
+from .dtypes import Array, DType, decode, dtype_by_numpy, nbytes, require_decodable
+
+if TYPE_CHECKING or sys.version_info >= (3, 8):
+    from typing import Protocol
+else:
+    Protocol = object
+
+
+class ByteSource(Protocol):
+    """Where a tensor's bytes come from: a file's window, memory."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that can be read."""
+
+    def read(self, offset: int, nbytes: int) -> Array:
+        """Return ``nbytes`` bytes from ``offset`` on as a one-dimensional uint8 array, possibly a read-only view."""
+
+
+class MemorySource:
+    """The bytes of an array in memory (a C-contiguous copy is made only where the array is not contiguous)."""
+
+    def __init__(self, array: Any) -> None:
+        self._bytes: Array = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that can be read."""
+        return int(self._bytes.size)
+
+    def read(self, offset: int, nbytes: int) -> Array:
+        """Return a view of the bytes; see :class:`ByteSource`."""
+        return self._bytes[offset : offset + nbytes]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor whose bytes are read only when and where they are needed. Picklable when its source is.
+
+    Attributes
+    ----------
+    shape
+        As stored, in ``format`` (``(1, 4, 56, 56, 16)`` for NC1HWC0), C order.
+    format
+        Layout name of :mod:`goldwatch.tensors.formats`; ``ND`` where there is none to tell.
+    source
+        The bytes.
+    sub_format
+        Groups of a FRACTAL_Z filter; 0 and 1 mean none.
+    original_shape
+        The shape before the device's layout was applied, as the container says; None when absent.
+    """
+
+    dtype: DType
+    shape: Tuple[int, ...]
+    format: str
+    source: ByteSource
+    sub_format: int = 0
+    original_shape: Optional[Tuple[int, ...]] = None
+
+    @property
+    def count(self) -> int:
+        """Number of elements, padding included; a scalar has one."""
+        product = 1
+        for dim in self.shape:
+            product *= dim
+        return product
+
+    def elements(self, start: int, stop: int) -> Array:
+        """Return elements ``start`` to ``stop`` in storage order, decoded, one-dimensional; only their bytes are read.
+
+        Raises
+        ------
+        NotComparable
+            The element type is not decoded.
+        FormatError
+            The source has fewer bytes than the elements need.
+        """
+        require_decodable(self.dtype)
+        bits = self.dtype.bits
+        offset = start * bits // 8
+        end = nbytes(self.dtype, stop)
+        if end > self.source.nbytes:
+            whole = nbytes(self.dtype, self.count)
+            raise FormatError("%s%s needs %d bytes, got %d" % (self.dtype.name, list(self.shape), whole, self.source.nbytes))
+        return decode(self.source.read(offset, end - offset), self.dtype, stop - start, (start * bits - offset * 8) // bits)
+
+    def array(self) -> Array:
+        """Return the whole tensor, decoded, in its stored shape (for small tensors and conversions)."""
+        return self.elements(0, self.count).reshape(self.shape)
+
+    @classmethod
+    def from_array(cls, array: Any, format: str = "ND", **fields: Any) -> Tensor:
+        """Return a tensor over an array in memory; ``fields`` are further attributes."""
+        data = np.asarray(array)
+        return cls(dtype_by_numpy(data.dtype), tuple(data.shape), format, MemorySource(data), **fields)
