@@ -11,6 +11,13 @@ NOT_COMPARED = "not_compared"
 EXPECTED_ABSENT = "expected_absent"
 VERDICTS = (PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT)
 
+GOLDEN_MISSING = "golden_missing"
+DUMP_MISSING = "dump_missing"
+CORRUPT = "corrupt"
+SHAPE = "shape"
+DTYPE = "dtype"
+MISSING_CAUSES = (GOLDEN_MISSING, DUMP_MISSING)
+
 METRICS = (
     "CosineSimilarity",
     "MaxAbsoluteError",
@@ -64,6 +71,9 @@ class Row:
         ``pass``, ``fail``, ``not_compared`` or ``expected_absent``.
     reason
         Notes and causes joined by ``; `` (may be empty for ``pass``).
+    cause
+        Why a row is ``not_compared``, for programs: ``golden_missing`` or ``dump_missing`` (forgiven by ``--allow-missing``), ``corrupt``,
+        ``shape``, ``dtype``; else empty.
     target_file, golden_file
         Relative to TARGET and GOLDEN (or absolute); None when there is none.
     timestamp_us
@@ -98,6 +108,7 @@ class Row:
     inf: Optional[Dict[str, int]] = None
     overflow: Optional[bool] = None
     reason: str = ""
+    cause: str = ""
     target_file: Optional[str] = None
     golden_file: Optional[str] = None
     timestamp_us: int = 0

@@ -1,1 +1,24 @@
 """Limits, pass or fail per row, the first divergence."""
+
+from __future__ import annotations
+
+from .divergence import FirstDivergence, execution_key, explain, first_divergence, place_of
+from .limits import Judgement, Limit, Limits, judge, number_text, parse_limits
+from .summary import Summary, exit_code, summarise
+
+__all__ = [
+    "FirstDivergence",
+    "Judgement",
+    "Limit",
+    "Limits",
+    "Summary",
+    "execution_key",
+    "exit_code",
+    "explain",
+    "first_divergence",
+    "judge",
+    "number_text",
+    "parse_limits",
+    "place_of",
+    "summarise",
+]

@@ -1,0 +1,122 @@
+"""A whole run's verdict: the counts, the first divergence and the exit code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, Mapping, Optional
+
+from ..compare.row import EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, PASS, Row
+from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
+from .divergence import FirstDivergence, Producers, first_divergence
+from .limits import Limits
+
+INCOMPLETE = "incomplete"
+
+_EXIT_CODES = {PASS: EXIT_PASS, FAIL: EXIT_FAIL, INCOMPLETE: EXIT_INCOMPLETE}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What result.json's ``summary`` says.
+
+    Attributes
+    ----------
+    verdict
+        ``fail`` when a row is outside its limits; else ``incomplete`` when a row that should have been compared was not (or there is no
+        row at all); else ``pass``.
+    ops
+        The json's ops; without a json the ops seen.
+    rows, passed, failed, not_compared, expected_absent
+        The last four add up to the first.
+    missing
+        How many of ``not_compared`` only lack a file, the golden or the dump (not in result.json).
+    program
+        ``{"exit_code", "signal"}`` of the program that goldwatch launched, or None.
+    first
+        The first divergence, or None.
+    """
+
+    verdict: str
+    ops: int
+    rows: int
+    passed: int
+    failed: int
+    not_compared: int
+    expected_absent: int
+    missing: int = 0
+    program: Optional[Mapping[str, Any]] = None
+    first: Optional[FirstDivergence] = None
+
+    def document(self) -> Dict[str, Any]:
+        """Return result.json's ``summary``; numbers that are not finite stay floats."""
+        return {
+            "verdict": self.verdict,
+            "ops": self.ops,
+            "rows": self.rows,
+            "passed": self.passed,
+            "failed": self.failed,
+            "not_compared": self.not_compared,
+            "expected_absent": self.expected_absent,
+            "program": None if self.program is None else dict(self.program),
+            "first_divergence": None if self.first is None else self.first.document(),
+        }
+
+
+def summarise(
+    rows: Iterable[Row],
+    ops: int,
+    limits: Limits,
+    program: Optional[Mapping[str, Any]] = None,
+    producers: Optional[Producers] = None,
+    allow_missing: bool = False,
+) -> Summary:
+    """Count the rows and judge the run.
+
+    Parameters
+    ----------
+    rows
+        All rows of the run, walked up to three times (an iterator is kept in a list first).
+    ops
+        The number of ops of the json; without a json of the ops seen.
+    program
+        ``{"exit_code": int or None, "signal": name or None}`` of a launched program.
+    producers
+        As for :func:`first_divergence`.
+    allow_missing
+        Rows that only lack a golden or a dump file do not make the run incomplete; corrupt files and differing shapes still do.
+    """
+    if iter(rows) is rows:
+        rows = list(rows)
+    counts = {PASS: 0, FAIL: 0, NOT_COMPARED: 0, EXPECTED_ABSENT: 0}
+    missing = 0
+    for row in rows:
+        counts[row.verdict] += 1
+        missing += row.verdict == NOT_COMPARED and row.cause in MISSING_CAUSES
+    total = sum(counts.values())
+    unforgiven = counts[NOT_COMPARED] - (missing if allow_missing else 0)
+    return Summary(
+        verdict=FAIL if counts[FAIL] else INCOMPLETE if unforgiven or not total else PASS,
+        ops=ops,
+        rows=total,
+        passed=counts[PASS],
+        failed=counts[FAIL],
+        not_compared=counts[NOT_COMPARED],
+        expected_absent=counts[EXPECTED_ABSENT],
+        missing=missing,
+        program=program,
+        first=first_divergence(rows, limits, producers) if counts[FAIL] else None,
+    )
+
+
+def exit_code(summary: Summary, stopped: bool = False) -> int:
+    """Return the exit code of a run: 0 pass, 1 fail, 3 incomplete, 5 when the launched program failed.
+
+    Parameters
+    ----------
+    stopped
+        True when goldwatch itself ended the program (``--stop-on-divergence``): then its end is no failure of its own.
+    """
+    program = summary.program
+    if program is not None and not stopped and (program.get("exit_code") or program.get("signal")):
+        return EXIT_PROGRAM_FAILED
+    return _EXIT_CODES[summary.verdict]
