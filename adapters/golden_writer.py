@@ -10,7 +10,7 @@ import os
 import re
 import time
 from types import TracebackType
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Type
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Type
 
 import numpy as np
 
@@ -18,15 +18,13 @@ from ..errors import FormatError, InputError, UsageError
 from ..naming import (
     MAPPING_FILE,
     TIMESTAMP_DIGITS,
-    compose_golden_name,
-    fits,
-    hash_digits,
     mapping_line,
     parse_golden_name,
     printable,
     read_mapping,
     sanitise_golden,
 )
+from .golden_names import GoldenNames, Key
 from .manifest import (
     FILE_MODE,
     JOURNAL_FILE,
@@ -39,10 +37,8 @@ from .manifest import (
     write_whole,
 )
 
-__all__ = ["GoldenWriter", "require_space"]
+__all__ = ["GoldenWriter", "refuse_golden", "require_space"]
 
-Owner = Tuple[str, str]
-Key = Tuple[Owner, int]
 _TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9]+-[0-9a-f]+\.tmp\Z")
 _OWN_HASH = re.compile(r"[0-9]{1,20}\.npy\Z")
 
@@ -69,6 +65,13 @@ class GoldenWriter:
     ------
     UsageError
         ``out`` already holds golden files and ``force`` is not set, or another run is writing there.
+
+    Attributes
+    ----------
+    names
+        The files' names; see :class:`GoldenNames`.
+    extra
+        Further fields of the manifest, such as ``notes``.
     """
 
     def __init__(self, out: str, backend: str, backend_version: str, source: Dict[str, Any], force: bool = False) -> None:
@@ -78,10 +81,8 @@ class GoldenWriter:
         self.source = source
         self.tensors: List[Dict[str, Any]] = []
         self.skipped: List[Dict[str, str]] = []
-        self.collisions: Dict[str, List[str]] = {}
-        self.too_long: List[Tuple[str, int]] = []
-        self._parked: Dict[Owner, str] = {}
-        self._reserved: Set[Key] = set()
+        self.names = GoldenNames()
+        self.extra: Dict[str, Any] = {}
         self._mapping: Dict[str, str] = {}
         self._last: Dict[Key, int] = {}
         self._count = 0
@@ -89,7 +90,7 @@ class GoldenWriter:
         self._n_hashed = 0
         self._closed = False
         self._made = _make_folder(self.out)
-        _refuse_golden(self.out, force)
+        refuse_golden(self.out, force)
         self._journal = _open_journal(self.out)
         try:
             self._base_us = max(int(time.time() * 1000000), self._clear() + 1)
@@ -114,31 +115,17 @@ class GoldenWriter:
         """
         if self.tensors:
             raise ValueError("names must be reserved before the first tensor is written")
-        for entry in names:
-            owner, index = (str(entry[0]), str(entry[2]) if len(entry) > 2 else ""), int(entry[1])
-            if not owner[0]:
-                raise InputError("output %d of an op without a name cannot be saved" % index)
-            if (owner, index) in self._reserved:
-                raise InputError("%s: output %d appears twice" % (printable(owner[0]), index), hint="give the ops distinct names")
-            self._reserved.add((owner, index))
-        self._plan()
+        self.names.reserve(names)
 
-    def _plan(self) -> None:
-        groups: Dict[str, List[Owner]] = {}
-        for owner in sorted({owner for owner, _ in self._reserved}):
-            groups.setdefault(sanitise_golden(owner[0]), []).append(owner)
-        shared = {op: owners for op, owners in groups.items() if len(owners) > 1}
-        self.collisions = {op: [owner[0] for owner in owners] for op, owners in shared.items()}
-        self._parked = {}
-        for op, owners in shared.items():
-            number = 0
-            for owner in owners:
-                number += 1
-                while "%s-parked-%d" % (op, number) in groups:
-                    number += 1
-                self._parked[owner] = "%s-parked-%d" % (op, number)
-        free = sorted(key for key in self._reserved if key[0] not in self._parked)
-        self.too_long = [(owner[0], index) for owner, index in free if not fits(compose_golden_name(owner[0], index, 0))]
+    @property
+    def collisions(self) -> Dict[str, List[str]]:
+        """``{sanitised name: original names}`` of the ops that are parked."""
+        return self.names.collisions
+
+    @property
+    def too_long(self) -> List[Tuple[str, int]]:
+        """Every ``(original name, output index)`` whose file name is over 255 bytes."""
+        return self.names.too_long
 
     @property
     def counts(self) -> Dict[str, int]:
@@ -171,19 +158,17 @@ class GoldenWriter:
         """
         owner = (original_name, identity)
         key = (owner, output_index)
-        if key not in self._reserved:
+        if key not in self.names:
             raise ValueError("%s:%d was not reserved" % (original_name, output_index))
         array = np.asarray(array)
         if array.dtype.kind not in "biufc":
             raise InputError("%s:%d holds %s, not numbers" % (printable(original_name), output_index, array.dtype))
         stamp = self._stamp(key, timestamp)
-        listed = compose_golden_name(self._parked.get(owner, original_name), output_index, stamp)
-        parked = owner in self._parked
-        hashed = parked or not fits(listed)
-        name = self._hash_name(listed) if hashed else listed
+        chosen = self.names.file_name(owner, output_index, stamp, self._mapping)
+        name = chosen.file
         self._journal.write(name + "\n")
-        if hashed:
-            self._append_mapping(name, listed)
+        if chosen.hashed:
+            self._append_mapping(name, chosen.listed)
         digest = self._write_array(name, array)
         entry: Dict[str, Any] = {
             "file": name,
@@ -197,8 +182,8 @@ class GoldenWriter:
         }
         entry.update(extra)
         self.tensors.append(entry)
-        self._n_parked += parked
-        self._n_hashed += hashed and not parked
+        self._n_parked += chosen.parked
+        self._n_hashed += chosen.hashed and not chosen.parked
         return name
 
     def skip(self, tensor: str, reason: str) -> None:
@@ -221,6 +206,7 @@ class GoldenWriter:
             "tensors": self.tensors,
             "skipped": self.skipped,
         }
+        document.update(self.extra)
         if self._closed:
             return document
         write_whole(self.out, MANIFEST_FILE, (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode("ascii"))
@@ -261,14 +247,6 @@ class GoldenWriter:
             raise ValueError("timestamp %d does not fit %d digits" % (stamp, TIMESTAMP_DIGITS))
         self._last[key] = stamp
         return stamp
-
-    def _hash_name(self, listed: str) -> str:
-        text = listed
-        while True:
-            name = hash_digits(text) + ".npy"
-            if self._mapping.get(name, listed) == listed:
-                return name
-            text += "+"
 
     def _write_mapping(self) -> None:
         lines = "".join(mapping_line(name, listed) for name, listed in self._mapping.items())
@@ -368,7 +346,8 @@ def _make_folder(out: str) -> bool:
     return missing
 
 
-def _refuse_golden(out: str, force: bool) -> None:
+def refuse_golden(out: str, force: bool) -> None:
+    """Raise UsageError when ``out`` already holds golden files and ``force`` is not set; a missing folder is fine."""
     present: Sequence[str] = golden_files(out)
     if os.path.exists(os.path.join(out, MANIFEST_FILE)) and not present:
         present = [MANIFEST_FILE]
