@@ -1,1 +1,9 @@
 """What the model says: its graph, and which target tensor belongs to which golden tensor."""
+
+from __future__ import annotations
+
+from .graph import ModelGraph, computational_graphs, load_model
+from .never import never_dumps, no_dump_reason
+from .nodes import OpNode, TensorDesc, execution_key
+
+__all__ = ["ModelGraph", "OpNode", "TensorDesc", "computational_graphs", "execution_key", "load_model", "never_dumps", "no_dump_reason"]

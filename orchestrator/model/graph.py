@@ -1,0 +1,206 @@
+"""A model as its file describes it: the ops in the file's order, found by any of their names."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections import deque
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+
+from ..errors import FormatError, InputError, require_file
+from ..naming import sanitise_device, sanitise_golden
+from .build import GraphBuilder, Notes
+from .getext import parse_text
+from .nodes import OpNode, execution_key
+from .omjson import MAX_BYTES, decode_text, parse_json
+
+_ITERATOR_TYPES = frozenset(["IteratorV2", "Iterator", "GetNext"])
+_OM_MAGICS = (b"IMOD", b"PK\x03\x04")
+
+
+class ModelGraph:
+    """All graphs of one model.
+
+    Parameters
+    ----------
+    name
+        The model's name: the file's, or the first graph's where the file has none.
+    graph_names
+        The graphs' names; the first is the main one.
+    ops
+        In the file's order, all graphs in a row.
+    notes
+        What was odd in the file but tolerated.
+    path
+        The file.
+    """
+
+    def __init__(
+        self, name: str, graph_names: Sequence[str], ops: Sequence[OpNode], notes: Sequence[str] = (), path: Optional[str] = None
+    ) -> None:
+        self.name = name
+        self.graph_names = tuple(graph_names)
+        self.ops = tuple(ops)
+        self.path = path
+        self._by_name: Dict[str, List[OpNode]] = _index(self.ops, lambda op: [op.name])
+        self._by_device: Optional[Dict[str, List[OpNode]]] = None
+        self._by_golden: Optional[Dict[str, List[OpNode]]] = None
+        self._by_original: Optional[Dict[str, List[OpNode]]] = None
+        self._in_graph: Dict[Tuple[int, str], OpNode] = {}
+        for op in self.ops:
+            self._in_graph.setdefault((op.graph_index, op.name), op)
+        self._consumers: Optional[Dict[int, List[OpNode]]] = None
+        self.notes = tuple(notes) + tuple(_repeated(self._by_name))
+
+    def ops_named(self, name: str) -> List[OpNode]:
+        """Return the ops of this name: as it is; else as the device writes it; else as golden files carry it. Empty when there is none."""
+        if not name:
+            return []
+        found = self._by_name.get(name)
+        if found is None:
+            if self._by_device is None:
+                self._by_device = _index(self.ops, lambda op: [sanitise_device(op.name)])
+            found = self._by_device.get(sanitise_device(name))
+        if found is None:
+            if self._by_golden is None:
+                self._by_golden = _index(self.ops, lambda op: [sanitise_golden(op.name)])
+            found = self._by_golden.get(sanitise_golden(name))
+        return list(found or ())
+
+    def op(self, name: str) -> Optional[OpNode]:
+        """Return the first op of :meth:`ops_named`, or None."""
+        found = self.ops_named(name)
+        return found[0] if found else None
+
+    def ops_from(self, original: str) -> List[OpNode]:
+        """Return the ops that came from the original op of this name (which may be the op itself), in the file's order."""
+        if self._by_original is None:
+            self._by_original = _index(self.ops, lambda op: op.originals)
+        return list(self._by_original.get(original, ()))
+
+    def producer(self, op: OpNode, name: str) -> Optional[OpNode]:
+        """Return the op that ``op`` calls ``name`` in its inputs: of its own graph, else of any; None when there is none."""
+        found = self._in_graph.get((op.graph_index, name))
+        if found is None and name in self._by_name:
+            found = self._by_name[name][0]
+        return found
+
+    def execution_order(self) -> List[OpNode]:
+        """Return the ops by graph and id (a missing id counts as 0); ties keep the file's order."""
+        return sorted(self.ops, key=execution_key)
+
+    def predecessors(self, name: str, radius: int = 1) -> List[OpNode]:
+        """Return the ops whose data reaches the op within ``radius`` edges, nearest first, without the op itself."""
+        return self._around(name, radius, self._producers)
+
+    def successors(self, name: str, radius: int = 1) -> List[OpNode]:
+        """Return the ops that the op's data reaches within ``radius`` edges, nearest first, without the op itself."""
+        if self._consumers is None:
+            consumers: Dict[int, List[OpNode]] = {}
+            for op in self.ops:
+                for producer in self._producers(op):
+                    consumers.setdefault(producer.position, []).append(op)
+            self._consumers = consumers
+        table = self._consumers
+        return self._around(name, radius, lambda op: table.get(op.position, []))
+
+    @property
+    def is_computational(self) -> bool:
+        """Whether the graph reads training data (an IteratorV2, Iterator or GetNext op): the one whose folder holds a training's dumps."""
+        return any(op.type in _ITERATOR_TYPES for op in self.ops)
+
+    def _producers(self, op: OpNode) -> List[OpNode]:
+        found = [self.producer(op, source[0]) for source in op.inputs if source is not None]
+        return list({producer.position: producer for producer in found if producer is not None}.values())
+
+    def _around(self, name: str, radius: int, neighbours: Callable[[OpNode], Iterable[OpNode]]) -> List[OpNode]:
+        start = self.op(name)
+        if start is None:
+            return []
+        seen = {start.position}
+        queue = deque([(start, 0)])
+        found: List[OpNode] = []
+        while queue:
+            op, distance = queue.popleft()
+            if distance == radius:
+                continue
+            for other in neighbours(op):
+                if other.position not in seen:
+                    seen.add(other.position)
+                    found.append(other)
+                    queue.append((other, distance + 1))
+        return found
+
+
+def _index(ops: Sequence[OpNode], keys: Callable[[OpNode], Iterable[str]]) -> Dict[str, List[OpNode]]:
+    table: Dict[str, List[OpNode]] = {}
+    for op in ops:
+        for key in keys(op):
+            if key:
+                table.setdefault(key, []).append(op)
+    return table
+
+
+def _repeated(by_name: Dict[str, List[OpNode]]) -> List[str]:
+    repeated = [name for name, ops in by_name.items() if len(ops) > 1]
+    if not repeated:
+        return []
+    shown = ", ".join(repeated[:5]) + (" …" if len(repeated) > 5 else "")
+    return ["%d op names occur more than once (%s); a dump of such a name belongs to the first op of its type" % (len(repeated), shown)]
+
+
+def load_model(path: str) -> ModelGraph:
+    """Read a model's json (``atc --mode=1`` or ``--mode=5``) or a GE graph in text form (``ge_proto_*.txt``).
+
+    Raises
+    ------
+    MissingPath
+        There is no such file.
+    InputError
+        The file is an .om; the hint is the atc command that makes the json.
+    FormatError
+        It is neither, or broken; the message says where.
+    """
+    require_file(path, "model")
+    size_bytes = os.path.getsize(path)
+    with open(path, "rb") as stream:
+        head = stream.read(4096)
+        first = head.replace(b"\xef\xbb\xbf", b"", 1).lstrip()[:1] if head.startswith(b"\xef\xbb\xbf") else head.lstrip()[:1]
+        if head.startswith(_OM_MAGICS) or (path.lower().endswith(".om") and first not in (b"{", b"[")):
+            raise _needs_atc(path)
+        if not head:
+            raise FormatError("the file is empty", path)
+        if size_bytes > MAX_BYTES:
+            raise FormatError("%d bytes; a model's json or text of up to %d bytes can be read" % (size_bytes, MAX_BYTES), path)
+        data = head + stream.read(MAX_BYTES)
+    if _is_text_form(first, path):
+        return _from_text(data, path)
+    tree, notes = parse_json(data, path)
+    del data
+    return _graph_of(tree, notes, path)
+
+
+def _is_text_form(first: bytes, path: str) -> bool:
+    return first.isalpha() or first in (b"#", b"_") or (path.endswith(".txt") and first not in (b"{", b"["))
+
+
+def _from_text(data: bytes, path: str) -> ModelGraph:
+    text, notes = decode_text(data)
+    return _graph_of(parse_text(text, path), notes, path)
+
+
+def _graph_of(tree: Dict[str, Any], notes: List[str], path: str) -> ModelGraph:
+    lines = Notes(notes)
+    name, graph_names, ops = GraphBuilder(path, lines).build(tree)
+    return ModelGraph(name, graph_names, ops, lines.lines(), path)
+
+
+def _needs_atc(path: str) -> InputError:
+    stem = path[:-3] if path.lower().endswith(".om") else path
+    command = "atc --mode=1 --om=%s --json=%s" % (shlex.quote(path), shlex.quote(stem + ".json"))
+    return InputError("%s: this is an offline model (.om); its json is needed" % path, hint="make the json with: " + command)
+
+
+def computational_graphs(models: Iterable[ModelGraph]) -> List[ModelGraph]:
+    """Return those of several GE graph files that read training data; the first graph's name is the dump's model_name folder."""
+    return [model for model in models if model.is_computational]

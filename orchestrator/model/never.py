@@ -1,0 +1,59 @@
+"""Which ops never leave a dump file, and why.
+
+Source: the vendor's documents on dump configuration (ops that are not dumped) and GE's handling of ops without a task.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Optional
+
+from .nodes import OpNode
+
+_INPUT = "a model input is not computed on the device, so it has no dump"
+_CONSTANT = "a constant is not computed on the device, so it has no dump"
+_VARIABLE = "a variable is not computed on the device, so it has no dump"
+_OUTPUT = "the model's output node computes nothing, so it has no dump"
+_STREAM = "an op that only steers streams, events or labels has no dump"
+_CONTROL = "a control-flow op runs on the host or as a subgraph, so it has no dump"
+_NOTHING = "an op that computes nothing has no dump"
+
+CONSTANT_TYPES = frozenset(["Const", "Constant", "ConstPlaceHolder", "FileConstant"])
+"""Types whose ops hold fixed data."""
+
+INPUT_TYPES = frozenset(["Data", "AippData", "RefData", "AnnData"])
+"""Types whose ops stand for the model's inputs."""
+
+VARIABLE_TYPES = frozenset(["Variable", "VariableV2", "VarHandleOp"])
+"""Types whose ops stand for variables."""
+
+_REASONS: Dict[str, str] = {"NetOutput": _OUTPUT, "NoOp": _NOTHING, "ControlTrigger": _NOTHING, "EndGraph": _NOTHING}
+_REASONS.update((name, _INPUT) for name in INPUT_TYPES)
+_REASONS.update((name, _CONSTANT) for name in CONSTANT_TYPES)
+_REASONS.update((name, _VARIABLE) for name in VARIABLE_TYPES)
+_REASONS.update(
+    (name, _STREAM)
+    for name in (
+        "StreamActive", "StreamSwitch", "StreamSwitchN", "StreamMerge", "Send", "Recv", "SendMem", "RecvMem", "SendNotify", "RecvNotify",
+        "LabelSet", "LabelGoto", "LabelGotoEx", "LabelSwitch", "LabelSwitchByIndex", "ModelExit",
+    )
+)  # fmt: skip
+_REASONS.update(
+    (name, _CONTROL)
+    for name in (
+        "If", "_If", "StatelessIf", "While", "_While", "StatelessWhile", "For", "Case", "StatelessCase",
+        "PartitionedCall", "StatefulPartitionedCall",
+    )
+)  # fmt: skip
+
+
+def never_dumps(op_type: str) -> Optional[str]:
+    """Return why ops of this type never have a dump file, or None when they do."""
+    return _REASONS.get(op_type)
+
+
+def no_dump_reason(op: OpNode) -> Optional[str]:
+    """Return why this op never has a dump file (its type, or ``_no_task``), or None when it should have one."""
+    reason = never_dumps(op.type)
+    if reason is None and op.no_task:
+        return "the compiler gave this op no task on the device, so it has no dump"
+    return reason

@@ -1,0 +1,123 @@
+"""What one op of a model says about itself: names, wiring, tensors.
+
+Source of the attributes: GE's ModelDef as ``atc --mode=1`` and ``atc --mode=5`` print it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, Optional, Tuple
+
+_BITS: Dict[str, int] = {
+    "DT_FLOAT": 32, "DT_FLOAT16": 16, "DT_BF16": 16, "DT_DOUBLE": 64,
+    "DT_INT8": 8, "DT_INT16": 16, "DT_INT32": 32, "DT_INT64": 64, "DT_INT4": 4, "DT_INT2": 2,
+    "DT_UINT8": 8, "DT_UINT16": 16, "DT_UINT32": 32, "DT_UINT64": 64, "DT_UINT1": 1, "DT_UINT2": 2,
+    "DT_BOOL": 8, "DT_COMPLEX32": 32, "DT_COMPLEX64": 64, "DT_COMPLEX128": 128,
+    "DT_QINT8": 8, "DT_QINT16": 16, "DT_QINT32": 32, "DT_QUINT8": 8, "DT_QUINT16": 16,
+    "DT_DUAL_SUB_INT8": 8, "DT_DUAL_SUB_UINT8": 8, "DT_RESOURCE": 64,
+    "DT_HIFLOAT8": 8, "DT_FLOAT8_E5M2": 8, "DT_FLOAT8_E4M3FN": 8, "DT_FLOAT8_E8M0": 8,
+    "DT_FLOAT6_E3M2": 6, "DT_FLOAT6_E2M3": 6, "DT_FLOAT4_E2M1": 4, "DT_FLOAT4_E1M2": 4,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TensorDesc:
+    """One entry of ``input_desc`` or ``output_desc``.
+
+    Attributes
+    ----------
+    dtype, layout
+        As written, such as ``DT_FLOAT16`` and ``NC1HWC0``; empty when absent.
+    shape
+        Device shape; ``()`` for a scalar or when absent; a negative dim is one that is only known at run time.
+    origin_name
+        ``_datadump_origin_name``: the original op whose output this is. None when absent, ``""`` when present and empty.
+    origin_index
+        ``_datadump_origin_output_index``; None when absent.
+    origin_format
+        ``_datadump_origin_format``, else ``origin_format``; None when neither is there.
+    origin_shape
+        ``origin_shape``; None when absent.
+    """
+
+    dtype: str = ""
+    layout: str = ""
+    shape: Tuple[int, ...] = ()
+    origin_name: Optional[str] = None
+    origin_index: Optional[int] = None
+    origin_format: Optional[str] = None
+    origin_shape: Optional[Tuple[int, ...]] = None
+
+    @property
+    def size_bytes(self) -> Optional[int]:
+        """Size of the tensor on the device in bytes; None when its dtype is unknown or a dim is only known at run time."""
+        bits = _BITS.get(self.dtype)
+        if bits is None:
+            return None
+        count = 1
+        for dim in self.shape:
+            if dim < 0:
+                return None
+            count *= dim
+        return (count * bits + 7) // 8
+
+
+@dataclass(frozen=True)
+class OpNode:
+    """One op of the model.
+
+    Attributes
+    ----------
+    name, type
+        As in the file; the name may be empty when the file has none.
+    id
+        The op's number in its graph's execution order; 0 when absent.
+    graph_index
+        The number of the op's graph in the file.
+    position
+        The op's number in the file, counted over all graphs.
+    inputs
+        Per data input ``(producer name, output index)``, or None where an optional input is not connected. Control edges are not in it.
+    controls
+        The names of the ops that must run before (edges written ``name:-1``).
+    input_descs, output_descs
+        In the order of the file.
+    original_names
+        ``_datadump_original_op_names`` without repeats, in order: None when the attribute is absent, ``()`` when it is empty (inserted by
+        the compiler).
+    is_multiop
+        ``_datadump_is_multiop``: one of several ops made from the same originals.
+    l1_group
+        ``_L1_fusion_sub_graph_no``; None when absent or empty.
+    no_task
+        ``_no_task``: the op does nothing on the device.
+    dump_attrs
+        The attributes that show a dump configuration (``_enable_dump``, ``_dump_path`` …), as text.
+    """
+
+    name: str
+    type: str
+    id: int
+    graph_index: int
+    position: int
+    inputs: Tuple[Optional[Tuple[str, int]], ...] = ()
+    controls: Tuple[str, ...] = ()
+    input_descs: Tuple[TensorDesc, ...] = ()
+    output_descs: Tuple[TensorDesc, ...] = ()
+    original_names: Optional[Tuple[str, ...]] = None
+    is_multiop: bool = False
+    l1_group: Optional[str] = None
+    no_task: bool = False
+    dump_attrs: Tuple[Tuple[str, str], ...] = ()
+
+    @property
+    def originals(self) -> Tuple[str, ...]:
+        """The original ops this one came from: the attribute without empty names, or the op's own name where it is absent."""
+        if self.original_names is None:
+            return (self.name,)
+        return tuple(name for name in self.original_names if name)
+
+
+def execution_key(op: OpNode) -> Tuple[int, int]:
+    """Return what ops are sorted by to get the execution order: the graph's number, then the op's id."""
+    return op.graph_index, op.id

@@ -1,0 +1,155 @@
+"""The json of a model, as ``atc --mode=1`` and ``atc --mode=5`` write it: bytes to a tree, within bounds.
+
+Proto JSON of GE's ModelDef: unset scalars are absent, enums by name, floats as text, maps as lists of ``{"key", "value"}``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+
+from ..errors import FormatError
+
+MAX_DEPTH = 100
+MAX_BYTES = 1 << 30
+_WINDOW = 1 << 22
+_MAX_DIGITS = 300
+_LONG_DIGITS = 4000
+_DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
+
+OP_ATTRS = frozenset(["_datadump_original_op_names", "_datadump_is_multiop", "_L1_fusion_sub_graph_no", "_no_task"])
+"""Op attributes that a graph keeps, besides those of :data:`DUMP_ATTRS`."""
+
+DESC_ATTRS = frozenset(
+    ["_datadump_origin_name", "_datadump_origin_output_index", "_datadump_origin_format", "origin_format", "origin_shape"]
+)
+"""Attributes of ``input_desc`` and ``output_desc`` that a graph keeps."""
+
+DUMP_ATTRS = frozenset(
+    ["_enable_dump", "_enable_dump_debug", "_dump_path", "_dump_step", "_dump_mode", "_dump_layer", "_dump_data", "_dump_debug_mode"]
+)
+"""Op attributes that show a dump configuration."""
+
+KEPT_ATTRS = OP_ATTRS | DESC_ATTRS | DUMP_ATTRS
+_ENTRY = frozenset(["key", "value"])
+
+
+def decode_text(data: bytes) -> Tuple[str, List[str]]:
+    """Return the text of ``data`` and notes on what is odd about it.
+
+    UTF-8 with or without a byte order mark. Bytes that are not UTF-8 become lone surrogates (GE writes the bytes of some lists as they
+    are); a name that holds one shows it as ``\\xNN``.
+    """
+    if data.startswith(b"\xef\xbb\xbf"):
+        data = data[3:]
+    try:
+        return data.decode("utf-8"), []
+    except UnicodeDecodeError as error:
+        note = "not UTF-8: byte 0x%02x at offset %d; such bytes are kept as \\xNN" % (data[error.start], error.start)
+        return data.decode("utf-8", "surrogateescape"), [note]
+
+
+def parse_json(data: bytes, path: str) -> Tuple[Dict[str, Any], List[str]]:
+    """Return the tree of a model json and notes; attributes that no :class:`~goldwatch.model.graph.ModelGraph` keeps are None in it.
+
+    Raises
+    ------
+    FormatError
+        Not json, not an object, nested deeper than 100, or with a number of more than 300 digits.
+    """
+    many_digits = check_bounds(data, path)
+    text, notes = decode_text(data)
+    del data
+    try:
+        # Dropping each attribute as soon as it is parsed keeps the tree to a fraction of the file.
+        if many_digits:
+            tree = json.loads(text, object_hook=_drop_attrs, parse_int=_bounded_int)
+        else:
+            tree = json.loads(text, object_hook=_drop_attrs)
+    except json.JSONDecodeError as error:
+        raise FormatError(_broken_json(error, notes), path, hint=_HINT) from None
+    except (ValueError, RecursionError) as error:
+        raise FormatError("not usable json: %s" % error, path, hint=_HINT) from None
+    if not isinstance(tree, dict):
+        raise FormatError("at the top: expected an object with a graph, got %s" % json_type(tree), path, hint=_HINT)
+    return tree, notes
+
+
+_HINT = "give the json that atc --mode=1 (of an .om) or atc --mode=5 (of a ge_proto_*.txt) writes"
+
+
+def json_type(value: Any) -> str:
+    """Return what ``value`` is called in json."""
+    if value is None:
+        return "null"
+    names = ((bool, "a boolean"), (str, "a string"), (list, "a list"), (dict, "an object"))
+    return next((name for kind, name in names if isinstance(value, kind)), "a number")
+
+
+def _broken_json(error: json.JSONDecodeError, notes: List[str]) -> str:
+    message = "not json: line %d column %d (character %d): %s" % (error.lineno, error.colno, error.pos, error.msg)
+    return "; ".join([message] + notes)
+
+
+def _drop_attrs(node: Dict[str, Any]) -> Any:
+    key = node.get("key")
+    if key.__class__ is str and key not in KEPT_ATTRS and node.keys() <= _ENTRY:
+        return None
+    return node
+
+
+def _bounded_int(text: str) -> int:
+    # int() takes quadratic time on Pythons before 3.11.
+    if len(text) > _MAX_DIGITS:
+        raise ValueError("a number of %d digits" % len(text))
+    return int(text)
+
+
+def check_bounds(data: bytes, path: str) -> bool:
+    """Check the nesting of a json before anything recursive sees it, in one linear pass.
+
+    Returns
+    -------
+    bool
+        Whether a run of thousands of digits occurs, which may be one number.
+
+    Raises
+    ------
+    FormatError
+        Brackets are nested deeper than :data:`MAX_DEPTH`.
+    """
+    depth, in_string, many_digits, start = 0, 0, False, 0
+    while start < len(data):
+        end = min(start + _WINDOW, len(data))
+        while end < len(data) and data[end - 1] == 0x5C:
+            # A window must not end inside an escape.
+            end = _end_of_backslashes(data, end) + 1
+        window = data[start:end]
+        many_digits = many_digits or b"0" * _LONG_DIGITS in window.translate(_DIGITS)
+        if b"\\" in window:
+            window = window.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+        codes = np.frombuffer(window, dtype=np.uint8)
+        quotes = np.flatnonzero(codes == 0x22)
+        folded = codes | 0x20
+        brackets = np.flatnonzero((folded == 0x7B) | (folded == 0x7D))
+        outside = brackets[((np.searchsorted(quotes, brackets) + in_string) & 1) == 0]
+        if outside.size:
+            depths = depth + np.cumsum(np.where(folded[outside] == 0x7B, 1, -1))
+            if int(depths.max()) > MAX_DEPTH:
+                where = start + int(outside[int(np.argmax(depths > MAX_DEPTH))])
+                raise FormatError("nested deeper than %d at byte %d" % (MAX_DEPTH, where), path, hint=_HINT)
+            depth = int(depths[-1])
+        in_string = (in_string + len(quotes)) & 1
+        start = end
+    return many_digits
+
+
+_NOT_BACKSLASH = re.compile(rb"[^\\]")
+
+
+def _end_of_backslashes(data: bytes, position: int) -> int:
+    match = _NOT_BACKSLASH.search(data, position)
+    return match.start() if match else len(data)
