@@ -1,0 +1,182 @@
+"""Rows as values of the store's table ``row`` and back (schemas/store.sql)."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from ..compare.row import METRICS, Row
+
+_BEFORE = (
+    "time",
+    "device",
+    "model",
+    "model_id",
+    "step",
+    "index",
+    "op_sequence",
+    "op_type",
+    "op",
+    "group",
+    "golden",
+    "tensor",
+    "kind",
+    "tensor_index",
+    "shape",
+    "target_dtype",
+    "golden_dtype",
+    "address",
+    "golden_address",
+)
+_AFTER = (
+    "user_metrics",
+    "nan",
+    "inf",
+    "overflow",
+    "verdict",
+    "reason",
+    "cause",
+    "target_file",
+    "golden_file",
+    "graph_index",
+    "timestamp_us",
+    "position",
+)
+COLUMNS = ("key",) + _BEFORE + METRICS + _AFTER
+SELECTED = COLUMNS[1:-1]
+COLUMN_LIST = ", ".join('"%s"' % name for name in COLUMNS)
+SELECTED_LIST = ", ".join('"%s"' % name for name in SELECTED)
+INSERT = "INSERT INTO row (%s) VALUES (%s)" % (COLUMN_LIST, ", ".join("?" * len(COLUMNS)))
+
+_KNOWN = frozenset(METRICS)
+_INT64 = 1 << 63
+_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+SqlValue = Union[None, int, float, str, bytes]
+
+
+def to_sql_text(text: Optional[str]) -> SqlValue:
+    """Return ``text`` as TEXT, or as a BLOB where it is not valid UTF-8 (undecodable file names, lone surrogates of a json)."""
+    if text is None:
+        return None
+    try:
+        text.encode("utf-8")
+        return text
+    except UnicodeEncodeError:
+        return _undecodable(text)
+
+
+def _undecodable(text: str) -> bytes:
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+    return data if from_sql_text(data) == text else text.encode("utf-8", "surrogatepass")
+
+
+def from_sql_text(value: Any) -> Any:
+    """Return the text that :func:`to_sql_text` stored."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return value.decode("utf-8", "surrogateescape")
+
+
+def plain_number(value: Any) -> Any:
+    """Return a number as int or float, or as ``"NaN"``, ``"Infinity"``, ``"-Infinity"``; None and text stay."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    number = float(value)
+    if math.isfinite(number):
+        return number
+    return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def _integer(value: Optional[int]) -> SqlValue:
+    if value is None or -_INT64 <= value < _INT64:
+        return value
+    return str(value)
+
+
+def _metric(name: str, value: Any) -> SqlValue:
+    if isinstance(value, Mapping):
+        return json.dumps(plain_tree(value))
+    number = plain_number(value)
+    return float(number) if isinstance(number, int) and not -_INT64 <= number < _INT64 else number
+
+
+def plain_tree(value: Any) -> Any:
+    """Return nested mappings with every number that is not finite as its text."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_tree(entry) for key, entry in value.items()}
+    return plain_number(value)
+
+
+def row_key(row: Row) -> str:
+    """Return what a row is about, the same in every run over the same files: place, target file, op, kind and tensor index."""
+    parts = (row.time, row.device, row.model, row.model_id, row.step, row.target_file, row.op, row.kind, row.tensor_index)
+    return json.dumps(parts, separators=(",", ":"))
+
+
+def row_values(row: Row, key: str) -> List[SqlValue]:
+    """Return the values of :data:`COLUMNS`."""
+    text, metrics = to_sql_text, row.metrics
+    values: List[SqlValue] = [text(key), text(row.time), text(row.device), text(row.model), text(row.model_id), text(row.step)]
+    values += [_integer(row.index), _integer(row.op_sequence), text(row.op_type), text(row.op), json.dumps(row.group)]
+    values += [text(row.golden), text(row.tensor), row.kind, _integer(row.tensor_index)]
+    values += [None if row.shape is None else json.dumps(row.shape), text(row.target_dtype), text(row.golden_dtype)]
+    values += [_integer(row.address), _integer(row.golden_address)]
+    values += [_metric(name, metrics.get(name)) for name in METRICS]
+    others = {name: plain_number(value) for name, value in metrics.items() if name not in _KNOWN}
+    values += [json.dumps(others) if others else None, _counts(row.nan), _counts(row.inf)]
+    values += [None if row.overflow is None else int(row.overflow), row.verdict, text(row.reason), row.cause]
+    values += [text(row.target_file), text(row.golden_file), _integer(row.graph_index), _integer(row.timestamp_us)]
+    values.append(row.group.index(row.op) if row.op in row.group else 0)
+    return values
+
+
+def _counts(counts: Optional[Mapping[str, int]]) -> Optional[str]:
+    return None if counts is None else json.dumps({"target": int(counts["target"]), "golden": int(counts["golden"])})
+
+
+def row_from_values(values: Sequence[Any]) -> Row:
+    """Return the row whose :data:`SELECTED` columns these are."""
+    fields: Dict[str, Any] = {name: from_sql_text(value) for name, value in zip(SELECTED, values)}
+    metrics: Dict[str, Any] = {}
+    for name in METRICS:
+        value = fields.pop(name)
+        if value is not None:
+            metrics[name] = _tree_from_json(value) if name == "StandardDeviation" else _NON_FINITE.get(value, value)
+    others = fields.pop("user_metrics")
+    if others is not None:
+        metrics.update({name: _NON_FINITE.get(value, value) for name, value in json.loads(others).items()})
+    for name in ("index", "op_sequence", "tensor_index", "address", "golden_address", "graph_index", "timestamp_us"):
+        if isinstance(fields[name], str):
+            fields[name] = int(fields[name])
+    for name in ("nan", "inf"):
+        fields[name] = None if fields[name] is None else json.loads(fields[name])
+    fields["group"] = tuple(json.loads(fields["group"]))
+    fields["shape"] = None if fields["shape"] is None else tuple(json.loads(fields["shape"]))
+    fields["overflow"] = None if fields["overflow"] is None else bool(fields["overflow"])
+    return Row(metrics=metrics, **fields)
+
+
+def _tree_from_json(text: Any) -> Any:
+    if text in _NON_FINITE:
+        return _NON_FINITE[text]
+    return _finite_tree(json.loads(text)) if isinstance(text, str) else text
+
+
+def _finite_tree(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite_tree(entry) for key, entry in value.items()}
+    return _NON_FINITE.get(value, value) if isinstance(value, str) else value
+
+
+Place = Tuple[Optional[str], Optional[str], Optional[str], Optional[str], Optional[str]]
+PLACE_COLUMNS = ("time", "device", "model", "model_id", "step")

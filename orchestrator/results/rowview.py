@@ -1,0 +1,53 @@
+"""The rows of a store as an iterable, a page at a time."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
+
+from ..compare.row import Row
+from .rowsql import PLACE_COLUMNS, SELECTED_LIST, Place, row_from_values, to_sql_text
+
+PLACE_ORDER = "time, CAST(device AS INTEGER), device, model, model_id, CAST(step AS INTEGER), step"
+
+_ORDERS = {
+    "index": PLACE_ORDER + ', "index", position, timestamp_us, target_file, kind, tensor_index, id',
+    "arrival": "id",
+}
+_PAGE_ROWS = 256
+
+Query = Callable[[str, Sequence[Any]], List[Tuple[Any, ...]]]
+
+
+class RowView:
+    """The rows of a store in one order; each walk reads them anew, a page at a time, without holding up a writer."""
+
+    def __init__(self, query: Query, order: str, place: Optional[Place], verdict: Optional[str]) -> None:
+        self._query = query
+        self._order = _ORDERS[order]
+        self._where, self._values = selection(place, verdict)
+
+    def __len__(self) -> int:
+        return int(self._query("SELECT count(*) FROM row" + self._where, self._values)[0][0])
+
+    def __iter__(self) -> Iterator[Row]:
+        ids = [number for (number,) in self._query("SELECT id FROM row%s ORDER BY %s" % (self._where, self._order), self._values)]
+        for start in range(0, len(ids), _PAGE_ROWS):
+            page = ids[start : start + _PAGE_ROWS]
+            sql = "SELECT id, %s FROM row WHERE id IN (%s)" % (SELECTED_LIST, ", ".join("?" * len(page)))
+            found = {values[0]: values[1:] for values in self._query(sql, page)}
+            for number in page:
+                if number in found:
+                    yield row_from_values(found[number])
+
+
+def selection(place: Optional[Place], verdict: Optional[str]) -> Tuple[str, List[Any]]:
+    """Return the WHERE clause that chooses rows by place and verdict (None: any), and its values."""
+    terms: List[str] = []
+    values: List[Any] = []
+    if place is not None:
+        terms += ["%s IS ?" % name for name in PLACE_COLUMNS]
+        values += [to_sql_text(part) for part in place]
+    if verdict is not None:
+        terms.append("verdict = ?")
+        values.append(verdict)
+    return (" WHERE " + " AND ".join(terms) if terms else ""), values

@@ -1,0 +1,84 @@
+-- The store of one run: OUT/run.sqlite. goldwatch executes this file as it stands when it makes a new store.
+--
+-- Anyone may read it while a run goes on:  sqlite3 'file:OUT/run.sqlite?mode=ro' 'SELECT op, tensor, reason FROM row WHERE verdict = "fail"'
+--
+-- Text that is not valid UTF-8 (file names may hold any bytes) is stored as a BLOB of its bytes. Numbers that are not finite are the texts
+-- 'NaN', 'Infinity' and '-Infinity'; integers outside 64 bits are text. The header's application_id is 1198484580 ('Gold'), its user_version
+-- the version of this layout.
+
+-- What the run is, one fact a row; values are JSON.
+--   inputs        the inputs and options; only the same ones continue this store
+--   started       "YYYYmmddHHMMSS", local time of the first start; part of the result files' names
+--   version       goldwatch's version at the first start
+CREATE TABLE run (
+    key   TEXT PRIMARY KEY NOT NULL,
+    value TEXT NOT NULL
+);
+
+-- The current, finished rows: as many as result.json and the result files have. A row that is found again is deleted and inserted, so id
+-- (the rowid) rises in the order of arrival and is never used twice.
+CREATE TABLE row (
+    id            INTEGER PRIMARY KEY AUTOINCREMENT,
+    key           TEXT NOT NULL UNIQUE,  -- what the row is about; the same after a restart
+    time          TEXT,                  -- time, device, model, model_id, step: the folders' names; NULL outside a tree
+    device        TEXT,
+    model         TEXT,
+    model_id      TEXT,
+    step          TEXT,
+    "index"       INTEGER NOT NULL,      -- number of the group of ops that share their original operators
+    op_sequence   INTEGER,               -- the op's id in the json
+    op_type       TEXT NOT NULL,
+    op            TEXT NOT NULL,
+    "group"       TEXT NOT NULL,         -- JSON list of the group's ops
+    golden        TEXT NOT NULL,         -- original names joined by ',', or '*'
+    tensor        TEXT NOT NULL,         -- op:input:0, op:output:0, or the op
+    kind          TEXT NOT NULL,         -- input, output, op
+    tensor_index  INTEGER,
+    shape         TEXT,                  -- JSON list
+    target_dtype  TEXT,
+    golden_dtype  TEXT,
+    address       INTEGER,               -- of the target, in bytes, from its dump file's header
+    golden_address INTEGER,
+    CosineSimilarity,
+    MaxAbsoluteError,
+    AccumulatedRelativeError,
+    RelativeEuclideanDistance,
+    KullbackLeiblerDivergence,
+    StandardDeviation,                   -- JSON {"target": {"mean", "std"}, "golden": {"mean", "std"}}
+    MeanAbsoluteError,
+    RootMeanSquareError,
+    MaxRelativeError,
+    MeanRelativeError,
+    user_metrics  TEXT,                  -- JSON {name: value} of metrics of the user's own
+    nan           TEXT,                  -- JSON {"target": count, "golden": count}
+    inf           TEXT,                  -- the same
+    overflow      INTEGER,               -- 0, 1, NULL where not checked
+    verdict       TEXT NOT NULL,         -- pass, fail, not_compared, expected_absent
+    reason        TEXT NOT NULL,
+    cause         TEXT NOT NULL,         -- golden_missing, dump_missing, corrupt, shape, dtype or ''
+    target_file   TEXT,                  -- relative to TARGET and GOLDEN, or absolute
+    golden_file   TEXT,
+    graph_index   INTEGER NOT NULL,
+    timestamp_us  INTEGER NOT NULL,      -- the target file's, microseconds since 1970
+    position      INTEGER NOT NULL       -- the op's place in its group
+);
+CREATE INDEX row_verdict ON row (verdict);
+CREATE INDEX row_target_file ON row (target_file);
+
+-- The files that were looked at.
+CREATE TABLE file (
+    path       TEXT PRIMARY KEY NOT NULL,
+    size_bytes INTEGER NOT NULL,
+    mtime_ns   INTEGER NOT NULL,         -- nanoseconds since 1970
+    state      TEXT NOT NULL
+);
+
+-- What happened: starts, rows replaced or removed (with what they said before), retries, notes; omitted: tensors that by the rules have no row.
+CREATE TABLE event (
+    id      INTEGER PRIMARY KEY AUTOINCREMENT,
+    time_ns INTEGER NOT NULL,            -- nanoseconds since 1970
+    kind    TEXT NOT NULL,
+    op      TEXT,
+    text    TEXT NOT NULL
+);
+CREATE INDEX event_kind ON event (kind, op);
