@@ -1,0 +1,123 @@
+"""Whole-array conversion between any two layouts, for the convert command, tests and small tensors."""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..errors import FormatError, UsageError
+from .axes import Dims, Layout, default_c0, device_layout, device_shape, layout_of, pack, padded_dims, plain_shape, unpack
+from .dtypes import Array
+
+__all__ = ["convert", "device_shape", "plain_shape"]
+
+
+def convert(
+    array: Array,
+    format_from: str,
+    format_to: str,
+    shape_from: Sequence[int],
+    shape_to: Optional[Sequence[int]] = None,
+    groups: int = 1,
+) -> Array:
+    """Return a tensor in another layout; the inverse is the same call with the formats and shapes exchanged.
+
+    Parameters
+    ----------
+    array
+        The elements in ``format_from``, flat or in ``shape_from``.
+    shape_to
+        The result's shape. Needed where the stored shape does not tell the dims (from FRACTAL_Z and FRACTAL_NZ); otherwise it tells how
+        much of the last block is padding, and without it the padding is kept. To a device layout its last dim gives C0 (default: 16,
+        for 8-bit elements 32).
+    groups
+        Groups of a FRACTAL_Z filter.
+
+    Raises
+    ------
+    UsageError
+        There is no such conversion, or ``shape_to`` is needed and not given.
+    FormatError
+        Shapes, layouts and the number of elements do not agree.
+    """
+    stored = np.asarray(array)
+    size = int(np.prod(tuple(shape_from), dtype=object))
+    if stored.size != size:
+        raise FormatError("shape %s has %d elements, the array %d" % (list(shape_from), size, stored.size))
+    if format_from == "FRACTAL_NZ" and len(shape_from) == 4 and shape_to is not None and len(shape_to) == 4:
+        matrix = convert(stored, format_from, "ND", shape_from, _as_matrix(shape_to))
+        return matrix.reshape(tuple(shape_to))
+    if format_to == "FRACTAL_NZ" and len(shape_from) == 4 and shape_to is not None and len(shape_to) == 4:
+        return convert(stored, "ND", format_to, _as_matrix(shape_from), shape_to)
+    source = _require(layout_of(format_from, shape_from, groups), format_from)
+    target = _target(format_to, shape_to, stored.dtype.itemsize, source, groups)
+    source, target = _same_letters(source, target, shape_from)
+    dims = _dims(source, tuple(shape_from), target, shape_to)
+    if source.stored_shape(dims) != tuple(shape_from):
+        raise _mismatch(format_from, shape_from, format_to, shape_to)
+    letters = target.letters if source.blocks else source.letters
+    plain = unpack(stored.reshape(tuple(shape_from)), source, dims, letters)
+    result = pack(plain, letters, target)
+    if shape_to is not None and result.shape != tuple(shape_to):
+        if [size for size in result.shape if size != 1] != [size for size in shape_to if size != 1]:
+            raise _mismatch(format_from, shape_from, format_to, shape_to)
+        result = result.reshape(tuple(shape_to))
+    return result
+
+
+def _as_matrix(shape: Sequence[int]) -> Tuple[int, int]:
+    """Return the matrix [N, C·H·W] that a fully connected op makes of [N, C, H, W]."""
+    return shape[0], shape[1] * shape[2] * shape[3]
+
+
+def _mismatch(format_from: str, shape_from: Sequence[int], format_to: str, shape_to: Optional[Sequence[int]]) -> FormatError:
+    return FormatError("%s %s cannot be laid out as %s %s" % (format_from, list(shape_from), format_to, list(shape_to or ())))
+
+
+def _require(layout: Optional[Layout], format: str) -> Layout:
+    if layout is None:
+        raise UsageError("layout %s is not supported" % format, hint="a user conversion can be given for it")
+    return layout
+
+
+def _target(format_to: str, shape_to: Optional[Sequence[int]], itemsize: int, source: Layout, groups: int) -> Layout:
+    """Return the layout to convert to; without a shape its rank and block sizes are chosen."""
+    if shape_to is not None:
+        return _require(layout_of(format_to, shape_to, groups), format_to)
+    return _require(device_layout(format_to, len(source.letters), default_c0(8 * itemsize), groups), format_to)
+
+
+def _dims(source: Layout, shape_from: Tuple[int, ...], target: Layout, shape_to: Optional[Sequence[int]]) -> Dims:
+    """Return the logical dims of the tensor."""
+    if not source.blocks:
+        return dict(zip(source.letters, shape_from))
+    if not target.blocks and shape_to is not None:
+        found = source.fits(shape_to, target.letters, shape_from)
+        if not found:
+            raise _mismatch(source.name, shape_from, target.name, shape_to)
+        return found[0]
+    dims = padded_dims(source, shape_from) if source.name != "FRACTAL_NZ" else None
+    if dims is None and shape_to is not None:
+        dims = padded_dims(target, shape_to)
+    if dims is None:
+        what = "%s %s does not tell the shape in %s" % (source.name, list(shape_from), target.name)
+        raise UsageError(what, hint="give the target shape, such as 1,1000")
+    return dims
+
+
+def _same_letters(source: Layout, target: Layout, shape_from: Sequence[int]) -> Tuple[Layout, Layout]:
+    """Return the two layouts with the dims named alike; dims without meaning take the names of the other side, place by place."""
+    if sorted(source.letters) == sorted(target.letters):
+        return source, target
+    free_source = not source.blocks and (source.letters[:1] == ("0",) or target.name == "FRACTAL_NZ")
+    free_target = not target.blocks and (target.letters[:1] == ("0",) or source.name == "FRACTAL_NZ")
+    if free_target:
+        return source, _plain(target.name, source.letters)
+    if free_source and len(source.letters) == len(target.letters):
+        return _plain(source.name, target.letters), target
+    raise UsageError("there is no conversion from %s %s to %s" % (source.name, list(shape_from), target.name))
+
+
+def _plain(name: str, letters: Tuple[str, ...]) -> Layout:
+    return Layout(name, tuple((letter, "") for letter in letters), (1,) * len(letters))
