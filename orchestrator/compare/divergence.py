@@ -1,0 +1,118 @@
+"""The Kullback-Leibler divergence: a second pass, because its scaling needs the smallest and largest value of the whole.
+
+Without cancellation: with p and q scaled but not normalised, P and Q their sums, and
+``G = sum(p*ln(p/q) - (p - q))`` (no term is negative), ``KL = G/P + (log1p(w) - w)`` with ``w = Q/P - 1``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Tuple
+
+import numpy as np
+
+from goldwatch.compare.exact import Split, finite_part
+from goldwatch.compare.kernel import BLOCK, KL_FLOOR, Workspace, dot, load
+from goldwatch.compare.sums import Number, PairSums
+
+_WIDE = 2**53
+_SMALL, _BIG = 1e-290, 1e290
+
+
+class _Side:
+    """How one tensor's values become p: ``max((v - low) / range, floor)``, or 1 where all values are equal."""
+
+    def __init__(self, low: Number, high: Number) -> None:
+        self.low = low
+        self.constant = low == high
+        # A range beyond float64 is halved twice, on both sides of the division.
+        self.scale = 1.0 if self.constant or math.isfinite(float(high) - float(low)) else 0.25
+        if isinstance(low, int) and isinstance(high, int):
+            self.range = float(high - low)
+        else:
+            self.range = high * self.scale - low * self.scale
+        self.plain = max(abs(low), abs(high)) <= _WIDE if isinstance(low, int) else self.constant or _SMALL < self.range < _BIG
+        self.factor = 0.0 if self.constant else (1.0 / self.range if self.plain else math.nan)
+
+    def exact(self, values: np.ndarray) -> np.ndarray:
+        if self.constant:
+            return np.ones(values.size)
+        if self.scale != 1.0:
+            above = values.astype(np.float64) * self.scale - self.low * self.scale
+        else:
+            above = Split(values).minus_number(self.low)
+        p: np.ndarray = np.maximum(above / self.range, KL_FLOOR)
+        return p
+
+
+class DivergenceSums:
+    """Mergeable sums of the second pass.
+
+    Parameters
+    ----------
+    first
+        The first pass's sums over the whole tensor: they hold the smallest and largest values.
+    """
+
+    def __init__(self, first: PairSums) -> None:
+        self.n = 0
+        self.p = 0.0
+        self.difference = 0.0
+        self.p_log = 0.0
+        self._x = _Side(first.x_low, first.x_high)
+        self._y = _Side(first.y_low, first.y_high)
+
+    @property
+    def plain(self) -> bool:
+        """Whether finite blocks can take the fast way."""
+        return self._x.plain and self._y.plain
+
+    def add_fast(self, x: np.ndarray, y: np.ndarray, work: Workspace) -> None:
+        """Add one piece of at most BLOCK finite numbers (real dtypes)."""
+        n = x.size
+        p, q, t = work.d[:n], work.a[:n], work.x[:n]
+        for side, values, buffer, out in ((self._x, x, work.x, p), (self._y, y, work.y, q)):
+            np.subtract(load(values, buffer, work.bits), side.low, out=out)
+            np.multiply(out, side.factor, out=out)
+            np.maximum(out, (work.ones if side.constant else work.floor)[:n], out=out)
+        np.subtract(p, q, out=t)
+        difference = float(np.add.reduce(t))
+        self.n += n
+        self.p += float(np.add.reduce(p))
+        self.difference += difference
+        np.divide(p, q, out=t)
+        np.log(t, out=t)
+        self.p_log += dot(p, t)
+
+    def add_exact(self, x: np.ndarray, y: np.ndarray) -> None:
+        """Add one piece of 1-D real numbers, which may hold NaN and Inf."""
+        for start in range(0, x.size, BLOCK):
+            xf, yf, _ = finite_part(x[start : start + BLOCK], y[start : start + BLOCK])
+            p, q = self._x.exact(xf), self._y.exact(yf)
+            self.n += xf.size
+            self.p += float(np.add.reduce(p))
+            self.difference += float(np.add.reduce(p - q))
+            self.p_log += dot(p, np.log(p / q))
+
+    def add(self, other: DivergenceSums) -> None:
+        """Add the sums of other elements of the same tensors."""
+        self.n += other.n
+        self.p += other.p
+        self.difference += other.difference
+        self.p_log += other.p_log
+
+    def value(self) -> float:
+        """Return the divergence (never negative), NaN when there was no element."""
+        if not self.n:
+            return math.nan
+        w = -self.difference / self.p
+        return max(0.0, (self.p_log - self.difference) / self.p + (math.log1p(w) - w))
+
+
+def known_divergence(first: PairSums) -> Tuple[bool, float]:
+    """Tell whether the first pass alone decides the divergence, and its value then."""
+    if not first.n:
+        return True, math.nan
+    identical = first.max_ad == 0.0
+    constant = first.x_low == first.x_high and first.y_low == first.y_high
+    return (True, 0.0) if identical or constant else (False, math.nan)
