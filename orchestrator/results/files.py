@@ -1,0 +1,102 @@
+"""The result files of a store: which there are, how they are named, and keeping them current."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections import Counter
+from typing import Collection, Dict, List, Optional, Sequence
+
+from ..naming import MAX_NAME_BYTES, printable
+from .csvfile import Columns, write_mapping_csv, write_result_csv
+from .rowsql import Place
+from .store import RunStore
+
+_OUTSIDE: Place = (None, None, None, None, None)
+
+
+def result_names(places: Sequence[Place], timestamp: str, name_single: bool = True, stem: str = "result") -> Dict[Place, str]:
+    """Return the file name of each place's table.
+
+    Rows outside a tree get ``{stem}_{timestamp}.csv``; every device × model × step gets ``{device}_{model}_{step}_{stem}_{timestamp}.csv``,
+    and where two would be the same ``{time}_{device}_{model}_{model_id}_{step}_{stem}_{timestamp}.csv``.
+
+    Parameters
+    ----------
+    places
+        (time, device, model, model_id, step).
+    timestamp
+        ``YYYYmmddHHMMSS`` of the run's first start.
+    name_single
+        False: a single place gets the short name as well.
+    stem
+        ``result`` or ``mapping``.
+    """
+    tail = "%s_%s.csv" % (stem, timestamp)
+    if len(places) == 1 and not name_single:
+        return {places[0]: tail}
+    short = {place: _join((place[1], place[2], place[4]), tail) for place in places}
+    shared = Counter(short.values())
+    return {place: name if shared[name] == 1 else _join((place[0], *place[1:]), tail) for place, name in short.items()}
+
+
+def _join(parts: Sequence[Optional[str]], tail: str) -> str:
+    head = "_".join(printable(part).replace("/", "_") for part in parts if part is not None)
+    room = MAX_NAME_BYTES - len(tail) - 1
+    if len(head.encode()) > room:
+        head = head.encode()[: room - 17].decode("utf-8", "ignore") + "_" + hashlib.sha256(head.encode()).hexdigest()[:16]
+    return "%s_%s" % (head, tail) if head else tail
+
+
+def write_tables(
+    store: RunStore,
+    columns: Columns,
+    name_single: bool = True,
+    mapping: bool = False,
+    only: Optional[Collection[Place]] = None,
+) -> List[str]:
+    """Write the CSV files of a store into its folder and return their paths.
+
+    Files of this run whose names changed, because another place came that would share them, are removed. A store without rows gets a
+    table with its header only.
+
+    Parameters
+    ----------
+    store
+        Open for writing.
+    columns
+        The columns of the result tables.
+    name_single
+        As for :func:`result_names`.
+    mapping
+        Write the mapping tables besides.
+    only
+        Write only the tables of these places (those that changed); all by default.
+
+    Raises
+    ------
+    EnvironmentProblem
+        A file cannot be written.
+    """
+    out = os.path.dirname(store.path)
+    places = store.places() or [_OUTSIDE]
+    names = result_names(places, store.started, name_single)
+    mappings = result_names(places, store.started, name_single, "mapping") if mapping else {}
+    before: Sequence[str] = store.get("result_files", [])
+    now = [*names.values(), *mappings.values()]
+    written: List[str] = []
+    for place in places:
+        if only is not None and place not in only and names[place] in before:
+            continue
+        written.append(os.path.join(out, names[place]))
+        write_result_csv(written[-1], store.rows("index", place), columns)
+        if mapping:
+            written.append(os.path.join(out, mappings[place]))
+            write_mapping_csv(written[-1], store.rows("index", place))
+    if list(before) != now:
+        store.set("result_files", now)
+        for name in set(before) - set(now):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(out, name))
+    return written

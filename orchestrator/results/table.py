@@ -1,0 +1,108 @@
+"""The result table for a terminal: plain aligned text, the rows that matter first."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
+
+from ..compare.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..naming import printable
+from ..verdict.limits import metric_number, number_text
+
+SHOWN_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", "MaxAbsoluteError")
+
+_HEADINGS = {
+    "CosineSimilarity": "cosine",
+    "RelativeEuclideanDistance": "rel. Euclid",
+    "MaxAbsoluteError": "max abs",
+    "AccumulatedRelativeError": "acc. rel.",
+    "KullbackLeiblerDivergence": "KL",
+    "MeanAbsoluteError": "mean abs",
+    "RootMeanSquareError": "RMSE",
+    "MaxRelativeError": "max rel.",
+    "MeanRelativeError": "mean rel.",
+}
+_WORDS = {PASS: "pass", FAIL: "FAIL", NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent"}
+_URGENCY = {FAIL: 0, NOT_COMPARED: 1, PASS: 2, EXPECTED_ABSENT: 3}
+_COLOURS = {FAIL: "31", NOT_COMPARED: "33", PASS: "32", EXPECTED_ABSENT: "2"}
+_TENSOR_WIDTH = 44
+_LEAST_REASON = 16
+
+
+def render_table(
+    rows: Iterable[Row],
+    most: Optional[int] = 20,
+    file: str = "",
+    first_tensor: Optional[str] = None,
+    metrics: Sequence[str] = SHOWN_METRICS,
+    colour: bool = False,
+    width: int = 120,
+) -> Iterator[str]:
+    """Yield the lines of the table.
+
+    Parameters
+    ----------
+    rows
+        In the order they shall be shown; walked once.
+    most
+        Show at most so many rows, failing ones before those not compared, before the others; None: all (kept in memory).
+    file
+        Where all rows are; named in the line that tells how many were left out.
+    first_tensor
+        The tensor of the first divergence; marked with ``>``.
+    metrics
+        The metrics' columns.
+    colour
+        Colour the verdicts with ANSI escapes.
+    width
+        Columns of the terminal; reasons are cut to fit.
+    """
+    chosen, total = _choose(rows, most)
+    table = [_line(row, metrics, first_tensor) for row in chosen]
+    headings = ["", "verdict", "tensor"] + [_HEADINGS.get(name, printable(name)[:24]) for name in metrics] + ["reason"]
+    widths = [max(len(line[column]) for line in [headings, *table]) for column in range(len(headings))]
+    room = max(_LEAST_REASON, width - sum(widths[:-1]) - 2 * (len(widths) - 1))
+    for number, line in enumerate([headings, *table]):
+        parts = [cell.ljust(size) for cell, size in zip(line, widths)]
+        parts[3:] = [cell.rjust(size) for cell, size in zip(line[3:-1], widths[3:])] + [_cut(line[-1], room)]
+        if colour and number:
+            parts[1] = "\x1b[%sm%s\x1b[0m" % (_COLOURS[chosen[number - 1].verdict], parts[1])
+        yield "  ".join(parts).rstrip()
+    if total > len(chosen):
+        yield "... %d more rows%s" % (total - len(chosen), " in " + printable(file) if file else "")
+
+
+def _choose(rows: Iterable[Row], most: Optional[int]) -> Tuple[List[Row], int]:
+    """Return the rows to show, in their order, and how many there are."""
+    if most is None:
+        every = list(rows)
+        return every, len(every)
+    heap: List[Tuple[int, int, Row]] = []
+    total = 0
+    for row in rows:
+        entry = (-_URGENCY[row.verdict], -total, row)
+        total += 1
+        if len(heap) < most:
+            heapq.heappush(heap, entry)
+        elif heap and entry[:2] > heap[0][:2]:
+            heapq.heapreplace(heap, entry)
+    return [row for _, _, row in sorted(heap, key=lambda entry: -entry[1])], total
+
+
+def _line(row: Row, metrics: Sequence[str], first_tensor: Optional[str]) -> List[str]:
+    values = [row.metrics.get(name) for name in metrics]
+    numbers = ["-" if value is None else number_text(metric_number(value)) for value in values]
+    mark = ">" if first_tensor is not None and row.tensor == first_tensor and row.verdict == FAIL else ""
+    return [mark, _WORDS[row.verdict], _shorten(printable(row.tensor)), *numbers, printable(row.reason)]
+
+
+def _shorten(name: str) -> str:
+    """Cut a long name in the middle: its end tells the tensor."""
+    if len(name) <= _TENSOR_WIDTH:
+        return name
+    head = _TENSOR_WIDTH // 3
+    return name[:head] + "..." + name[len(name) - (_TENSOR_WIDTH - head - 3) :]
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 3] + "..."
