@@ -1,0 +1,98 @@
+"""Which dumps of a TensorFlow graph are golden data: the names of feeds, and what is left out, by op type and output slot.
+
+The op types whose outputs are always strings, resources or variants come from TensorFlow 1.15's op registry (a test compares them).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, FrozenSet, Optional, Tuple
+
+_FEED = re.compile(r"_arg_(.+)_(\d{1,9})_\d{1,9}\Z")
+_RECEIVED_FEED = re.compile(r"_recv_(.+)_(\d{1,9})\Z")
+
+_RESOURCES = """
+AnonymousIterator AnonymousIteratorV2 AnonymousMemoryCache AnonymousMultiDeviceIterator AnonymousRandomSeedGenerator
+BoostedTreesEnsembleResourceHandleOp BoostedTreesQuantileStreamResourceHandleOp ExperimentalStatsAggregatorHandle
+ExperimentalThreadPoolHandle FIFOQueueV2 FixedLengthRecordReaderV2 GetSessionHandleV2 HashTableV2 IdentityReaderV2
+MultiDeviceIterator MultiDeviceIteratorFromStringHandle MutableDenseHashTableV2 MutableHashTableOfTensorsV2 MutableHashTableV2
+MutexV2 OneShotIterator PaddingFIFOQueueV2 PriorityQueueV2 RandomShuffleQueueV2 ResourceConditionalAccumulator
+StatsAggregatorHandle StatsAggregatorHandleV2 SummaryWriter TFRecordReaderV2 TensorArrayGradV3 TensorArrayGradWithShape
+TensorArrayV3 TextLineReaderV2 ThreadPoolHandle VarHandleOp WholeFileReaderV2
+"""
+_VARIANTS = """
+AnonymousIteratorV2:1 AnonymousMemoryCache:1 AnonymousMultiDeviceIterator:1 AnonymousRandomSeedGenerator:1 DatasetFromGraph
+EmptyTensorList MutexLock OptionalFromValue OptionalNone Prelinearize PrelinearizeTuple RaggedTensorToVariant SerializeIterator
+TensorListConcatLists TensorListFromTensor TensorListPopBack TensorListPushBack TensorListPushBackBatch TensorListReserve
+TensorListResize TensorListScatter TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem TensorListSplit
+UnwrapDatasetVariant WrapDatasetVariant
+"""
+_STRINGS = """
+AsString AudioSummary AudioSummaryV2 Barrier BarrierTakeMany:1 BoostedTreesCalculateBestFeatureSplit:6
+BoostedTreesExampleDebugOutputs BoostedTreesSerializeEnsemble:1 BoostedTreesSparseCalculateBestFeatureSplit:6
+ConditionalAccumulator ConfigureDistributedTPU DatasetToGraph DecodeBase64 DecodeCompressed DecodeJSONExample EncodeBase64
+EncodeJpeg EncodeJpegVariableQuality EncodePng EncodeProto EncodeWav ExperimentalIteratorGetDevice
+ExperimentalStatsAggregatorSummary FIFOQueue Fact FakeQueue FixedLengthRecordReader GetSessionHandle HashTable HistogramSummary
+IdentityReader ImageSummary LMDBReader MatchingFiles MergeSummary MultiDeviceIteratorToStringHandle MutableDenseHashTable
+MutableHashTable MutableHashTableOfTensors PaddingFIFOQueue PriorityQueue RandomShuffleQueue ReadFile ReaderRead ReaderRead:1
+ReaderReadUpTo ReaderReadUpTo:1 ReaderReadUpToV2 ReaderReadUpToV2:1 ReaderReadV2 ReaderReadV2:1 ReaderSerializeState
+ReaderSerializeStateV2 RecordInput ReduceJoin RegexReplace ScalarSummary SerializeTensor ShardedFilename ShardedFilespec
+SparseConditionalAccumulator StaticRegexReplace StatsAggregatorSummary StringFormat StringJoin StringLower StringNGrams
+StringSplit:1 StringSplitV2:1 StringStrip StringUpper Substr TFRecordReader TPUCompilationResult TensorArray TensorArrayGrad
+TensorArrayGradV2 TensorArrayV2 TensorSummary TensorSummaryV2 TextLineReader UnicodeEncode UnicodeTranscode UnsortedSegmentJoin
+WholeFileReader WorkerHeartbeat
+"""
+_DATASET = re.compile(r"\w*Dataset(V\d+)?\Z")
+_COPIES = frozenset(["_Recv", "_HostRecv", "_Send", "_HostSend"])
+
+
+def _slots(text: str) -> FrozenSet[Tuple[str, int]]:
+    pairs = (word.partition(":") for word in text.split())
+    return frozenset((name, int(slot or 0)) for name, _, slot in pairs)
+
+
+_FIXED: Dict[Tuple[str, int], str] = {}
+for _text, _reason in (
+    (_RESOURCES, "a resource handle, not numbers"),
+    (_VARIANTS, "a variant, not numbers"),
+    (_STRINGS, "strings or a string handle, not numbers"),
+):
+    _FIXED.update((_key, _reason) for _key in _slots(_text))
+
+
+def feed_of(node: str, op_type: str) -> Optional[Tuple[str, int]]:
+    """Return ``(op, output index)`` of the tensor that a feed node stands for, or None when ``node`` is not a feed.
+
+    tfdbg shows a fed ``scope/x:0`` as the op ``_arg_scope/x_0_{n}`` of type ``_Arg`` (a distributed session: ``_recv_scope/x_0``).
+    """
+    match = None
+    if op_type == "_Arg":
+        match = _FEED.match(node)
+    elif op_type == "_Recv":
+        match = _RECEIVED_FEED.match(node)
+    return (match.group(1), int(match.group(2))) if match else None
+
+
+def known_garbage(op_type: str, slot: int) -> Optional[str]:
+    """Return why this output never holds data on a CPU, or None."""
+    if op_type == "FusedBatchNormV3" and slot == 5:
+        return "FusedBatchNormV3's output 5 is uninitialised memory on a CPU: it differs in every run"
+    return None
+
+
+def copy_reason(op_type: str) -> Optional[str]:
+    """Return why an op that only moves a tensor between devices is left out, or None."""
+    if op_type in _COPIES:
+        return "%s is a copy of another op's output between devices" % op_type
+    return None
+
+
+def left_out(op_type: str, slot: int) -> Optional[str]:
+    """Return why a row of a tfdbg listing gives no golden file, as far as op type and slot tell it; else None."""
+    if op_type.startswith("Stack"):
+        return "%s belongs to a loop's gradient stack" % op_type
+    if op_type.startswith("Iterator"):
+        return "%s belongs to an input iterator" % op_type
+    if _DATASET.match(op_type):
+        return "a variant, not numbers"
+    return _FIXED.get((op_type, slot)) or known_garbage(op_type, slot) or copy_reason(op_type)
