@@ -1,7 +1,7 @@
 """Message classes made from the descriptor set, without generated code and without the process-wide pool.
 
-Generated code registers its messages in one pool per process, where a second copy of them (another tool's dump_data_pb2, of another version)
-ends the import or the process. A private pool knows only our copy. Nothing here depends on the version of protoc or of the protobuf package.
+Generated code registers its messages in one pool per process, where a second copy of them (another tool's dump_data_pb2, of another
+version) ends the import or the process. A private pool knows only our copy. Nothing here depends on the version of protoc or of protobuf.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ import os
 import re
 from typing import Any, Dict, List, Tuple
 
-import goldwatch.proto
 import pytest
+
+import goldwatch.proto
 from goldwatch.proto import load_messages
 
 FIELDS = {

@@ -1,4 +1,4 @@
-"""Stands for another tool's generated code: the same file name and message names in the process-wide pool, an older version of the messages."""
+"""Stands for another tool's generated code: the same file and message names in the process-wide pool, older messages."""
 
 from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.internal import builder

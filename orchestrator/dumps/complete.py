@@ -1,0 +1,68 @@
+"""Whether a file is whole, by the size law of its kind."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Optional
+
+from ..errors import TruncatedFile
+from .container import COMPLETE, HEADERLESS, LONG, SHORT, load_header
+from .npy import load_npy_header
+from .source import open_regular
+
+NO_LAW = "no_law"
+_WITHOUT_LAW = (".csv", ".txt", ".json", ".log", ".html", ".xml", ".info")
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """The result of :func:`probe`.
+
+    Attributes
+    ----------
+    state
+        ``complete``; ``short`` (still growing, or cut); ``long`` (written twice, or corrupt); ``headerless`` (the beginning is not that of
+        its kind); ``no_law`` (the kind of file does not tell its size).
+    expected_bytes
+        The size by the law, or the least size that is known; None when unknown.
+    actual_bytes
+        The file's size.
+    """
+
+    state: str
+    expected_bytes: Optional[int]
+    actual_bytes: int
+
+
+def probe(path: str) -> Completeness:
+    """Tell whether ``path`` is whole. Reads its header only.
+
+    A dump file is complete when its size is 8 + header length + the sum of all sizes that the header gives (tensors with a null address
+    are not written: without them it is complete too), an npy when it is header + count * itemsize. CSV, text and JSON files have no such law.
+
+    Raises
+    ------
+    MissingPath, InputError
+        The file cannot be opened or read.
+    """
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix in _WITHOUT_LAW:
+        descriptor, size = open_regular(path)
+        os.close(descriptor)
+        return Completeness(NO_LAW, None, size)
+    if suffix == ".npy":
+        return _probe_npy(path)
+    found = load_header(path)
+    return Completeness(found.state, found.expected_bytes, found.actual_bytes)
+
+
+def _probe_npy(path: str) -> Completeness:
+    header = load_npy_header(path)
+    if header.error is not None and header.data_bytes is None:
+        if isinstance(header.error, TruncatedFile):
+            return Completeness(SHORT, header.error.expected_bytes, header.actual_bytes)
+        return Completeness(HEADERLESS, None, header.actual_bytes)
+    expected = header.data_offset + (header.data_bytes or 0)
+    state = COMPLETE if header.actual_bytes == expected else SHORT if header.actual_bytes < expected else LONG
+    return Completeness(state, expected, header.actual_bytes)

@@ -1,0 +1,163 @@
+"""The bytes of a file, read in windows.
+
+Plain positioned reads, not a memory map: mapped pages would count as resident memory, and a file that shrinks while it is mapped ends the
+process with SIGBUS instead of an error.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import weakref
+from collections import deque
+from typing import Any, Deque, Dict, Optional, Tuple
+
+import numpy as np
+
+from ..errors import FormatError, InputError, MissingPath, TruncatedFile
+
+WINDOW_BYTES = 16 * 1024 * 1024
+MAX_OPEN_FILES = 16
+
+_opened: Deque[Any] = deque()
+
+
+def open_regular(path: str) -> Tuple[int, int]:
+    """Open a regular file for reading and return its descriptor and its size in bytes.
+
+    Raises
+    ------
+    MissingPath
+        It does not exist, is not a regular file, or this user cannot read it.
+    """
+    try:
+        # Without O_NONBLOCK a named pipe in the folder would stop us for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise MissingPath("%s does not exist" % path) from None
+    except PermissionError:
+        raise MissingPath("%s cannot be read by this user" % path, hint="check the file's permissions") from None
+    except (OSError, ValueError) as error:
+        raise MissingPath("%s cannot be opened: %s" % (path, error)) from None
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise MissingPath("%s is not a regular file" % path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, status.st_size
+
+
+def read_at(descriptor: int, offset: int, nbytes: int, path: str) -> bytes:
+    """Return up to ``nbytes`` bytes from ``offset`` on; fewer only where the file ends. For small pieces such as headers."""
+    pieces = []
+    while nbytes > 0:
+        try:
+            piece = os.pread(descriptor, nbytes, offset)
+        except OSError as error:
+            raise InputError("%s: byte %d cannot be read: %s" % (path, offset, error.strerror)) from None
+        if not piece:
+            break
+        pieces.append(piece)
+        offset += len(piece)
+        nbytes -= len(piece)
+    return b"".join(pieces)
+
+
+class FileSource:
+    """A byte range of a file: a :class:`goldwatch.tensors.tensor.ByteSource`.
+
+    The file is opened at the first read; at most :data:`MAX_OPEN_FILES` sources of a process hold an open file. Picklable: a copy opens
+    the file itself.
+
+    Parameters
+    ----------
+    path
+        The file.
+    offset, nbytes
+        The range, in bytes from the file's start.
+    """
+
+    def __init__(self, path: str, offset: int, nbytes: int) -> None:
+        self.path = path
+        self.offset = offset
+        self._nbytes = nbytes
+        self._descriptor: Optional[int] = None
+        self._lock = threading.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that can be read."""
+        return self._nbytes
+
+    def __repr__(self) -> str:
+        return "FileSource(%r, %d, %d)" % (self.path, self.offset, self._nbytes)
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {"path": self.path, "offset": self.offset, "nbytes": self._nbytes}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__init__(state["path"], state["offset"], state["nbytes"])  # type: ignore[misc]
+
+    def read(self, offset: int, nbytes: int) -> np.ndarray[Any, Any]:
+        """Return ``nbytes`` bytes from ``offset`` (within the range) on as a new one-dimensional uint8 array.
+
+        Raises
+        ------
+        FormatError
+            The request leaves the range.
+        TruncatedFile
+            The file has become shorter than the range.
+        InputError
+            The file cannot be opened or read.
+        """
+        if offset < 0 or nbytes < 0 or offset + nbytes > self._nbytes:
+            raise FormatError("bytes %d to %d lie outside the tensor's %d bytes" % (offset, offset + nbytes, self._nbytes), self.path)
+        data = np.empty(nbytes, np.uint8)
+        with self._lock:
+            opened = self._descriptor is None
+            if self._descriptor is None:
+                self._descriptor = open_regular(self.path)[0]
+            self._fill(self._descriptor, memoryview(data), self.offset + offset)
+        if opened:
+            _limit_open_files(self)
+        return data
+
+    def _fill(self, descriptor: int, data: memoryview, start: int) -> None:
+        done = 0
+        while done < len(data):
+            try:
+                got = os.preadv(descriptor, [data[done : done + WINDOW_BYTES]], start + done)
+            except OSError as error:
+                raise InputError("%s: byte %d cannot be read: %s" % (self.path, start + done, error.strerror)) from None
+            if got == 0:
+                expected, actual = self.offset + self._nbytes, start + done
+                message = "the file ends at byte %d inside a tensor, expected at least %d bytes" % (actual, expected)
+                raise TruncatedFile(message, self.path, expected, actual)
+            done += got
+
+    def close(self) -> None:
+        """Close the file; the next read opens it again."""
+        with self._lock:
+            descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        descriptor = getattr(self, "_descriptor", None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _limit_open_files(source: FileSource) -> None:
+    """Note that ``source`` holds an open file, and close those that were opened longest ago. Deque operations are atomic."""
+    _opened.append(weakref.ref(source))
+    while len(_opened) > MAX_OPEN_FILES:
+        try:
+            oldest = _opened.popleft()()
+        except IndexError:
+            return
+        if oldest is not None and oldest is not source:
+            oldest.close()
