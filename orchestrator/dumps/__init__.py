@@ -1,1 +1,35 @@
 """What a device wrote: one container file, a tree of them, whether a file is whole."""
+
+from __future__ import annotations
+
+from .complete import Completeness, probe
+from .container import DumpFile, RegionInfo, TensorInfo
+from .golden import Collision, GoldenEntry, GoldenSet
+from .listing import DumpEntry, FolderListing, GoldenFile, list_folder
+from .npy import open_npy
+from .source import FileSource
+from .tree import Combo, DumpTree, find_dumps
+from .write import TensorData, dump_parts, write_dump
+
+__all__ = [
+    "Collision",
+    "Combo",
+    "Completeness",
+    "DumpEntry",
+    "DumpFile",
+    "DumpTree",
+    "FileSource",
+    "FolderListing",
+    "GoldenEntry",
+    "GoldenFile",
+    "GoldenSet",
+    "RegionInfo",
+    "TensorData",
+    "TensorInfo",
+    "dump_parts",
+    "find_dumps",
+    "list_folder",
+    "open_npy",
+    "probe",
+    "write_dump",
+]

@@ -1,0 +1,275 @@
+"""The golden side: tensors by op name and output index, from npy files, containers (pb, quant) or another device's dumps."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import dataclass
+from itertools import islice
+from typing import Dict, Iterator, List, Optional, Tuple
+
+from ..errors import FormatError, NotComparable
+from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, parse_golden_name, read_mapping, sanitise_golden
+from ..tensors.tensor import Tensor
+from .container import DumpFile
+from .listing import DumpEntry, GoldenFile, full_name_of, walk
+from .npy import open_npy
+from .tree import DumpTree, tree_of
+
+NEAREST_SAMPLE = 2000
+_SUFFIX_RANK = {"npy": 2, "pb": 1, "quant": 0}
+
+
+@dataclass(frozen=True)
+class GoldenEntry:
+    """One golden tensor, not yet opened.
+
+    Attributes
+    ----------
+    path, rel
+        The file, and the same relative to the golden folder.
+    op_name
+        As in the file's name, not sanitised further.
+    index
+        Number of the output (or input, see ``io``).
+    timestamp_us
+        Of the file's name.
+    kind
+        ``npy``, ``container`` (pb, quant) or ``npu`` (a device's dump).
+    io
+        ``output`` or ``input``.
+    """
+
+    path: str
+    rel: str
+    op_name: str
+    index: int
+    timestamp_us: int
+    kind: str
+    io: str = "output"
+    rank: int = 0
+
+
+@dataclass(frozen=True)
+class Collision:
+    """Golden files of different ops that look-ups cannot tell apart.
+
+    Attributes
+    ----------
+    key, index
+        The sanitised op name and the output index that they share.
+    op_names, files
+        The different names, and the files (relative), in the same order.
+    """
+
+    key: str
+    index: int
+    op_names: Tuple[str, ...]
+    files: Tuple[str, ...]
+
+
+class GoldenSet:
+    """All golden tensors at and below one folder.
+
+    Attributes
+    ----------
+    folder
+        The folder.
+    tree
+        The device dumps in it as a tree (empty for a folder of golden files).
+    notes
+        What was taken, and what could not be read or understood.
+    unresolved
+        Files (relative) whose hash name is not explained by a mapping.csv so far.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.tree = DumpTree(folder)
+        self.notes: List[str] = []
+        self.unresolved: List[str] = []
+        self._files: Dict[Tuple[str, int], List[GoldenEntry]] = {}
+        self._dumps: Dict[str, List[DumpEntry]] = {}
+        self._known: Dict[str, bool] = {}
+
+    @classmethod
+    def open(cls, folder: str) -> GoldenSet:
+        """List ``folder`` and everything below it; no tensor is opened.
+
+        Raises
+        ------
+        MissingPath
+            It does not exist, is not a folder or cannot be listed.
+        """
+        golden = cls(folder)
+        listings = list(walk(folder, "GOLDEN"))
+        golden.tree = tree_of(folder, listings)
+        golden.notes.extend(golden.tree.notes)
+        for listing in listings:
+            for file in listing.golden:
+                golden._add_file(file)
+            golden.unresolved.extend(os.path.join(listing.rel, name) for name in listing.unresolved)
+        for combo in golden.tree.combos:
+            for dump in combo.files:
+                golden._add_dump(dump)
+        if golden._files:
+            golden.notes.append("golden: %d tensors of %d ops" % (len(golden._files), len({key for key, _ in golden._files})))
+        return golden
+
+    @property
+    def kind(self) -> str:
+        """``npy``, ``container``, ``npu``, ``mixed`` or ``empty``."""
+        kinds = {entry.kind for entries in self._files.values() for entry in entries}
+        if self._dumps:
+            kinds.add("npu")
+        return kinds.pop() if len(kinds) == 1 else "mixed" if kinds else "empty"
+
+    def __len__(self) -> int:
+        """Return the number of golden tensors, a device's dump file counted as one."""
+        return len(self._files) + len(self._dumps)
+
+    def add(self, path: str) -> bool:
+        """Add one file that has appeared; for a mapping.csv, the files that wait for it.
+
+        Returns
+        -------
+        bool
+            Whether a golden tensor was added. A file that is known already, or that has no golden name, adds nothing.
+        """
+        name = os.path.basename(path)
+        rel = os.path.relpath(path, self.folder)
+        if name == MAPPING_FILE:
+            return self._add_mapping(path, rel)
+        if is_hash_name(name):
+            mapping = os.path.join(os.path.dirname(path), MAPPING_FILE)
+            if rel not in self.unresolved and path not in self._known:
+                self.unresolved.append(rel)
+            return os.path.exists(mapping) and self._add_mapping(mapping, os.path.relpath(mapping, self.folder))
+        return self._add_named(path, rel, name, None)
+
+    def find(self, op_name: str, index: int, io: str = "output") -> Optional[GoldenEntry]:
+        """Return the golden tensor of an op's output (a device's dump: or input), or None.
+
+        Names are compared sanitised; among files that collide, one whose name is exactly ``op_name`` is preferred. Of several runs the
+        latest counts.
+        """
+        key = sanitise_golden(op_name)
+        if io == "output":
+            entries = self._files.get((key, index), [])
+            exact = [entry for entry in entries if entry.op_name == op_name]
+            if exact or entries:
+                return max(exact or entries, key=lambda entry: (entry.timestamp_us, entry.rank, entry.rel))
+        dump = self.find_dump(op_name)
+        if dump is None:
+            return None
+        return GoldenEntry(dump.path, dump.rel, dump.name.op_name, index, dump.name.timestamp_us, "npu", io)
+
+    def find_dump(self, op_name: str) -> Optional[DumpEntry]:
+        """Return the latest device dump of an op, or None."""
+        entries = self._dumps.get(sanitise_golden(op_name))
+        if not entries:
+            return None
+        exact = [entry for entry in entries if entry.name.op_name == op_name]
+        return max(exact or entries, key=lambda entry: (entry.name.timestamp_us, entry.rel))
+
+    @property
+    def collisions(self) -> List[Collision]:
+        """Files of different ops that share a sanitised name and index, sorted by name."""
+        found = []
+        for (key, index), entries in sorted(self._files.items()):
+            by_name: Dict[str, str] = {}
+            for entry in entries:
+                by_name[entry.op_name] = entry.rel
+            if len(by_name) > 1:
+                names = tuple(sorted(by_name))
+                found.append(Collision(key, index, names, tuple(by_name[name] for name in names)))
+        return found
+
+    def op_names(self) -> Iterator[str]:
+        """Yield the sanitised name of every op once."""
+        seen = set()
+        for key in [key for key, _ in self._files] + list(self._dumps):
+            if key not in seen:
+                seen.add(key)
+                yield key
+
+    def nearest(self, op_name: str, n: int = 3) -> List[str]:
+        """Return up to ``n`` sanitised op names that resemble ``op_name``, best first; at most 2,000 names are looked at."""
+        key = sanitise_golden(op_name)
+        # Names of about the same length resemble most; the sample is of those.
+        names = sorted(self.op_names(), key=lambda name: (abs(len(name) - len(key)), name))
+        return difflib.get_close_matches(key, islice(names, NEAREST_SAMPLE), n, 0.5)
+
+    def tensor(self, entry: GoldenEntry) -> Tensor:
+        """Return the tensor of ``entry``; its bytes stay in the file. Raises as :meth:`load`."""
+        return self.load(entry)[0]
+
+    def load(self, entry: GoldenEntry) -> Tuple[Tensor, Optional[int]]:
+        """Return the tensor of ``entry`` and its device address (None when it has none).
+
+        Raises
+        ------
+        MissingPath, TruncatedFile, FormatError
+            The file cannot be read, or is damaged.
+        NotComparable
+            The container has no such tensor, or it cannot be read.
+        """
+        if entry.kind == "npy":
+            return open_npy(entry.path), None
+        dump = DumpFile.open(entry.path)
+        index = entry.index
+        if entry.kind == "container":
+            if not dump.outputs:
+                raise NotComparable("%s holds no output" % entry.path)
+            # A golden container holds one output, whatever its number in the op.
+            index = 0 if len(dump.outputs) == 1 else index
+        return dump.tensor(entry.io, index), dump.info(entry.io, index).address
+
+    def _add_mapping(self, path: str, rel: str) -> bool:
+        """Name the waiting files of a mapping's folder."""
+        folder = os.path.dirname(rel)
+        waiting = [name for name in self.unresolved if os.path.dirname(name) == folder]
+        try:
+            names = read_mapping(path)
+        except FormatError as error:
+            self.notes.append("%s cannot be used: %s" % (rel, error.message))
+            return False
+        except OSError as error:
+            self.notes.append("%s cannot be read: %s" % (rel, error.strerror))
+            return False
+        added = False
+        for waiting_rel in waiting:
+            file_name = os.path.basename(waiting_rel)
+            full_name = full_name_of(file_name, names)
+            if full_name is not None and self._add_named(os.path.join(os.path.dirname(path), file_name), waiting_rel, full_name, file_name):
+                self.unresolved.remove(waiting_rel)
+                added = True
+        return added
+
+    def _add_named(self, path: str, rel: str, full_name: str, hash_name: Optional[str]) -> bool:
+        golden_name = parse_golden_name(full_name)
+        if golden_name is not None:
+            return self._add_file(GoldenFile(path, rel, golden_name, hash_name))
+        dump_name = parse_dump_name(full_name)
+        if dump_name is not None and dump_name.kind == "dump":
+            return self._add_dump(DumpEntry(path, rel, dump_name, hash_name))
+        return False
+
+    def _add_file(self, file: GoldenFile) -> bool:
+        if file.path in self._known:
+            return False
+        self._known[file.path] = True
+        name = file.name
+        kind = "npy" if name.suffix == "npy" else "container"
+        entry = GoldenEntry(
+            file.path, file.rel, name.op_name, name.output_index, name.timestamp_us, kind, "output", _SUFFIX_RANK[name.suffix]
+        )
+        self._files.setdefault((sanitise_golden(name.op_name), name.output_index), []).append(entry)
+        return True
+
+    def _add_dump(self, dump: DumpEntry) -> bool:
+        if dump.path in self._known:
+            return False
+        self._known[dump.path] = True
+        self._dumps.setdefault(sanitise_golden(dump.name.op_name), []).append(dump)
+        return True

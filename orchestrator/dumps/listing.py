@@ -1,0 +1,237 @@
+"""The files of one folder, sorted by what their names say; and all folders below one, each listed exactly once."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field
+from typing import Dict, Iterator, List, Optional, Set, Tuple
+
+from ..errors import FormatError, require_folder
+from ..naming import (
+    MAPPING_FILE,
+    DumpName,
+    GoldenName,
+    is_hash_name,
+    parse_dump_name,
+    parse_golden_name,
+    read_mapping,
+)
+
+MAX_DEPTH = 100
+_GOLDEN_SUFFIXES = (".npy", ".pb", ".quant")
+
+
+@dataclass(frozen=True)
+class DumpEntry:
+    """One file that a device wrote.
+
+    Attributes
+    ----------
+    path
+        As joined to the folder that was listed.
+    rel
+        Relative to the folder that the user named.
+    name
+        The parts of its name (of the name that mapping.csv gives, for a hash name).
+    hash_name
+        The file's own name where that is a hash; else None.
+    """
+
+    path: str
+    rel: str
+    name: DumpName
+    hash_name: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class GoldenFile:
+    """One file with a golden name; attributes as those of :class:`DumpEntry`."""
+
+    path: str
+    rel: str
+    name: GoldenName
+    hash_name: Optional[str] = None
+
+
+@dataclass
+class FolderListing:
+    """What one folder holds.
+
+    Attributes
+    ----------
+    folder, rel
+        Its path, and the same relative to the folder that the user named (empty for that folder itself).
+    dumps
+        Dumps of ops, by timestamp.
+    overflow, stats
+        Overflow records (``Opdebug.Node_OpDebug…``) and statistics CSVs.
+    golden
+        Files with golden names (npy, pb, quant).
+    unresolved
+        Names of files with a hash name that mapping.csv does not explain.
+    others
+        Names of all other files.
+    mapping
+        Path of mapping.csv, or None.
+    folders
+        Names of the folders in it.
+    notes
+        What could not be read or understood, as sentences.
+    """
+
+    folder: str
+    rel: str = ""
+    dumps: List[DumpEntry] = field(default_factory=list)
+    overflow: List[DumpEntry] = field(default_factory=list)
+    stats: List[DumpEntry] = field(default_factory=list)
+    golden: List[GoldenFile] = field(default_factory=list)
+    unresolved: List[str] = field(default_factory=list)
+    others: List[str] = field(default_factory=list)
+    mapping: Optional[str] = None
+    folders: List[str] = field(default_factory=list)
+    notes: List[str] = field(default_factory=list)
+
+    def where(self) -> str:
+        """Return the folder's name for a message."""
+        return self.rel or self.folder
+
+
+def list_folder(folder: str, rel: str = "") -> FolderListing:
+    """List one folder, once. Files are judged by their names only; none is opened but mapping.csv.
+
+    A folder that cannot be listed gives an empty listing with a note.
+    """
+    listing = FolderListing(folder, rel)
+    hashes: List[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        listing.notes.append("%s cannot be listed: %s" % (listing.where(), error.strerror))
+        return listing
+    for entry in found:
+        _sort_in(listing, entry, hashes)
+    if hashes:
+        _resolve(listing, hashes)
+    listing.dumps.sort(key=lambda entry: (entry.name.timestamp_us, entry.rel))
+    return listing
+
+
+def _sort_in(listing: FolderListing, entry: os.DirEntry[str], hashes: List[str]) -> None:
+    name = entry.name
+    try:
+        if entry.is_dir():
+            listing.folders.append(name)
+            return
+        if not entry.is_file():
+            listing.others.append(name)
+            listing.notes.append("%s is not a regular file (or a link to nothing)" % os.path.join(listing.rel, name))
+            return
+    except OSError as error:
+        listing.others.append(name)
+        listing.notes.append("%s cannot be looked at: %s" % (os.path.join(listing.rel, name), error.strerror))
+        return
+    if name == MAPPING_FILE:
+        listing.mapping = entry.path
+    elif is_hash_name(name):
+        hashes.append(name)
+    elif not classify(listing, name, name, None):
+        listing.others.append(name)
+
+
+def classify(listing: FolderListing, file_name: str, full_name: str, hash_name: Optional[str]) -> bool:
+    """Add the file to the list that its full name says; False when the name is neither a dump's nor a golden file's."""
+    path, rel = os.path.join(listing.folder, file_name), os.path.join(listing.rel, file_name)
+    dump = parse_dump_name(full_name)
+    if dump is not None:
+        kinds = {"dump": listing.dumps, "overflow": listing.overflow, "stats": listing.stats}
+        kinds[dump.kind].append(DumpEntry(path, rel, dump, hash_name))
+        return True
+    golden = parse_golden_name(full_name)
+    if golden is not None:
+        listing.golden.append(GoldenFile(path, rel, golden, hash_name))
+        return True
+    return False
+
+
+def _resolve(listing: FolderListing, hashes: List[str]) -> None:
+    """Find the full names of files with hash names in the folder's mapping.csv."""
+    names: Dict[str, str] = {}
+    if listing.mapping is None:
+        listing.notes.append("%s: %d files have hash names, and there is no %s" % (listing.where(), len(hashes), MAPPING_FILE))
+    else:
+        try:
+            names = read_mapping(listing.mapping)
+        except FormatError as error:
+            listing.notes.append("%s cannot be used: %s" % (os.path.join(listing.rel, MAPPING_FILE), error.message))
+        except OSError as error:
+            listing.notes.append("%s cannot be read: %s" % (os.path.join(listing.rel, MAPPING_FILE), error.strerror))
+    for file_name in hashes:
+        full_name = full_name_of(file_name, names)
+        if full_name is None:
+            listing.unresolved.append(file_name)
+            if names:
+                listing.notes.append("%s is not in %s" % (os.path.join(listing.rel, file_name), MAPPING_FILE))
+        elif not classify(listing, file_name, full_name, file_name):
+            listing.unresolved.append(file_name)
+            listing.notes.append("%s: %s calls it %s, which is no dump name" % (os.path.join(listing.rel, file_name), MAPPING_FILE, full_name))
+
+
+def full_name_of(file_name: str, names: Dict[str, str]) -> Optional[str]:
+    """Return the name that a mapping gives a hash-named file, or None.
+
+    The mapping's key may be the file's name or only its digits, and the original name may lack the suffix of a golden file.
+    """
+    stem, suffix = os.path.splitext(file_name)
+    full_name = names.get(file_name) or names.get(stem)
+    if full_name is None:
+        return None
+    if suffix in _GOLDEN_SUFFIXES and not full_name.endswith(_GOLDEN_SUFFIXES):
+        full_name += suffix
+    return full_name
+
+
+def walk(root: str, what: str) -> Iterator[FolderListing]:
+    """Yield the listing of ``root`` and of every folder below it, each real folder once; links are followed, loops are not.
+
+    Parameters
+    ----------
+    what
+        The folder's role in error messages, such as ``TARGET``.
+
+    Raises
+    ------
+    MissingPath
+        ``root`` does not exist, is not a folder or cannot be listed.
+    """
+    require_folder(root, what)
+    seen: Set[Tuple[int, int]] = set()
+    waiting: List[Tuple[str, str, int]] = [(root, "", 0)]
+    while waiting:
+        folder, rel, depth = waiting.pop()
+        note = _first_visit(folder, rel, depth, seen)
+        if note is not None:
+            yield FolderListing(folder, rel, notes=[note])
+            continue
+        listing = list_folder(folder, rel)
+        yield listing
+        for name in reversed(listing.folders):
+            waiting.append((os.path.join(folder, name), os.path.join(rel, name), depth + 1))
+
+
+def _first_visit(folder: str, rel: str, depth: int, seen: Set[Tuple[int, int]]) -> Optional[str]:
+    """Return why this folder is not listed, or None after noting that it is."""
+    if depth > MAX_DEPTH:
+        return "%s lies more than %d folders deep and is left out" % (rel, MAX_DEPTH)
+    try:
+        status = os.stat(folder)
+    except OSError as error:
+        return "%s cannot be looked at: %s" % (rel or folder, error.strerror)
+    if not stat.S_ISDIR(status.st_mode):
+        return "%s is no longer a folder" % (rel or folder)
+    identity = (status.st_dev, status.st_ino)
+    if identity in seen:
+        return "%s is the same folder as one that was already listed" % (rel or folder)
+    seen.add(identity)
+    return None
