@@ -3,7 +3,23 @@
 from __future__ import annotations
 
 from .graph import ModelGraph, computational_graphs, load_model
+from .groups import Group
 from .never import never_dumps, no_dump_reason
 from .nodes import OpNode, TensorDesc, execution_key
+from .pairing import Pairing
+from .plan import DumpedOp, RowPlan
 
-__all__ = ["ModelGraph", "OpNode", "TensorDesc", "computational_graphs", "execution_key", "load_model", "never_dumps", "no_dump_reason"]
+__all__ = [
+    "DumpedOp",
+    "Group",
+    "ModelGraph",
+    "OpNode",
+    "Pairing",
+    "RowPlan",
+    "TensorDesc",
+    "computational_graphs",
+    "execution_key",
+    "load_model",
+    "never_dumps",
+    "no_dump_reason",
+]

@@ -1,0 +1,173 @@
+"""The rules that find the golden tensor of one output of one op.
+
+Source: the vendor's description of the ``_datadump_*`` attributes, corrected by what real files hold (docs/pairing.md).
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, List, Optional, Tuple
+
+from ..naming import sanitise_golden
+from .graph import ModelGraph
+from .groups import FOLLOWING_TYPES, Groups
+from .never import CONSTANT_TYPES, INPUT_TYPES, VARIABLE_TYPES
+from .nodes import OpNode, TensorDesc
+from .plan import EXPECTED_ABSENT, NOT_COMPARED, PAIR, Counterpart
+from .quantised import is_quant, quantised_stretch
+
+HasGolden = Callable[[str, int], bool]
+
+_SOURCE_TYPES = CONSTANT_TYPES | INPUT_TYPES | VARIABLE_TYPES
+_PARSER_MADE = "PartitionedCall_"
+
+
+class Counterparts:
+    """Finds golden tensors; each answer is kept, so a chain of Cast and TransData is walked once.
+
+    Parameters
+    ----------
+    has_golden
+        Tells whether a golden file exists for (original op's raw name, output index).
+    """
+
+    def __init__(self, graph: ModelGraph, groups: Groups, has_golden: HasGolden) -> None:
+        self._graph = graph
+        self._groups = groups
+        self._has_golden = has_golden
+        self._stretch = quantised_stretch(graph)
+        self._known: Dict[Tuple[int, int], Counterpart] = {}
+
+    def without_rows(self, op: OpNode) -> Optional[str]:
+        """Return why nothing of this op has a row (an inner op of its group), or None."""
+        if op.is_multiop and op.type not in FOLLOWING_TYPES and all(desc.origin_name is None for desc in op.output_descs):
+            return "an inner op of its group: one of several made from %s, and none of its outputs is an original's" % _named(op)
+        return None
+
+    def expected_absent(self, op: OpNode) -> Optional[str]:
+        """Return why nothing of this op can be compared, although it may have a dump, or None."""
+        if op.position in self._stretch:
+            return "between AscendQuant and AscendDequant: quantised data have no counterpart in the golden model"
+        if op.type in FOLLOWING_TYPES or op.type in _SOURCE_TYPES or is_quant(op) or op.originals:
+            return None
+        if op.original_names:
+            return "its original names are empty: it has no counterpart in the golden model"
+        return "inserted by the compiler: it has no counterpart in the golden model"
+
+    def of_input(self, op: OpNode, source: Optional[Tuple[str, int]]) -> Counterpart:
+        """Return what the input that comes from ``source`` (producer's name, output index) is compared with."""
+        if source is None:
+            return Counterpart(EXPECTED_ABSENT, "an optional input that is not connected")
+        producer = self._graph.producer(op, source[0])
+        if producer is None:
+            return Counterpart(NOT_COMPARED, "its producer %s is not in the model file" % source[0])
+        found = self.of_output(producer, source[1])
+        if found.status == PAIR or found.golden_op is not None:
+            return found
+        return Counterpart(found.status, "input from %s:%d: %s" % (source[0], source[1], found.reason))
+
+    def of_output(self, op: OpNode, index: int) -> Counterpart:
+        """Return what output ``index`` of ``op`` is compared with, walking back through Cast and TransData."""
+        path: List[Tuple[int, int]] = []
+        walked = set()
+        while True:
+            key = (op.position, index)
+            if key in self._known:
+                found = self._known[key]
+                break
+            if key in walked:
+                found = Counterpart(NOT_COMPARED, "Cast and TransData form a cycle at %s" % op.name)
+                break
+            walked.add(key)
+            path.append(key)
+            step = self._step_back(op) if op.type in FOLLOWING_TYPES and op.position not in self._stretch else None
+            if step is None:
+                found = self._own(op, index)
+                break
+            producer = self._graph.producer(op, step[0])
+            if producer is None:
+                found = Counterpart(NOT_COMPARED, "%s, which precedes %s, is not in the model file" % (step[0], op.name))
+                break
+            op, index = producer, step[1]
+        for key in path:
+            self._known[key] = found
+        return found
+
+    def _step_back(self, op: OpNode) -> Optional[Tuple[str, int]]:
+        """Return the data input of a Cast or TransData; None where it stands for itself."""
+        if op.type == "Cast" and self._cast_original(op) is not None:
+            return None
+        return next((source for source in op.inputs if source is not None), None)
+
+    def _cast_original(self, op: OpNode) -> Optional[Tuple[str, int]]:
+        """Return the golden tensor of a Cast that was in the original model (it may change the values), or None."""
+        if not op.originals or not self._groups.stands_alone(op):
+            return None
+        desc = _desc(op, 0)
+        name = op.originals[0] if len(op.originals) == 1 else desc.origin_name
+        if name not in op.originals:
+            return None
+        index = (desc.origin_index or 0) if desc.origin_name == name else 0
+        return (name, index) if self._has_golden(name, index) else None
+
+    def _own(self, op: OpNode, index: int) -> Counterpart:
+        """Return the counterpart of an output by what its own op says."""
+        desc = _desc(op, index)
+        reason = self.expected_absent(op)
+        if reason is not None:
+            return Counterpart(EXPECTED_ABSENT, reason)
+        if is_quant(op):
+            return Counterpart(EXPECTED_ABSENT, "quantised by %s: it has no counterpart in the golden model" % op.name)
+        if op.type in _SOURCE_TYPES:
+            return self._of_source(op, index, desc)
+        if op.type in FOLLOWING_TYPES:
+            original = self._cast_original(op) if op.type == "Cast" else None
+            if original is None:
+                return Counterpart(NOT_COMPARED, "nothing precedes %s (%s) in the model file" % (op.name, op.type))
+            return self._pair(original[0], original[1], desc)
+        if desc.origin_name == "":
+            return Counterpart(EXPECTED_ABSENT, "its origin name is empty: it has no counterpart in the golden model")
+        if desc.origin_name is not None:
+            return self._of_origin_name(op, index, desc, desc.origin_name)
+        if len(op.originals) == 1 and self._groups.stands_alone(op):
+            return self._pair(op.originals[0], index, desc)
+        inner = self.without_rows(op)
+        if inner is not None:
+            return Counterpart(EXPECTED_ABSENT, "%s is %s" % (op.name, inner))
+        return Counterpart(NOT_COMPARED, "the model file does not say which output of %s this is" % _named(op))
+
+    def _of_source(self, op: OpNode, index: int, desc: TensorDesc) -> Counterpart:
+        names = [op.name] + [name for name in op.originals if not self._groups.carriers(name)]
+        if op.type in INPUT_TYPES:
+            names += [name for name in (desc.origin_name,) + op.originals if name]
+        for name in names:
+            if self._has_golden(name, index):
+                return self._pair(name, index, desc)
+        return Counterpart(EXPECTED_ABSENT, "%s is a %s and has no golden data" % (op.name, op.type))
+
+    def _of_origin_name(self, op: OpNode, index: int, desc: TensorDesc, name: str) -> Counterpart:
+        origin_index = index if desc.origin_index is None else desc.origin_index
+        if name in op.originals or self._has_golden(name, origin_index):
+            return self._pair(name, origin_index, desc)
+        # A name that the parser made: the op as a whole still is the original when nothing else was made from it.
+        if len(op.originals) == 1 and self._groups.carriers(op.originals[0]) == 1 and self._groups.stands_alone(op):
+            original = op.originals[0]
+            if self._has_golden(original, index):
+                note = "the origin name %s has no golden; paired with the only original, %s" % (name, original)
+                return self._pair(original, index, desc, note)
+        note = "; a name that the parser made" if name.startswith(_PARSER_MADE) else ""
+        return self._pair(name, origin_index, desc, note)
+
+    def _pair(self, name: str, index: int, desc: TensorDesc, note: str = "") -> Counterpart:
+        if self._has_golden(name, index):
+            return Counterpart(PAIR, note, name, index, desc.origin_format, desc.origin_shape)
+        reason = "no golden file for %s:%d (%s.%d.*)" % (name, index, sanitise_golden(name), index)
+        return Counterpart(NOT_COMPARED, reason + note, name, index, desc.origin_format, desc.origin_shape)
+
+
+def _desc(op: OpNode, index: int) -> TensorDesc:
+    return op.output_descs[index] if index < len(op.output_descs) else TensorDesc()
+
+
+def _named(op: OpNode) -> str:
+    names = op.originals
+    return ", ".join(names[:3]) + (" and %d more" % (len(names) - 3) if len(names) > 3 else "")

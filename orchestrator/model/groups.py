@@ -1,0 +1,83 @@
+"""Which ops of a model belong together because they came from the same original ops.
+
+Source: the vendor's description of ``_datadump_original_op_names`` and what real files hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, List, Tuple
+
+from .graph import ModelGraph
+from .never import CONSTANT_TYPES
+from .nodes import OpNode
+
+FOLLOWING_TYPES = frozenset(["Cast", "TransData"])
+"""Types whose output holds the values of what precedes them."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ops with the same list of original names.
+
+    Attributes
+    ----------
+    index
+        The group's number in the order of the file, from 0.
+    ops
+        Its members, in the order of the file.
+    """
+
+    index: int
+    ops: Tuple[OpNode, ...]
+
+    @property
+    def names(self) -> Tuple[str, ...]:
+        """The members' names."""
+        return tuple(op.name for op in self.ops)
+
+
+class Groups:
+    """All groups of a model.
+
+    An op without the attribute stands for the original of its own name. Inserted ops, ops whose original names are all empty and constants
+    are groups of their own: a constant may carry the original name of the op it was made for.
+    """
+
+    def __init__(self, graph: ModelGraph) -> None:
+        members: Dict[Tuple[object, ...], List[OpNode]] = {}
+        carriers: Dict[str, int] = {}
+        for op in graph.ops:
+            constant = op.type in CONSTANT_TYPES
+            alone = constant or not op.originals
+            members.setdefault(("op", op.position) if alone else (op.graph_index, op.originals), []).append(op)
+            if not constant and op.type not in FOLLOWING_TYPES:
+                for name in op.originals:
+                    carriers[name] = carriers.get(name, 0) + 1
+        self.groups = tuple(Group(index, tuple(ops)) for index, ops in enumerate(members.values()))
+        self._of = {op.position: group for group in self.groups for op in group.ops}
+        self._computing = {group.index: sum(op.type not in FOLLOWING_TYPES for op in group.ops) for group in self.groups}
+        self._carriers = carriers
+
+    def of(self, op: OpNode) -> Group:
+        """Return the op's group."""
+        return self._of[op.position]
+
+    def stands_alone(self, op: OpNode) -> bool:
+        """Tell whether no other op came from the same list of originals; Cast and TransData beside an op that computes do not count."""
+        group = self._of[op.position]
+        if op.type in FOLLOWING_TYPES:
+            return len(group.ops) == 1
+        return self._computing[group.index] == 1
+
+    def carriers(self, original: str) -> int:
+        """Return how many ops that compute list this original name."""
+        return self._carriers.get(original, 0)
+
+
+def ground_truth(op: OpNode, groups: Groups) -> str:
+    """Return the GroundTruth cell: the op's original names joined by ``,``, or ``*`` when it has none of its own."""
+    names = op.originals
+    if op.type in CONSTANT_TYPES and op.original_names is not None:
+        names = tuple(name for name in names if not groups.carriers(name))
+    return ",".join(names) or "*"

@@ -1,0 +1,278 @@
+"""Every target tensor of a model run: its golden tensor, or the reason why it has none.
+
+The rules and where they come from: docs/pairing.md.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+
+from ..naming import sanitise_device
+from .counterpart import Counterparts, HasGolden
+from .graph import ModelGraph
+from .groups import FOLLOWING_TYPES, Group, Groups, ground_truth
+from .never import no_dump_reason
+from .nodes import OpNode
+from .plan import EXPECTED_ABSENT, INPUT, NOT_COMPARED, OMITTED, OP, OUTPUT, PAIR, Counterpart, DumpedOp, RowPlan
+from .quantised import is_dequant, is_quant
+
+_SLICE = re.compile(r"(?P<op>.+)_lxslice(?P<number>[0-9]{1,9})\Z", re.DOTALL)
+
+
+class Pairing:
+    """Says which golden tensor each dumped tensor is compared with.
+
+    Parameters
+    ----------
+    graph
+        The model, or None when both sides are device dumps of one model: then by op name, kind and index.
+    has_golden
+        Tells whether golden data exist for (op's raw name, output index). Asked once per tensor: the golden data must be there before.
+    has_golden_input
+        The same for inputs, where the golden side is a device dump; without a model only.
+    """
+
+    def __init__(self, graph: Optional[ModelGraph], has_golden: HasGolden, has_golden_input: Optional[HasGolden] = None) -> None:
+        self.graph = graph
+        self._has_golden = has_golden
+        self._has_golden_input = has_golden_input
+        self._groups = Groups(graph) if graph is not None else None
+        self._counterparts = Counterparts(graph, self._groups, has_golden) if graph is not None and self._groups is not None else None
+        self._unknown: Dict[str, int] = {}
+
+    @property
+    def groups(self) -> Tuple[Group, ...]:
+        """The groups in the order of their Index; empty without a model."""
+        return self._groups.groups if self._groups is not None else ()
+
+    def find(self, dumped: DumpedOp) -> Optional[OpNode]:
+        """Return the op that a dump belongs to, or None when the model does not know it or it cannot be told."""
+        found = self._candidates(dumped.op_name, dumped.op_type)
+        return found[0] if found and all(op.name == found[0].name for op in found) else None
+
+    def rows_for(self, dumped: DumpedOp) -> List[RowPlan]:
+        """Return the rows of one dump file: inputs, then outputs; never empty.
+
+        Takes time in proportion to the file's tensors; no folder is read.
+        """
+        if self.graph is None:
+            return self._rows_by_name(dumped)
+        op = self.find(dumped)
+        if op is None:
+            return self._rows_of_unknown(dumped)
+        return _each(dumped, self._row(op), lambda kind, index: self._counterpart(op, dumped, kind, index))
+
+    def omitted_rows(self, dumped: DumpedOp, reason: str) -> List[RowPlan]:
+        """Return one ``omitted`` plan per tensor of a dump that another rule leaves out, such as :meth:`l1_selected`."""
+        op = self.find(dumped)
+        base = self._row(op) if op is not None else self._unknown_row(dumped)
+        return _each(dumped, base, lambda kind, index: Counterpart(OMITTED, reason))
+
+    def l1_group(self, dumped: DumpedOp) -> Optional[Tuple[int, str]]:
+        """Return the L1 fusion group (graph number, group's number) of a dump's op, or None."""
+        op = self.find(dumped)
+        return (op.graph_index, op.l1_group) if op is not None and op.l1_group is not None else None
+
+    def l1_selected(self, dumped: Sequence[DumpedOp]) -> List[DumpedOp]:
+        """Return the dumps that get rows, in the given order.
+
+        Of an L1 fusion group only the latest by timestamp does, and the earliest if its original names differ from the latest's.
+        """
+        members: Dict[Tuple[int, str], List[Tuple[int, int]]] = {}
+        for number, item in enumerate(dumped):
+            group = self.l1_group(item)
+            if group is not None:
+                members.setdefault(group, []).append((item.timestamp_us, number))
+        left_out: Set[int] = set()
+        for stamps in members.values():
+            kept = {max(stamps)[1]}
+            first = min(stamps)[1]
+            if self._originals(dumped[first]) != self._originals(dumped[max(stamps)[1]]):
+                kept.add(first)
+            left_out.update(number for _, number in stamps if number not in kept)
+        return [item for number, item in enumerate(dumped) if number not in left_out]
+
+    def absent_rows(self, seen_ops: Iterable[str]) -> List[RowPlan]:
+        """Return the rows of the ops that have no dump file, in the order of Index.
+
+        Parameters
+        ----------
+        seen_ops
+            The names of the ops that have one, raw or as the device writes them.
+
+        Notes
+        -----
+        A group has no such row when one of its members was seen, and one when none was.
+        """
+        if self.graph is None or self._counterparts is None:
+            return []
+        seen = {sanitise_device(name) for name in seen_ops}
+        rows = []
+        for group in self.groups:
+            if not any(sanitise_device(op.name) in seen for op in group.ops):
+                rows.append(self._absent_row(group))
+        return rows
+
+    def _candidates(self, name: str, op_type: str) -> List[OpNode]:
+        if self.graph is None:
+            return []
+        found = self.graph.ops_named(name)
+        if len(found) > 1:
+            of_type = [op for op in found if sanitise_device(op.type) == sanitise_device(op_type)]
+            found = of_type or found
+        return found
+
+    def _originals(self, dumped: DumpedOp) -> Optional[Tuple[str, ...]]:
+        op = self.find(dumped)
+        return op.originals if op is not None else None
+
+    def _row(self, op: OpNode) -> RowPlan:
+        """Return what all rows of an op share."""
+        assert self._groups is not None
+        group = self._groups.of(op)
+        return RowPlan(
+            index=group.index,
+            op=op.name,
+            op_type=op.type,
+            kind=OP,
+            tensor=op.name,
+            status=NOT_COMPARED,
+            op_sequence=op.id,
+            graph_index=op.graph_index,
+            group=group.names,
+            golden=ground_truth(op, self._groups),
+        )
+
+    def _counterpart(self, op: OpNode, dumped: DumpedOp, kind: str, index: int) -> Counterpart:
+        assert self._counterparts is not None
+        reason = self._counterparts.expected_absent(op)
+        if reason is not None:
+            return Counterpart(EXPECTED_ABSENT, reason)
+        inner = self._counterparts.without_rows(op)
+        if inner is not None:
+            return Counterpart(OMITTED, inner)
+        if kind == OUTPUT:
+            return self._of_output(op, index)
+        if is_dequant(op):
+            return Counterpart(OMITTED, "the input of a dequantising op is quantised: it has no counterpart in the golden model")
+        return self._of_input(op, index, dumped.n_inputs)
+
+    def _of_output(self, op: OpNode, index: int) -> Counterpart:
+        assert self._counterparts is not None
+        if is_quant(op):
+            return Counterpart(OMITTED, "the output of AscendQuant is quantised: it has no counterpart in the golden model")
+        if op.output_descs and index >= len(op.output_descs):
+            return Counterpart(NOT_COMPARED, "the model file gives this op %d outputs, the dump holds more" % len(op.output_descs))
+        found = self._counterparts.of_output(op, index)
+        if found.status == PAIR and op.type in FOLLOWING_TYPES and found.golden_op not in op.originals:
+            note = "%s keeps the values of what precedes it: compared with %s:%s" % (op.type, found.golden_op, found.golden_index)
+            return found.noted(note)
+        return found
+
+    def _of_input(self, op: OpNode, index: int, n_inputs: int) -> Counterpart:
+        """Return the counterpart of input ``index`` of a dump that holds ``n_inputs``.
+
+        A dump lists either every input of the json, those without a producer included, or only the connected ones.
+        """
+        assert self._counterparts is not None
+        sources: List[Optional[Tuple[str, int]]] = list(op.inputs)
+        connected = [source for source in sources if source is not None]
+        if n_inputs != len(sources) and len(connected) != len(sources):
+            if n_inputs != len(connected):
+                text = "the dump holds %d inputs, the model file lists %d, of which %d are connected: which is which cannot be told"
+                return Counterpart(NOT_COMPARED, text % (n_inputs, len(sources), len(connected)))
+            sources = list(connected)
+        if index >= len(sources):
+            return Counterpart(NOT_COMPARED, "the model file gives this op %d inputs, the dump holds %d" % (len(sources), n_inputs))
+        return self._counterparts.of_input(op, sources[index])
+
+    def _absent_row(self, group: Group) -> RowPlan:
+        """Return the one row of a group without any dump: that of its first member that should have one, else of its first."""
+        assert self._counterparts is not None
+        first: Optional[Tuple[OpNode, str, str]] = None
+        for op in group.ops:
+            reason = no_dump_reason(op)
+            uncomparable = self._counterparts.expected_absent(op)
+            inner = self._counterparts.without_rows(op)
+            if reason is not None:
+                found = (op, EXPECTED_ABSENT, reason)
+            elif uncomparable is not None:
+                found = (op, EXPECTED_ABSENT, "no dump file; " + uncomparable)
+            elif inner is not None:
+                found = (op, OMITTED, "no dump file; " + inner)
+            else:
+                first = (op, NOT_COMPARED, "no dump file")
+                break
+            first = first or found
+        assert first is not None
+        op, status, reason = first
+        return _with(self._row(op), OP, None, Counterpart(status, reason))
+
+    def _unknown_row(self, dumped: DumpedOp) -> RowPlan:
+        index = self._unknown.setdefault(dumped.op_name, len(self.groups) + len(self._unknown))
+        return RowPlan(
+            index=index,
+            op=dumped.op_name,
+            op_type=dumped.op_type,
+            kind=OP,
+            tensor=dumped.op_name,
+            status=NOT_COMPARED,
+            group=(dumped.op_name,),
+            golden="*" if self.graph is not None else dumped.op_name,
+        )
+
+    def _rows_of_unknown(self, dumped: DumpedOp) -> List[RowPlan]:
+        """Return the rows of a dump whose op is not in the model; they come after the json's, in the order in which they are met."""
+        several = self._candidates(dumped.op_name, dumped.op_type)
+        match = _SLICE.match(dumped.op_name)
+        whole = self._candidates(match.group("op"), dumped.op_type) if match is not None else []
+        base = self._unknown_row(dumped) if not several and not whole else self._row((several or whole)[0])
+        if several:
+            names = ", ".join(op.name for op in several[:3])
+            reason = "the name %s stands for %d ops of the model file (%s): which one cannot be told" % (dumped.op_name, len(several), names)
+        elif match is not None and whole:
+            reason = "slice %s of %s: the parts of a sliced op are not put together" % (match.group("number"), whole[0].name)
+        else:
+            reason = "the op is not in the model file"
+        return _each(dumped, base, lambda kind, index: Counterpart(NOT_COMPARED, reason))
+
+    def _rows_by_name(self, dumped: DumpedOp) -> List[RowPlan]:
+        return _each(dumped, self._unknown_row(dumped), lambda kind, index: self._by_name(dumped.op_name, kind, index))
+
+    def _by_name(self, name: str, kind: str, index: int) -> Counterpart:
+        has = self._has_golden if kind == OUTPUT else self._has_golden_input
+        if has is None:
+            return Counterpart(NOT_COMPARED, "where an input comes from is not known without the model's json")
+        if has(name, index):
+            return Counterpart(PAIR, "", name, index)
+        return Counterpart(NOT_COMPARED, "no golden data for %s:%s:%d" % (name, kind, index), name, index)
+
+
+def _each(dumped: DumpedOp, base: RowPlan, find: Callable[[str, int], Counterpart]) -> List[RowPlan]:
+    """Return one plan per tensor of a dump; one about the op when the dump holds none."""
+    rows = [_with(base, INPUT, index, find(INPUT, index)) for index in range(dumped.n_inputs)]
+    rows += [_with(base, OUTPUT, index, find(OUTPUT, index)) for index in range(dumped.n_outputs)]
+    return rows or [_with(base, OP, None, Counterpart(NOT_COMPARED, "the dump file holds no tensor"))]
+
+
+def _with(base: RowPlan, kind: str, index: Optional[int], found: Counterpart) -> RowPlan:
+    return RowPlan(
+        index=base.index,
+        op=base.op,
+        op_type=base.op_type,
+        kind=kind,
+        tensor=base.op if index is None else "%s:%s:%d" % (base.op, kind, index),
+        status=found.status,
+        tensor_index=index,
+        op_sequence=base.op_sequence,
+        graph_index=base.graph_index,
+        group=base.group,
+        golden=base.golden,
+        golden_op=found.golden_op,
+        golden_index=found.golden_index,
+        golden_kind=INPUT if kind == INPUT and base.op_sequence is None and found.golden_op is not None else OUTPUT,
+        origin_format=found.origin_format,
+        origin_shape=found.origin_shape,
+        reason=found.reason,
+    )

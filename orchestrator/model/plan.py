@@ -1,0 +1,115 @@
+"""What the pairing says of one target tensor: which golden tensor it is compared with, or why with none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Optional, Tuple
+
+PAIR = "pair"
+NOT_COMPARED = "not_compared"
+EXPECTED_ABSENT = "expected_absent"
+OMITTED = "omitted"
+
+INPUT = "input"
+OUTPUT = "output"
+OP = "op"
+
+
+@dataclass(frozen=True)
+class DumpedOp:
+    """One dump file as the pairing sees it.
+
+    Attributes
+    ----------
+    op_name, op_type
+        From the file's name (sanitised) or its header (raw).
+    timestamp_us
+        Microseconds since the epoch.
+    n_inputs, n_outputs
+        How many tensors the file's header lists.
+    """
+
+    op_name: str
+    op_type: str
+    timestamp_us: int
+    n_inputs: int
+    n_outputs: int
+
+
+@dataclass(frozen=True)
+class Counterpart:
+    """The golden tensor of one output of one op.
+
+    Attributes
+    ----------
+    status
+        ``pair``, ``not_compared``, ``expected_absent`` or ``omitted``.
+    reason
+        Why there is none, or a note on the pair; may be empty for a pair.
+    golden_op, golden_index
+        The original op (raw name) and its output; also given where its golden file is missing.
+    origin_format, origin_shape
+        Layout and shape of the tensor in the original model, as far as the model file says.
+    """
+
+    status: str
+    reason: str = ""
+    golden_op: Optional[str] = None
+    golden_index: Optional[int] = None
+    origin_format: Optional[str] = None
+    origin_shape: Optional[Tuple[int, ...]] = None
+
+    def noted(self, note: str) -> Counterpart:
+        """Return the same with one more note."""
+        return replace(self, reason="; ".join(filter(None, (self.reason, note))))
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """One row to be: a target tensor and its counterpart, or the reason why it has none.
+
+    Attributes
+    ----------
+    index
+        The group's number in the json's order, from 0; ops that the json does not know come after it, in the order they were met.
+    op_sequence, graph_index
+        The op's id and its graph's number; ``op_sequence`` is None for an op that the json does not know, and without a json.
+    op, op_type
+        As in the json, else as in the dump.
+    group
+        The names of all ops of the group, in the json's order.
+    golden
+        The GroundTruth cell: the original names joined by ``,``, or ``*``.
+    kind, tensor_index
+        ``input`` or ``output`` and the number in the dump; ``op`` and None for a row about the whole op.
+    tensor
+        ``{op}:input:{i}``, ``{op}:output:{i}``, or the op's name.
+    status
+        ``pair``; ``not_compared`` and ``expected_absent`` (a row without metrics); ``omitted`` (no row, to be listed with its reason).
+    golden_op, golden_index
+        The golden tensor to look up (raw name; the look-up sanitises it); also given where its file is missing.
+    golden_kind
+        ``output``; ``input`` only where both sides are device dumps.
+    origin_format, origin_shape
+        Layout and shape in the original model, as far as the json says.
+    reason
+        Why there is no pair, or notes on it; may be empty for a pair.
+    """
+
+    index: int
+    op: str
+    op_type: str
+    kind: str
+    tensor: str
+    status: str
+    tensor_index: Optional[int] = None
+    op_sequence: Optional[int] = None
+    graph_index: int = 0
+    group: Tuple[str, ...] = ()
+    golden: str = "*"
+    golden_op: Optional[str] = None
+    golden_index: Optional[int] = None
+    golden_kind: str = OUTPUT
+    origin_format: Optional[str] = None
+    origin_shape: Optional[Tuple[int, ...]] = None
+    reason: str = ""

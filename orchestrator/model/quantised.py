@@ -1,0 +1,47 @@
+"""The stretches of a quantised model: from AscendQuant to AscendDequant the data are integers that the golden model does not have.
+
+Source: the vendor's document on comparing quantised models.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, FrozenSet, List, Set
+
+from .graph import ModelGraph
+from .nodes import OpNode
+
+_QUANT = "AscendQuant"
+_DEQUANT = "AscendDequant"
+_DEQUANT_ENDINGS = ("_dequant_layer", "AscendDequant", "_dequant")
+
+
+def is_quant(op: OpNode) -> bool:
+    """Tell whether the op turns floats into integers: its outputs have no counterpart."""
+    return op.type == _QUANT
+
+
+def is_dequant(op: OpNode) -> bool:
+    """Tell whether the op turns integers into floats (by type, or by the ending of its name or an original's): its inputs have none."""
+    return op.type == _DEQUANT or op.name.endswith(_DEQUANT_ENDINGS) or any(name.endswith(_DEQUANT_ENDINGS) for name in op.originals)
+
+
+def quantised_stretch(graph: ModelGraph) -> FrozenSet[int]:
+    """Return the positions of the ops that lie between an AscendQuant and the next dequantising ops."""
+    starts = [op for op in graph.ops if is_quant(op)]
+    if not starts:
+        return frozenset()
+    consumers: Dict[int, List[OpNode]] = {}
+    for op in graph.ops:
+        for source in op.inputs:
+            producer = graph.producer(op, source[0]) if source is not None else None
+            if producer is not None:
+                consumers.setdefault(producer.position, []).append(op)
+    inside: Set[int] = set()
+    waiting = list(starts)
+    while waiting:
+        op = waiting.pop()
+        for consumer in consumers.get(op.position, ()):
+            if consumer.position not in inside and not is_dequant(consumer):
+                inside.add(consumer.position)
+                waiting.append(consumer)
+    return frozenset(inside)
