@@ -1,0 +1,113 @@
+"""Where Caffe's shared memory makes a layer read other numbers than the net's graph says.
+
+The memory is simulated: a blob's version has a place, and a place has a content. Source: Caffe's Flatten, Reshape, Split and single
+Concat and Slice layers share memory with their bottom; its Eltwise SUM first writes zeros to its top, which in place is its own bottom.
+"""
+
+from __future__ import annotations
+
+from typing import AbstractSet, Dict, List, Optional, Tuple
+
+from .net import Layer, Net, eltwise_is_sum, shares_memory
+
+Version = Tuple[int, int]
+Warning_ = Dict[str, str]
+
+
+def memory_warnings(net: Net, dropped: AbstractSet[int] = frozenset()) -> List[Warning_]:
+    """Return ``{"layer", "message"}`` for each layer whose numbers change against Caffe itself when in-place layers get tops of their own.
+
+    Parameters
+    ----------
+    dropped
+        Numbers of layers that are removed as well.
+    """
+    memory = _Memory(net)
+    warnings: List[Warning_] = []
+    for number, layer in enumerate(net.layers):
+        bottoms = [memory.current.get(value.text) for value in layer.bottoms]
+        found = [_overwritten(net, memory, layer, index, bottom) for index, bottom in enumerate(bottoms)]
+        warnings += [warning for warning in found if warning is not None][:1]
+        for index in range(len(layer.tops)):
+            if layer.in_place(index):
+                warnings += _early_readers(net, memory, layer, index)
+        warnings += _eltwise(layer)
+        memory.run(number, layer, bottoms, number in dropped)
+    return warnings
+
+
+class _Memory:
+    """Caffe's memory as the layers run one after the other.
+
+    Attributes
+    ----------
+    current
+        Blob name to its version ``(layer number, top index)``; net inputs have layer number -1.
+    place, meaning
+        Of each version: where it lies, and whose numbers it stands for by the net's graph.
+    content
+        Of each place: whose numbers lie there now.
+    readers
+        Of each version: the layers that have read it.
+    """
+
+    def __init__(self, net: Net) -> None:
+        self.current: Dict[str, Version] = {blob: (-1, number) for number, blob in enumerate(net.inputs)}
+        self.place: Dict[Version, Version] = {version: version for version in self.current.values()}
+        self.meaning = dict(self.place)
+        self.content = dict(self.place)
+        self.readers: Dict[Version, List[Layer]] = {}
+
+    def run(self, number: int, layer: Layer, bottoms: List[Optional[Version]], dropped: bool) -> None:
+        for bottom in bottoms:
+            if bottom is not None:
+                self.readers.setdefault(bottom, []).append(layer)
+        shared = bottoms[0] if bottoms and shares_memory(layer) else None
+        same_numbers = dropped or shares_memory(layer) or layer.type == "Dropout"
+        for index, value in enumerate(layer.tops):
+            version = (number, index)
+            below = bottoms[index] if layer.in_place(index) else shared
+            self.place[version] = version if below is None else self.place[below]
+            self.meaning[version] = version
+            if below is not None and same_numbers:
+                self.meaning[version] = self.meaning[below]
+            else:
+                self.content[self.place[version]] = version
+            self.current[value.text] = version
+
+
+def _overwritten(net: Net, memory: _Memory, layer: Layer, index: int, bottom: Optional[Version]) -> Optional[Warning_]:
+    if bottom is None:
+        return None
+    meant, actual = memory.meaning[bottom], memory.content[memory.place[bottom]]
+    if meant == actual:
+        return None
+    maker = net.layers[meant[0]].title if meant[0] >= 0 else "the net's input"
+    message = (
+        "reads blob %s, whose memory the in-place layer %s overwrote through a blob that shares it (Flatten, Reshape and the like share "
+        "memory); Caffe goes on with those numbers, the new net with those of %s"
+    )
+    return {"layer": layer.name, "message": message % (layer.bottoms[index].text, net.layers[actual[0]].title, maker)}
+
+
+def _early_readers(net: Net, memory: _Memory, layer: Layer, index: int) -> List[Warning_]:
+    """Tell of another reader of the version that ``layer`` overwrites: BVLC Caffe refuses such a net."""
+    blob = layer.tops[index].text
+    version = memory.current.get(blob)
+    if version is None:
+        return []
+    out = []
+    for other in memory.readers.get(version, []):
+        message = "overwrites blob %s, which layer %s reads before; Caffe itself refuses such a net, in the new one %s reads it as it was"
+        out.append({"layer": layer.name, "message": message % (blob, other.title, other.title)})
+    return out
+
+
+def _eltwise(layer: Layer) -> List[Warning_]:
+    if not layer.in_place(0) or not eltwise_is_sum(layer):
+        return []
+    message = (
+        "adds in place on its first bottom: Caffe clears that blob before it adds and so loses it; the new net computes the true sum, "
+        "which differs from Caffe's numbers"
+    )
+    return [{"layer": layer.name, "message": message}]
