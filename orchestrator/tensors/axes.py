@@ -37,6 +37,14 @@ _SPLIT = {
 }
 
 
+def element_count(shape: Sequence[int]) -> int:
+    """Return the product of the sizes, 1 for a scalar."""
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
 @dataclass(frozen=True)
 class Layout:
     """How a tensor's dims lie in storage.
@@ -72,8 +80,13 @@ class Layout:
     def axis_sizes(self, dims: Dims) -> Shape:
         """Return the size of each storage axis for a logical shape."""
         blocks = dict(self.blocks)
-        sizes = {WHOLE: lambda d, b: d, OUTER: lambda d, b: -(-d // b), INNER: lambda d, b: b}
-        return tuple(sizes[part](dims[letter], blocks.get(letter, 1)) for letter, part in self.axes)
+        sizes = []
+        for letter, part in self.axes:
+            if part == WHOLE:
+                sizes.append(dims[letter])
+            else:
+                sizes.append(blocks[letter] if part == INNER else -(-dims[letter] // blocks[letter]))
+        return tuple(sizes)
 
     def stored_shape(self, dims: Dims) -> Shape:
         """Return the device shape of a logical shape."""
@@ -81,19 +94,21 @@ class Layout:
             return GroupedFilter.of(dims, dict(self.blocks), self.groups).stored_shape
         sizes, shape, at = self.axis_sizes(dims), [], 0
         for fold in self.folds:
-            shape.append(int(np.prod(sizes[at : at + fold], dtype=object)))
+            shape.append(element_count(sizes[at : at + fold]))
             at += fold
         return tuple(shape)
 
     def fits(self, shape: Sequence[int], letters: Sequence[str], stored: Sequence[int]) -> List[Dims]:
         """Return every reading of a plain shape, in the order ``letters``, whose device shape is ``stored``.
 
-        Of equal rank there is at most one; otherwise dims of size 1 may be left out of ``shape`` or added to it anywhere.
+        A shape of equal rank that fits as it stands is the only reading; otherwise dims of size 1 may be left out or added anywhere.
         """
-        found = []
+        found: List[Dims] = []
         for sizes in _expansions(tuple(shape), len(letters)):
             dims = dict(zip(letters, sizes))
-            if self.stored_shape(dims) == tuple(stored) and dims not in found:
+            if self.stored_shape(dims) == tuple(stored):
+                if sizes == tuple(shape):
+                    return [dims]
                 found.append(dims)
         return found
 

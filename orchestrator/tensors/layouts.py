@@ -7,7 +7,7 @@ from typing import Optional, Sequence, Tuple
 import numpy as np
 
 from ..errors import FormatError, UsageError
-from .axes import Dims, Layout, default_c0, device_layout, device_shape, layout_of, pack, padded_dims, plain_shape, unpack
+from .axes import Dims, Layout, default_c0, device_layout, device_shape, element_count, layout_of, pack, padded_dims, plain_shape, unpack
 from .dtypes import Array
 
 __all__ = ["convert", "device_shape", "plain_shape"]
@@ -42,7 +42,7 @@ def convert(
         Shapes, layouts and the number of elements do not agree.
     """
     stored = np.asarray(array)
-    size = int(np.prod(tuple(shape_from), dtype=object))
+    size = element_count(shape_from)
     if stored.size != size:
         raise FormatError("shape %s has %d elements, the array %d" % (list(shape_from), size, stored.size))
     if format_from == "FRACTAL_NZ" and len(shape_from) == 4 and shape_to is not None and len(shape_to) == 4:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional, Tuple
 import numpy as np
 
 from ..errors import FormatError
+from .axes import element_count
 from .dtypes import Array, DType, decode, dtype_by_numpy, nbytes, require_decodable
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):
@@ -72,10 +73,7 @@ class Tensor:
     @property
     def count(self) -> int:
         """Number of elements, padding included; a scalar has one."""
-        product = 1
-        for dim in self.shape:
-            product *= dim
-        return product
+        return element_count(self.shape)
 
     def elements(self, start: int, stop: int) -> Array:
         """Return elements ``start`` to ``stop`` in storage order, decoded, one-dimensional; only their bytes are read.
@@ -92,9 +90,15 @@ class Tensor:
         offset = start * bits // 8
         end = nbytes(self.dtype, stop)
         if end > self.source.nbytes:
-            whole = nbytes(self.dtype, self.count)
-            raise FormatError("%s%s needs %d bytes, got %d" % (self.dtype.name, list(self.shape), whole, self.source.nbytes))
+            self.require_bytes()
+            raise FormatError("elements %d to %d are behind the end of %s %s" % (start, stop, self.dtype.name, list(self.shape)))
         return decode(self.source.read(offset, end - offset), self.dtype, stop - start, (start * bits - offset * 8) // bits)
+
+    def require_bytes(self) -> None:
+        """Raise FormatError unless the source has the bytes of all elements."""
+        needed = nbytes(self.dtype, self.count)
+        if needed > self.source.nbytes:
+            raise FormatError("%s %s needs %d bytes, got %d" % (self.dtype.name, list(self.shape), needed, self.source.nbytes))
 
     def array(self) -> Array:
         """Return the whole tensor, decoded, in its stored shape (for small tensors and conversions)."""

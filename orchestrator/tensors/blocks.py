@@ -1,0 +1,253 @@
+"""Aligned blocks: the elements of a target and its golden, side by side, in pieces that stay in the processor's cache.
+
+A box (:mod:`.boxes`) is cut into slabs, each read from both sources in few and long reads of bounded size; a slab is cut into blocks, which
+are strided views of what was read. Nothing is copied, except where a slab's bytes lie in several places of a file.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import product
+from typing import Iterator, List, Tuple
+
+import numpy as np
+
+from .axes import element_count
+from .boxes import Box, Ints, boxes
+from .dtypes import Array, decode, require_decodable
+from .geometry import Geometry, match_layouts, match_stored
+from .tensor import Tensor
+
+__all__ = ["Geometry", "aligned_blocks", "match_layouts", "match_stored"]
+
+WINDOW_BYTES = 6 * 1024 * 1024  # of each side; both together with what decoding adds stay below 16 MiB
+SMALL_BYTES = 1024 * 1024
+# Reading over a gap costs its bytes, another read costs a call: gaps up to here are read over.
+_GAP_BYTES = 16 * 1024
+_READ_NS, _BYTE_NS, _SLAB_NS = 2000.0, 0.1, 15000.0
+_GOOD_NS = 0.3
+_RUN = 64
+
+
+def aligned_blocks(
+    target: Tensor, golden: Tensor, geometry: Geometry, max_elements: int = 32768, part: Tuple[int, int] = (0, 1)
+) -> Iterator[Tuple[Array, Array]]:
+    """Yield pairs of equally shaped blocks that hold the same elements of the target and of the golden.
+
+    Parameters
+    ----------
+    geometry
+        Of :func:`goldwatch.tensors.geometry.match_layouts` for these two.
+    max_elements
+        Of one block.
+    part
+        ``(k, n)``: only the k-th of n shares of the work, k from 0. The shares are disjoint and together hold everything; the split depends
+        on nothing but the arguments. A small tensor is one piece of work: some shares are then empty.
+
+    Yields
+    ------
+    (ndarray, ndarray)
+        Decoded, native byte order, equal shape of any rank, usually strided views. Every element of the golden comes exactly once, the
+        target's padding never. They are valid until the next pair is asked for.
+
+    Raises
+    ------
+    NotComparable
+        An element type is not decoded.
+    FormatError
+        A source holds fewer bytes than its shape needs.
+    """
+    require_decodable(target.dtype)
+    require_decodable(golden.dtype)
+    widths = _width(target), _width(golden)
+    for box, starts, sizes in _share(geometry, widths, part):
+        left = _fetch(target, box.target_start, box.target_strides, starts, sizes, widths[0])
+        right = _fetch(golden, box.golden_start, box.golden_strides, starts, sizes, widths[1])
+        yield from _cut(left, right, max_elements)
+
+
+def _width(tensor: Tensor) -> int:
+    """Return the bytes in memory for each element read: stored and, where it is another array, decoded."""
+    dtype = tensor.dtype
+    if dtype.bits < 8:
+        return 2
+    stored = dtype.bits // 8
+    decoded = {"bfloat16": 4, "complex32": 8, "bool": 1, "hifloat8": 4}.get(dtype.name, 4 if dtype.name.startswith("float8") else 0)
+    swapped = dtype.storage is not None and not np.dtype(dtype.storage).isnative
+    return stored + (decoded or (stored if swapped else 0))
+
+
+_Slab = Tuple[Box, Ints, Ints]
+
+
+def _share(geometry: Geometry, widths: Tuple[int, int], part: Tuple[int, int]) -> Iterator[_Slab]:
+    """Yield the slabs ``(box, starts, sizes)`` of one share: neighbours, so that its reads follow one another."""
+    number, parts = part
+    planned = [(box, _grid(box, widths, parts)) for box in boxes(geometry)]
+    total = sum(element_count([len(cuts) - 1 for cuts in grid]) for _, grid in planned)
+    low, high = number * total // parts, (number + 1) * total // parts
+    at = 0
+    for box, grid in planned:
+        counts = [len(cuts) - 1 for cuts in grid]
+        size = element_count(counts)
+        for place in range(max(low - at, 0), min(high - at, size)):
+            starts, sizes = [], []
+            for cuts, count in zip(reversed(grid), reversed(counts)):
+                place, index = divmod(place, count)
+                starts.append(cuts[index])
+                sizes.append(cuts[index + 1] - cuts[index])
+            yield box, tuple(reversed(starts)), tuple(reversed(sizes))
+        at += size
+
+
+def _grid(box: Box, widths: Tuple[int, int], parts: int) -> List[List[int]]:
+    """Return, for each axis of the box, where its slabs begin, and its size behind."""
+    tile = _slab(box.sizes, box.target_strides, box.golden_strides, widths, parts)
+    return [_cuts(size, step) for size, step in zip(box.sizes, tile)]
+
+
+def _cuts(size: int, step: int) -> List[int]:
+    """Return the borders of nearly equal pieces of at most ``step``."""
+    pieces = -(-size // step)
+    return [size * index // pieces for index in range(pieces + 1)]
+
+
+@lru_cache(maxsize=512)
+def _slab(sizes: Ints, target: Ints, golden: Ints, widths: Tuple[int, int], parts: int) -> Ints:
+    """Return the slab's size along each axis: the cheapest to read of those that fit into memory.
+
+    The candidates take in so many elements along the target's innermost axes and so many along the golden's.
+    """
+    whole = _cost(sizes, target, golden, widths)
+    if parts == 1 and whole[1] <= SMALL_BYTES or not sizes:
+        return sizes
+    best: Tuple[float, Ints] = (float("inf"), (1,) * len(sizes))
+    exponents = (16, 18, 14, 20, 12, 10, 8, 6)
+    pairs = [(p, p) for p in exponents] + [(p, q) for p in exponents for q in exponents if p != q]
+    for p, q in pairs:
+        tile = tuple(map(max, _prefix(sizes, target, 1 << p), _prefix(sizes, golden, 1 << q)))
+        cost, held = _cost(tile, target, golden, widths)
+        if held <= 2 * WINDOW_BYTES and cost < best[0]:
+            best = cost, tile
+            if cost <= _GOOD_NS:
+                break
+    return best[1]
+
+
+def _prefix(sizes: Ints, strides: Ints, elements: int) -> List[int]:
+    """Return the tile that takes in up to so many elements along the axes of the smallest strides."""
+    tile = [1] * len(sizes)
+    for axis in sorted(range(len(sizes)), key=strides.__getitem__):
+        tile[axis] = max(1, min(sizes[axis], elements))
+        elements //= tile[axis]
+    return tile
+
+
+def _cost(tile: Ints, target: Ints, golden: Ints, widths: Tuple[int, int]) -> Tuple[float, int]:
+    """Return nanoseconds per element that reading a slab costs besides its own bytes, and the bytes that it holds in memory."""
+    spent, held, elements = _SLAB_NS, 0, element_count(tile)
+    for strides, width in ((target, widths[0]), (golden, widths[1])):
+        extent, reads = _reads(tile, strides, width)
+        total = extent * reads * width
+        spent += reads * _READ_NS + (total - elements * width) * _BYTE_NS
+        held += total
+    return spent / max(1, elements), held
+
+
+def _reads(tile: Ints, strides: Ints, width: int) -> Tuple[int, int]:
+    """Return the elements of one read and the number of reads that bring in a tile."""
+    extent, reads = 1, 1
+    for axis in sorted(range(len(tile)), key=strides.__getitem__):
+        extent, reads = _grow(tile[axis], strides[axis], extent, reads, width)
+    return extent, reads
+
+
+def _grow(size: int, stride: int, extent: int, reads: int, width: int) -> Tuple[int, int]:
+    """Return extent and number of reads with one more axis, which is read over where its gaps are small."""
+    if size == 1:
+        return extent, reads
+    wider = (size - 1) * stride + extent
+    if reads == 1 and (wider == size * extent or (wider * width <= _GAP_BYTES * size and wider * width <= WINDOW_BYTES)):
+        return wider, 1
+    return extent, reads * size
+
+
+def _fetch(tensor: Tensor, start: int, strides: Ints, starts: Ints, sizes: Ints, width: int) -> Array:
+    """Read one slab and return it as a strided array of shape ``sizes``."""
+    first = start + sum(at * stride for at, stride in zip(starts, strides))
+    steps = [0] * len(sizes)
+    extent, reads = 1, 1
+    outer: List[int] = []
+    for axis in sorted(range(len(sizes)), key=strides.__getitem__):
+        extent, after = _grow(sizes[axis], strides[axis], extent, reads, width)
+        if after == reads:
+            steps[axis] = strides[axis]
+        else:
+            outer.append(axis)
+        reads = after
+    if reads == 1:
+        data = tensor.elements(first, first + extent)
+    else:
+        data = _gather(tensor, [first + offset for offset in _offsets(sizes, strides, outer)], extent)
+        step = extent
+        for axis in outer:
+            steps[axis] = step
+            step *= sizes[axis]
+    item = data.itemsize
+    if data.ndim != 1 or data.strides != (item,):
+        data = np.ascontiguousarray(data)
+    return np.ndarray(sizes, data.dtype, data, 0, tuple(step * item for step in steps))
+
+
+def _offsets(sizes: Ints, strides: Ints, outer: List[int]) -> Iterator[int]:
+    """Yield the offset of each read; the axes in ``outer`` vary the faster the earlier they stand."""
+    for place in product(*(range(sizes[axis]) for axis in reversed(outer))):
+        yield sum(at * strides[axis] for at, axis in zip(place, reversed(outer)))
+
+
+def _gather(tensor: Tensor, firsts: List[int], extent: int) -> Array:
+    """Return ``extent`` elements from each of the places, one behind the other."""
+    bits = tensor.dtype.bits
+    if bits < 8:
+        return np.concatenate([tensor.elements(first, first + extent) for first in firsts])
+    tensor.require_bytes()
+    size = bits // 8
+    length = extent * size
+    raw: Array = np.empty((len(firsts), length), np.uint8)
+    read = tensor.source.read
+    for row, first in zip(raw, firsts):
+        row[:] = read(first * size, length)
+    return decode(raw.reshape(-1), tensor.dtype, len(firsts) * extent)
+
+
+def _cut(left: Array, right: Array, max_elements: int) -> Iterator[Tuple[Array, Array]]:
+    """Yield a slab's blocks: both sides cut alike, the axis order chosen for long inner loops."""
+    if left.ndim <= 1 or left.size <= 1:
+        for at in range(0, left.size, max_elements):
+            yield left.reshape(-1)[at : at + max_elements], right.reshape(-1)[at : at + max_elements]
+        return
+    order = _axis_order(left, right)
+    left, right = left.transpose(order), right.transpose(order)
+    tile = _block(left.shape, left.strides, right.strides, max_elements)
+    cuts = [_cuts(size, step) for size, step in zip(left.shape, tile)]
+    for place in product(*(range(len(axis) - 1) for axis in cuts)):
+        window = tuple(slice(axis[index], axis[index + 1]) for axis, index in zip(cuts, place))
+        yield left[window], right[window]
+
+
+def _axis_order(left: Array, right: Array) -> List[int]:
+    """Return the axes by the strides, outermost first, of the side whose innermost axis is the longer one."""
+    orders = [sorted(range(left.ndim), key=lambda axis, side=side: -side.strides[axis]) for side in (right, left)]  # type: ignore[misc]
+    return max(orders, key=lambda order: left.shape[order[-1]])
+
+
+def _block(sizes: Ints, target: Ints, golden: Ints, max_elements: int) -> List[int]:
+    """Return the block's size along each axis: runs of both sides that fill cache lines first, then whole inner axes."""
+    tile = list(map(max, _prefix(sizes, target, _RUN), _prefix(sizes, golden, _RUN)))
+    for axis in reversed(range(len(sizes))):
+        others = element_count(tile) // tile[axis]
+        tile[axis] = max(tile[axis], min(sizes[axis], max_elements // others))
+    while element_count(tile) > max_elements:
+        axis = tile.index(max(tile))
+        tile[axis] = max(1, tile[axis] // 2)
+    return tile

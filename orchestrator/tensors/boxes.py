@@ -1,0 +1,147 @@
+"""Boxes: a geometry as dense blocks of elements that both sides address by strides.
+
+Where a dim is split into blocks, its whole blocks make one box and the partly filled last block another, so padding is in no box. Within a
+box the element at place ``i`` lies at ``start + sum(i * stride)`` of each side's storage, counted in elements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Dict, Iterator, List, Tuple
+
+from .axes import INNER, OUTER, Dims, GroupedFilter, Layout
+from .geometry import Geometry
+
+Ints = Tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A dense block of elements.
+
+    Attributes
+    ----------
+    sizes
+        Its axes, those that can be are merged; never 1, never empty unless the box is one element.
+    target_strides, golden_strides
+        In elements, one per axis.
+    target_start, golden_start
+        In elements from each storage's begin.
+    """
+
+    sizes: Ints
+    target_strides: Ints
+    golden_strides: Ints
+    target_start: int
+    golden_start: int
+
+
+def boxes(geometry: Geometry) -> Iterator[Box]:
+    """Yield boxes that together hold every element of the geometry once; padding is in none."""
+    if geometry.count == 0:
+        return
+    layout, dims = geometry.layout, geometry.dims
+    golden = _strides(geometry.letters, geometry.sizes)
+    if layout.groups > 1:
+        yield from _grouped(layout, dims, golden)
+        return
+    sizes = layout.axis_sizes(dims)
+    storage = dict(zip(layout.axes, _row_major(sizes)))
+    yield from _split_boxes(layout, {letter: (0, size) for letter, size in dims.items()}, storage, golden, 0, 0)
+
+
+def _grouped(layout: Layout, dims: Dims, golden: Dict[str, int]) -> Iterator[Box]:
+    """Yield the boxes of a FRACTAL_Z filter with groups, group by group: each is a corner of the pack's block diagonal."""
+    sizes = GroupedFilter.of(dims, dict(layout.blocks), layout.groups)
+    stored = sizes.stored_shape
+    pack_elements = stored[0] // sizes.packs * stored[1] * stored[2] * stored[3]
+    shape = (sizes.c1, sizes.height, sizes.width, sizes.n1, sizes.n0, sizes.c0)
+    storage = dict(zip(layout.axes, _row_major(shape)))
+    for group in range(sizes.groups):
+        number, place = divmod(group, sizes.pack)
+        ranges = {
+            "N": (place * sizes.cout, (place + 1) * sizes.cout),
+            "C": (place * sizes.cin, (place + 1) * sizes.cin),
+            "H": (0, sizes.height),
+            "W": (0, sizes.width),
+        }
+        # Within the box, channels count from the pack's first; in the golden they count from the filter's first, and C from the group's.
+        shift = (group - place) * sizes.cout * golden["N"] - place * sizes.cin * golden["C"]
+        yield from _split_boxes(layout, ranges, storage, golden, number * pack_elements, shift)
+
+
+def _split_boxes(
+    layout: Layout,
+    ranges: Dict[str, Tuple[int, int]],
+    storage: Dict[Tuple[str, str], int],
+    golden: Dict[str, int],
+    target_start: int,
+    golden_start: int,
+) -> Iterator[Box]:
+    """Yield one box for each combination of whole and partly filled blocks of the dims' ranges."""
+    blocks = dict(layout.blocks)
+    choices = [_pieces(*ranges[letter], blocks.get(letter, 0)) for letter in layout.letters]
+    for pieces in product(*choices):
+        by_letter = dict(zip(layout.letters, pieces))
+        axes: List[Tuple[int, int, int]] = []
+        start, golden_at = target_start, golden_start
+        for letter, part in layout.axes:
+            first, outer, inner_first, inner = by_letter[letter]
+            stride, block = storage[letter, part], blocks.get(letter, 1)
+            if part == OUTER:
+                size, begin, step = outer, first, block
+            elif part == INNER:
+                size, begin, step = inner, inner_first, 1
+            else:
+                size, begin, step = outer, first, 1
+            start += begin * stride
+            golden_at += begin * step * golden[letter]
+            axes.append((size, stride, step * golden[letter]))
+        yield _merged(axes, start, golden_at)
+
+
+def _pieces(low: int, high: int, block: int) -> List[Tuple[int, int, int, int]]:
+    """Return ``(first block, blocks, first place, places)`` for the range: a partly used block, whole ones, a partly used last one.
+
+    Without blocks (``block`` 0) it is one piece of ``high - low`` whole dims.
+    """
+    if not block:
+        return [(low, high - low, 0, 1)]
+    pieces = []
+    if low % block:
+        stop = min(high, (low // block + 1) * block)
+        pieces.append((low // block, 1, low % block, stop - low))
+        low = stop
+    if high // block > low // block:
+        pieces.append((low // block, high // block - low // block, 0, block))
+        low = high // block * block
+    if high > low:
+        pieces.append((low // block, 1, 0, high - low))
+    return pieces
+
+
+def _row_major(sizes: Ints) -> List[int]:
+    strides, step = [], 1
+    for size in reversed(sizes):
+        strides.append(step)
+        step *= size
+    return strides[::-1]
+
+
+def _strides(letters: Tuple[str, ...], sizes: Ints) -> Dict[str, int]:
+    return dict(zip(letters, _row_major(sizes)))
+
+
+def _merged(axes: List[Tuple[int, int, int]], target_start: int, golden_start: int) -> Box:
+    """Return the box with axes of size 1 left out and axes that follow one another on both sides made one."""
+    kept: List[Tuple[int, int, int]] = []
+    for size, target, golden in axes:
+        if size == 1:
+            continue
+        if kept and kept[-1][1] == target * size and kept[-1][2] == golden * size:
+            kept[-1] = (kept[-1][0] * size, target, golden)
+        else:
+            kept.append((size, target, golden))
+    columns = list(zip(*kept)) or [(), (), ()]
+    return Box(tuple(columns[0]), tuple(columns[1]), tuple(columns[2]), target_start, golden_start)

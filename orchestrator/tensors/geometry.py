@@ -1,0 +1,229 @@
+"""Which element of the target belongs to which element of the golden: the target's layout matched with the golden's shape.
+
+A golden npy carries a shape and no layout; the model's origin format, else the shape itself, says which layout it is in. Dims of size 1 may
+be missing or added. Anything else that differs makes the pair not comparable; nothing is ever cut to fit, only the device's padding goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import List, Optional, Sequence, Tuple
+
+from ..errors import FormatError, NotComparable
+from .axes import Dims, Layout, element_count, layout_of, padded_dims, plain_letters
+from .tensor import Tensor
+
+Shape = Tuple[int, ...]
+
+_FAMILIES = (("NCHW", "NHWC", "HWCN"), ("NCDHW", "NDHWC", "DHWCN"))
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How a target is brought to its golden's layout.
+
+    Attributes
+    ----------
+    shape
+        The golden's shape.
+    layout
+        The target's layout.
+    letters, sizes
+        The dims in the golden's order, the outermost first, and their sizes; apart from dims of size 1 this is :attr:`shape`.
+    notes
+        What the reader of the row must know: squeezed dims, a layout that was guessed.
+    """
+
+    shape: Shape
+    layout: Layout
+    letters: Tuple[str, ...]
+    sizes: Shape
+    notes: Tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """Elements to compare, padding excluded."""
+        return element_count(self.sizes)
+
+    @property
+    def dims(self) -> Dims:
+        """Sizes by letter."""
+        return dict(zip(self.letters, self.sizes))
+
+
+def match_layouts(
+    target: Tensor,
+    golden_shape: Sequence[int],
+    origin_format: Optional[str] = None,
+    origin_shape: Optional[Sequence[int]] = None,
+    golden_format: Optional[str] = None,
+) -> Geometry:
+    """Decide how the target is compared with a golden of that shape.
+
+    Parameters
+    ----------
+    origin_format, origin_shape
+        Of the tensor before the compiler chose a device layout, as the om json says; None when unknown. A shape with dims below 0 (dynamic)
+        counts as unknown; the container's ``original_shape`` is used then.
+    golden_format
+        The golden's layout where it is known (goldens in a dump container); it goes before the origin format.
+
+    Raises
+    ------
+    NotComparable
+        The layout is not supported, or the shapes do not agree; the message names the stored shape, the laid-out one and the golden's.
+    """
+    golden = tuple(golden_shape)
+    try:
+        layout = layout_of(target.format, target.shape, max(1, target.sub_format) if target.format == "FRACTAL_Z" else 1)
+    except FormatError as error:
+        raise NotComparable("target: %s" % error.message) from error
+    if layout is None:
+        raise NotComparable("target layout %s %s is not supported; golden %s" % (target.format, list(target.shape), list(golden)))
+    if target.shape == golden and not layout.blocks and _in_place(layout, origin_format, golden_format):
+        return Geometry(golden, layout, layout.letters, golden)
+    return _Matcher(target, layout, golden, origin_format, golden_format).match(origin_shape)
+
+
+def match_stored(target: Tensor, golden: Tensor) -> Geometry:
+    """Compare two device tensors as they are stored, padding included (NPU against NPU).
+
+    Raises
+    ------
+    NotComparable
+        Layouts or stored shapes differ.
+    """
+    if (target.format, target.shape, max(1, target.sub_format)) != (golden.format, golden.shape, max(1, golden.sub_format)):
+        raise NotComparable("layouts differ: %s against %s" % (_stored(target), _stored(golden)))
+    letters = tuple(str(index) for index in range(len(target.shape)))
+    layout = Layout(target.format, tuple((letter, "") for letter in letters), (1,) * len(letters))
+    return Geometry(golden.shape, layout, letters, golden.shape)
+
+
+def _stored(tensor: Tensor) -> str:
+    groups = " with %d groups" % tensor.sub_format if tensor.sub_format > 1 else ""
+    return "%s %s%s" % (tensor.format, list(tensor.shape), groups)
+
+
+def _in_place(layout: Layout, origin_format: Optional[str], golden_format: Optional[str]) -> bool:
+    """Whether a golden of the target's own shape is surely in the target's own layout."""
+    wanted = golden_format or origin_format
+    if layout.letters[:1] == ("0",) or not layout.letters:
+        return True
+    return wanted is None or wanted == layout.name or sorted(wanted) != sorted(layout.name)
+
+
+class _Matcher:
+    """The search for the one reading of the golden's shape that the target's layout allows."""
+
+    def __init__(self, target: Tensor, layout: Layout, golden: Shape, origin_format: Optional[str], golden_format: Optional[str]) -> None:
+        self.target = target
+        self.layout = layout
+        self.golden = golden
+        self.origin_format = origin_format
+        self.notes: List[str] = []
+        wanted = [name for name in (golden_format, origin_format) if name and sorted(name) == sorted("".join(layout.letters))]
+        positional = layout.letters[:1] == ("0",) or not layout.letters
+        family = [name for names in _FAMILIES for name in names if sorted(name) == sorted(layout.letters)]
+        own = [layout.name] if not layout.blocks and not wanted else []
+        self.formats = ["ND"] if positional else list(dict.fromkeys(wanted + own + family))
+
+    def match(self, origin_shape: Optional[Sequence[int]]) -> Geometry:
+        """Return the geometry, or raise NotComparable."""
+        exact = self._origin(origin_shape)
+        found: List[Tuple[str, Tuple[str, ...], Dims]] = []
+        for name in self.formats:
+            letters = self._letters(name)
+            readings = self.layout.fits(self.golden, letters, self.target.shape)
+            if exact is not None:
+                readings = [dims for dims in readings if dims == exact]
+            if len(self.golden) != len(letters) and len({_order(letters, dims) for dims in readings}) > 1:
+                raise NotComparable(self._differ("is ambiguous", exact))
+            found += [(name, letters, dims) for dims in readings[:1]]
+            if found and (exact is not None or found[0][0] == self.origin_format):
+                break
+        if found:
+            return self._geometry(found)
+        for other in (self._permuted_nd(), self._flattened(origin_shape)):
+            if other is not None:
+                return other
+        raise NotComparable(self._differ("differs in shape", exact))
+
+    def _letters(self, name: str) -> Tuple[str, ...]:
+        return self.layout.letters if name == "ND" else tuple(name)
+
+    def _geometry(self, found: List[Tuple[str, Tuple[str, ...], Dims]]) -> Geometry:
+        name, letters, dims = found[0]
+        known = name == self.origin_format or name == "ND"
+        if not known and self.origin_format in self.formats:
+            self.notes.append("golden is %s, the origin format %s" % (name, self.origin_format))
+        elif not known and any(_order(other, sizes) != _order(letters, dims) for _, other, sizes in found[1:]) and self.layout.name != name:
+            self.notes.append("the golden's layout is ambiguous from its shape, taken as %s" % name)
+        sizes = tuple(dims[letter] for letter in letters)
+        if sizes != self.golden:
+            self.notes.append("size-1 dims differ: target %s, golden %s" % (list(sizes), list(self.golden)))
+        return Geometry(self.golden, self.layout, letters, sizes, tuple(self.notes))
+
+    def _origin(self, origin_shape: Optional[Sequence[int]]) -> Optional[Dims]:
+        """Return the dims that the json or the container gives, where they agree with the stored shape."""
+        for what, shape in (("origin shape", origin_shape), ("original shape", self.target.original_shape)):
+            if shape is None or any(size < 0 for size in shape):
+                continue
+            for name in sorted(self.formats, key=lambda name: name != self.origin_format):
+                readings = self.layout.fits(shape, self._letters(name), self.target.shape)
+                if readings:
+                    return readings[0]
+            if shape and self._flat_matrix(shape) is None and self.layout.blocks:
+                self.notes.append("%s %s does not fit %s and was not used" % (what, list(shape), _stored(self.target)))
+        return None
+
+    def _permuted_nd(self) -> Optional[Geometry]:
+        """Return the geometry of an ND target whose origin format names its dims and whose golden is in another order."""
+        format = self.origin_format
+        if self.formats != ["ND"] or self.layout.blocks or not format or not any(format in names for names in _FAMILIES):
+            return None
+        letters = plain_letters(format, len(self.target.shape))
+        if letters is None or letters[:1] == ("0",):
+            return None
+        layout = Layout(format, tuple((letter, "") for letter in letters), (1,) * len(letters))
+        other = _Matcher(self.target, layout, self.golden, format, None)
+        try:
+            return other.match(None)
+        except NotComparable:
+            return None
+
+    def _flat_matrix(self, shape: Optional[Sequence[int]]) -> Optional[Dims]:
+        """Return the matrix [N, C·H·W] of a fully connected op's [N, C, H, W], where the stored FRACTAL_NZ is just that."""
+        if self.layout.name != "FRACTAL_NZ" or len(self.layout.letters) != 2 or shape is None or len(shape) != 4:
+            return None
+        readings = self.layout.fits((shape[0], shape[1] * shape[2] * shape[3]), self.layout.letters, self.target.shape)
+        return readings[0] if readings else None
+
+    def _flattened(self, origin_shape: Optional[Sequence[int]]) -> Optional[Geometry]:
+        shape = origin_shape if origin_shape is not None else self.target.original_shape
+        dims = self._flat_matrix(shape)
+        if dims is None or shape is None or [size for size in shape if size != 1] != [size for size in self.golden if size != 1]:
+            return None
+        sizes = tuple(dims[letter] for letter in self.layout.letters)
+        note = "FRACTAL_NZ matrix %s of the flattened %s" % (list(sizes), list(self.golden))
+        return Geometry(self.golden, self.layout, self.layout.letters, sizes, (note,))
+
+    def _differ(self, what: str, exact: Optional[Dims]) -> str:
+        """Return the reason with the stored, the laid-out and the golden's shape."""
+        dims = exact or padded_dims(self.layout, self.target.shape)
+        laid_out = ""
+        count = 0
+        if dims is not None:
+            name = self.formats[0]
+            sizes = [dims[letter] for letter in self._letters(name)]
+            padded = "" if exact is not None or not self.layout.blocks else " with padding"
+            laid_out = ", laid out %s %s%s" % (name, sizes, padded) if self.layout.blocks or sizes != list(self.target.shape) else ""
+            count = element_count(sizes)
+        same = " (same number of elements in another shape)" if count and count == element_count(self.golden) else ""
+        notes = "; " + "; ".join(self.notes) if self.notes else ""
+        return "golden %s: target %s%s, golden %s%s%s" % (what, _stored(self.target), laid_out, list(self.golden), same, notes)
+
+
+def _order(letters: Tuple[str, ...], dims: Dims) -> Tuple[Tuple[str, int], ...]:
+    """Return the dims that are not 1: readings that differ only in where a 1 stands address the same elements, unless a dim is renamed."""
+    return tuple((letter, dims[letter]) for letter in letters if dims[letter] != 1)
