@@ -170,8 +170,10 @@ class GraphBuilder:
 
     def _integer(self, value: Any, pointer: str) -> Optional[int]:
         """Return a proto integer: a json number, or text as proto JSON writes 64-bit ones; None when absent or something else."""
-        if value is None or value.__class__ is int:
-            return value  # type: ignore[no-any-return]
+        if value is None:
+            return None
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
         if isinstance(value, str) and _INTEGER.match(value):
             return int(value)
         if isinstance(value, float) and value.is_integer() and abs(value) < 2.0**63:

@@ -39,7 +39,7 @@ class Counterparts:
 
     def without_rows(self, op: OpNode) -> Optional[str]:
         """Return why nothing of this op has a row (an inner op of its group), or None."""
-        if op.is_multiop and op.type not in FOLLOWING_TYPES and all(desc.origin_name is None for desc in op.output_descs):
+        if op.is_multiop and op.type not in FOLLOWING_TYPES and not any(desc.origin_name for desc in op.output_descs):
             return "an inner op of its group: one of several made from %s, and none of its outputs is an original's" % _named(op)
         return None
 
@@ -124,15 +124,15 @@ class Counterparts:
             if original is None:
                 return Counterpart(NOT_COMPARED, "nothing precedes %s (%s) in the model file" % (op.name, op.type))
             return self._pair(original[0], original[1], desc)
+        inner = self.without_rows(op)
+        if inner is not None:
+            return Counterpart(EXPECTED_ABSENT, "%s is %s" % (op.name, inner))
         if desc.origin_name == "":
             return Counterpart(EXPECTED_ABSENT, "its origin name is empty: it has no counterpart in the golden model")
         if desc.origin_name is not None:
             return self._of_origin_name(op, index, desc, desc.origin_name)
         if len(op.originals) == 1 and self._groups.stands_alone(op):
             return self._pair(op.originals[0], index, desc)
-        inner = self.without_rows(op)
-        if inner is not None:
-            return Counterpart(EXPECTED_ABSENT, "%s is %s" % (op.name, inner))
         return Counterpart(NOT_COMPARED, "the model file does not say which output of %s this is" % _named(op))
 
     def _of_source(self, op: OpNode, index: int, desc: TensorDesc) -> Counterpart:

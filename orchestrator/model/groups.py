@@ -26,15 +26,13 @@ class Group:
         The group's number in the order of the file, from 0.
     ops
         Its members, in the order of the file.
+    names
+        The members' names.
     """
 
     index: int
     ops: Tuple[OpNode, ...]
-
-    @property
-    def names(self) -> Tuple[str, ...]:
-        """The members' names."""
-        return tuple(op.name for op in self.ops)
+    names: Tuple[str, ...]
 
 
 class Groups:
@@ -54,7 +52,7 @@ class Groups:
             if not constant and op.type not in FOLLOWING_TYPES:
                 for name in op.originals:
                     carriers[name] = carriers.get(name, 0) + 1
-        self.groups = tuple(Group(index, tuple(ops)) for index, ops in enumerate(members.values()))
+        self.groups = tuple(Group(index, tuple(ops), tuple(op.name for op in ops)) for index, ops in enumerate(members.values()))
         self._of = {op.position: group for group in self.groups for op in group.ops}
         self._computing = {group.index: sum(op.type not in FOLLOWING_TYPES for op in group.ops) for group in self.groups}
         self._carriers = carriers

@@ -6,6 +6,7 @@ The rules and where they come from: docs/pairing.md.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..naming import sanitise_device
@@ -107,12 +108,10 @@ class Pairing:
         """
         if self.graph is None or self._counterparts is None:
             return []
-        seen = {sanitise_device(name) for name in seen_ops}
-        rows = []
-        for group in self.groups:
-            if not any(sanitise_device(op.name) in seen for op in group.ops):
-                rows.append(self._absent_row(group))
-        return rows
+        seen: Set[int] = set()
+        for name in seen_ops:
+            seen.update(op.position for op in self.graph.ops_named(name) or self._whole(name)[0])
+        return [self._absent_row(group) for group in self.groups if not any(op.position in seen for op in group.ops)]
 
     def _candidates(self, name: str, op_type: str) -> List[OpNode]:
         if self.graph is None:
@@ -146,12 +145,12 @@ class Pairing:
 
     def _counterpart(self, op: OpNode, dumped: DumpedOp, kind: str, index: int) -> Counterpart:
         assert self._counterparts is not None
-        reason = self._counterparts.expected_absent(op)
-        if reason is not None:
-            return Counterpart(EXPECTED_ABSENT, reason)
         inner = self._counterparts.without_rows(op)
         if inner is not None:
             return Counterpart(OMITTED, inner)
+        reason = self._counterparts.expected_absent(op)
+        if reason is not None:
+            return Counterpart(EXPECTED_ABSENT, reason)
         if kind == OUTPUT:
             return self._of_output(op, index)
         if is_dequant(op):
@@ -225,17 +224,25 @@ class Pairing:
     def _rows_of_unknown(self, dumped: DumpedOp) -> List[RowPlan]:
         """Return the rows of a dump whose op is not in the model; they come after the json's, in the order in which they are met."""
         several = self._candidates(dumped.op_name, dumped.op_type)
-        match = _SLICE.match(dumped.op_name)
-        whole = self._candidates(match.group("op"), dumped.op_type) if match is not None else []
-        base = self._unknown_row(dumped) if not several and not whole else self._row((several or whole)[0])
+        whole, number = self._whole(dumped.op_name)
         if several:
             names = ", ".join(op.name for op in several[:3])
-            reason = "the name %s stands for %d ops of the model file (%s): which one cannot be told" % (dumped.op_name, len(several), names)
-        elif match is not None and whole:
-            reason = "slice %s of %s: the parts of a sliced op are not put together" % (match.group("number"), whole[0].name)
+            text = "the name %s stands for %d ops of the model file (%s): which one cannot be told"
+            reason = text % (dumped.op_name, len(several), names)
+        elif whole:
+            reason = "slice %s of %s: the parts of a sliced op are not put together" % (number, whole[0].name)
         else:
             reason = "the op is not in the model file"
+        known = several or whole
+        base = replace(self._row(known[0]), op=dumped.op_name, tensor=dumped.op_name) if known else self._unknown_row(dumped)
         return _each(dumped, base, lambda kind, index: Counterpart(NOT_COMPARED, reason))
+
+    def _whole(self, name: str) -> Tuple[List[OpNode], str]:
+        """Return the ops whose slice has this name (FFTS+: ``{op}_lxslice{N}``), and N; no ops when it is none."""
+        match = _SLICE.match(name)
+        if match is None or self.graph is None:
+            return [], ""
+        return self.graph.ops_named(match.group("op")), match.group("number")
 
     def _rows_by_name(self, dumped: DumpedOp) -> List[RowPlan]:
         return _each(dumped, self._unknown_row(dumped), lambda kind, index: self._by_name(dumped.op_name, kind, index))
@@ -245,8 +252,8 @@ class Pairing:
         if has is None:
             return Counterpart(NOT_COMPARED, "where an input comes from is not known without the model's json")
         if has(name, index):
-            return Counterpart(PAIR, "", name, index)
-        return Counterpart(NOT_COMPARED, "no golden data for %s:%s:%d" % (name, kind, index), name, index)
+            return Counterpart(PAIR, "", name, index, golden_kind=kind)
+        return Counterpart(NOT_COMPARED, "no golden data for %s:%s:%d" % (name, kind, index), name, index, golden_kind=kind)
 
 
 def _each(dumped: DumpedOp, base: RowPlan, find: Callable[[str, int], Counterpart]) -> List[RowPlan]:
@@ -257,12 +264,13 @@ def _each(dumped: DumpedOp, base: RowPlan, find: Callable[[str, int], Counterpar
 
 
 def _with(base: RowPlan, kind: str, index: Optional[int], found: Counterpart) -> RowPlan:
+    # Not dataclasses.replace: this runs once per tensor of a run, and replace takes three times as long.
     return RowPlan(
         index=base.index,
         op=base.op,
         op_type=base.op_type,
         kind=kind,
-        tensor=base.op if index is None else "%s:%s:%d" % (base.op, kind, index),
+        tensor=base.tensor if index is None else "%s:%s:%d" % (base.tensor, kind, index),
         status=found.status,
         tensor_index=index,
         op_sequence=base.op_sequence,
@@ -271,7 +279,7 @@ def _with(base: RowPlan, kind: str, index: Optional[int], found: Counterpart) ->
         golden=base.golden,
         golden_op=found.golden_op,
         golden_index=found.golden_index,
-        golden_kind=INPUT if kind == INPUT and base.op_sequence is None and found.golden_op is not None else OUTPUT,
+        golden_kind=found.golden_kind,
         origin_format=found.origin_format,
         origin_shape=found.origin_shape,
         reason=found.reason,

@@ -50,6 +50,8 @@ class Counterpart:
         The original op (raw name) and its output; also given where its golden file is missing.
     origin_format, origin_shape
         Layout and shape of the tensor in the original model, as far as the model file says.
+    golden_kind
+        ``output``, or ``input`` of a device dump on the golden side.
     """
 
     status: str
@@ -58,6 +60,7 @@ class Counterpart:
     golden_index: Optional[int] = None
     origin_format: Optional[str] = None
     origin_shape: Optional[Tuple[int, ...]] = None
+    golden_kind: str = OUTPUT
 
     def noted(self, note: str) -> Counterpart:
         """Return the same with one more note."""
