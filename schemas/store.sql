@@ -55,7 +55,7 @@ CREATE TABLE row (
     overflow      INTEGER,               -- 0, 1, NULL where not checked
     verdict       TEXT NOT NULL,         -- pass, fail, not_compared, expected_absent
     reason        TEXT NOT NULL,
-    cause         TEXT NOT NULL,         -- golden_missing, dump_missing, corrupt, shape, dtype or ''
+    cause         TEXT NOT NULL,         -- golden_missing, dump_missing, corrupt, shape, dtype, crashed or ''
     target_file   TEXT,                  -- relative to TARGET and GOLDEN, or absolute
     golden_file   TEXT,
     graph_index   INTEGER NOT NULL,

@@ -65,7 +65,7 @@ def cells(row: Row, columns: Columns) -> List[str]:
 
 
 def text_cell(text: str) -> str:
-    """Return text that no spreadsheet takes for a formula: control characters as ``\\xNN``, and ``'`` in front of ``=``, ``+``, ``-``, ``@``."""
+    """Return text that no spreadsheet takes for a formula: control characters as ``\\xNN``, ``'`` before ``=``, ``+``, ``-``, ``@``."""
     text = printable(text)
     return "'" + text if text.startswith(_FORMULA) else text
 

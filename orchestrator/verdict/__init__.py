@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .divergence import FirstDivergence, execution_key, explain, first_divergence, place_of
+from .judging import judge_row, not_applicable
 from .limits import Judgement, Limit, Limits, judge, number_text, parse_limits
 from .summary import Summary, exit_code, summarise
 
@@ -17,6 +18,8 @@ __all__ = [
     "explain",
     "first_divergence",
     "judge",
+    "judge_row",
+    "not_applicable",
     "number_text",
     "parse_limits",
     "place_of",

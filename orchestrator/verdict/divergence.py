@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..compare.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from .judging import not_applicable
 from .limits import Limit, Limits, judge, number_text
 
 GOOD = "good"
@@ -112,7 +113,7 @@ def first_divergence(rows: Iterable[Row], limits: Limits, producers: Optional[Pr
     if first is None:
         return None
     inputs, bad_input = _state_of_inputs(rows, first, tuple(producers(first.op)) if producers else ())
-    judgement = judge(first.metrics, limits)
+    judgement = judge(first.metrics, limits, not_applicable(first))
     return FirstDivergence(
         op=first.op,
         op_type=first.op_type,
