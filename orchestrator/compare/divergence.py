@@ -1,7 +1,8 @@
 """The Kullback-Leibler divergence: a second pass, because its scaling needs the smallest and largest value of the whole.
 
 Without cancellation: with p and q scaled but not normalised, P and Q their sums, and
-``G = sum(p*ln(p/q) - (p - q))`` (no term is negative), ``KL = G/P + (log1p(w) - w)`` with ``w = Q/P - 1``.
+``G = sum(q*((1+t)*ln(1+t) - t))``, ``t = p/q - 1`` (no term is negative), ``KL = G/P + (log1p(w) - w)`` with
+``w = Q/P - 1``. G is collected as ``sum(p*ln(p/q)) - sum(q*t)``; the second sum is P - Q as well.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import Tuple
 
 import numpy as np
 
-from goldwatch.compare.exact import Split, finite_part
-from goldwatch.compare.kernel import BLOCK, KL_FLOOR, Workspace, dot, load
-from goldwatch.compare.sums import Number, PairSums
+from .exact import Split, finite_part
+from .kernel import BLOCK, KL_FLOOR, Workspace, dot, load
+from .sums import Number, PairSums
 
 _WIDE = 2**53
 _SMALL, _BIG = 1e-290, 1e290
@@ -75,14 +76,12 @@ class DivergenceSums:
             np.subtract(load(values, buffer, work.bits), side.low, out=out)
             np.multiply(out, side.factor, out=out)
             np.maximum(out, (work.ones if side.constant else work.floor)[:n], out=out)
-        np.subtract(p, q, out=t)
-        difference = float(np.add.reduce(t))
         self.n += n
         self.p += float(np.add.reduce(p))
-        self.difference += difference
         np.divide(p, q, out=t)
-        np.log(t, out=t)
-        self.p_log += dot(p, t)
+        self.p_log += dot(p, np.log(t, out=work.y[:n]))
+        # q*(p/q - 1) rather than p - q: the rounding of p/q then cancels against that in the logarithm.
+        self.difference += dot(q, np.subtract(t, 1.0, out=t))
 
     def add_exact(self, x: np.ndarray, y: np.ndarray) -> None:
         """Add one piece of 1-D real numbers, which may hold NaN and Inf."""
@@ -91,8 +90,9 @@ class DivergenceSums:
             p, q = self._x.exact(xf), self._y.exact(yf)
             self.n += xf.size
             self.p += float(np.add.reduce(p))
-            self.difference += float(np.add.reduce(p - q))
-            self.p_log += dot(p, np.log(p / q))
+            ratio = p / q
+            self.p_log += dot(p, np.log(ratio))
+            self.difference += dot(q, ratio - 1.0)
 
     def add(self, other: DivergenceSums) -> None:
         """Add the sums of other elements of the same tensors."""

@@ -11,8 +11,8 @@ from typing import Optional, Tuple
 
 import numpy as np
 
-from goldwatch.compare.kernel import RELATIVE_FLOOR, dot
-from goldwatch.compare.sums import Number, PairSums
+from .kernel import RELATIVE_FLOOR, dot
+from .sums import Number, PairSums
 
 _LOW_EXPONENT, _HIGH_EXPONENT = -400, 400
 

@@ -13,12 +13,12 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tupl
 
 import numpy as np
 
-from goldwatch.compare.divergence import DivergenceSums, known_divergence
-from goldwatch.compare.exact import NonFinite, exact_sums, finite_part
-from goldwatch.compare.kernel import as_reals, fast_sums, load, load_limit, pieces, workspace
-from goldwatch.compare.row import FAIL, METRICS, PASS
-from goldwatch.compare.sums import PairSums, ldexp
-from goldwatch.errors import UsageError
+from ..errors import UsageError
+from .divergence import DivergenceSums, known_divergence
+from .exact import NonFinite, exact_sums, finite_part
+from .kernel import as_reals, fast_sums, load, load_limit, pieces, workspace
+from .row import FAIL, METRICS, PASS
+from .sums import PairSums, ldexp
 
 Blocks = Iterable[Tuple[np.ndarray, np.ndarray]]
 
@@ -305,7 +305,9 @@ def _remarks(count: int, sums: PairSums, odd: NonFinite) -> Tuple[List[str], Lis
     if not odd.agree:
         text = "NaN or Inf differ between the two sides: target %d NaN, %d Inf; golden %d NaN, %d Inf"
         return [], [text % (odd.target_nan, odd.target_inf, odd.golden_nan, odd.golden_inf)], FAIL
-    notes, reasons, outcome = [], [], None
+    notes: List[str] = []
+    reasons: List[str] = []
+    outcome: Optional[str] = None
     if odd.total:
         text = "%d NaN and %d Inf at the same positions on both sides; the metrics are of the %d finite elements of %d"
         notes.append(text % (odd.target_nan, odd.target_inf, sums.n, count))
