@@ -3,7 +3,8 @@
 -- Anyone may read it while a run goes on:  sqlite3 'file:OUT/run.sqlite?mode=ro' 'SELECT op, tensor, reason FROM row WHERE verdict = "fail"'
 --
 -- Text that is not valid UTF-8 (file names may hold any bytes) is stored as a BLOB of its bytes. Numbers that are not finite are the texts
--- 'NaN', 'Infinity' and '-Infinity'; integers outside 64 bits are text. The header's application_id is 1198484580 ('Gold'), its user_version
+-- 'NaN', 'Infinity' and '-Infinity'; integers outside 64 bits are text (such columns
+-- have no type, or SQLite would round them). The header's application_id is 1198484580 ('Gold'), its user_version
 -- the version of this layout.
 
 -- What the run is, one fact a row; values are JSON.
@@ -25,20 +26,20 @@ CREATE TABLE row (
     model         TEXT,
     model_id      TEXT,
     step          TEXT,
-    "index"       INTEGER NOT NULL,      -- number of the group of ops that share their original operators
-    op_sequence   INTEGER,               -- the op's id in the json
+    "index" NOT NULL,                    -- number of the group of ops that share their original operators
+    op_sequence,                         -- the op's id in the json
     op_type       TEXT NOT NULL,
     op            TEXT NOT NULL,
     "group"       TEXT NOT NULL,         -- JSON list of the group's ops
     golden        TEXT NOT NULL,         -- original names joined by ',', or '*'
     tensor        TEXT NOT NULL,         -- op:input:0, op:output:0, or the op
     kind          TEXT NOT NULL,         -- input, output, op
-    tensor_index  INTEGER,
+    tensor_index,
     shape         TEXT,                  -- JSON list
     target_dtype  TEXT,
     golden_dtype  TEXT,
-    address       INTEGER,               -- of the target, in bytes, from its dump file's header
-    golden_address INTEGER,
+    address,                             -- of the target, in bytes, from its dump file's header
+    golden_address,
     CosineSimilarity,
     MaxAbsoluteError,
     AccumulatedRelativeError,
@@ -58,8 +59,8 @@ CREATE TABLE row (
     cause         TEXT NOT NULL,         -- golden_missing, dump_missing, corrupt, shape, dtype, crashed or ''
     target_file   TEXT,                  -- relative to TARGET and GOLDEN, or absolute
     golden_file   TEXT,
-    graph_index   INTEGER NOT NULL,
-    timestamp_us  INTEGER NOT NULL,      -- the target file's, microseconds since 1970
+    graph_index NOT NULL,
+    timestamp_us NOT NULL,               -- the target file's, microseconds since 1970
     position      INTEGER NOT NULL       -- the op's place in its group
 );
 CREATE INDEX row_verdict ON row (verdict);

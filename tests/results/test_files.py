@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import math
+import os
+import re
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goldwatch.compare.row import METRICS, Row
+from goldwatch.errors import EnvironmentProblem
+from goldwatch.results.atomic import replacing
+from goldwatch.results.csvfile import Columns, cells, header, metric_cell, shape_cell, text_cell, write_result_csv, write_result_txt
+from goldwatch.results.files import result_names, write_tables
+from goldwatch.results.jsonfile import result_chunks, write_result_json
+from goldwatch.results.store import RunStore
+from goldwatch.results.table import render_table
+from goldwatch.schemas import load_schema
+from goldwatch.verdict import Limits, parse_limits, summarise
+
+DOCUMENTED = (
+    "Index,OpType,NPUDump,DataType,Address,GroundTruth,DataType,TensorIndex,Shape,CosineSimilarity,MaxAbsoluteError,"
+    "AccumulatedRelativeError,RelativeEuclideanDistance,KullbackLeiblerDivergence,StandardDeviation,MeanAbsoluteError,"
+    "RootMeanSquareError,MaxRelativeError,MeanRelativeError,CompareFailReason"
+)
+
+
+def read(path):
+    with open(path, newline="", encoding="utf-8") as stream:
+        return list(csv.reader(stream))
+
+
+def test_the_documented_columns():
+    assert ",".join(header(Columns())) == DOCUMENTED
+    chosen = Columns(op_sequence=True, golden_address=True, overflow=True, metrics=("MaxAbsoluteError", "CosineSimilarity"))
+    assert header(chosen) == (
+        "Index OpSequence OpType NPUDump DataType Address GroundTruth DataType Address TensorIndex Shape OverFlow "
+        "MaxAbsoluteError CosineSimilarity CompareFailReason"
+    ).split()
+
+
+def test_the_cells_of_a_row(make_row):
+    row = make_row(
+        4,
+        group=("op1", "op2"),
+        golden="conv1,bn1",
+        target_dtype="float16",
+        golden_dtype="float32",
+        address=4096,
+        golden_address=17,
+        op_sequence=3,
+        overflow=True,
+        reason="a scalar",
+        metrics={
+            "CosineSimilarity": 0.9999999,
+            "MaxAbsoluteError": 5e-7,
+            "RelativeEuclideanDistance": 0.0,
+            "StandardDeviation": {"target": {"mean": 1.0, "std": 0.12345}, "golden": {"mean": -1.0, "std": 0.0}},
+            "MaxRelativeError": math.inf,
+        },
+    )
+    assert cells(row, Columns(op_sequence=True, golden_address=True, overflow=True)) == [
+        *["1", "3", "Conv2D", "op1,op2", "float16", "4096", "conv1,bn1", "float32", "17", "op1:output:0", "[1,64,56,56]", "YES"],
+        *["1.000000", "5.000000e-07", "NaN", "0.000000", "NaN", "(1.000;0.123),(-1.000;0.000)", "NaN", "NaN", "inf", "NaN", "a scalar"],
+    ]
+
+
+def test_the_cells_of_a_row_without_anything():
+    row = Row(3, "op", "Data", "op", "op", "expected_absent", reason="Data has no dump")
+    columns = Columns(op_sequence=True, golden_address=True, overflow=True)
+    assert cells(row, columns) == [
+        *["3", "NaN", "Data", "op", "NaN", "NaN", "*", "NaN", "NaN", "op", "NaN", "NaN"],
+        *["NaN"] * 10,
+        "Data has no dump",
+    ]
+
+
+@given(st.text(max_size=30) | st.text(st.characters(min_codepoint=0xDC00, max_codepoint=0xDFFF), max_size=3))
+def test_text_cells_are_no_formulas_and_hold_no_controls(text):
+    cell = text_cell(text)
+    assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert not re.search("[\x00-\x1f\x7f-\x9f\ud800-\udfff]", cell)
+    cell.encode("utf-8")
+    if re.match(r"[A-Za-z0-9_/. ,]*\Z", text):
+        assert cell == text
+
+
+@pytest.mark.parametrize(
+    "text, cell", [("=cmd()", "'=cmd()"), ("a\nb", "a\\x0ab"), ("\x1b[31m", "\\x1b[31m"), ("@x\t", "'@x\\x09"), ("a=b", "a=b"), ("*", "*")]
+)
+def test_text_cell(text, cell):
+    assert text_cell(text) == cell
+
+
+@given(st.floats())
+def test_metric_cells_keep_their_number(value):
+    cell = metric_cell(value)
+    if math.isnan(value):
+        assert cell == "NaN"
+    elif math.isinf(value):
+        assert float(cell) == value
+    else:
+        assert abs(float(cell) - value) <= max(5.1e-7 * (abs(value) if abs(value) < 1e-4 else 1.0), abs(value) * 1e-15)
+        assert ("e" in cell) == (0 < abs(value) < 1e-4)
+
+
+@pytest.mark.parametrize("value, cell", [(None, "NaN"), ("text", "text"), ("=x", "'=x"), (3, "3.000000"), ({}, "NaN"), (True, "1.000000")])
+def test_other_metric_cells(value, cell):
+    assert metric_cell(value) == cell
+
+
+def test_shape_cell():
+    assert [shape_cell(shape) for shape in (None, (), (5,), (1, 2))] == ["NaN", "[]", "[5]", "[1,2]"]
+
+
+def test_a_table_on_disk(tmp_path, make_row):
+    path = str(tmp_path / "result.csv")
+    assert write_result_csv(path, [make_row(0, op="a\n", tensor="=a\n:output:0")], Columns()) == 1
+    lines = read(path)
+    assert len(lines) == 2 and lines[0] == DOCUMENTED.split(",") and lines[1][7] == "'=a\\x0a:output:0"
+    assert os.listdir(tmp_path) == ["result.csv"]
+
+
+def test_the_older_text_form(tmp_path, make_row):
+    path = str(tmp_path / "result.txt")
+    assert write_result_txt(path, [make_row(0, golden="a b"), make_row(1, reason="two words", golden_dtype="float32")], Columns()) == 2
+    with open(path) as stream:
+        lines = stream.read().splitlines()
+    assert lines[0] == DOCUMENTED.replace(",", " ")
+    assert lines[1].split(" ")[5] == "a\\x20b" and len(lines[1].split(" ")) == 19
+    assert lines[2].endswith(" two words")
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = str(tmp_path / "result.csv")
+    with replacing(path) as stream:
+        stream.write("old")
+    with pytest.raises(EnvironmentProblem) as caught, replacing(path) as stream:
+        stream.write("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert "disk is full" in caught.value.message and "free space" in caught.value.hint
+    with pytest.raises(ZeroDivisionError), replacing(path) as stream:
+        raise ZeroDivisionError
+    assert os.listdir(tmp_path) == ["result.csv"] and (tmp_path / "result.csv").read_text() == "old"
+    with pytest.raises(EnvironmentProblem, match="cannot be written"), replacing(str(tmp_path / "none" / "x")) as stream:
+        stream.write("")
+
+
+def test_a_really_full_device():
+    if os.path.exists("/dev/full"):
+        with pytest.raises(OSError) as caught, open("/dev/full", "w") as stream:
+            stream.write("x")
+        assert caught.value.errno == errno.ENOSPC
+
+
+ROOT = (None, None, None, None, None)
+STAMP = "20240102030405"
+
+
+def place(device, step, model_id="1", time="20240101000000", model="net"):
+    return (time, device, model, model_id, step)
+
+
+def test_names_of_the_tables():
+    assert result_names([ROOT], STAMP) == {ROOT: "result_%s.csv" % STAMP}
+    one = place("0", "5")
+    assert result_names([one], STAMP) == {one: "0_net_5_result_%s.csv" % STAMP}
+    assert result_names([one], STAMP, name_single=False) == {one: "result_%s.csv" % STAMP}
+    two = place("0", "5", model_id="2")
+    names = result_names([one, two, place("1", "5")], STAMP, stem="mapping")
+    assert names[one] == "20240101000000_0_net_1_5_mapping_%s.csv" % STAMP
+    assert names[two] == "20240101000000_0_net_2_5_mapping_%s.csv" % STAMP
+    assert names[place("1", "5")] == "1_net_5_mapping_%s.csv" % STAMP
+    odd = place("0", "5", model="a/b\n" + "x" * 300)
+    (name,) = result_names([odd], STAMP).values()
+    assert len(os.fsencode(name)) <= 255 and "/" not in name and "\n" not in name and name.endswith("_result_%s.csv" % STAMP)
+
+
+def test_tables_of_a_store(tmp_path, make_row):
+    out = str(tmp_path / "out")
+    first, second, third = place("0", "9"), place("0", "10"), place("0", "9", model_id="2")
+
+    def at(number, where):
+        return make_row(number, **dict(zip(("time", "device", "model", "model_id", "step"), where)))
+
+    with RunStore.begin(out, {}) as store:
+        (empty,) = write_tables(store, Columns())
+        assert read(empty) == [DOCUMENTED.split(",")] and os.path.basename(empty) == "result_%s.csv" % store.started
+        store.put_all([at(0, first), at(1, first), at(0, second)])
+        paths = write_tables(store, Columns(), mapping=True)
+        names = ["0_net_9_result", "0_net_9_mapping", "0_net_10_result", "0_net_10_mapping"]
+        assert [os.path.basename(path) for path in paths] == ["%s_%s.csv" % (name, store.started) for name in names]
+        assert not os.path.exists(empty)
+        assert [len(read(path)) for path in paths] == [3, 3, 2, 2]
+        assert read(paths[1])[:2] == [
+            "Index,OpType,NPUDump,GroundTruth,TensorIndex,NPUDumpPath,GroundTruthPath".split(","),
+            ["0", "Conv2D", "op0", "*", "op0:output:0", "Conv2D.op0.1.2.3", "NaN"],
+        ]
+        store.put(at(0, third))
+        again = write_tables(store, Columns(), only=[third])
+        assert [len(read(path)) for path in again] == [3, 2]
+        found = [name for name in os.listdir(out) if name.endswith(".csv")]
+        assert sorted(found) == sorted(
+            "%s_result_%s.csv" % (name, store.started) for name in ("20240101000000_0_net_1_9", "20240101000000_0_net_2_9", "0_net_10")
+        )
+        assert write_tables(store, Columns(), only=[]) == []
+
+
+@pytest.mark.parametrize("validator", [jsonschema.Draft7Validator, jsonschema.Draft202012Validator])
+def test_result_json(tmp_path, make_row, validator):
+    odd = "x\udcff\ud800\x1b=\n"
+    rows = [
+        make_row(0, verdict="fail", op=odd, tensor=odd + ":output:0", metrics={"CosineSimilarity": math.nan, "MaxAbsoluteError": math.inf}),
+        make_row(1, step="3", overflow=False, golden_dtype="float32", address=2**64 - 1),
+        Row(2, "op", "Data", "op", "op", "expected_absent"),
+        Row(3, "op3", "Conv2D", "op3:output:0", "output", "not_compared", cause="golden_missing", tensor_index=0),
+    ]
+    limits = parse_limits(["MaxAbsoluteError=inf"])
+    summary = summarise(rows, 9, limits, program={"exit_code": None, "signal": "SIGKILL"})
+    path = str(tmp_path / "result.json")
+    write_result_json(path, result_chunks(summary, limits, iter(rows), [(odd, "inner")]))
+    with open(path, "rb") as stream:
+        text = stream.read().decode("ascii")
+    document = json.loads(text, parse_constant=lambda name: pytest.fail(name))
+    schema = load_schema("result")
+    validator.check_schema(schema)
+    validator(schema).validate(document)
+    assert list(document) == ["summary", "limits", "rows", "omitted"]
+    assert document["limits"]["MaxAbsoluteError"] == {"<": "Infinity"}
+    assert document["omitted"] == [{"tensor": odd, "reason": "inner"}]
+    first = document["summary"]["first_divergence"]
+    assert (first["op"], first["metric"], first["inputs"]) == (odd, "MaxAbsoluteError", "unknown")
+    assert (first["value"], first["limit"]) == ("Infinity", "Infinity")
+    assert [row["verdict"] for row in document["rows"]] == ["fail", "pass", "expected_absent", "not_compared"]
+    assert document["rows"][0]["tensor"] == odd + ":output:0"
+    assert list(document["rows"][2]["metrics"]) == list(METRICS)
+    assert document["rows"][0]["metrics"]["MaxAbsoluteError"] == "Infinity" and document["rows"][2]["metrics"]["StandardDeviation"] is None
+    assert document["rows"][1]["metrics"]["StandardDeviation"]["golden"] == {"mean": -0.5, "std": "Infinity"}
+    assert document["rows"][1]["address"] == 2**64 - 1 and document["rows"][1]["metrics"]["CosineSimilarity"] == 0.25 + 1e-9
+
+
+def test_result_json_without_rows_and_with_more_in_the_summary():
+    summary = summarise([], 0, Limits())
+    document = json.loads("".join(result_chunks(summary, Limits(), [], extra={"notes": ["x"], "rows": 99})))
+    assert document["rows"] == [] and document["omitted"] == []
+    assert document["summary"]["notes"] == ["x"] and document["summary"]["rows"] == 0
+
+
+def test_the_schema_refuses_bare_nan_names_and_missing_fields(make_row):
+    summary = summarise([make_row(0)], 1, Limits())
+    document = json.loads("".join(result_chunks(summary, Limits(), [make_row(0)])))
+    validator = jsonschema.Draft7Validator(load_schema("result"))
+    assert validator.is_valid(document)
+    document["rows"][0]["metrics"]["CosineSimilarity"] = "nan"
+    assert not validator.is_valid(document)
+    del document["rows"][0]["metrics"]["CosineSimilarity"], document["rows"][0]["tensor"]
+    assert not validator.is_valid(document)
+
+
+def test_the_terminal_table(make_row):
+    rows = [make_row(number) for number in range(50)]
+    rows[30] = make_row(30, verdict="fail", reason="CosineSimilarity 0.5 is not > 0.99 " + "x" * 200)
+    rows[40] = make_row(40, verdict="not_compared", metrics={}, reason="\x1b[31mgolden missing")
+    lines = list(render_table(iter(rows), most=5, file="OUT/result.csv", first_tensor=rows[30].tensor, width=100))
+    assert lines[-1] == "... 45 more rows in OUT/result.csv"
+    assert len(lines) == 7 and all(len(line) <= 100 for line in lines)
+    assert [line.split()[0] for line in lines[1:4]] == ["pass"] * 3
+    assert lines[4].startswith(">  FAIL ") and lines[4].endswith("...")
+    assert "not compared" in lines[5] and "\\x1b[31mgolden missing" in lines[5] and "\x1b" not in "".join(lines)
+    assert len(list(render_table(rows, most=None))) == 51
+    coloured = list(render_table(rows, most=2, colour=True))
+    assert "\x1b[31mFAIL" in coloured[1] and "\x1b" not in coloured[0]
+    assert list(render_table([], most=3)) == ["  verdict  tensor  cosine  rel. Euclid  max abs  reason"]
+    long = make_row(0, tensor="a" * 100 + ":output:0")
+    assert "..." in list(render_table([long]))[1] and "aaa:output:0" in list(render_table([long]))[1]

@@ -1,0 +1,438 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import goldwatch.results.database as database
+from goldwatch.compare.row import METRICS, Row
+from goldwatch.errors import EnvironmentProblem, FormatError, GoldwatchError, MissingPath, UsageError
+from goldwatch.results.rowsql import from_sql_text, row_key, to_sql_text
+from goldwatch.results.store import RunStore
+
+INPUTS = {"target": "a", "golden": "b", "metrics": ["x"]}
+NAMES = st.text(max_size=12) | st.text(st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF), max_size=4)
+SURROGATES = st.text(st.characters(min_codepoint=0xD800, max_codepoint=0xDFFF), max_size=4)
+NUMBERS = st.floats() | st.integers(-(2**63), 2**63 - 1)
+
+
+@pytest.fixture
+def out(tmp_path):
+    return str(tmp_path / "out")
+
+
+@pytest.fixture
+def store(out):
+    with RunStore.begin(out, INPUTS) as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def shared_store(tmp_path_factory):
+    with RunStore.begin(str(tmp_path_factory.mktemp("shared")), INPUTS) as store:
+        yield store
+
+
+def same(first, second):
+    """Equality of rows where NaN equals NaN."""
+    return repr(first) == repr(second)
+
+
+def reader(out):
+    return sqlite3.connect("file:%s/run.sqlite?mode=ro" % out, uri=True)
+
+
+def test_a_row_survives(store, make_row):
+    row = make_row(5, time="20240101000000", device="0", model="m", model_id="1", step="12", op_sequence=7, golden="x,y", address=2**63 + 5)
+    row = replace(row, golden_address=1, overflow=True, reason="why", cause="shape", golden_file="g")
+    store.put(row)
+    assert same(list(store.rows()), [row])
+    bare = Row(0, "op", "T", "op", "op", "not_compared")
+    store.put(bare)
+    assert same(list(store.rows("arrival")), [row, bare])
+    assert store.done_keys() == {row_key(row), row_key(bare)}
+
+
+@given(NAMES | SURROGATES)
+def test_any_text_survives(text):
+    stored = to_sql_text(text)
+    assert from_sql_text(stored) == text
+    assert isinstance(stored, str) == (text.encode("utf-8", "replace").decode() == text)
+
+
+def test_undecodable_names_are_stored_as_their_bytes():
+    assert to_sql_text(os.fsdecode(b"a\xff")) == b"a\xff"
+
+
+@given(
+    st.builds(
+        Row,
+        index=st.integers(0, 2**70),
+        op=NAMES,
+        op_type=NAMES,
+        tensor=NAMES,
+        kind=st.sampled_from(["input", "output", "op"]),
+        verdict=st.sampled_from(["pass", "fail"]),
+        tensor_index=st.none() | st.integers(0, 2**64),
+        op_sequence=st.none() | st.integers(-(2**64), 2**64),
+        group=st.lists(NAMES, max_size=3).map(tuple),
+        golden=NAMES,
+        step=st.none() | NAMES,
+        shape=st.none() | st.lists(st.integers(0, 2**64), max_size=4).map(tuple),
+        address=st.none() | st.integers(0, 2**64),
+        metrics=st.dictionaries(st.sampled_from([*METRICS[:5], "Mine"]), NUMBERS, max_size=4),
+        overflow=st.none() | st.booleans(),
+        reason=NAMES,
+        target_file=st.none() | NAMES,
+        timestamp_us=st.integers(0, 10**30),
+    )
+)
+def test_any_row_survives(shared_store, row):
+    shared_store.remove(shared_store.done_keys(), "test")
+    shared_store.put(row)
+    (found,) = shared_store.rows()
+    assert {name: repr(value) for name, value in found.metrics.items()} == {name: repr(value) for name, value in row.metrics.items()}
+    assert same(replace(found, metrics={}), replace(row, metrics={}))
+
+
+def test_columns_are_the_documented_fields(store, out, make_row):
+    odd = {"CosineSimilarity": math.nan, "MaxAbsoluteError": math.inf, "MeanAbsoluteError": -math.inf}
+    store.put(make_row(0, verdict="fail", metrics=odd))
+    with reader(out) as connection:
+        connection.row_factory = sqlite3.Row
+        (found,) = connection.execute("SELECT rowid, * FROM row").fetchall()
+    names = set(found.keys())
+    fields = "time device model model_id step index op_sequence op_type op group golden tensor kind tensor_index shape target_dtype"
+    fields += " golden_dtype address nan inf overflow verdict reason target_file golden_file"
+    assert set(fields.split()) | set(METRICS) <= names
+    assert (found["CosineSimilarity"], found["MaxAbsoluteError"], found["MeanAbsoluteError"]) == ("NaN", "Infinity", "-Infinity")
+    assert json.loads(found["group"]) == ["op0"] and json.loads(found["shape"]) == [1, 64, 56, 56]
+    assert json.loads(found["nan"]) == {"target": 0, "golden": 0}
+
+
+def test_putting_again_replaces_and_says_so(store, out, make_row):
+    store.put(make_row(0))
+    store.put(make_row(1))
+    store.put(make_row(0, verdict="fail", reason="re-created"))
+    with reader(out) as connection:
+        found = connection.execute("SELECT rowid, tensor_index, verdict FROM row ORDER BY rowid").fetchall()
+    assert found == [(2, 1, "pass"), (3, 0, "fail")]
+    (event,) = store.events("replaced")
+    assert event.op == "op0"
+    assert "op0:output:0: was pass" in event.text and "re-created" in event.text and "Conv2D.op0.1.2.3" in event.text
+
+
+def test_keys_of_the_callers_own(store, make_row):
+    store.put(make_row(0), key="k")
+    store.put(make_row(1), key="k")
+    assert [row.tensor_index for row in store.rows()] == [1]
+    assert store.done_keys() == {"k"}
+
+
+def test_removing_rows_of_a_file(store, make_row):
+    store.put_all(make_row(number) for number in range(8))
+    keys = store.keys_of_file("Conv2D.op1.1.2.3")
+    assert len(keys) == 4
+    store.remove([*keys, "unknown"], "the file vanished")
+    assert len(store.rows()) == 4 and store.keys_of_file("Conv2D.op1.1.2.3") == []
+    assert [event.op for event in store.events("removed")] == ["op1"] * 4
+    store.put(make_row(20))
+    assert store._query("SELECT max(id) FROM row") == [(9,)]
+
+
+def test_the_order_of_the_table(store, make_row):
+    group = ("b", "a")
+    rows = [
+        make_row(0, step="9", index=0, op="b", group=group, kind="input", tensor_index=0),
+        make_row(0, step="9", index=0, op="b", group=group, kind="input", tensor_index=2),
+        make_row(0, step="9", index=0, op="b", group=group, kind="input", tensor_index=10),
+        make_row(0, step="9", index=0, op="b", group=group, kind="output", tensor_index=0),
+        make_row(0, step="9", index=0, op="a", group=group, kind="input", tensor_index=0),
+        make_row(0, step="9", index=2, op="z", group=("z",)),
+        make_row(0, step="9", index=10, op="c", group=("c",)),
+        make_row(0, step="10", index=0, op="b", group=group),
+    ]
+    store.put_all(reversed(rows))
+    assert list(store.rows()) == rows
+    assert list(store.rows("arrival")) == rows[::-1]
+    assert store.places() == [(None, None, None, None, "9"), (None, None, None, None, "10")]
+    assert list(store.rows(place=(None, None, None, None, "10"))) == rows[-1:]
+    assert store.counts() == {"pass": 8} and store.counts((None, None, None, None, "10")) == {"pass": 1}
+    assert len(store.rows(verdict="fail")) == 0 and store.op_count() == 4
+
+
+def test_facts_files_events_and_omitted(store):
+    odd = os.fsdecode(b"f\xff/\n")
+    store.set("x", {"a": [1, None]})
+    assert store.get("x") == {"a": [1, None]} and store.get("y", 3) == 3
+    store.put_file(odd, 2**40, 2**60, "seen")
+    store.put_file(odd, 2**40, 2**60, "compared")
+    store.put_file("g", 1, 2, "seen")
+    assert store.files() == {odd: (2**40, 2**60, "compared"), "g": (1, 2, "seen")}
+    assert list(store.files("seen")) == ["g"]
+    store.omit(odd, "inner")
+    store.omit(odd, "inner")
+    assert store.omitted() == [(odd, "inner")]
+    store.event("retried", "op", "why")
+    assert store.events("retried")[0][1:] == ("retried", "op", "why")
+
+
+def test_the_same_inputs_continue(out, make_row):
+    with RunStore.begin(out, INPUTS) as store:
+        assert not store.continued and store.journal_mode == "wal" and store.journal_note == ""
+        store.put(make_row(0))
+        started = store.started
+        assert len(started) == 14 and started.isdigit()
+    with RunStore.begin(out, dict(reversed(list(INPUTS.items()))), force=True) as store:
+        assert store.continued and store.started == started and len(store.rows()) == 1
+        assert [event.kind for event in store.events()] == ["started", "continued"]
+
+
+def test_other_inputs_are_refused_unless_forced(out, make_row):
+    with RunStore.begin(out, INPUTS) as store:
+        store.put(make_row(0))
+    with pytest.raises(UsageError) as caught:
+        RunStore.begin(out, dict(INPUTS, golden="c"))
+    assert caught.value.exit_code == 2
+    assert 'golden was "b", is "c"' in caught.value.message and "--force" in caught.value.hint
+    with RunStore.begin(out, INPUTS) as store:
+        assert len(store.rows()) == 1
+    with RunStore.begin(out, dict(INPUTS, golden="c"), force=True) as store:
+        assert not store.continued and len(store.rows()) == 0
+
+
+def test_a_store_can_be_read_while_it_is_written(store, out, make_row):
+    store.put(make_row(0))
+    with reader(out) as connection, RunStore.open(out) as other, store.transaction():
+        store.put(make_row(1))
+        assert connection.execute("SELECT count(*) FROM row").fetchone() == (1,)
+        assert len(other.rows()) == 1
+        assert len(store.rows()) == 2
+    with RunStore.open(out) as other:
+        assert len(list(other.rows())) == 2
+        with pytest.raises(EnvironmentProblem):
+            other.put(make_row(2))
+
+
+def test_a_finished_store_can_be_read_where_nothing_can_be_written(out, make_row, monkeypatch):
+    with RunStore.begin(out, INPUTS) as store:
+        store.put(make_row(0))
+    real = database._tried
+
+    def tried(uri):
+        if "immutable" not in uri:
+            raise sqlite3.OperationalError("unable to open database file")
+        return real(uri)
+
+    monkeypatch.setattr(database, "_tried", tried)
+    with RunStore.open(out) as store:
+        assert len(list(store.rows())) == 1
+
+
+def test_a_second_writer_is_refused_and_told_who_writes(store, out):
+    with pytest.raises(EnvironmentProblem) as caught:
+        RunStore.begin(out, INPUTS)
+    assert "pid %d on host " % os.getpid() in caught.value.message and caught.value.exit_code == 4
+    store.close()
+    RunStore.begin(out, INPUTS).close()
+
+
+def test_a_forked_child_neither_keeps_the_lock_nor_harms_the_store(out, make_row):
+    store = RunStore.begin(out, INPUTS)
+    store.put(make_row(0))
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(write_end)
+        os.read(read_end, 1)
+        os._exit(0)
+    try:
+        store.close()
+        with RunStore.begin(out, INPUTS) as again:
+            assert len(again.rows()) == 1
+    finally:
+        os.close(write_end)
+        os.close(read_end)
+        os.waitpid(child, 0)
+
+
+def test_file_systems_without_locks_are_named(out, monkeypatch):
+    def flock(fd, flags):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with RunStore.begin(out, INPUTS) as store:
+        assert "No locks available" in store.lock_note
+        assert store.events("note")[0].text == store.lock_note
+
+
+@pytest.mark.parametrize("kind", ["network", "refused"])
+def test_the_rollback_journal_is_used_and_named_where_wal_cannot_work(out, make_row, monkeypatch, kind):
+    if kind == "network":
+        monkeypatch.setattr(database, "file_system", lambda folder: "nfs4")
+    else:
+        monkeypatch.setattr(database, "_try_wal", lambda connection: "WAL was tried and failed (locking protocol)")
+    with RunStore.begin(out, INPUTS) as store:
+        assert store.journal_mode == "delete"
+        assert store.journal_note and store.events("note")[0].text == store.journal_note
+        store.put(make_row(0))
+        for row in store.rows():
+            store.put(row)
+        with reader(out) as connection:
+            assert connection.execute("SELECT count(*) FROM row").fetchone() == (1,)
+
+
+def test_the_file_system_of_a_folder(tmp_path):
+    assert database.file_system("/proc") == "proc"
+    assert database.file_system(str(tmp_path)) not in ("", "proc")
+
+
+def test_a_full_disk_is_told_and_the_store_goes_on(store, make_row):
+    store.put(make_row(0))
+    pages = store._query("PRAGMA page_count")[0][0]
+    store._connection.execute("PRAGMA max_page_count = %d" % (pages + 4))
+    with pytest.raises(EnvironmentProblem) as caught:
+        store.put_all(make_row(number) for number in range(1, 4000))
+    assert "disk is full" in caught.value.message and "free space" in caught.value.hint and caught.value.exit_code == 4
+    assert len(store.rows()) == 1
+    store._connection.execute("PRAGMA max_page_count = 1000000")
+    store.put_all(make_row(number) for number in range(1, 400))
+    assert len(store.rows()) == 400
+
+
+def test_a_failure_inside_a_transaction_undoes_it(store, make_row):
+    with pytest.raises(ZeroDivisionError), store.transaction():
+        store.put(make_row(0))
+        with store.transaction():
+            store.put(make_row(1))
+        raise ZeroDivisionError
+    assert len(store.rows()) == 0
+    store.put(make_row(2))
+    assert len(store.rows()) == 1
+
+
+def test_threads_share_a_store(store, make_row):
+    def write(first):
+        for number in range(first, 200, 4):
+            store.put(make_row(number))
+
+    threads = [threading.Thread(target=write, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store.rows()) == 200
+
+
+@pytest.mark.parametrize("content", [b"not a database at all, only text\n" * 40, b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_damaged_store_is_named_and_can_be_forced_away(out, content):
+    os.makedirs(out)
+    with open(out + "/run.sqlite", "wb") as stream:
+        stream.write(content)
+    for action in (lambda: RunStore.begin(out, INPUTS), lambda: RunStore.open(out)):
+        with pytest.raises(GoldwatchError) as caught:
+            action()
+        assert "run.sqlite" in caught.value.message and caught.value.exit_code == 4
+    with RunStore.begin(out, INPUTS, force=True) as store:
+        assert not store.continued
+
+
+def test_foreign_and_newer_stores_are_refused(out):
+    os.makedirs(out)
+    connection = sqlite3.connect(out + "/run.sqlite")
+    connection.execute("CREATE TABLE run (x)")
+    connection.commit()
+    connection.close()
+    for action in (lambda: RunStore.begin(out, INPUTS), lambda: RunStore.open(out)):
+        with pytest.raises(FormatError, match="another program"):
+            action()
+    RunStore.begin(out, INPUTS, force=True).close()
+    connection = sqlite3.connect(out + "/run.sqlite")
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(FormatError, match="layout 99"):
+        RunStore.open(out)
+
+
+def test_an_empty_file_becomes_a_store(out):
+    os.makedirs(out)
+    open(out + "/run.sqlite", "wb").close()
+    with RunStore.begin(out, INPUTS) as store:
+        assert not store.continued
+
+
+def test_out_that_is_a_file_or_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MissingPath, match="is not a folder"):
+        RunStore.begin(str(tmp_path / "file"), INPUTS)
+    for bad in (tmp_path / "file" / "below", "/proc/none/here"):
+        with pytest.raises(EnvironmentProblem) as caught:
+            RunStore.begin(str(bad), INPUTS)
+        assert caught.value.exit_code == 4
+    with pytest.raises(EnvironmentProblem, match="cannot be written"):
+        RunStore.begin("/proc/self", INPUTS)
+    with pytest.raises(MissingPath, match=r"no run\.sqlite"):
+        RunStore.open(str(tmp_path))
+
+
+def test_leftovers_of_a_killed_writer_are_removed(out):
+    os.makedirs(out)
+    open(out + "/.goldwatch-1-result.json.tmp", "w").close()
+    open(out + "/mine.tmp", "w").close()
+    RunStore.begin(out, INPUTS).close()
+    assert sorted(os.listdir(out)) == ["mine.tmp", "run.lock", "run.sqlite"]
+
+
+WRITER = """
+import sys
+from goldwatch.compare.row import Row
+from goldwatch.results.store import RunStore
+store = RunStore.begin(sys.argv[1], {"x": 1})
+batch = 0
+while True:
+    store.put_all(Row(number, "op%d" % number, "T", "op%d" % number, "op", "pass") for number in range(batch * 10, batch * 10 + 10))
+    batch += 1
+    print(batch, flush=True)
+"""
+
+
+@pytest.mark.parametrize("batches", [1, 7, 40])
+def test_a_killed_writer_leaves_whole_batches_and_no_lock(out, batches):
+    process = subprocess.Popen([sys.executable, "-c", WRITER, out], stdout=subprocess.PIPE)
+    for _ in range(batches):
+        process.stdout.readline()
+    time.sleep(0.003)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    seen = process.stdout.read().split()
+    process.stdout.close()
+    committed = int(seen[-1]) if seen and seen[-1].isdigit() else batches
+    with RunStore.begin(out, {"x": 1}) as store:
+        assert store.continued
+        assert store._query("PRAGMA integrity_check") == [("ok",)]
+        indices = [row.index for row in store.rows()]
+        assert len(indices) % 10 == 0 and len(indices) >= 10 * min(committed, batches)
+        assert indices == list(range(len(indices)))
+
+
+def test_reading_many_rows_needs_little_memory(store, make_row):
+    tracemalloc = pytest.importorskip("tracemalloc")
+    store.put_all(make_row(number) for number in range(10000))
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in store.rows()) == 10000
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 6_000_000
