@@ -14,16 +14,16 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Opt
 
 from .. import __version__
 from ..compare.row import Row
-from ..errors import EnvironmentProblem, FormatError, MissingPath, UsageError
+from ..errors import FormatError, MissingPath, UsageError
 from .atomic import remove_leftovers
 from .database import check_identity, connect_reader, connect_writer, make_tables, table_names, translated
 from .lock import OutLock
+from .outfolder import canonical, check_inputs, discard_store, make_folder
 from .rowsql import INSERT, PLACE_COLUMNS, Place, from_sql_text, row_key, row_values, to_sql_text
 from .rowview import PLACE_ORDER, RowView, selection
 
 STORE_FILE = "run.sqlite"
 
-_SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 
 class FileRecord(NamedTuple):
@@ -94,7 +94,7 @@ class RunStore:
         FormatError
             ``out`` holds a damaged or foreign run.sqlite and ``force`` is False.
         """
-        _make_folder(out)
+        make_folder(out)
         lock = OutLock(out)
         try:
             path = os.path.join(out, STORE_FILE)
@@ -104,7 +104,7 @@ class RunStore:
             except (UsageError, FormatError):
                 if not force:
                     raise
-                _discard(path)
+                discard_store(path)
                 store = cls._go_on(path, lock, inputs)
             store._note_start()
         except BaseException:
@@ -132,7 +132,7 @@ class RunStore:
                 if table_names(connection):
                     check_identity(connection, path)
                     store.continued = True
-                    _same_inputs(os.path.dirname(path), store.get("inputs"), inputs)
+                    check_inputs(os.path.dirname(path), store.get("inputs"), inputs)
                 else:
                     make_tables(connection)
                     store.set("inputs", inputs)
@@ -311,7 +311,7 @@ class RunStore:
     def set(self, key: str, value: Any) -> None:
         """Store one fact (a JSON value) in table ``run``."""
         with self.transaction():
-            self._connection.execute("INSERT OR REPLACE INTO run (key, value) VALUES (?, ?)", (key, _canonical(value)))
+            self._connection.execute("INSERT OR REPLACE INTO run (key, value) VALUES (?, ?)", (key, canonical(value)))
 
     def put_file(self, path: str, size_bytes: int, mtime_ns: int, state: str) -> None:
         """Note the state of a file that was looked at, in place of an older note."""
@@ -355,41 +355,6 @@ class RunStore:
     def _query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
         with self._mutex, translated(self.path):
             return self._connection.execute(sql, values).fetchall()
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
-
-
-def _same_inputs(out: str, before: Any, now: Mapping[str, Any]) -> None:
-    now = json.loads(_canonical(now))
-    before = before if isinstance(before, dict) else {}
-    different = sorted(key for key in set(before) | set(now) if before.get(key) != now.get(key))
-    if different:
-        changes = "; ".join("%s was %s, is %s" % (key, _canonical(before.get(key)), _canonical(now.get(key))) for key in different[:4])
-        raise UsageError(
-            "%s holds the results of other inputs or options: %s" % (out, changes),
-            hint="choose another folder with -o, or discard those results with --force",
-        )
-
-
-def _make_folder(out: str) -> None:
-    if os.path.lexists(out) and not os.path.isdir(out):
-        raise MissingPath("OUT: %s is not a folder" % out, hint="choose another folder with -o")
-    try:
-        os.makedirs(out, exist_ok=True)
-    except OSError as error:
-        raise EnvironmentProblem("OUT: %s cannot be made: %s" % (out, error.strerror), hint="choose another folder with -o") from error
-
-
-def _discard(path: str) -> None:
-    for suffix in _SIDE_FILES:
-        try:
-            os.unlink(path + suffix)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise EnvironmentProblem("%s: cannot be removed: %s" % (path + suffix, error.strerror)) from error
 
 
 _open_stores: weakref.WeakSet[RunStore] = weakref.WeakSet()

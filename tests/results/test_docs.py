@@ -5,6 +5,7 @@ import re
 import sqlite3
 
 import pytest
+
 from goldwatch.results.store import RunStore
 
 PAGE = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "results.md")
