@@ -1,0 +1,180 @@
+"""One target tensor and its golden counterpart become a row."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Collection, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..dumps.golden import GoldenEntry, open_golden
+from ..errors import FormatError, GoldwatchError, NotComparable
+from ..tensors.blocks import aligned_blocks
+from ..tensors.geometry import Geometry, match_layouts, match_stored
+from ..tensors.tensor import Tensor
+from .metrics import MetricResult, compare_blocks
+from .row import CORRUPT, DTYPE, FAIL, METRICS, NOT_COMPARED, PASS, SHAPE, Row
+
+_WINDOW_BYTES = 1 << 20
+
+Judge = Callable[[Mapping[str, Any], Collection[str]], str]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is computed for every pair; picklable.
+
+    Attributes
+    ----------
+    metrics
+        Names, the shown ones and those with limits.
+    overflow
+        Whether the OverFlow column is wanted.
+    judge
+        Given the metrics and the names that do not apply, what is outside its limit, as a phrase; empty when nothing is.
+    """
+
+    metrics: Tuple[str, ...] = METRICS
+    overflow: bool = False
+    judge: Optional[Judge] = None
+
+
+@dataclass(frozen=True)
+class PairTask:
+    """A pair to compare; picklable, small.
+
+    Attributes
+    ----------
+    row
+        The row but for its findings.
+    target
+        The target tensor.
+    golden
+        Where the golden tensor is.
+    origin_format, origin_shape
+        The golden's layout and shape as the json says; None when it does not.
+    as_stored
+        Compare element by element as stored on the device, padding included (two dumps of one model).
+    """
+
+    row: Row
+    target: Tensor
+    golden: GoldenEntry
+    origin_format: Optional[str] = None
+    origin_shape: Optional[Tuple[int, ...]] = None
+    as_stored: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the target tensor, as a measure of the work."""
+        return self.target.source.nbytes
+
+
+def compare_pairs(tasks: Sequence[PairTask], settings: Settings) -> List[Row]:
+    """Compare pairs, one row each, in order; what cannot be compared becomes that row's reason.
+
+    A task whose golden tensor and target bytes equal those of an earlier task in ``tasks`` takes its findings.
+    """
+    rows: List[Row] = []
+    done: List[Tuple[PairTask, Row]] = []
+    for task in tasks:
+        twin = next((row for other, row in done if _same_pair(task, other)), None)
+        if twin is not None:
+            rows.append(_take_findings(task.row, twin))
+            continue
+        row = compare_pair(task, settings)
+        if row.verdict in (PASS, FAIL):
+            done.append((task, row))
+        rows.append(row)
+    return rows
+
+
+def compare_pair(task: PairTask, settings: Settings) -> Row:
+    """Compare one pair.
+
+    Returns
+    -------
+    Row
+        ``pass`` or ``fail`` where the tensors could be compared, ``not_compared`` with the reason otherwise.
+    """
+    row = replace(task.row, target_dtype=task.target.dtype.name)
+    try:
+        golden, address = open_golden(task.golden)
+        row = replace(row, golden_dtype=golden.dtype.name, golden_address=address)
+        return _compare(row, task, golden, settings)
+    except NotComparable as error:
+        return refuse(row, error.message, DTYPE if "type" in error.message and "shape" not in error.message else SHAPE)
+    except GoldwatchError as error:
+        return refuse(row, error.message, CORRUPT)
+    except (OSError, MemoryError) as error:
+        return refuse(row, "%s: %s" % (type(error).__name__, error), CORRUPT)
+    except Exception as error:  # A bug of ours costs one row, not the run; the row says so.
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = "internal error, please report it: %s: %s (%s, line %s)" % (type(error).__name__, error, where.name, where.lineno)
+        return refuse(row, text, "internal")
+
+
+def refuse(row: Row, reason: str, cause: str) -> Row:
+    """Return the row as not compared, for that reason."""
+    return replace(row, verdict=NOT_COMPARED, reason="; ".join(filter(None, (row.reason, reason))), cause=cause)
+
+
+def _compare(row: Row, task: PairTask, golden: Tensor, settings: Settings) -> Row:
+    target = task.target
+    if task.as_stored:
+        if target.dtype.name != golden.dtype.name:
+            raise NotComparable("data types differ: target %s, golden %s" % (target.dtype.name, golden.dtype.name))
+        geometry = match_stored(target, golden)
+    else:
+        golden_format = golden.format if golden.format not in ("ND", "RESERVED") else None
+        geometry = match_layouts(target, golden.shape, task.origin_format, task.origin_shape, golden_format)
+    result = compare_blocks(lambda: aligned_blocks(target, golden, geometry), settings.metrics)
+    return _with_result(row, geometry, result, settings)
+
+
+def _with_result(row: Row, geometry: Geometry, result: MetricResult, settings: Settings) -> Row:
+    notes = list(geometry.notes)
+    if all(size == 1 for size in geometry.shape):
+        notes.append("the tensor is a scalar")
+    verdict, outside = result.outcome, ""
+    if verdict is None:
+        outside = settings.judge(result.values, result.not_applicable) if settings.judge else ""
+        verdict = FAIL if outside else PASS
+    return replace(
+        row,
+        shape=geometry.shape,
+        metrics=result.values,
+        nan=result.nan,
+        inf=result.inf,
+        overflow=result.overflow if settings.overflow else None,
+        verdict=verdict,
+        reason="; ".join(filter(None, [row.reason, outside, *result.reasons, *result.notes, *notes])),
+        cause="",
+    )
+
+
+def _take_findings(row: Row, twin: Row) -> Row:
+    names = ("shape", "metrics", "nan", "inf", "overflow", "verdict", "reason", "target_dtype", "golden_dtype", "cause")
+    return replace(row, **{name: getattr(twin, name) for name in names})
+
+
+def _same_pair(task: PairTask, other: PairTask) -> bool:
+    """Tell whether two tasks must give the same findings: the same golden tensor and the same target bytes, read alike."""
+    if _reading(task) != _reading(other):
+        return False
+    mine, theirs = task.target.source, other.target.source
+    try:
+        for start in range(0, mine.nbytes, _WINDOW_BYTES):
+            size = min(_WINDOW_BYTES, mine.nbytes - start)
+            if not np.array_equal(mine.read(start, size), theirs.read(start, size)):
+                return False
+    except (OSError, FormatError):
+        return False
+    return True
+
+
+def _reading(task: PairTask) -> Tuple[Any, ...]:
+    target = task.target
+    stored = (target.dtype, target.shape, target.format, target.sub_format, target.original_shape, target.source.nbytes)
+    return (task.golden, task.origin_format, task.origin_shape, task.as_stored, task.row.reason) + stored

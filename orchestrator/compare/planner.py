@@ -1,0 +1,281 @@
+"""From a dump file to its pairs: which tensors of it are compared with what, which are not and why."""
+
+from __future__ import annotations
+
+import os
+import os
+from dataclasses import dataclass, replace
+from typing import FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple
+
+from ..dumps.container import DumpFile, TensorInfo
+from ..dumps.golden import GoldenEntry, GoldenSet
+from ..dumps.header import COMPLETE, size_error
+from ..dumps.listing import DumpEntry
+from ..dumps.tree import Identity
+from ..errors import GoldwatchError, NotComparable
+from ..model.graph import ModelGraph
+from ..model.pairing import Pairing
+from ..model.plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
+from ..naming import parse_golden_name, sanitise_golden
+from .pair import PairTask, refuse
+from .row import CORRUPT, DTYPE, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
+
+_NEEDS_MODEL = "where an input comes from is not known without the model's json (-f)"
+
+
+@dataclass(frozen=True)
+class FilePlan:
+    """What one dump file comes to.
+
+    Attributes
+    ----------
+    tasks
+        The pairs to compare.
+    rows
+        The rows that are known without comparing.
+    waiting
+        Rows whose golden tensor is not there: final once no more golden data can come.
+    omitted
+        (tensor, reason) of tensors that by the pairing rules have no row.
+    """
+
+    tasks: Tuple[PairTask, ...] = ()
+    rows: Tuple[Row, ...] = ()
+    waiting: Tuple[Row, ...] = ()
+    omitted: Tuple[Tuple[str, str], ...] = ()
+
+
+class Planner:
+    """Plans the rows of one device × model × step.
+
+    Parameters
+    ----------
+    place
+        (time, device, model, model_id, step); all None outside a tree.
+    golden
+        The golden tensors; may grow between calls, then :meth:`refresh` must be called.
+    graph
+        The model, or None.
+    selection
+        The json's ids of the ops that are wanted; None: all.
+    """
+
+    def __init__(
+        self,
+        place: Identity,
+        golden: GoldenSet,
+        graph: Optional[ModelGraph] = None,
+        selection: Optional[FrozenSet[int]] = None,
+    ) -> None:
+        self.place = place
+        self.golden = golden
+        self.graph = graph
+        self.selection = selection
+        self.two_dumps = golden.kind == "npu"
+        self._made_for: Tuple[int, str] = (-1, "")
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take note of golden data that have come since; does nothing when none have."""
+        state = (len(self.golden), self.golden.kind)
+        if state == self._made_for:
+            return
+        self._made_for = state
+        self.two_dumps = self.golden.kind == "npu"
+        self._model = Pairing(self.graph, self._has_output) if self.graph is not None else None
+        self._by_name = Pairing(None, self._has_output, self._has_input if self.two_dumps else None)
+
+    def _has_output(self, op: str, index: int) -> bool:
+        return self.golden.find(op, index, "output") is not None
+
+    def _has_input(self, op: str, index: int) -> bool:
+        return self.golden.find(op, index, "input") is not None
+
+    def plan(self, entry: DumpEntry) -> FilePlan:
+        """Return what the tensors of one dump file come to.
+
+        A file that is damaged has rows with the reason; no error is raised for it.
+        """
+        try:
+            dump = DumpFile.open(entry.path, partial=True)
+        except GoldwatchError as error:
+            return self._unreadable(entry, error.message)
+        except OSError as error:
+            return self._unreadable(entry, "%s: %s" % (entry.path, error.strerror or error))
+        tasks: List[PairTask] = []
+        rows: List[Row] = []
+        waiting: List[Row] = []
+        omitted: List[Tuple[str, str]] = []
+        for plan in self._row_plans(_dumped(entry, dump)):
+            if not self._selected(plan):
+                continue
+            if plan.status == OMITTED:
+                omitted.append((plan.tensor, plan.reason))
+                continue
+            row = self._row(plan, entry)
+            if plan.kind == OP:
+                rows.append(row)
+                continue
+            info = dump.info(plan.kind, plan.tensor_index or 0)
+            row = replace(row, target_dtype=info.dtype.name, address=info.address, shape=info.shape)
+            if dump.state != COMPLETE:
+                damage = size_error(entry.path, dump.state, dump.expected_bytes, dump.actual_bytes)
+                rows.append(refuse(replace(row, reason=""), damage.message, CORRUPT))
+            elif plan.status != PAIR:
+                missing = plan.status == NOT_COMPARED and plan.golden_op is not None
+                (waiting if missing or plan.status == EXPECTED_ABSENT else rows).append(self._unpaired(row, plan, missing))
+            else:
+                self._pair(row, plan, dump, info, tasks, rows, waiting)
+        return FilePlan(tuple(tasks), tuple(rows), tuple(waiting), tuple(omitted))
+
+    def _pair(
+        self, row: Row, plan: RowPlan, dump: DumpFile, info: TensorInfo, tasks: List[PairTask], rows: List[Row], waiting: List[Row]
+    ) -> None:
+        found = self.golden.find(plan.golden_op or "", plan.golden_index or 0, plan.golden_kind)
+        if found is None:
+            waiting.append(self._unpaired(row, plan, True))
+            return
+        row = replace(row, golden_file=found.rel, golden_address=None)
+        row = self._note_collision(row, plan, found)
+        try:
+            target = dump.tensor(info.kind, info.index)
+        except NotComparable as error:
+            rows.append(refuse(row, error.message, CORRUPT if info.dtype.decodable else DTYPE))
+            return
+        tasks.append(PairTask(row, target, found, plan.origin_format, plan.origin_shape, as_stored=self.two_dumps))
+
+    def _note_collision(self, row: Row, plan: RowPlan, found: GoldenEntry) -> Row:
+        wanted = plan.golden_op or ""
+        if found.op_name != wanted and found.op_name != sanitise_golden(wanted) and found.kind != "npu":
+            return replace(row, reason="; ".join(filter(None, (row.reason, "golden file of %s taken for %s" % (found.op_name, wanted)))))
+        return row
+
+    def _unpaired(self, row: Row, plan: RowPlan, missing: bool) -> Row:
+        if not missing:
+            return row
+        reason = plan.reason or "no golden data for %s:%s:%d" % (plan.golden_op, plan.golden_kind, plan.golden_index or 0)
+        return replace(row, verdict=NOT_COMPARED, reason=reason, cause=GOLDEN_MISSING)
+
+    def _row_plans(self, dumped: DumpedOp) -> List[RowPlan]:
+        if self._model is None:
+            plans = self._by_name.rows_for(dumped)
+            return plans if self.two_dumps else [_without_model(plan) for plan in plans]
+        plans = self._model.rows_for(dumped)
+        if not self.two_dumps:
+            return plans
+        # Two dumps of one model pair by name; the json gives the order.
+        base = plans[0]
+        return [
+            replace(
+                plan,
+                index=base.index,
+                op=base.op,
+                op_type=base.op_type,
+                op_sequence=base.op_sequence,
+                graph_index=base.graph_index,
+                group=base.group,
+                tensor=base.op if plan.kind == OP else "%s:%s:%d" % (base.op, plan.kind, plan.tensor_index or 0),
+            )
+            for plan in self._by_name.rows_for(dumped)
+        ]
+
+    def _selected(self, plan: RowPlan) -> bool:
+        return self.selection is None or plan.op_sequence in self.selection
+
+    def _unreadable(self, entry: DumpEntry, message: str) -> FilePlan:
+        plans = self._row_plans(_dumped(entry, None))
+        if not plans or not self._selected(plans[0]):
+            return FilePlan()
+        plan = replace(plans[0], kind=OP, tensor=plans[0].op, tensor_index=None, reason="")
+        return FilePlan(rows=(refuse(self._row(plan, entry), message, CORRUPT),))
+
+    def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
+        time, device, model, model_id, step = self.place
+        return Row(
+            index=plan.index,
+            op=plan.op,
+            op_type=plan.op_type,
+            tensor=plan.tensor,
+            kind=plan.kind,
+            verdict=PASS if plan.status == PAIR else plan.status,
+            tensor_index=plan.tensor_index,
+            op_sequence=plan.op_sequence,
+            graph_index=plan.graph_index,
+            group=plan.group or (plan.op,),
+            golden=plan.golden,
+            time=time,
+            device=device,
+            model=model,
+            model_id=model_id,
+            step=step,
+            reason=plan.reason,
+            target_file=entry.rel if entry is not None else None,
+            timestamp_us=entry.name.timestamp_us if entry is not None else 0,
+        )
+
+    def unnamed(self, rel: str) -> Row:
+        """Return the row of a dump file whose hash name no mapping.csv explains."""
+        plan = self._row_plans(DumpedOp(os.path.basename(rel), "", 0, 0, 0))[0]
+        plan = replace(plan, kind=OP, tensor=plan.op, status=NOT_COMPARED, reason="")
+        row = refuse(self._row(plan, None), "the file has a hash name that no line of mapping.csv explains", CORRUPT)
+        return replace(row, target_file=rel)
+
+    def leave_out(self, entries: Sequence[DumpEntry]) -> Tuple[List[DumpEntry], List[Tuple[str, str]]]:
+        """Apply the rule of L1 fusion groups to all dump files of this place.
+
+        Returns
+        -------
+        list of DumpEntry
+            The files that have rows.
+        list of (tensor, reason)
+            The others' tensors.
+        """
+        if self._model is None or self.two_dumps or self.graph is None or not any(op.l1_group for op in self.graph.ops):
+            return list(entries), []
+        dumped = [_dumped(entry, None) for entry in entries]
+        kept = {id(item) for item in self._model.l1_selected(dumped)}
+        omitted = []
+        for entry, item in zip(entries, dumped):
+            if id(item) not in kept:
+                omitted.append((item.op_name, "another op of its L1 fusion group stands for it"))
+        return [entry for entry, item in zip(entries, dumped) if id(item) in kept], omitted
+
+    def absent(self, entries: Iterable[DumpEntry]) -> List[Row]:
+        """Return the rows of ops that have no dump file, given all that there are."""
+        seen = [entry.name.op_name for entry in entries]
+        rows: List[Row] = []
+        if self.two_dumps:
+            rows += self._golden_only(set(seen))
+        elif self._model is not None:
+            for plan in self._model.absent_rows(seen):
+                if self._selected(plan) and plan.status != OMITTED:
+                    row = self._row(plan, None)
+                    rows.append(replace(row, cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
+        return rows
+
+    def _golden_only(self, seen: Set[str]) -> List[Row]:
+        """Return a row for each op that only the golden dump has."""
+        rows: List[Row] = []
+        names = {sanitise_golden(name) for name in seen}
+        for key in self.golden.op_names():
+            dump = self.golden.find_dump(key)
+            if key in names or dump is None:
+                continue
+            plans = self._row_plans(DumpedOp(dump.name.op_name, dump.name.op_type, dump.name.timestamp_us, 0, 0))
+            plan = replace(plans[0], kind=OP, tensor=plans[0].op, tensor_index=None, reason="", status=NOT_COMPARED)
+            if self._selected(plan):
+                row = refuse(self._row(plan, None), "only GOLDEN has a dump of this op", DUMP_MISSING)
+                rows.append(replace(row, golden=dump.name.op_name, golden_file=dump.rel, timestamp_us=dump.name.timestamp_us))
+        return rows
+
+
+def _dumped(entry: DumpEntry, dump: Optional[DumpFile]) -> DumpedOp:
+    inputs, outputs = (len(dump.inputs), len(dump.outputs)) if dump is not None else (0, 0)
+    return DumpedOp(entry.name.op_name, entry.name.op_type, entry.name.timestamp_us, inputs, outputs)
+
+
+def _without_model(plan: RowPlan) -> RowPlan:
+    """Outputs pair by the op's own name; an input's producer cannot be known: that is no fault of the data."""
+    if plan.kind == "input" and plan.status != PAIR:
+        return replace(plan, status=EXPECTED_ABSENT, reason=_NEEDS_MODEL, golden_op=None)
+    return plan

@@ -1,0 +1,192 @@
+"""What a run is asked to do, checked before anything is opened."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Collection, Dict, FrozenSet, List, Mapping, Optional, Sequence, Set, Tuple
+
+from ..compare.pair import Settings
+from ..compare.row import METRICS
+from ..errors import UsageError
+from ..model.graph import ModelGraph
+from ..results.csvfile import Columns
+from ..verdict.limits import Limits, judge
+
+_SELECT = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?\Z")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The inputs and options of one comparison.
+
+    Attributes
+    ----------
+    target, golden, out
+        Folders.
+    model
+        om json or GE text graph, or None.
+    metrics
+        The metrics' columns, in this order.
+    limits
+        What a tensor must keep.
+    op_range
+        ``--range a,b,step`` as (first, last, step); None without.
+    select
+        ``--select`` as (first, last) pairs; None without.
+    overflow, mapping
+        The OverFlow column; the mapping table.
+    allow_missing
+        Forgive absent golden and dump files.
+    """
+
+    target: str
+    golden: str
+    out: str
+    model: Optional[str] = None
+    metrics: Tuple[str, ...] = METRICS
+    limits: Limits = Limits()
+    op_range: Optional[Tuple[int, int, int]] = None
+    select: Optional[Tuple[Tuple[int, int], ...]] = None
+    overflow: bool = False
+    mapping: bool = False
+    allow_missing: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.op_range or self.select) and self.model is None:
+            raise UsageError("--range and --select count by the json's OpSequence: they need -f")
+        if self.op_range and self.select:
+            raise UsageError("--range and --select exclude each other")
+
+    def settings(self) -> Settings:
+        """Return what the workers compute: the metrics shown and those with limits."""
+        wanted = tuple(name for name in METRICS if name in self.metrics or name in self.limits.metrics)
+        return Settings(wanted, self.overflow, partial(outside_limits, limits=self.limits))
+
+    def columns(self, golden_address: bool) -> Columns:
+        """Return the columns of the result table."""
+        return Columns(bool(self.op_range or self.select), golden_address, self.overflow, self.metrics)
+
+    def identity(self) -> Dict[str, Any]:
+        """Return what results depend on, as JSON values: a store of other ones is not continued."""
+        return {
+            "target": os.path.abspath(self.target),
+            "golden": os.path.abspath(self.golden),
+            "model": None if self.model is None else os.path.abspath(self.model),
+            "metrics": list(self.metrics),
+            "limits": self.limits.document(),
+            "range": None if self.op_range is None else list(self.op_range),
+            "select": None if self.select is None else [list(pair) for pair in self.select],
+            "overflow": self.overflow,
+        }
+
+    def selection(self, graph: Optional[ModelGraph]) -> Optional[FrozenSet[int]]:
+        """Return the json's ids that were asked for; None when all are.
+
+        Raises
+        ------
+        UsageError
+            An id is beyond the json's.
+        """
+        if graph is None or not (self.op_range or self.select):
+            return None
+        ids = {op.id for op in graph.ops}
+        last = max(ids, default=0)
+        if self.op_range:
+            wanted = _range_ids(self.op_range)
+            _check_last(self.op_range[1], last, "--range")
+        else:
+            wanted = set()
+            for start, stop in self.select or ():
+                _check_last(stop, last, "--select")
+                wanted.update(range(start, stop + 1))
+        if not wanted & ids:
+            raise UsageError("the json has no op with the OpSequence asked for", hint="its ids run from %d to %d" % (min(ids, default=0), last))
+        return frozenset(wanted & ids)
+
+
+def _range_ids(op_range: Tuple[int, int, int]) -> Set[int]:
+    start, stop, step = op_range
+    return set(range(start, stop + 1, step)) | {stop}
+
+
+def _check_last(number: int, last: int, option: str) -> None:
+    if number > last:
+        raise UsageError("%s: OpSequence %d is beyond the json's last, %d" % (option, number, last))
+
+
+def outside_limits(values: Mapping[str, Any], not_applicable: Collection[str], limits: Limits) -> str:
+    """Return what is outside ``limits`` as a phrase, or an empty text."""
+    return judge(values, limits, not_applicable).text
+
+
+def parse_metrics(text: Optional[str]) -> Tuple[str, ...]:
+    """Return the metrics of ``--metrics A,B``, in that order, each once; all ten for None.
+
+    Raises
+    ------
+    UsageError
+        A name is unknown, or there is none.
+    """
+    if text is None:
+        return METRICS
+    by_lower = {name.lower(): name for name in METRICS}
+    found: List[str] = []
+    for word in (word.strip() for word in text.split(",")):
+        name = by_lower.get(word.lower())
+        if name is None:
+            near = difflib.get_close_matches(word.lower(), list(by_lower), 1, 0.4)
+            raise UsageError(
+                "--metrics: unknown metric %r" % word, hint="did you mean %s?" % by_lower[near[0]] if near else "metrics: " + ", ".join(METRICS)
+            )
+        if name not in found:
+            found.append(name)
+    return tuple(found)
+
+
+def parse_range(text: Optional[str]) -> Optional[Tuple[int, int, int]]:
+    """Return ``--range START,END[,STEP]`` as numbers (START and END inclusive).
+
+    Raises
+    ------
+    UsageError
+        Another form, a step of 0, or backwards.
+    """
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) not in (2, 3) or not all(re.match(r"[0-9]{1,9}\Z", part) for part in parts):
+        raise UsageError("--range %s: expected START,END[,STEP] in whole numbers" % text, hint="for example --range 10,50,5")
+    numbers = [int(part) for part in parts] + [1]
+    start, stop, step = numbers[:3]
+    if start > stop:
+        raise UsageError("--range %s: runs backwards (%d is larger than %d)" % (text, start, stop))
+    if step < 1:
+        raise UsageError("--range %s: the step must be 1 or more" % text)
+    return start, stop, step
+
+
+def parse_select(texts: Sequence[str]) -> Optional[Tuple[Tuple[int, int], ...]]:
+    """Return ``--select 3,7-9`` as (first, last) pairs; None when not given.
+
+    Raises
+    ------
+    UsageError
+        Another form, or a range that runs backwards.
+    """
+    if not texts:
+        return None
+    pairs = []
+    for part in ",".join(texts).split(","):
+        match = _SELECT.match(part)
+        if match is None:
+            raise UsageError("--select %s: expected whole numbers and ranges" % ",".join(texts), hint="for example --select 3,7-9")
+        start = int(match.group(1))
+        stop = int(match.group(2)) if match.group(2) else start
+        if start > stop:
+            raise UsageError("--select: %s runs backwards" % part.strip())
+        pairs.append((start, stop))
+    return tuple(pairs)

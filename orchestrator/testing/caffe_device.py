@@ -1,0 +1,164 @@
+"""A Caffe network on the stand-in of a device: float16, fused, in device layouts, with the ops that the compiler inserts."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..adapters.caffe.prototxt import read_document
+from ..errors import UsageError
+from .layers import run_layer
+from .model import DeviceModel, DeviceOp, DeviceTensor
+
+Array = Any
+Weights = Mapping[str, Sequence[Array]]
+
+_ABSORBING = ("Convolution", "Eltwise", "Pooling", "InnerProduct")
+_ABSORBED = ("BatchNorm", "Scale", "ReLU", "Dropout")
+_OP_TYPES = {
+    "Convolution": "Conv2D",
+    "InnerProduct": "FullyConnection",
+    "Softmax": "SoftmaxV2",
+    "Slice": "SplitVD",
+    "Concat": "ConcatD",
+    "ReLU": "Relu",
+}
+
+
+def run_on_device(prototxt: str, weights: Weights, inputs: Mapping[str, Array], name: str, broken: Optional[str] = None) -> DeviceModel:
+    """Run a network as a device would and return its ops with their tensors.
+
+    Each op computes in float32 from float16 inputs and rounds its output to float16. In-place BatchNorm, Scale, ReLU and Dropout layers are
+    fused into the Convolution, Eltwise, Pooling or InnerProduct they follow; Cast and TransData are inserted as GE does.
+
+    Parameters
+    ----------
+    prototxt
+        Path of the network; layer types as in :mod:`goldwatch.testing.layers`.
+    weights
+        Layer name to its blobs, float32.
+    inputs
+        Input blob name to its values, float32, NCHW.
+    name
+        The model's name.
+    broken
+        An op that is computed wrong on purpose (its output channels are exchanged); what stands behind it is computed from that.
+
+    Raises
+    ------
+    UsageError
+        ``broken`` is no op of the network.
+    """
+    network = _Network(DeviceModel(name), weights, broken)
+    layers = read_document(prototxt).root.messages("layer")
+    for members in _fuse([layer for layer in layers if layer.text("type") != "Input"]):
+        if not network.started:
+            network.start(inputs)
+        network.add(members)
+    network.finish()
+    if broken is not None and not network.broke:
+        known = ", ".join(op.name for op in network.model.dumped_ops())
+        raise UsageError("no op %s to compute wrong" % broken, hint="ops: " + known)
+    return network.model
+
+
+def _fuse(layers: Sequence[Any]) -> List[List[Any]]:
+    """Put each layer together with the in-place ones that are absorbed into it."""
+    groups: List[List[Any]] = []
+    for layer in layers:
+        last = groups[-1] if groups else []
+        in_place = layer.texts("bottom") == layer.texts("top")
+        follows = last and in_place and last[0].texts("top") == layer.texts("top") and last[0].text("type") in _ABSORBING
+        if follows and layer.text("type") in _ABSORBED:
+            last.append(layer)
+        else:
+            groups.append([layer])
+    return groups
+
+
+class _Network:
+    """The ops made so far, and which of them holds each blob."""
+
+    def __init__(self, model: DeviceModel, weights: Weights, broken: Optional[str]) -> None:
+        self.model = model
+        self.weights = weights
+        self.broken = broken
+        self.broke = False
+        self.started = False
+        self.holders: Dict[str, Tuple[str, int]] = {}
+        self.inserted = 0
+
+    def start(self, inputs: Mapping[str, Array]) -> None:
+        """Add the Data ops, and the Cast and TransData that bring them to float16 NC1HWC0."""
+        self.started = True
+        for blob, value in inputs.items():
+            array = np.asarray(value, np.float32)
+            self.model.add(DeviceOp(blob, "Data", (), (DeviceTensor(array, "NCHW", "NCHW", blob),)))
+            half = DeviceTensor(array.astype(np.float16), "NCHW", "NCHW", blob)
+            cast = self._insert("Cast", (blob, 0), half)
+            self.holders[blob] = self._insert("TransData", cast, DeviceTensor(half.array, "NC1HWC0", "NCHW", blob))
+
+    def _insert(self, kind: str, source: Tuple[str, int], output: DeviceTensor) -> Tuple[str, int]:
+        name = "trans_%s_%d" % (kind, self.inserted)
+        self.inserted += 1
+        self.model.add(DeviceOp(name, kind, (source,), (output,), originals=()))
+        return name, 0
+
+    def add(self, members: Sequence[Any]) -> None:
+        """Add one op made from a layer and what it absorbs."""
+        head, last = members[0], members[-1]
+        kind = head.text("type")
+        sources = [self.holders[blob] for blob in head.texts("bottom")]
+        if kind == "Softmax":
+            sources = [self._to_plain(sources[0])]
+        tops = [np.asarray(self.model.output(*source).array, np.float32) for source in sources]
+        constants: List[Tuple[str, int]] = []
+        for layer in members:
+            blobs = self.weights.get(layer.text("name"), ())
+            tops = run_layer(layer, tops, blobs)
+            constants += self._constants(layer, blobs) if layer is head else []
+        name = "".join(layer.text("name") for layer in members if layer is head or layer.text("type") == "ReLU")
+        if name == self.broken:
+            self.broke = True
+            tops = [np.roll(top, 1, axis=1) for top in tops]
+        outputs = tuple(_output(kind, top, last.text("name"), index) for index, top in enumerate(tops))
+        originals = tuple(layer.text("name") for layer in members)
+        self.model.add(DeviceOp(name, _OP_TYPES.get(kind, kind), tuple(sources + constants), outputs, originals))
+        for index, blob in enumerate(head.texts("top")):
+            self.holders[blob] = (name, index)
+
+    def _constants(self, layer: Any, blobs: Sequence[Array]) -> List[Tuple[str, int]]:
+        sources = []
+        for number, blob in enumerate(blobs):
+            name = "%s_%s" % (layer.text("name"), ("weights", "bias")[number])
+            values = blob.reshape(blob.shape + (1,) * (4 - blob.ndim)) if number == 0 else blob
+            tensor = DeviceTensor(values.astype(np.float16), "FRACTAL_Z" if number == 0 else "ND")
+            self.model.add(DeviceOp(name, "Const", (), (tensor,)))
+            sources.append((name, 0))
+        return sources
+
+    def _to_plain(self, source: Tuple[str, int]) -> Tuple[str, int]:
+        held = self.model.output(*source)
+        plain = DeviceTensor(held.array, "ND", held.origin_format, held.origin_name, held.origin_index)
+        return self._insert("TransData", source, plain)
+
+    def finish(self) -> None:
+        """Add the Cast back to float32 and the NetOutput, for blobs that nothing reads."""
+        read = {source for op in self.model.ops for source in op.inputs}
+        results = []
+        for source in dict.fromkeys(self.holders.values()):
+            if source not in read:
+                held = self.model.output(*source)
+                wide = DeviceTensor(held.array.astype(np.float32), held.format, held.origin_format, held.origin_name, held.origin_index)
+                results.append(self._insert("Cast", source, wide))
+        self.model.add(DeviceOp("Node_Output", "NetOutput", tuple(results), (), originals=()))
+
+
+def _output(kind: str, top: Array, origin: str, index: int) -> DeviceTensor:
+    half = top.astype(np.float16)
+    if kind == "InnerProduct":
+        return DeviceTensor(half, "FRACTAL_NZ", "ND", origin, index)
+    if half.ndim == 4:
+        return DeviceTensor(half, "NC1HWC0", "NCHW", origin, index)
+    return DeviceTensor(half, "ND", "ND", origin, index)

@@ -1,0 +1,171 @@
+"""A model as it lies on a device: ops with stored tensors, written as the om json and as a dump tree."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..dumps.write import TensorData, write_dump
+from ..naming import DumpName, compose_dump_name, sanitise_device
+from ..tensors.layouts import convert
+
+Array = Any
+
+_GE_DTYPES = {"float16": "DT_FLOAT16", "float32": "DT_FLOAT", "int32": "DT_INT32", "int64": "DT_INT64", "int8": "DT_INT8", "bool": "DT_BOOL"}
+NEVER_DUMPED = ("Data", "Const", "NetOutput")
+
+
+@dataclass(frozen=True)
+class DeviceTensor:
+    """One output of an op on the device.
+
+    Attributes
+    ----------
+    array
+        The values in the device's dtype, in ``origin_format``.
+    format
+        The layout it is stored in.
+    origin_format
+        The layout of ``array``.
+    origin_name, origin_index
+        The original op and output that it came from; None writes no such attribute.
+    """
+
+    array: Array
+    format: str = "ND"
+    origin_format: str = "NCHW"
+    origin_name: Optional[str] = None
+    origin_index: int = 0
+
+    def stored(self) -> Array:
+        """Return the values in the device's layout, padding zero."""
+        if self.format in (self.origin_format, "ND"):
+            return np.ascontiguousarray(self.array)
+        return np.ascontiguousarray(convert(self.array, self.origin_format, self.format, self.array.shape))
+
+
+@dataclass(frozen=True)
+class DeviceOp:
+    """One op: its inputs as (producer, output index), its outputs, the originals it was made from.
+
+    ``originals`` None writes no ``_datadump_original_op_names``; ``()`` marks an op that the compiler inserted.
+    """
+
+    name: str
+    type: str
+    inputs: Tuple[Tuple[str, int], ...] = ()
+    outputs: Tuple[DeviceTensor, ...] = ()
+    originals: Optional[Tuple[str, ...]] = None
+
+
+@dataclass
+class DeviceModel:
+    """Ops in execution order, and how they are written.
+
+    Parameters
+    ----------
+    name
+        The outermost name of the json, and the model's folder in a tree.
+    """
+
+    name: str
+    ops: List[DeviceOp] = field(default_factory=list)
+
+    def add(self, op: DeviceOp) -> DeviceOp:
+        """Append an op; its inputs must be there already."""
+        self.ops.append(op)
+        return op
+
+    def output(self, name: str, index: int = 0) -> DeviceTensor:
+        """Return an op's output."""
+        return next(op for op in self.ops if op.name == name).outputs[index]
+
+    def document(self) -> Dict[str, Any]:
+        """Return the json that ``atc --mode=1`` would print: unset scalars absent, an empty list without ``s``."""
+        ops = []
+        for number, op in enumerate(self.ops):
+            entry: Dict[str, Any] = {"name": op.name, "type": op.type}
+            if number:
+                entry["id"] = number
+            if op.inputs:
+                entry["input"] = ["%s:%d" % source for source in op.inputs]
+                entry["input_desc"] = [_desc(self.output(*source), False) for source in op.inputs]
+            if op.outputs:
+                entry["output_desc"] = [_desc(output, True) for output in op.outputs]
+            if op.originals is not None:
+                names: Dict[str, Any] = {"val_type": "VT_LIST_STRING"}
+                if op.originals:
+                    names["s"] = list(op.originals)
+                entry["attr"] = [{"key": "_datadump_original_op_names", "value": {"list": names}}]
+            ops.append(entry)
+        return {"name": self.name, "version": 1, "graph": [{"name": self.name, "op": ops}]}
+
+    def write_json(self, path: str) -> str:
+        """Write the om json."""
+        with open(path, "w", encoding="utf-8") as stream:
+            json.dump(self.document(), stream, indent=1)
+        return path
+
+    def dumped_ops(self) -> List[DeviceOp]:
+        """Return the ops that a device dumps."""
+        return [op for op in self.ops if op.type not in NEVER_DUMPED]
+
+    def dump_tensors(self, op: DeviceOp) -> Tuple[List[TensorData], List[TensorData]]:
+        """Return the inputs and outputs of one dump file."""
+        inputs = [_data(self.output(*source)) for source in op.inputs]
+        return inputs, [_data(output) for output in op.outputs]
+
+    def write_tree(
+        self,
+        root: str,
+        time: str = "20260102030405",
+        device: int = 0,
+        model_id: int = 1,
+        step: int = 0,
+        first_timestamp_us: int = 1767323045000000,
+    ) -> List[str]:
+        """Write ``root/{time}/{device}/{model}/{model_id}/{step}/`` with one dump file per op; return the files' paths.
+
+        Whole files in execution order; :class:`goldwatch.testing.DumpServer` writes as a device does, in chunks.
+        """
+        folder = os.path.join(root, time, str(device), sanitise_device(self.name), str(model_id), str(step))
+        os.makedirs(folder)
+        paths = []
+        for number, op in enumerate(self.dumped_ops()):
+            name = DumpName(op.type, op.name, task_id=number + 1, stream_id=0, timestamp_us=first_timestamp_us + 1000 * number)
+            path = os.path.join(folder, compose_dump_name(name))
+            inputs, outputs = self.dump_tensors(op)
+            write_dump(path, inputs, outputs, op_name=op.name)
+            paths.append(path)
+        return paths
+
+
+def _data(tensor: DeviceTensor) -> TensorData:
+    return TensorData(tensor.stored(), format=tensor.format, original_shape=tensor.array.shape)
+
+
+def _desc(tensor: DeviceTensor, with_origin: bool) -> Dict[str, Any]:
+    attrs: List[Dict[str, Any]] = [
+        {"key": "origin_format", "value": {"s": tensor.origin_format}},
+        {"key": "origin_shape", "value": {"list": {"i": list(tensor.array.shape), "val_type": "VT_LIST_INT"}}},
+    ]
+    if with_origin and tensor.origin_name is not None:
+        attrs.append({"key": "_datadump_origin_name", "value": {"s": tensor.origin_name}})
+        attrs.append({"key": "_datadump_origin_output_index", "value": {"i": tensor.origin_index}})
+        attrs.append({"key": "_datadump_origin_format", "value": {"s": tensor.origin_format}})
+    shape = tensor.stored().shape
+    return {
+        "dtype": _GE_DTYPES[str(tensor.array.dtype)],
+        "layout": tensor.format,
+        "shape": {"dim": list(shape)} if shape else {},
+        "attr": attrs,
+    }
+
+
+def find_op(ops: Sequence[DeviceOp], name: str) -> Optional[DeviceOp]:
+    """Return the op of that name, or None."""
+    return next((op for op in ops if op.name == name), None)
