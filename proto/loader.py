@@ -74,4 +74,5 @@ def _class_maker(pool: Any) -> Any:
     get_message_class = getattr(message_factory, "GetMessageClass", None)
     if get_message_class is not None:
         return get_message_class
-    return message_factory.MessageFactory(pool).GetPrototype
+    factory: Any = message_factory.MessageFactory(pool)
+    return factory.GetPrototype

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Optional
 
 from ..errors import TruncatedFile
-from .container import COMPLETE, HEADERLESS, LONG, SHORT, load_header
+from .header import COMPLETE, HEADERLESS, LONG, SHORT, load_header
 from .npy import load_npy_header
 from .source import open_regular
 
@@ -28,18 +28,23 @@ class Completeness:
         The size by the law, or the least size that is known; None when unknown.
     actual_bytes
         The file's size.
+    nulls_left_out
+        With ``short``: exactly the tensors with a null address are missing, which a device never writes. The file may still grow; once its
+        writer has ended, its other tensors can be read.
     """
 
     state: str
     expected_bytes: Optional[int]
     actual_bytes: int
+    nulls_left_out: bool = False
 
 
 def probe(path: str) -> Completeness:
     """Tell whether ``path`` is whole. Reads its header only.
 
-    A dump file is complete when its size is 8 + header length + the sum of all sizes that the header gives (tensors with a null address
-    are not written: without them it is complete too), an npy when it is header + count * itemsize. CSV, text and JSON files have no such law.
+    A dump file is complete when its size is 8 + header length + the sum of all sizes that the header gives, an npy when it is
+    header + count * itemsize. CSV, text and JSON files have no such law. A version 1 file that ends between two of its records cannot be
+    told from a whole one.
 
     Raises
     ------
@@ -54,6 +59,8 @@ def probe(path: str) -> Completeness:
     if suffix == ".npy":
         return _probe_npy(path)
     found = load_header(path)
+    if found.nulls_left_out:
+        return Completeness(SHORT, found.law_bytes, found.actual_bytes, True)
     return Completeness(found.state, found.expected_bytes, found.actual_bytes)
 
 

@@ -205,25 +205,8 @@ class GoldenSet:
         return self.load(entry)[0]
 
     def load(self, entry: GoldenEntry) -> Tuple[Tensor, Optional[int]]:
-        """Return the tensor of ``entry`` and its device address (None when it has none).
-
-        Raises
-        ------
-        MissingPath, TruncatedFile, FormatError
-            The file cannot be read, or is damaged.
-        NotComparable
-            The container has no such tensor, or it cannot be read.
-        """
-        if entry.kind == "npy":
-            return open_npy(entry.path), None
-        dump = DumpFile.open(entry.path)
-        index = entry.index
-        if entry.kind == "container":
-            if not dump.outputs:
-                raise NotComparable("%s holds no output" % entry.path)
-            # A golden container holds one output, whatever its number in the op.
-            index = 0 if len(dump.outputs) == 1 else index
-        return dump.tensor(entry.io, index), dump.info(entry.io, index).address
+        """Return the tensor of ``entry`` and its device address; see :func:`open_golden`."""
+        return open_golden(entry)
 
     def _add_mapping(self, path: str, rel: str) -> bool:
         """Name the waiting files of a mapping's folder."""
@@ -273,3 +256,25 @@ class GoldenSet:
         self._known[dump.path] = True
         self._dumps.setdefault(sanitise_golden(dump.name.op_name), []).append(dump)
         return True
+
+
+def open_golden(entry: GoldenEntry) -> Tuple[Tensor, Optional[int]]:
+    """Return the tensor of ``entry`` and its device address (None when it has none).
+
+    Raises
+    ------
+    MissingPath, TruncatedFile, FormatError
+        The file cannot be read, or is damaged.
+    NotComparable
+        The container has no such tensor, or it cannot be read.
+    """
+    if entry.kind == "npy":
+        return open_npy(entry.path), None
+    dump = DumpFile.open(entry.path)
+    index = entry.index
+    if entry.kind == "container":
+        if not dump.outputs:
+            raise NotComparable("%s holds no output" % entry.path)
+        # A golden container holds one output, whatever its number in the op.
+        index = 0 if len(dump.outputs) == 1 else index
+    return dump.tensor(entry.io, index), dump.info(entry.io, index).address

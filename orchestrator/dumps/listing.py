@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import deque
 from dataclasses import dataclass, field
-from typing import Dict, Iterator, List, Optional, Set, Tuple
+from typing import Deque, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..errors import FormatError, require_folder
 from ..naming import (
@@ -74,8 +75,8 @@ class FolderListing:
         Names of all other files.
     mapping
         Path of mapping.csv, or None.
-    folders
-        Names of the folders in it.
+    folders, links
+        Names of the folders in it, and of links to folders.
     notes
         What could not be read or understood, as sentences.
     """
@@ -90,6 +91,7 @@ class FolderListing:
     others: List[str] = field(default_factory=list)
     mapping: Optional[str] = None
     folders: List[str] = field(default_factory=list)
+    links: List[str] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
 
     def where(self) -> str:
@@ -122,7 +124,7 @@ def _sort_in(listing: FolderListing, entry: os.DirEntry[str], hashes: List[str])
     name = entry.name
     try:
         if entry.is_dir():
-            listing.folders.append(name)
+            (listing.links if entry.is_symlink() else listing.folders).append(name)
             return
         if not entry.is_file():
             listing.others.append(name)
@@ -175,7 +177,8 @@ def _resolve(listing: FolderListing, hashes: List[str]) -> None:
                 listing.notes.append("%s is not in %s" % (os.path.join(listing.rel, file_name), MAPPING_FILE))
         elif not classify(listing, file_name, full_name, file_name):
             listing.unresolved.append(file_name)
-            listing.notes.append("%s: %s calls it %s, which is no dump name" % (os.path.join(listing.rel, file_name), MAPPING_FILE, full_name))
+            rel = os.path.join(listing.rel, file_name)
+            listing.notes.append("%s: %s calls it %s, which is no dump name" % (rel, MAPPING_FILE, full_name))
 
 
 def full_name_of(file_name: str, names: Dict[str, str]) -> Optional[str]:
@@ -208,8 +211,10 @@ def walk(root: str, what: str) -> Iterator[FolderListing]:
     require_folder(root, what)
     seen: Set[Tuple[int, int]] = set()
     waiting: List[Tuple[str, str, int]] = [(root, "", 0)]
-    while waiting:
-        folder, rel, depth = waiting.pop()
+    # A folder is to be known by its own name: links come last.
+    links: Deque[Tuple[str, str, int]] = deque()
+    while waiting or links:
+        folder, rel, depth = waiting.pop() if waiting else links.popleft()
         note = _first_visit(folder, rel, depth, seen)
         if note is not None:
             yield FolderListing(folder, rel, notes=[note])
@@ -218,6 +223,7 @@ def walk(root: str, what: str) -> Iterator[FolderListing]:
         yield listing
         for name in reversed(listing.folders):
             waiting.append((os.path.join(folder, name), os.path.join(rel, name), depth + 1))
+        links.extend((os.path.join(folder, name), os.path.join(rel, name), depth + 1) for name in listing.links)
 
 
 def _first_visit(folder: str, rel: str, depth: int, seen: Set[Tuple[int, int]]) -> Optional[str]:

@@ -115,19 +115,19 @@ class FileSource:
         """
         if offset < 0 or nbytes < 0 or offset + nbytes > self._nbytes:
             raise FormatError("bytes %d to %d lie outside the tensor's %d bytes" % (offset, offset + nbytes, self._nbytes), self.path)
-        data = np.empty(nbytes, np.uint8)
+        data: np.ndarray[Any, Any] = np.empty(nbytes, np.uint8)
         with self._lock:
             opened = self._descriptor is None
             if self._descriptor is None:
                 self._descriptor = open_regular(self.path)[0]
-            self._fill(self._descriptor, memoryview(data), self.offset + offset)
+            self._fill(self._descriptor, data, self.offset + offset)
         if opened:
             _limit_open_files(self)
         return data
 
-    def _fill(self, descriptor: int, data: memoryview, start: int) -> None:
+    def _fill(self, descriptor: int, data: Any, start: int) -> None:
         done = 0
-        while done < len(data):
+        while done < data.size:
             try:
                 got = os.preadv(descriptor, [data[done : done + WINDOW_BYTES]], start + done)
             except OSError as error:

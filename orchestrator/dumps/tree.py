@@ -86,6 +86,8 @@ class DumpTree:
         The folders that are taken, sorted by device, model, model_id and step (numbers as numbers).
     left
         Folders of an older time of the same device, which are not.
+    without_dumps
+        Folders with overflow records, statistics or unexplained hash names only.
     notes
         What was taken, what was left and why, and what could not be read.
     """
@@ -93,6 +95,7 @@ class DumpTree:
     root: str
     combos: List[Combo] = field(default_factory=list)
     left: List[Combo] = field(default_factory=list)
+    without_dumps: List[Combo] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
 
 
@@ -120,11 +123,13 @@ def tree_of(root: str, listings: List[FolderListing]) -> DumpTree:
     combos = []
     for listing in listings:
         tree.notes.extend(listing.notes)
-        if listing.dumps or listing.overflow or listing.stats:
+        if listing.dumps:
             combos.append(_combo(listing))
             if listing.golden:
                 count = len(listing.golden)
                 tree.notes.append("%s: %d golden files (npy, pb, quant) lie among the dumps and are no dumps" % (listing.where(), count))
+        elif listing.overflow or listing.stats or listing.unresolved:
+            tree.without_dumps.append(_combo(listing))
     _take_newest(tree, combos)
     tree.combos.sort(key=_order)
     _tell(tree)
@@ -174,7 +179,7 @@ def _take_newest(tree: DumpTree, combos: List[Combo]) -> None:
     """Keep the newest time of each device; a combo without a time is always kept."""
     newest: Dict[Optional[str], str] = {}
     for combo in combos:
-        if combo.time is not None and combo.files:
+        if combo.time is not None:
             newest[combo.device] = max(combo.time, newest.get(combo.device, ""))
     for combo in combos:
         taken = combo.time is None or newest.get(combo.device, combo.time) == combo.time
@@ -191,10 +196,16 @@ def _tell(tree: DumpTree) -> None:
         repeated = len(combo.files) - len({slice_key(entry.name) for entry in combo.files})
         if repeated:
             text += ", %d of them earlier runs of the same op" % repeated
-        for count, what in ((len(combo.overflow), "overflow records"), (len(combo.stats), "statistics files"), (len(combo.others), "other files")):
-            if count:
-                text += ", %d %s" % (count, what)
-        tree.notes.append(text)
+        tree.notes.append(text + _besides(combo))
+    for combo in tree.without_dumps:
+        tree.notes.append("%s: no dump file%s" % (combo.rel or combo.folder, _besides(combo)))
+
+
+def _besides(combo: Combo) -> str:
+    """Return what a folder holds besides dump files, as the rest of a sentence."""
+    lists = (combo.overflow, "overflow records"), (combo.stats, "statistics files"), (combo.others, "other files")
+    text = "".join(", %d %s" % (len(files), what) for files, what in lists if files)
+    return text + (", %d files with unexplained hash names" % len(combo.unresolved) if combo.unresolved else "")
 
 
 def _order(combo: Combo) -> Tuple[Tuple[int, int, str], ...]:

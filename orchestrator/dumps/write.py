@@ -27,7 +27,7 @@ class TensorData:
     Attributes
     ----------
     data
-        An array, or bytes. Arrays of numpy types are written little-endian in C order; for types that numpy does not have, the stored bytes.
+        An array, or bytes. Arrays of numpy types are written little-endian in C order; other types as their stored bytes.
     dtype
         DataType-column name, enumerator, OutputDataType code or :class:`DType`; None takes the array's own.
     format

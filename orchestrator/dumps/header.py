@@ -1,0 +1,185 @@
+"""The header of a dump file: which version the file has, and whether its size agrees.
+
+Which version: if the first eight bytes are a length that fits into the file, those bytes are a DumpData and the size law
+(file size = 8 + header + sum of all sizes) holds, it is version 2. Otherwise, if the whole file is one DumpData whose data fields
+have the sizes that it says, it is version 1. Otherwise it is a damaged file of the version whose header could be read.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from typing import Any, List, Optional, Tuple
+
+from ..errors import FormatError, TruncatedFile
+from ..proto import load_messages
+from .source import open_regular, read_at
+from .wire import MAX_HEADER_BYTES, MAX_REGIONS, CutShort, Scan, scan_dump_data
+
+LENGTH_BYTES = 8
+# Up to here a header is parsed as it stands; a bigger one is thinned out first.
+PLAIN_HEADER_BYTES = 65536
+
+COMPLETE, SHORT, LONG, HEADERLESS = "complete", "short", "long", "headerless"
+
+
+@dataclass
+class Header:
+    """A header as read from a file, before tensors are made of it; see :func:`load_header`."""
+
+    state: str
+    actual_bytes: int
+    expected_bytes: Optional[int] = None
+    version: int = 2
+    message: Any = None
+    header_bytes: int = 0
+    # Version 1: where each data field lies.
+    scan: Optional[Scan] = None
+    # Tensors with a null address count in the header's sizes but were not written.
+    nulls_left_out: bool = False
+    # The size by the header, those tensors counted.
+    law_bytes: Optional[int] = None
+    error: Optional[FormatError] = None
+
+
+def size_error(path: str, state: str, expected: int, actual: int) -> FormatError:
+    """Return the error for a file that is shorter or longer than its header says."""
+    if state == SHORT:
+        return TruncatedFile("the file is cut short: expected %d bytes, got %d" % (expected, actual), path, expected, actual)
+    message = "the file is longer than its header says: expected %d bytes, got %d (written twice?)" % (expected, actual)
+    return FormatError(message, path, hint="compare another dump of this op")
+
+
+def load_header(path: str) -> Header:
+    """Read and judge the header of ``path``; a damaged file is told by ``state`` and ``error``.
+
+    Raises
+    ------
+    MissingPath, InputError
+        The file cannot be opened or read.
+    """
+    descriptor, size = open_regular(path)
+    try:
+        found = _load_version_2(descriptor, size, path)
+        if found.state != COMPLETE:
+            older = _load_version_1(descriptor, size, path)
+            if older is not None and (found.state == HEADERLESS or older.state == COMPLETE and _sizes_agree(older)):
+                return older
+        return found
+    finally:
+        os.close(descriptor)
+
+
+def _load_version_2(descriptor: int, size: int, path: str) -> Header:
+    start = read_at(descriptor, 0, LENGTH_BYTES, path)
+    if len(start) < LENGTH_BYTES:
+        what = "the file is empty" if not start else "the file ends inside the header length"
+        message = "%s: expected at least %d bytes, got %d" % (what, LENGTH_BYTES, len(start))
+        return Header(SHORT, size, None, error=TruncatedFile(message, path, LENGTH_BYTES, len(start)))
+    length = struct.unpack("<Q", start)[0]
+    if not 0 < length <= MAX_HEADER_BYTES:
+        message = "not a dump file: the header length is %d bytes, expected 1 to %d; the file has %d" % (length, MAX_HEADER_BYTES, size)
+        return Header(HEADERLESS, size, error=FormatError(message, path))
+    if LENGTH_BYTES + length > size:
+        expected = LENGTH_BYTES + length
+        message = "the file ends inside the header: expected at least %d bytes, got %d" % (expected, size)
+        return Header(SHORT, size, expected, error=TruncatedFile(message, path, expected, size))
+    try:
+        message_read = _parse(descriptor, length, path)
+    except FormatError as error:
+        return Header(HEADERLESS, size, error=error)
+    return _judge_size(path, size, length, message_read)
+
+
+def _parse(descriptor: int, length: int, path: str) -> Any:
+    """Return the DumpData of ``length`` bytes behind the length."""
+    if length <= PLAIN_HEADER_BYTES:
+        data = read_at(descriptor, LENGTH_BYTES, length, path)
+        if len(data) < length:
+            raise TruncatedFile("the file ended while its header was read", path, LENGTH_BYTES + length, LENGTH_BYTES + len(data))
+    else:
+        try:
+            data = bytes(scan_dump_data(descriptor, LENGTH_BYTES, LENGTH_BYTES + length, path).header)
+        except CutShort as cut:
+            message = "the header is damaged: a field goes on to byte %d, the header ends at %d" % (cut.needed, LENGTH_BYTES + length)
+            raise FormatError(message, path) from None
+    return _parse_message(data, path)
+
+
+def _parse_message(data: bytes, path: str) -> Any:
+    try:
+        message = load_messages().DumpData.FromString(data)
+    except Exception as error:  # the pure Python implementation raises more than DecodeError
+        raise FormatError("the header of %d bytes is not a DumpData message (%s)" % (len(data), type(error).__name__), path) from None
+    if not message.ListFields():
+        raise FormatError("the header of %d bytes has none of the fields of a dump file" % len(data), path)
+    for kind, regions in regions_of(message):
+        if len(regions) > MAX_REGIONS:
+            raise FormatError("more than %d %ss" % (MAX_REGIONS, kind), path)
+    return message
+
+
+def regions_of(message: Any) -> Tuple[Tuple[str, Any], ...]:
+    """Return the message's repeated fields in the order of the payload."""
+    return (("input", message.input), ("output", message.output), ("buffer", message.buffer), ("space", message.space))
+
+
+def _judge_size(path: str, size: int, length: int, message: Any) -> Header:
+    """Apply the size law."""
+    payload = sum(region.size for _, regions in regions_of(message) for region in regions)
+    expected = LENGTH_BYTES + length + payload
+    found = Header(COMPLETE, size, expected, 2, message, length, law_bytes=expected)
+    if size == expected:
+        return found
+    written = expected - sum(tensor.size for tensor in _null_tensors(message))
+    if size == written != expected:
+        found.nulls_left_out, found.expected_bytes = True, written
+        return found
+    found.state = SHORT if size < expected else LONG
+    found.error = size_error(path, found.state, expected, size)
+    return found
+
+
+def _null_tensors(message: Any) -> List[Any]:
+    """Return the tensors with a null address, none when no tensor has an address (older files do not tell it)."""
+    tensors = list(message.input) + list(message.output)
+    if not any(tensor.address for tensor in tensors):
+        return []
+    return [tensor for tensor in tensors if not tensor.address]
+
+
+def _load_version_1(descriptor: int, size: int, path: str) -> Optional[Header]:
+    """Return the header of a version 1 file, complete or cut short; None when it is no such file."""
+    try:
+        scan = scan_dump_data(descriptor, 0, size, path)
+        message = _parse_message(bytes(scan.header), path)
+    except CutShort as cut:
+        if cut.records == 0:
+            return None
+        text = "the file (version 1) is cut short: expected at least %d bytes, got %d" % (cut.needed, size)
+        return Header(SHORT, size, cut.needed, 1, error=TruncatedFile(text, path, cut.needed, size))
+    except FormatError:
+        return None
+    if not any(extent for extents in scan.extents.values() for extent in extents):
+        return None
+    return Header(COMPLETE, size, size, 1, message, size, scan)
+
+
+def _sizes_agree(found: Header) -> bool:
+    """Tell whether every data field of a version 1 file has the size that the message gives."""
+    if found.scan is None:
+        return False
+    return all(
+        place_in_message(region.size, found.scan.extents[kind][index])[2] is None
+        for kind, regions in regions_of(found.message)
+        for index, region in enumerate(regions)
+    )
+
+
+def place_in_message(size: int, extent: Optional[Tuple[int, int]]) -> Tuple[int, int, Optional[str]]:
+    """Return offset, size and problem of a region of a version 1 file."""
+    offset, length = extent if extent is not None else (0, 0)
+    if size and length != size:
+        return offset, length, "its size is %d bytes by the header, its data field has %d" % (size, length)
+    return offset, length, None

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import os
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+
+from goldwatch.dumps import GoldenSet, TensorData, write_dump
+from goldwatch.errors import FormatError, MissingPath, NotComparable
+from goldwatch.naming import mapping_line
+
+Touch = Callable[[str], str]
+T0, T1 = "1600000000000000", "1600000000000001"
+
+
+def save(path: Any, array: Any) -> str:
+    os.makedirs(os.path.dirname(str(path)), exist_ok=True)
+    with open(str(path), "wb") as stream:
+        np.save(stream, array)
+    return str(path)
+
+
+def test_npy_folder(tmp_path: Any) -> None:
+    save(tmp_path / ("conv1.0.%s.npy" % T0), np.float32([1]))
+    save(tmp_path / ("conv1.0.%s.npy" % T1), np.float32([2]))
+    save(tmp_path / "below" / ("a_b.1.%s.npy" % T0), np.float32([3]))
+    (tmp_path / "manifest.json").write_text("{}")
+    golden = GoldenSet.open(str(tmp_path))
+    assert (golden.kind, len(golden), golden.collisions, golden.unresolved) == ("npy", 2, [], [])
+    entry = golden.find("conv1", 0)
+    assert entry is not None and entry.timestamp_us == int(T1) and golden.tensor(entry).array().tolist() == [2]
+    entry = golden.find("a/b", 1)
+    assert entry is not None and entry.rel == os.path.join("below", "a_b.1.%s.npy" % T0)
+    assert golden.load(entry)[1] is None
+    assert golden.find("a/b", 0) is None and golden.find("conv1", 0, "input") is None and golden.find("absent", 0) is None
+    assert "golden: 2 tensors of 2 ops" in golden.notes
+
+
+@pytest.mark.parametrize("suffix", ["pb", "quant"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_container_folder(tmp_path: Any, suffix: str, version: int) -> None:
+    path = str(tmp_path / ("conv1.1.%s.%s" % (T0, suffix)))
+    write_dump(path, [], [TensorData(np.float32([[1, 2]]), format="RESERVED", address=9)], version=version)
+    golden = GoldenSet.open(str(tmp_path))
+    entry = golden.find("conv1", 1)
+    assert golden.kind == "container" and entry is not None
+    tensor, address = golden.load(entry)
+    assert tensor.array().tolist() == [[1, 2]] and tensor.format == "RESERVED" and address == 9
+
+
+def test_container_without_the_output(tmp_path: Any) -> None:
+    write_dump(str(tmp_path / ("a.0.%s.pb" % T0)), [np.float32([1])])
+    write_dump(str(tmp_path / ("b.2.%s.pb" % T0)), [], [np.float32([1]), np.float32([2])])
+    golden = GoldenSet.open(str(tmp_path))
+    for name, index in (("a", 0), ("b", 2)):
+        entry = golden.find(name, index)
+        assert entry is not None
+        with pytest.raises(NotComparable):
+            golden.tensor(entry)
+
+
+def test_device_dumps_as_golden(tmp_path: Any, touch: Touch) -> None:
+    old, new = (tmp_path / time / "0" / "m" / "1" / "0" for time in ("20230101000000", "20230102000000"))
+    touch(str(old / ("Conv2D.conv1.1.2." + T0)))
+    os.makedirs(str(new))
+    write_dump(str(new / ("Conv2D.conv1.1.2." + T0)), [np.int8([1])], [np.int8([2]), TensorData(np.int8([3]), address=4)])
+    golden = GoldenSet.open(str(tmp_path))
+    assert (golden.kind, len(golden), len(golden.tree.combos), len(golden.tree.left)) == ("npu", 1, 1, 1)
+    for io, index, value, address in (("input", 0, 1, None), ("output", 0, 2, None), ("output", 1, 3, 4)):
+        entry = golden.find("conv1", index, io)
+        assert entry is not None
+        tensor, found = golden.load(entry)
+        assert (tensor.array().tolist(), found) == ([value], address)
+    entry = golden.find("conv1", 5)
+    assert entry is not None
+    with pytest.raises(NotComparable, match="has no output 5"):
+        golden.tensor(entry)
+    dump = golden.find_dump("conv1")
+    assert dump is not None and dump.rel.startswith("20230102000000")
+
+
+def test_mixed_and_empty(tmp_path: Any, touch: Touch) -> None:
+    assert GoldenSet.open(str(tmp_path)).kind == "empty"
+    touch(str(tmp_path / ("a.0.%s.npy" % T0)))
+    touch(str(tmp_path / ("A.a.1.2." + T0)))
+    assert GoldenSet.open(str(tmp_path)).kind == "mixed"
+    with pytest.raises(MissingPath):
+        GoldenSet.open(str(tmp_path / "absent"))
+
+
+def test_collisions(tmp_path: Any, touch: Touch) -> None:
+    for name in ("bn.1", "bn_1", "other"):
+        touch(str(tmp_path / ("%s.0.%s.npy" % (name, T0))))
+    touch(str(tmp_path / ("bn_1.0.%s.npy" % T1)))
+    golden = GoldenSet.open(str(tmp_path))
+    (collision,) = golden.collisions
+    assert (collision.key, collision.index, collision.op_names) == ("bn_1", 0, ("bn.1", "bn_1"))
+    assert collision.files[0] == "bn.1.0.%s.npy" % T0
+    entries = [golden.find(name, 0) for name in ("bn.1", "bn_1", "bn/1")]
+    assert [entry.rel for entry in entries if entry] == ["bn.1.0.%s.npy" % T0, "bn_1.0.%s.npy" % T1, "bn_1.0.%s.npy" % T1]
+
+
+def test_hash_names_and_a_late_mapping(tmp_path: Any, touch: Touch) -> None:
+    long_name = "%s.0.%s.npy" % ("x" * 300, T0)
+    golden = GoldenSet.open(str(tmp_path))
+    path = save(tmp_path / "123.npy", np.float32([5]))
+    assert not golden.add(path) and not golden.add(path) and golden.unresolved == ["123.npy"]
+    mapping = str(tmp_path / "mapping.csv")
+    with open(mapping, "w", encoding="utf-8") as stream:
+        stream.write(mapping_line("77", "parked-1.0.%s" % T0))
+    assert not golden.add(mapping)
+    with open(mapping, "a", encoding="utf-8") as stream:
+        stream.write(mapping_line("123", long_name))
+    assert golden.add(mapping) and golden.unresolved == []
+    entry = golden.find("x" * 300, 0)
+    assert entry is not None and golden.tensor(entry).array().tolist() == [5]
+    # The mapping is there before the file: a key with suffix, a name without.
+    with open(mapping, "a", encoding="utf-8") as stream:
+        stream.write(mapping_line("88.npy", "op-parked-2.0." + T0))
+    assert golden.add(save(tmp_path / "88.npy", np.float32([6]))) and golden.find("op-parked-2", 0) is not None
+    assert not golden.add(str(tmp_path / "88.npy"))
+    again = GoldenSet.open(str(tmp_path))
+    assert len(again) == 2 and again.find("x" * 300, 0) is not None and again.find("op-parked-2", 0) is not None
+
+
+def test_mapping_that_cannot_be_used(tmp_path: Any, touch: Touch) -> None:
+    golden = GoldenSet.open(str(tmp_path))
+    golden.add(touch(str(tmp_path / "1.npy")))
+    (tmp_path / "mapping.csv").write_text("1,a.0.1.npy\n1,b.0.1.npy\n")
+    assert not golden.add(str(tmp_path / "mapping.csv"))
+    assert any("mapping.csv cannot be used" in note for note in golden.notes) and golden.unresolved == ["1.npy"]
+
+
+def test_files_that_appear(tmp_path: Any, touch: Touch) -> None:
+    golden = GoldenSet.open(str(tmp_path))
+    path = save(tmp_path / "new" / ("a.0.%s.npy" % T0), np.float32([1]))
+    assert golden.add(path) and not golden.add(path)
+    assert not golden.add(touch(str(tmp_path / "manifest.json")))
+    assert golden.add(touch(str(tmp_path / ("A.a.1.2." + T0))))
+    entry = golden.find("a", 0)
+    assert entry is not None and entry.rel == os.path.join("new", "a.0.%s.npy" % T0)
+
+
+def test_npy_is_preferred_at_the_same_time(tmp_path: Any, touch: Touch) -> None:
+    for suffix in ("pb", "npy", "quant"):
+        touch(str(tmp_path / ("a.0.%s.%s" % (T0, suffix))))
+    entry = GoldenSet.open(str(tmp_path)).find("a", 0)
+    assert entry is not None and entry.path.endswith(".npy")
+
+
+def test_damaged_golden_is_an_error_of_that_file(tmp_path: Any, touch: Touch) -> None:
+    touch(str(tmp_path / ("a.0.%s.npy" % T0)))
+    golden = GoldenSet.open(str(tmp_path))
+    entry = golden.find("a", 0)
+    assert entry is not None
+    with pytest.raises(FormatError):
+        golden.tensor(entry)
+
+
+def test_nearest(tmp_path: Any, touch: Touch) -> None:
+    for number in range(30):
+        touch(str(tmp_path / ("layer%d_conv.0.%s.npy" % (number, T0))))
+    golden = GoldenSet.open(str(tmp_path))
+    assert golden.nearest("layer7/cnov")[0] == "layer7_conv"
+    assert golden.nearest("nothing like it at all, by any means") == []
+    assert len(golden.nearest("layer_conv", 5)) == 5

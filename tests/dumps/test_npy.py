@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from goldwatch.dumps import FileSource, open_npy
+from goldwatch.dumps.fortran import FortranSource
+from goldwatch.errors import FormatError, MissingPath, TruncatedFile
+from goldwatch.tensors.tensor import MemorySource
+
+
+def npy_bytes(array: Any, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, **options)
+    return stream.getvalue()
+
+
+def save(tmp_path: Any, data: bytes) -> str:
+    path = str(tmp_path / "op.0.1600000000000000.npy")
+    with open(path, "wb") as stream:
+        stream.write(data)
+    return path
+
+
+def with_header(text: str, data: bytes = b"", version: int = 1) -> bytes:
+    length = struct.pack("<H" if version == 1 else "<I", len(text))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + text.encode("utf-8") + data
+
+
+TYPES = "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 c8 c16".split()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("byte_order", "<>")
+@pytest.mark.parametrize("dtype", TYPES + ["?"])
+def test_types_and_orders(tmp_path: Any, dtype: str, byte_order: str, order: str) -> None:
+    array = np.asarray((np.arange(60) % 7).reshape(3, 4, 5), np.dtype(dtype if dtype == "?" else byte_order + dtype), order=order)
+    tensor = open_npy(save(tmp_path, npy_bytes(array)))
+    assert (tensor.shape, tensor.format, tensor.dtype.name) == ((3, 4, 5), "ND", array.dtype.newbyteorder("=").name)
+    assert np.array_equal(tensor.array(), array)
+    assert np.array_equal(tensor.elements(7, 41), array.ravel("C")[7:41])
+    assert np.array_equal(pickle.loads(pickle.dumps(tensor)).array(), array)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (1,), (2, 0, 4), (1, 1, 1)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_small_shapes(tmp_path: Any, shape: Any, order: str) -> None:
+    array = np.ones(shape, np.float32, order=order)
+    tensor = open_npy(save(tmp_path, npy_bytes(array)))
+    assert tensor.shape == shape and np.array_equal(tensor.array(), array)
+
+
+def test_bfloat16_as_two_byte_void(tmp_path: Any) -> None:
+    values = np.array([1.0, -2.0, 0.5], np.float32)
+    bits = (values.view(np.uint32) >> 16).astype(np.uint16)
+    tensor = open_npy(save(tmp_path, npy_bytes(bits.view("V2"))))
+    assert tensor.dtype.name == "bfloat16" and np.array_equal(tensor.array(), values)
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_versions(tmp_path: Any, version: Any) -> None:
+    stream = io.BytesIO()
+    header = "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }"
+    stream.write(with_header(header + " " * (63 - len(header)) + "\n", np.arange(3, dtype="<i4").tobytes(), version[0]))
+    assert open_npy(save(tmp_path, stream.getvalue())).array().tolist() == [0, 1, 2]
+
+
+class Harmful:
+    def __reduce__(self) -> Any:
+        return os.mkdir, ("pickle_was_run",)
+
+
+def test_objects_are_never_unpickled(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.chdir(str(tmp_path))
+    for data in (npy_bytes(np.array([Harmful()], object)), pickle.dumps(Harmful())):
+        with pytest.raises(FormatError):
+            open_npy(save(tmp_path, data))
+    assert not os.path.exists("pickle_was_run")
+    with pytest.raises(FormatError, match="pickled Python objects") as caught:
+        open_npy(save(tmp_path, npy_bytes(np.array([{}], object))))
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.zeros(2, [("a", "<f4"), ("b", "<i4")]),
+        np.array(["text"]),
+        np.array([b"bytes"]),
+        np.array(["2020-01-01"], "datetime64[D]"),
+        np.zeros(3, "V3"),
+        np.zeros(2, np.longdouble),
+    ],
+)
+def test_elements_that_are_no_numbers(tmp_path: Any, array: Any) -> None:
+    with pytest.raises(FormatError, match="records|cannot be compared"):
+        open_npy(save(tmp_path, npy_bytes(array)))
+
+
+def test_every_truncation(tmp_path: Any) -> None:
+    data = npy_bytes(np.arange(6, dtype=np.float32))
+    for length in range(len(data)):
+        with pytest.raises(TruncatedFile) as caught:
+            open_npy(save(tmp_path, data[:length]))
+        assert caught.value.actual_bytes == length < caught.value.expected_bytes <= len(data)
+    with pytest.raises(FormatError, match="longer"):
+        open_npy(save(tmp_path, data + b"1"))
+
+
+@pytest.mark.parametrize(
+    "data, text",
+    [
+        (b"PK\x03\x04 an npz is a zip archive", "not an npy file"),
+        (with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (3,)", version=1), "cannot be understood"),
+        (with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (-3,), }"), "negative"),
+        (with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }" % ("9999999999," * 3)), "overflows"),
+        (with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }" % ("1," * 33)), "33 dims"),
+        (with_header("{'descr': '<f4', 'shape': (3,), }"), "cannot be understood"),
+        (with_header("__import__('os').mkdir('x')"), "cannot be understood"),
+        (with_header("(" * 5000), "cannot be understood"),
+        (with_header("{'descr': 'nonsense', 'fortran_order': False, 'shape': (3,), }"), "cannot be understood"),
+        (with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (3.5,), }"), "cannot be understood"),
+        (b"\x93NUMPY\x01\x00\xff\xff" + b" " * 65535, "an npy header of 65535 bytes"),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 100, "an npy header of 4294967295 bytes"),
+        (b"\x93NUMPY\x09\x00\x10\x00" + b" " * 100, "npy version 9.0"),
+    ],
+)
+def test_damaged_headers(tmp_path: Any, data: bytes, text: str) -> None:
+    with pytest.raises(FormatError, match=text):
+        open_npy(save(tmp_path, data))
+
+
+def test_paths(tmp_path: Any) -> None:
+    with pytest.raises(MissingPath):
+        open_npy(str(tmp_path))
+    with pytest.raises(MissingPath):
+        open_npy(str(tmp_path / "absent.npy"))
+
+
+@settings(max_examples=60, deadline=None, database=None)
+@given(
+    st.lists(st.integers(1, 6), min_size=1, max_size=5),
+    st.sampled_from([1, 2, 4, 8, 16]),
+    st.integers(16, 400),
+    st.randoms(use_true_random=False),
+)
+def test_fortran_source_against_numpy(shape: Any, itemsize: int, block_bytes: int, random: Any) -> None:
+    array = np.arange(int(np.prod(shape)), dtype=np.uint8)
+    wide = np.zeros((array.size, itemsize), np.uint8)
+    wide[:, 0] = array
+    elements = wide.reshape(-1).view("V%d" % itemsize)
+    stored = elements.reshape(shape, order="F")
+    expected = np.ascontiguousarray(stored).reshape(-1).view(np.uint8)
+    source = FortranSource(MemorySource(wide), tuple(shape), itemsize, block_bytes)
+    assert np.array_equal(source.read(0, source.nbytes), expected)
+    for _ in range(5):
+        start = random.randrange(expected.size)
+        stop = random.randrange(start, expected.size + 1)
+        assert np.array_equal(source.read(start, stop - start), expected[start:stop])
+
+
+def test_fortran_source_in_slabs(tmp_path: Any, monkeypatch: Any, rng: Any) -> None:
+    monkeypatch.setattr("goldwatch.dumps.fortran.SLAB_BYTES", 256)
+    for shape in ((7, 5, 3), (300, 4), (2, 150, 3), (1, 1, 200)):
+        array = np.asfortranarray(rng.standard_normal(shape))
+        path = save(tmp_path, npy_bytes(array))
+        offset = os.path.getsize(path) - array.nbytes
+        source = FortranSource(FileSource(path, offset, array.nbytes), shape, 8, 1024)
+        assert source.read(0, source.nbytes).tobytes() == array.tobytes("C")

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, List
+
+import pytest
+
+from goldwatch.dumps import find_dumps, list_folder
+from goldwatch.dumps import listing as listing_module
+from goldwatch.dumps.tree import identity_of
+from goldwatch.errors import MissingPath
+from goldwatch.naming import mapping_line
+
+Touch = Callable[[str], str]
+TIME, DUMP = "20230405060708", "Conv2D.conv1.3.4.1600000000000000"
+
+
+def joined(notes: List[str]) -> str:
+    return "\n".join(notes)
+
+
+FULL = ("20230405060708", "0", "resnet50", "1", "7")
+
+
+@pytest.mark.parametrize("level", range(6))
+def test_any_level_may_be_named(tmp_path: Any, touch: Touch, level: int) -> None:
+    touch(str(tmp_path.joinpath(*FULL, DUMP)))
+    tree = find_dumps(str(tmp_path.joinpath(*FULL[:level])))
+    (combo,) = tree.combos
+    assert (combo.time, combo.device, combo.model, combo.model_id, combo.step) == FULL
+    assert combo.rel == os.path.join("", *FULL[level:])
+    (entry,) = combo.files
+    assert entry.rel == os.path.join(combo.rel, DUMP) and os.path.exists(entry.path) and entry.name.op_name == "conv1"
+    assert "took" in joined(tree.notes) and "1 dump files" in joined(tree.notes)
+
+
+def test_relative_folder_is_named_by_its_real_parents(tmp_path: Any, touch: Touch, monkeypatch: Any) -> None:
+    touch(str(tmp_path.joinpath(*FULL, DUMP)))
+    monkeypatch.chdir(str(tmp_path.joinpath(*FULL)))
+    (combo,) = find_dumps(".").combos
+    assert (combo.time, combo.step) == (TIME, "7")
+
+
+@pytest.mark.parametrize(
+    "folder, expected",
+    [
+        ("/x/%s/0" % TIME, (TIME, "0", None, None, None)),
+        ("/x/0/conv1", (None, "0", None, None, None)),
+        ("/x/%s/0/conv1" % TIME, (TIME, "0", None, None, None)),
+        ("/x/0/other", (None, None, None, None, None)),
+        ("/x/99999999999999/0/m/1/2", (None, "0", "m", "1", "2")),
+        ("/x/here/0/m/1/2", (None, "0", "m", "1", "2")),
+        ("/x/here/dev/m/1/2", (None, None, "m", "1", "2")),
+        ("/x/flat", (None, None, None, None, None)),
+        ("/", (None, None, None, None, None)),
+        ("/1/2", (None, None, None, None, None)),
+    ],
+)
+def test_identity(folder: str, expected: Any) -> None:
+    assert identity_of(folder, {"conv1"}) == expected
+
+
+def test_flat_folder(tmp_path: Any, touch: Touch) -> None:
+    touch(str(tmp_path / "flat" / DUMP))
+    (combo,) = find_dumps(str(tmp_path / "flat")).combos
+    assert (combo.time, combo.device, combo.model, combo.model_id, combo.step) == (None,) * 5
+
+
+def test_newest_time_of_each_device(tmp_path: Any, touch: Touch) -> None:
+    for time, device in (("20230101000000", "0"), ("20230102000000", "0"), ("20230101000000", "1")):
+        touch(str(tmp_path / time / device / "m" / "1" / "0" / DUMP))
+    tree = find_dumps(str(tmp_path))
+    assert [(combo.time, combo.device) for combo in tree.combos] == [("20230102000000", "0"), ("20230101000000", "1")]
+    assert [(combo.time, combo.device) for combo in tree.left] == [("20230101000000", "0")]
+    assert "left out 20230101000000/0/m/1/0: time 20230101000000 of device 0 is older than 20230102000000" in tree.notes
+
+
+def test_steps_and_devices_are_ordered_as_numbers(tmp_path: Any, touch: Touch) -> None:
+    for device in ("10", "9"):
+        for step in ("100", "20", "3"):
+            touch(str(tmp_path / TIME / device / "m" / "1" / step / DUMP))
+    assert [(combo.device, combo.step) for combo in find_dumps(str(tmp_path)).combos] == [
+        (device, step) for device in ("9", "10") for step in ("3", "20", "100")
+    ]
+
+
+def test_kinds_of_files(tmp_path: Any, touch: Touch) -> None:
+    names = [
+        DUMP,
+        "Opdebug.Node_OpDebug.5.6.1600000000000009",
+        DUMP + ".csv",
+        "notes.txt",
+        "conv1.0.1600000000000000.npy",
+        "Relu.relu.1.1600000000000001.1.2.3",
+    ]
+    for name in names:
+        touch(str(tmp_path / name))
+    listing = list_folder(str(tmp_path))
+    assert [entry.name.op_name for entry in listing.dumps] == ["conv1", "relu"]
+    assert listing.dumps[1].name.thread_id == 3
+    assert [entry.name.kind for entry in listing.overflow + listing.stats] == ["overflow", "stats"]
+    assert [entry.rel for entry in listing.golden] == ["conv1.0.1600000000000000.npy"] and listing.others == ["notes.txt"]
+    tree = find_dumps(str(tmp_path))
+    (combo,) = tree.combos
+    assert (len(combo.files), len(combo.overflow), len(combo.stats), combo.others) == (2, 1, 1, ["notes.txt"])
+    assert "1 golden files (npy, pb, quant) lie among the dumps" in joined(tree.notes)
+
+
+def test_repeated_files_are_kept_and_the_latest_is_current(tmp_path: Any, touch: Touch) -> None:
+    for name in ("A.a.1.1.30", "A.a.9.9.100", "B.b.1.1.50", "A.a.1.1.1600000000000000.0.1.2", "A.a.1.1.1600000000000001.0.1.3"):
+        touch(str(tmp_path / name))
+    tree = find_dumps(str(tmp_path))
+    (combo,) = tree.combos
+    assert [entry.name.timestamp_us for entry in combo.files] == [30, 50, 100, 1600000000000000, 1600000000000001]
+    assert [entry.name.timestamp_us for entry in combo.current()] == [50, 100, 1600000000000000, 1600000000000001]
+    assert "5 dump files, 1 of them earlier runs of the same op" in joined(tree.notes)
+
+
+def test_hash_names(tmp_path: Any, touch: Touch) -> None:
+    long_name = "Conv2D.%s.1.2.1600000000000000" % ("x" * 300)
+    for name in ("11", "22", "33", DUMP):
+        touch(str(tmp_path / name))
+    with open(str(tmp_path / "mapping.csv"), "w", encoding="utf-8") as stream:
+        stream.write(mapping_line("11", long_name) * 2 + mapping_line("33", "nonsense"))
+    tree = find_dumps(str(tmp_path))
+    (combo,) = tree.combos
+    (hashed,) = [entry for entry in combo.files if entry.hash_name]
+    assert (hashed.hash_name, hashed.rel, hashed.name.op_name) == ("11", "11", "x" * 300)
+    assert combo.unresolved == ["22", "33"]
+    assert "22 is not in mapping.csv" in tree.notes and "33: mapping.csv calls it nonsense, which is no dump name" in tree.notes
+
+
+@pytest.mark.parametrize("content", [None, "11,Conv2D.a.1.2.3\n11,Conv2D.b.1.2.3\n", "one field\n"])
+def test_mapping_that_is_missing_or_ambiguous_is_told(tmp_path: Any, touch: Touch, content: Any) -> None:
+    touch(str(tmp_path / "11"))
+    if content is not None:
+        with open(str(tmp_path / "mapping.csv"), "w", encoding="utf-8") as stream:
+            stream.write(content)
+    tree = find_dumps(str(tmp_path))
+    assert tree.combos == [] and tree.without_dumps[0].unresolved == ["11"]
+    assert "mapping.csv" in joined(tree.notes) and "1 files with unexplained hash names" in joined(tree.notes)
+
+
+def test_odd_names_survive(tmp_path: Any, touch: Touch) -> None:
+    names = ["Conv.new\nline.1.2.30", "Conv.\x1b[31mred.1.2.31", "Conv.=cmd().1.2.32", os.fsdecode(b"Conv.\xff\xfe.1.2.33")]
+    for name in names:
+        touch(str(tmp_path / name))
+    (combo,) = find_dumps(str(tmp_path)).combos
+    assert [entry.rel for entry in combo.files] == names
+    assert all(os.path.exists(entry.path) for entry in combo.files)
+
+
+def test_link_loops_and_each_folder_once(tmp_path: Any, touch: Touch, monkeypatch: Any) -> None:
+    touch(str(tmp_path / TIME / "0" / "m" / "1" / "0" / DUMP))
+    os.symlink(str(tmp_path), str(tmp_path / TIME / "back"))
+    os.symlink(str(tmp_path / TIME), str(tmp_path / "0_latest"))
+    os.symlink(str(tmp_path / "nowhere"), str(tmp_path / "broken"))
+    listed = []
+    scandir = os.scandir
+    monkeypatch.setattr(listing_module.os, "scandir", lambda path: listed.append(os.path.realpath(path)) or scandir(path))
+    tree = find_dumps(str(tmp_path))
+    assert len(tree.combos) == 1 and tree.combos[0].rel == "%s/0/m/1/0" % TIME
+    assert len(listed) == len(set(listed)) == 6
+    assert joined(tree.notes).count("is the same folder as one that was already listed") == 2
+    assert "broken is not a regular file (or a link to nothing)" in tree.notes
+
+
+def test_folder_that_cannot_be_listed(tmp_path: Any, touch: Touch, monkeypatch: Any) -> None:
+    touch(str(tmp_path / "good" / DUMP))
+    (tmp_path / "locked").mkdir()
+    scandir = os.scandir
+
+    def guarded(path: str) -> Any:
+        if path.endswith("locked"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(listing_module.os, "scandir", guarded)
+    tree = find_dumps(str(tmp_path))
+    assert len(tree.combos) == 1 and "locked cannot be listed: Permission denied" in tree.notes
+
+
+def test_pipes_and_deep_folders(tmp_path: Any, touch: Touch) -> None:
+    touch(str(tmp_path / DUMP))
+    os.mkfifo(str(tmp_path / "Conv2D.pipe.1.2.3"))
+    os.makedirs(str(tmp_path.joinpath(*["d"] * 120)))
+    tree = find_dumps(str(tmp_path))
+    assert [len(combo.files) for combo in tree.combos] == [1]
+    assert "Conv2D.pipe.1.2.3 is not a regular file (or a link to nothing)" in tree.notes
+    assert "more than 100 folders deep" in joined(tree.notes)
+
+
+def test_roots_that_are_no_folders(tmp_path: Any, touch: Touch) -> None:
+    for path in (str(tmp_path / "absent"), touch(str(tmp_path / "file"))):
+        with pytest.raises(MissingPath):
+            find_dumps(path)
+    (tmp_path / "empty").mkdir()
+    tree = find_dumps(str(tmp_path / "empty"))
+    assert (tree.combos, tree.left, tree.notes) == ([], [], [])
