@@ -87,12 +87,17 @@ def copy_reason(op_type: str) -> Optional[str]:
     return None
 
 
+def fixed_kind(op_type: str, slot: int) -> Optional[str]:
+    """Return why this output never holds numbers, whatever the graph (a string, a handle, a variant), or None."""
+    if _DATASET.match(op_type):
+        return "a variant, not numbers"
+    return _FIXED.get((op_type, slot))
+
+
 def left_out(op_type: str, slot: int) -> Optional[str]:
     """Return why a row of a tfdbg listing gives no golden file, as far as op type and slot tell it; else None."""
     if op_type.startswith("Stack"):
         return "%s belongs to a loop's gradient stack" % op_type
     if op_type.startswith("Iterator"):
         return "%s belongs to an input iterator" % op_type
-    if _DATASET.match(op_type):
-        return "a variant, not numbers"
-    return _FIXED.get((op_type, slot)) or known_garbage(op_type, slot) or copy_reason(op_type)
+    return fixed_kind(op_type, slot) or known_garbage(op_type, slot) or copy_reason(op_type)

@@ -24,7 +24,7 @@ _LISTING_LIMIT_BYTES = 256 * 1024 * 1024
 @click.command()
 @click.argument("listing")
 @click.option("-o", "--output", "output", metavar="FILE", help="Write the commands here (default: stdout) and mapping.csv beside it.")
-@click.option("--timestamp", type=click.IntRange(min=0), metavar="µs", help="Timestamp of a tensor's dump 0; dump k gets k more (default: now).")
+@click.option("--timestamp", type=click.IntRange(min=0), metavar="µs", help="Timestamp of each tensor's dump 0; dump k gets k more.")
 @click.option("--select", multiple=True, metavar="GLOB", help="Only ops (or op:index) that match; * also spans /. May be repeated.")
 @click.option("--last", "which", flag_value=LAST, help="Only the last dump of each tensor (a loop's last iteration).")
 @click.option("--first", "which", flag_value=FIRST, help="Only the first dump of each tensor.")

@@ -1,0 +1,251 @@
+"""Runs a frozen graph or a SavedModel once, without any script, and has every tensor dumped."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import tempfile
+from typing import Any, Dict, List, Optional, Tuple
+
+import numpy as np
+
+from ...errors import FormatError, GoldwatchError, InputError
+from ...naming import printable
+from .convert import convert
+from .runs import trains
+from .watch import GRAPPLER_OFF, TF2_TRAINING, golden_config, tensorflow_version, watch_options
+
+NPU_HINT = "golden data comes from the original CPU or GPU graph: give the model as it was before npu_bridge or ATC changed it"
+
+
+def dump_graph(job: Dict[str, Any], report: Any) -> None:
+    """Load the model of ``job``, feed it, run it once and convert the dump.
+
+    Parameters
+    ----------
+    job
+        ``model`` (``pb`` or ``saved_model``), ``path``, ``tags``, ``signature``, ``inputs`` (``[[name, file]]``), ``outputs`` (names),
+        ``out``, ``force``, ``source`` and ``extra``.
+    report
+        The :class:`~.child.Report` to note the result in.
+    """
+    v1 = _v1()
+    v1.logging.set_verbosity(v1.logging.ERROR)
+    graph = v1.Graph()
+    with graph.as_default(), v1.Session(graph=graph, config=golden_config()) as session:
+        signature = None
+        if job["model"] == "pb":
+            _load_frozen(v1, job["path"])
+        else:
+            signature = _load_saved(v1, session, job["path"], job["tags"], job["signature"])
+        named = dict(signature.inputs) if signature is not None else {}
+        feeds = dict(_feed(graph, named, name, path) for name, path in job["inputs"])
+        fetches = _outputs(graph, job["outputs"], signature)
+        _check_feeds(graph, fetches, feeds)
+        version = tensorflow_version()
+        if not version.startswith("1.") and trains(graph, fetches):
+            raise InputError("this graph trains: " + TF2_TRAINING % version, hint="use TensorFlow 1.15 (Python 3.7; --python PATH)")
+        root = tempfile.mkdtemp(prefix="tfdbg-", dir=report.folder)
+        try:
+            _run(session, graph, fetches, feeds, root)
+            extra = dict(job["extra"], run={"index": 0, "kind": job["model"], "fetches": sorted(op.name for op in fetches)})
+            extra["optimiser"] = GRAPPLER_OFF
+            done = convert(root, job["out"], version, job["source"], job["force"], extra)
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
+    done["run"] = 0
+    done["optimiser"] = GRAPPLER_OFF
+    report.state.update(runs=1, done=[done])
+    report.save()
+
+
+def _v1() -> Any:
+    try:
+        import tensorflow
+    except ImportError as error:
+        raise InputError("TensorFlow cannot be imported: %s" % error, hint="name another Python with --python PATH") from error
+    except TypeError as error:
+        raise InputError("TensorFlow cannot be imported: %s" % str(error).splitlines()[0], hint=_protobuf_hint()) from error
+    return tensorflow.compat.v1
+
+
+def _protobuf_hint() -> str:
+    from .child import PROTOBUF_HINT
+
+    return PROTOBUF_HINT
+
+
+def _load_frozen(v1: Any, path: str) -> None:
+    definition = v1.GraphDef()
+    with open(path, "rb") as stream:
+        data = stream.read()
+    try:
+        definition.ParseFromString(data)
+    except Exception:
+        _parse_text(definition, data, path)
+    if not definition.node:
+        if os.path.basename(path) == "saved_model.pb":
+            raise FormatError("this is a SavedModel's file, not a frozen graph", path, hint="use --saved-model with its folder")
+        raise FormatError("no op in it: not a frozen GraphDef", path, hint="freeze the model (freeze_graph), or use --saved-model DIR")
+    try:
+        v1.import_graph_def(definition, name="")
+    except Exception as error:
+        raise _load_error(path, error) from error
+
+
+def _parse_text(definition: Any, data: bytes, path: str) -> None:
+    from google.protobuf import text_format
+
+    try:
+        text_format.Merge(data.decode("utf-8"), definition)
+    except Exception as error:
+        # Both parsers raise their own kinds; the binary form is the usual one.
+        raise FormatError("not a GraphDef, neither binary nor text", path, hint="give a frozen graph (.pb or .pbtxt)") from error
+
+
+def _load_saved(v1: Any, session: Any, path: str, tags: List[str], signature: Optional[str]) -> Any:
+    try:
+        meta = v1.saved_model.loader.load(session, tags, path)
+    except Exception as error:
+        if "could not be found in SavedModel" in str(error):
+            message = "%s: no MetaGraph with the tags %s" % (printable(path), ", ".join(tags))
+            raise InputError(message, hint="list them with: saved_model_cli show --dir DIR; then --tags") from error
+        raise _load_error(path, error) from error
+    signatures = dict(meta.signature_def)
+    plain = {name: value for name, value in signatures.items() if not name.startswith("__saved_model_")}
+    if signature is not None:
+        if signature not in signatures:
+            raise InputError("%s: no signature %s; there are %s" % (printable(path), signature, ", ".join(sorted(signatures)) or "none"))
+        return _resolved(signatures[signature])
+    if "serving_default" in plain:
+        return _resolved(plain["serving_default"])
+    if len(plain) == 1:
+        return _resolved(next(iter(plain.values())))
+    if not plain:
+        return None
+    raise InputError("%s has the signatures %s" % (printable(path), ", ".join(sorted(plain))), hint="choose one with --signature NAME")
+
+
+class _resolved:
+    """A signature's inputs and outputs as ``{key: tensor name}``."""
+
+    def __init__(self, definition: Any) -> None:
+        self.inputs = {str(key): str(info.name) for key, info in definition.inputs.items() if info.name}
+        self.outputs = {str(key): str(info.name) for key, info in definition.outputs.items() if info.name}
+
+
+def _load_error(path: str, error: Exception) -> GoldwatchError:
+    text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if "Op type not registered" in str(error):
+        return InputError("%s: %s" % (printable(path), printable(text)), hint=NPU_HINT)
+    hint = "it must be a model of TensorFlow %s or older" % tensorflow_version()
+    return InputError("%s cannot be loaded: %s" % (printable(path), printable(text)), hint=hint)
+
+
+def _tensor(graph: Any, named: Dict[str, str], name: str, what: str) -> Any:
+    full = named.get(name, name)
+    try:
+        return graph.get_tensor_by_name(full if ":" in full else full + ":0")
+    except (KeyError, ValueError) as error:
+        known = [op.name for op in graph.get_operations() if what != "input" or op.type.startswith("Placeholder")]
+        near = difflib.get_close_matches(name, known + list(named), 5, 0.3) or sorted(known)[:5]
+        kind = "placeholders" if what == "input" else "ops"
+        message = "the graph has no %s %s" % (what, printable(name))
+        raise InputError(message, hint="%s with like names: %s" % (kind, ", ".join(near) or "none")) from error
+
+
+def _feed(graph: Any, named: Dict[str, str], name: str, path: str) -> Tuple[Any, np.ndarray]:
+    tensor = _tensor(graph, named, name, "input")
+    if not graph.is_feedable(tensor):
+        raise InputError("%s cannot be fed" % tensor.name)
+    wanted = tensor.dtype.base_dtype.as_numpy_dtype
+    if path.endswith(".npy"):
+        try:
+            value = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise FormatError("not a readable .npy file: %s" % error, path) from error
+        value = _cast(value, np.dtype(wanted), tensor, path)
+    else:
+        value = _raw(tensor, np.dtype(wanted), path)
+    if not tensor.shape.is_compatible_with(value.shape):
+        shape = tensor.shape.as_list() if tensor.shape.ndims is not None else "any"
+        raise InputError("%s: shape %s, expected %s for %s" % (printable(path), list(value.shape), shape, tensor.name))
+    return tensor, value
+
+
+def _cast(value: np.ndarray, wanted: np.dtype, tensor: Any, path: str) -> np.ndarray:
+    if value.dtype == wanted:
+        return value
+    if wanted.kind != "O" and np.can_cast(value.dtype, wanted, "same_kind"):
+        return value.astype(wanted)
+    message = "%s holds %s, %s takes %s" % (printable(path), value.dtype, tensor.name, wanted)
+    raise InputError(message, hint="save the array with that dtype")
+
+
+def _raw(tensor: Any, wanted: np.dtype, path: str) -> np.ndarray:
+    """Read a raw binary file by the placeholder's own dtype and shape, of which one dimension may be open."""
+    if tensor.shape.ndims is None or sum(size is None for size in tensor.shape.as_list()) > 1:
+        message = "%s: raw bytes need a known shape, %s has %s" % (printable(path), tensor.name, tensor.shape)
+        raise InputError(message, hint="give a .npy file")
+    if wanted.kind == "O" or wanted.itemsize == 0:
+        raise InputError("%s: %s takes %s, which raw bytes cannot give" % (printable(path), tensor.name, tensor.dtype.name))
+    try:
+        value = np.fromfile(path, dtype=wanted)
+        return value.reshape([-1 if size is None else size for size in tensor.shape.as_list()])
+    except ValueError as error:
+        size_bytes = os.path.getsize(path)
+        message = "%s: %d bytes do not fit shape %s of %s" % (printable(path), size_bytes, tensor.shape.as_list(), wanted)
+        raise InputError(message, hint="give a .npy file") from error
+
+
+def _outputs(graph: Any, names: List[str], signature: Any) -> List[Any]:
+    """Return the ops to run: those that were named, the signature's outputs, or all sinks of the graph."""
+    if names:
+        named = signature.outputs if signature is not None else {}
+        return [_operation(graph, named, name) for name in names]
+    if signature is not None and signature.outputs:
+        return [_tensor(graph, {}, name, "output").op for name in sorted(signature.outputs.values())]
+    used = set()
+    for op in graph.get_operations():
+        used.update(tensor.op.name for tensor in op.inputs)
+        used.update(control.name for control in op.control_inputs)
+    sinks = [op for op in graph.get_operations() if op.name not in used and not op.type.startswith("Placeholder")]
+    if not sinks:
+        raise InputError("the graph has no op that could be an output", hint="name the outputs with --outputs")
+    return sinks
+
+
+def _operation(graph: Any, named: Dict[str, str], name: str) -> Any:
+    try:
+        return graph.get_operation_by_name(named.get(name, name).partition(":")[0])
+    except (KeyError, ValueError):
+        return _tensor(graph, named, name, "output").op
+
+
+def _check_feeds(graph: Any, fetches: List[Any], feeds: Dict[Any, np.ndarray]) -> None:
+    """Raise InputError when a placeholder that the outputs need is not fed."""
+    fed = {tensor.name for tensor in feeds}
+    missing, seen, waiting = set(), set(), list(fetches)
+    while waiting:
+        op = waiting.pop()
+        if op.name in seen:
+            continue
+        seen.add(op.name)
+        if op.type in ("Placeholder", "PlaceholderV2") and op.outputs[0].name not in fed:
+            missing.add("%s (%s %s)" % (op.name, op.outputs[0].dtype.name, op.outputs[0].shape))
+        waiting.extend(tensor.op for tensor in op.inputs if tensor.name not in fed)
+        waiting.extend(op.control_inputs)
+    if missing:
+        raise InputError("inputs are missing: %s" % ", ".join(sorted(missing)), hint="add --inputs NAME=FILE.npy for each")
+
+
+def _run(session: Any, graph: Any, fetches: List[Any], feeds: Dict[Any, np.ndarray], root: str) -> None:
+    try:
+        session.run(fetches, feed_dict=feeds, options=watch_options(None, graph, root))
+    except Exception as error:
+        text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        hint = "is the graph frozen? variables must be constants" if "uninitialized" in text.lower() else None
+        if "not registered" in text or "No OpKernel" in text:
+            hint = NPU_HINT
+        raise InputError("the graph cannot be run: %s: %s" % (type(error).__name__, printable(text)), hint=hint) from error

@@ -1,0 +1,303 @@
+"""The whole of one command: check the request, find a Python, run the job (twice if asked), and put together what came out."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from ...errors import GoldwatchError, MissingPath, UsageError, require_file
+from ...naming import printable
+from ..golden_writer import refuse_golden
+from ..manifest import sha256_of_file
+from .parent import Outcome, add_to_manifest, never_reached, note_program, own_error, run_job, scratch_folder, script_failure
+from .pythons import Python, find_tensorflow_python
+from .script import CODE, FILE, parse_python_words
+from .twice import Difference, advice, compare_runs
+from .watch import GRAPPLER_ON
+
+Tell = Callable[[str], None]
+
+_PYTHON_WORD = re.compile(r"python(\d+(\.\d+)?)?[a-z]?\Z")
+DRIVE_NOTE = "tfdbg ran with the optimiser as the script set it: ops that grappler fused or folded are missing; dump keeps them"
+
+
+@dataclass(frozen=True)
+class ScriptJob:
+    """A script to run and the runs of it to save.
+
+    Attributes
+    ----------
+    wanted
+        ``{run number: golden folder}``.
+    words
+        ``python [OPTIONS] SCRIPT ARGS…``, or a .py file and its arguments.
+    estimator
+        Count only the steps of Estimators and MonitoredSessions.
+    python
+        The Python that has TensorFlow, or None to find one.
+    own_stdout
+        What the script prints goes to stderr.
+    tell
+        Called with lines of progress.
+    """
+
+    wanted: Dict[int, str]
+    words: List[str]
+    estimator: bool = False
+    python: Optional[str] = None
+    force: bool = False
+    own_stdout: bool = False
+    tell: Tell = lambda text: None
+
+
+@dataclass(frozen=True)
+class GraphJob:
+    """A frozen graph or SavedModel to run once.
+
+    Attributes
+    ----------
+    saved_model
+        Whether ``path`` is a SavedModel's folder.
+    inputs
+        ``(name, file)``; a name is an op, a tensor, or a key of the signature.
+    outputs
+        Names; empty for the signature's outputs or all sinks.
+    """
+
+    out: str
+    path: str
+    saved_model: bool
+    inputs: List[Tuple[str, str]]
+    outputs: List[str]
+    tags: List[str]
+    signature: Optional[str] = None
+    python: Optional[str] = None
+    force: bool = False
+    own_stdout: bool = False
+    tell: Tell = lambda text: None
+
+
+@dataclass
+class JobResult:
+    """What a command did.
+
+    Attributes
+    ----------
+    done
+        One entry per golden folder: ``run``, ``out``, the counts, ``refusals`` and ``notes``.
+    failure
+        What to raise once everything was shown, or None.
+    twice
+        Whether the script ran twice; then ``differences`` and ``same``.
+    """
+
+    python: Python
+    version: str
+    done: List[Dict[str, Any]]
+    failure: Optional[GoldwatchError] = None
+    twice: bool = False
+    differences: List[Difference] = field(default_factory=list)
+    same: int = 0
+
+    @property
+    def advice(self) -> List[str]:
+        """What to change so that the script repeats itself."""
+        return advice(self.differences) if self.differences else []
+
+    def document(self) -> Dict[str, Any]:
+        """Return the result for ``--format json``."""
+        document: Dict[str, Any] = {"python": self.python.path, "tensorflow": self.version, "golden": self.done}
+        if self.twice:
+            document["reproducible"] = not self.differences
+            document["differences"] = [vars(difference) for difference in self.differences]
+            document["same"] = self.same
+            document["advice"] = self.advice
+        return document
+
+
+def dump_script(job: ScriptJob, twice: bool = False) -> JobResult:
+    """Run the script with the chosen runs watched; see ``goldwatch golden tf dump``.
+
+    Raises
+    ------
+    UsageError
+        The words are no Python script, or a golden folder is in use.
+    InputError
+        A chosen run was never reached or raised; no Python has TensorFlow.
+    """
+    return _run_script(job, "dump", twice)
+
+
+def drive_script(job: ScriptJob) -> JobResult:
+    """Drive a script that is wrapped for tfdbg; see ``goldwatch golden tf drive``. Raises as :func:`dump_script`."""
+    return _run_script(job, "drive", False)
+
+
+def _run_script(job: ScriptJob, action: str, twice: bool) -> JobResult:
+    word, rest = _python_word(job.words)
+    options, kind, target, arguments = parse_python_words(rest)
+    if kind == FILE:
+        if not os.path.exists(target):
+            raise MissingPath("script %s does not exist" % printable(target), hint="it is read from the current folder")
+        if not os.path.isdir(target):
+            require_file(target, "script")
+    wanted = {number: os.path.abspath(out) for number, out in job.wanted.items()}
+    for out in wanted.values():
+        refuse_golden(out, job.force)
+        if os.path.lexists(out) and not os.path.isdir(out):
+            raise UsageError("%s is not a folder" % printable(out), hint="give a folder, existing or new, for the golden files")
+    python = find_tensorflow_python(job.python, word)
+    source = {"script": sha256_of_file(target)} if kind == FILE and os.path.isfile(target) else {}
+    command = {"command": [printable(text) for text in job.words], "python": printable(python.path)}
+    with scratch_folder(next(iter(wanted.values()))) as scratch:
+        document = {
+            "action": action,
+            "kind": kind,
+            "target": target,
+            "arguments": list(arguments),
+            "wanted": wanted,
+            "force": job.force,
+            "estimator": job.estimator,
+            "source": source,
+            "extra": command,
+        }
+        job.tell("running %s with %s" % (target if kind != CODE else "-c", python))
+        outcome = run_job(python, options, document, scratch, job.own_stdout)
+        result = _judged(python, outcome, list(wanted), job.estimator)
+        if twice and result.failure is None:
+            job.tell("running it a second time")
+            again = {number: os.path.join(scratch, "second", str(number)) for number in wanted}
+            second = run_job(python, options, dict(document, wanted=again, force=False), scratch, job.own_stdout)
+            result.failure = _judged(python, second, list(wanted), job.estimator).failure
+            if result.failure is None:
+                _compare(result, wanted, again)
+    return result
+
+
+def _python_word(words: Sequence[str]) -> Tuple[Optional[str], List[str]]:
+    """Return the word ``python`` (None where the script's name comes first) and what follows."""
+    if not words:
+        raise UsageError("no script behind --", hint="goldwatch golden tf dump -o OUT -- python script.py ARGUMENTS")
+    first = words[0]
+    if _PYTHON_WORD.match(os.path.basename(first)):
+        return first, list(words[1:])
+    if first.endswith((".py", ".pyc", ".pyz")):
+        return None, list(words)
+    raise UsageError("%s is no Python" % printable(first), hint="behind -- stands: python script.py ARGUMENTS")
+
+
+def _judged(python: Python, outcome: Outcome, wanted: Sequence[int], estimator: bool) -> JobResult:
+    error = own_error(outcome)
+    note_program(outcome)
+    if error is not None:
+        raise error
+    failure: Optional[GoldwatchError] = script_failure(outcome, "the script")
+    version = str(outcome.result["version"] or python.tensorflow or "")
+    done = [dict(entry, notes=_notes(entry)) for entry in outcome.done]
+    done.sort(key=lambda entry: int(entry["run"]))
+    if failure is None:
+        failure = never_reached(outcome, wanted, estimator)
+    for entry in done:
+        if entry["notes"]:
+            add_to_manifest(entry["out"], {"notes": entry["notes"]})
+    return JobResult(python, version, done, failure)
+
+
+def _notes(entry: Dict[str, Any]) -> List[str]:
+    notes: List[str] = []
+    if entry.get("drive"):
+        fused = ", ".join(entry["fused"])
+        notes.append(DRIVE_NOTE + (" (fused in this run: %s)" % fused if fused else ""))
+    elif entry["optimiser"] == GRAPPLER_ON:
+        notes.append(GRAPPLER_ON)
+    for op, names in entry["collisions"].items():
+        notes.append("collision: %s all become %s; their files have hash names (mapping.csv)" % (", ".join(names), op))
+    if entry["hashed"]:
+        notes.append("%d files have hash names, for theirs are longer than 255 bytes (mapping.csv)" % entry["hashed"])
+    if entry["calls"]:
+        calls = ", ".join(entry["calls"][:5])
+        notes.append("%s call functions, whose inner ops cannot be dumped: freeze the model (inlined) for those" % calls)
+    return notes
+
+
+def _compare(result: JobResult, first: Dict[int, str], second: Dict[int, str]) -> None:
+    result.twice = True
+    for number, out in first.items():
+        found, same = compare_runs(out, second[number])
+        prefix = "run %d: " % number if len(first) > 1 else ""
+        result.differences.extend(Difference(prefix + d.tensor, d.op_type, d.reason) for d in found)
+        result.same += same
+        listed = [{"tensor": d.tensor, "type": d.op_type, "reason": d.reason} for d in found]
+        reproducibility = {"runs": 2, "same": same, "differing": listed, "advice": advice(found) if found else []}
+        add_to_manifest(out, {"reproducibility": reproducibility})
+
+
+def dump_graph(job: GraphJob, twice: bool = False) -> JobResult:
+    """Run a frozen graph or SavedModel once; see ``goldwatch golden tf dump --pb``.
+
+    Raises
+    ------
+    MissingPath
+        The model or an input file does not exist.
+    InputError
+        The model cannot be loaded, fed or run; no Python has TensorFlow.
+    """
+    source = _hash_model(job)
+    for name, path in job.inputs:
+        require_file(path, "input %s" % name)
+        source["input:" + name] = sha256_of_file(path)
+    out = os.path.abspath(job.out)
+    refuse_golden(out, job.force)
+    python = find_tensorflow_python(job.python, None)
+    with scratch_folder(out) as scratch:
+        document = {
+            "action": "graph",
+            "model": "saved_model" if job.saved_model else "pb",
+            "path": os.path.abspath(job.path),
+            "tags": job.tags,
+            "signature": job.signature,
+            "inputs": [list(pair) for pair in job.inputs],
+            "outputs": job.outputs,
+            "out": out,
+            "force": job.force,
+            "source": source,
+            "extra": {"model": printable(job.path), "python": printable(python.path)},
+        }
+        job.tell("running %s with %s" % (job.path, python))
+        result = _graph_result(python, run_job(python, [], document, scratch, True))
+        if twice:
+            job.tell("running it a second time")
+            again = os.path.join(scratch, "second")
+            _graph_result(python, run_job(python, [], dict(document, out=again, force=False), scratch, True))
+            _compare(result, {0: out}, {0: again})
+    return result
+
+
+def _graph_result(python: Python, outcome: Outcome) -> JobResult:
+    error = own_error(outcome) or script_failure(outcome, "the run of the graph")
+    if error is not None:
+        raise error
+    done = [dict(entry, notes=_notes(entry)) for entry in outcome.done]
+    for entry in done:
+        if entry["notes"]:
+            add_to_manifest(entry["out"], {"notes": entry["notes"]})
+    return JobResult(python, str(outcome.result["version"]), done)
+
+
+def _hash_model(job: GraphJob) -> Dict[str, Any]:
+    if not job.saved_model:
+        require_file(job.path, "--pb")
+        return {"model": sha256_of_file(job.path)}
+    if not os.path.isdir(job.path):
+        raise MissingPath("--saved-model %s is not a folder" % printable(job.path), hint="give the folder that holds saved_model.pb")
+    names = [name for name in ("saved_model.pb", "saved_model.pbtxt") if os.path.isfile(os.path.join(job.path, name))]
+    if not names:
+        raise MissingPath("--saved-model %s holds no saved_model.pb" % printable(job.path), hint="a frozen graph goes to --pb")
+    source = {"model": sha256_of_file(os.path.join(job.path, names[0]))}
+    variables = os.path.join(job.path, "variables")
+    for name in sorted(os.listdir(variables)) if os.path.isdir(variables) else []:
+        if os.path.isfile(os.path.join(variables, name)):
+            source["variables/" + name] = sha256_of_file(os.path.join(variables, name))
+    return source

@@ -1,0 +1,301 @@
+"""Puts a `Recorder` between a script and TensorFlow's sessions, when the script itself imports TensorFlow and not before."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.abc
+import importlib.machinery
+import sys
+import threading
+from types import ModuleType
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+from .runs import on_users_behalf, only_sets_up
+from .watch import Recorder, Ticket, golden_config, watch_options
+
+SESSION = "tensorflow.python.client.session"
+MONITORED = "tensorflow.python.training.monitored_session"
+LOCAL_CLI = "tensorflow.python.debug.wrappers.local_cli_wrapper"
+CLI_HOOKS = "tensorflow.python.debug.wrappers.hooks"
+
+Action = Callable[[ModuleType], None]
+
+_active: List[Recorder] = []
+_scope = threading.local()
+_patched: Dict[int, bool] = {}
+
+
+def activate(recorder: Recorder) -> None:
+    """Let ``recorder`` see the runs of sessions; the newest one that accepts a session gets its runs."""
+    _active.append(recorder)
+
+
+def deactivate(recorder: Recorder) -> None:
+    """End what :func:`activate` began."""
+    if recorder in _active:
+        _active.remove(recorder)
+
+
+def after_import(actions: Dict[str, Action], on_failure: Optional[Callable[[str, BaseException], None]] = None) -> None:
+    """Call ``actions[name](module)`` as soon as module ``name`` has been imported (at once where it has been already).
+
+    Parameters
+    ----------
+    on_failure
+        Called with the name and the error when the import of a named module fails.
+    """
+    later: Dict[str, Action] = {}
+    for name, action in actions.items():
+        if name in sys.modules:
+            action(sys.modules[name])
+        else:
+            later[name] = action
+    sys.meta_path.insert(0, _Finder(later, on_failure))
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, actions: Dict[str, Action], on_failure: Optional[Callable[[str, BaseException], None]]) -> None:
+        self.actions = actions
+        self.on_failure = on_failure
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> Optional[importlib.machinery.ModuleSpec]:
+        if fullname not in self.actions:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader, self.actions[fullname], self.on_failure)
+                return spec
+        return None
+
+
+class _Loader(importlib.abc.Loader):
+    """A module's own loader, and something to do behind it."""
+
+    def __init__(self, loader: Any, action: Action, on_failure: Optional[Callable[[str, BaseException], None]]) -> None:
+        self._loader = loader
+        self._action = action
+        self._on_failure = on_failure
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Any:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        try:
+            self._loader.exec_module(module)
+        except Exception as error:
+            if self._on_failure is not None:
+                self._on_failure(module.__name__, error)
+            raise
+        self._action(module)
+
+
+def session_actions(optimiser_off: bool) -> Dict[str, Action]:
+    """Return the patches for :func:`after_import`.
+
+    Parameters
+    ----------
+    optimiser_off
+        Switch grappler and graph optimisation off in every session that is built.
+    """
+    return {
+        SESSION: lambda module: patch_session(module, optimiser_off),
+        MONITORED: _patch_monitored,
+        LOCAL_CLI: _unwrap_local_cli,
+        CLI_HOOKS: _unwrap_cli_hook,
+    }
+
+
+def _caller(depth: int) -> str:
+    return str(sys._getframe(depth + 1).f_globals.get("__name__", ""))
+
+
+def _begin(session: Any, fetches: Any, kind: str, caller: str) -> Any:
+    """Return ``(recorder, ticket)`` when this run is a chosen one, else None."""
+    recorder = next((r for r in reversed(_active) if r.session is None or r.session is session), None)
+    if recorder is None or getattr(_scope, "set_up", 0) or not on_users_behalf(caller):
+        return None
+    monitored = caller.endswith("training.monitored_session")
+    if getattr(_scope, "step", 0) and not monitored:
+        # A hook's own run inside a step.
+        return None
+    if only_sets_up(session.graph, fetches):
+        return None
+    config = getattr(session, "_config", None)
+    ticket = recorder.begin(session.graph, fetches, "MonitoredSession" if monitored else kind, monitored, config)
+    return None if ticket is None else (recorder, ticket)
+
+
+def _watched(recorder: Recorder, ticket: Ticket, run: Callable[[], Any]) -> Any:
+    try:
+        result = run()
+    except BaseException as error:
+        recorder.give_up(ticket, error)
+        raise
+    recorder.finish(ticket)
+    return result
+
+
+def patch_session(module: Any, optimiser_off: bool) -> None:
+    """Patch ``BaseSession``: its construction (optimiser), ``run``, ``make_callable`` and the callables of Keras."""
+    base = module.BaseSession
+    if optimiser_off and not _patched.get(id(base.__init__)):
+        _patch_init(base)
+    if _patched.get(id(base.run)):
+        return
+    _patch_run(base)
+    _patch_make_callable(base)
+    _patch_callable(base)
+
+
+def _patch_init(base: Any) -> None:
+    original = base.__init__
+
+    def __init__(self: Any, target: Any = "", graph: Any = None, config: Any = None) -> None:
+        if config is None or hasattr(config, "graph_options"):
+            config = golden_config(config)
+        original(self, target, graph, config)
+
+    _install(base, "__init__", __init__, original)
+
+
+def _patch_run(base: Any) -> None:
+    original = base.run
+
+    def run(self: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        begun = _begin(self, fetches, "session.run", _caller(1))
+        if begun is None:
+            return original(self, fetches, feed_dict, options, run_metadata)
+        recorder, ticket = begun
+        watched = watch_options(options, self.graph, ticket.root)
+        return _watched(recorder, ticket, lambda: original(self, fetches, feed_dict, watched, run_metadata))
+
+    _install(base, "run", run, original)
+
+
+def _patch_make_callable(base: Any) -> None:
+    original = base.make_callable
+
+    def make_callable(self: Any, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
+        plain = original(self, fetches, feed_list, accept_options)
+        caller = _caller(1)
+
+        def call(*values: Any, **options: Any) -> Any:
+            begun = _begin(self, fetches, "callable", caller)
+            if begun is None:
+                # With feeds the plain one calls run, which must not count again.
+                with _inside("set_up"):
+                    return plain(*values, **options)
+            recorder, ticket = begun
+            feeds = dict(zip(feed_list or [], values))
+            names = ("options", "run_metadata")
+            given = dict(zip(names, values[len(feeds) :] if accept_options else ()), **options)
+            watched = watch_options(given.get("options"), self.graph, ticket.root)
+            run = _original_of(base.run)
+            return _watched(recorder, ticket, lambda: run(self, fetches, feeds or None, watched, given.get("run_metadata")))
+
+        return call
+
+    _install(base, "make_callable", make_callable, original)
+
+
+def _patch_callable(base: Any) -> None:
+    original = base._make_callable_from_options
+
+    def _make_callable_from_options(self: Any, callable_options: Any) -> Any:
+        plain = original(self, callable_options)
+        return _Callable(self, plain, callable_options, original, _caller(1))
+
+    _install(base, "_make_callable_from_options", _make_callable_from_options, original)
+
+
+class _Callable:
+    """Stands for a session's callable (Keras runs its functions so); a chosen call goes through a twin that dumps."""
+
+    def __init__(self, session: Any, plain: Any, options: Any, make: Any, caller: str) -> None:
+        self._session = session
+        self._plain = plain
+        self._options = options
+        self._make = make
+        # Keras' functions are made by its backend module, but only for what the user asked to run.
+        self._caller = "" if ".keras." in caller or caller.startswith("keras.") else caller
+
+    def __call__(self, *values: Any, **keywords: Any) -> Any:
+        fetches = list(self._options.fetch) + list(self._options.target)
+        begun = _begin(self._session, fetches, "callable", self._caller)
+        if begun is None:
+            return self._plain(*values, **keywords)
+        recorder, ticket = begun
+        options = type(self._options)()
+        options.CopyFrom(self._options)
+        options.run_options.CopyFrom(watch_options(self._options.run_options, self._session.graph, ticket.root))
+        twin = self._make(self._session, options)
+        return _watched(recorder, ticket, lambda: twin(*values, **keywords))
+
+
+def _patch_monitored(module: Any) -> None:
+    monitored = module._MonitoredSession
+    # A session that was lost is built again in the middle of a step.
+    _in_scope(monitored._CoordinatedSessionCreator, "create_session", "set_up")
+    _in_scope(monitored, "__init__", "set_up")
+    _in_scope(monitored, "_close_internal", "set_up")
+    _in_scope(module._HookedSession, "run", "step")
+
+
+@contextlib.contextmanager
+def _inside(scope: str) -> Iterator[None]:
+    setattr(_scope, scope, getattr(_scope, scope, 0) + 1)
+    try:
+        yield
+    finally:
+        setattr(_scope, scope, getattr(_scope, scope) - 1)
+
+
+def _in_scope(owner: Any, name: str, scope: str) -> None:
+    """Wrap a method so that ``_scope.{scope}`` counts the calls of it that this thread is in."""
+    original = getattr(owner, name)
+    if _patched.get(id(original)):
+        return
+
+    def wrapped(*values: Any, **keywords: Any) -> Any:
+        with _inside(scope):
+            return original(*values, **keywords)
+
+    _install(owner, name, wrapped, original)
+
+
+def _unwrap_local_cli(module: Any) -> None:
+    """Let a session that the script wrapped for the interactive debugger run as if it were not wrapped."""
+
+    def run(self: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None, *_: Any, **__: Any) -> Any:
+        return self._sess.run(fetches, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
+
+    def make_callable(self: Any, *values: Any, **keywords: Any) -> Any:
+        return self._sess.make_callable(*values, **keywords)
+
+    module.LocalCLIDebugWrapperSession.run = run
+    module.LocalCLIDebugWrapperSession.make_callable = make_callable
+
+
+def _unwrap_cli_hook(module: Any) -> None:
+    """Let a LocalCLIDebugHook do nothing."""
+    module.LocalCLIDebugHook.before_run = lambda self, run_context: None
+    module.LocalCLIDebugHook.after_run = lambda self, run_context, run_values: None
+
+
+def _install(owner: Any, name: str, function: Any, original: Any) -> None:
+    function.__name__ = name
+    function.__doc__ = getattr(original, "__doc__", None)
+    function._goldwatch_original = original
+    setattr(owner, name, function)
+    _patched[id(function)] = True
+
+
+def _original_of(function: Any) -> Any:
+    return getattr(function, "_goldwatch_original", function)

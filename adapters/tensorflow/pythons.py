@@ -1,0 +1,143 @@
+"""Finds a Python that has TensorFlow: goldwatch itself may run on one that never will."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Dict, Iterator, List, Optional
+
+from ...errors import EnvironmentProblem
+from ...naming import printable
+from ..launch import resolve_python
+
+_PROBE_TIMEOUT_S = 60
+_HINT = (
+    "TensorFlow 1.15 exists for Python 3.7 only: python3.7 -m venv tf115 && tf115/bin/pip install 'tensorflow==1.15.*' "
+    "'protobuf>=3.20.2,<3.21', then add --python tf115/bin/python"
+)
+# Looks for TensorFlow without importing it (that takes seconds) and without the current folder, which may hold a tensorflow.py.
+_PROBE = """
+import sys
+sys.path[:] = [p for p in sys.path if p]
+import importlib.util, json, os, re
+spec = importlib.util.find_spec("tensorflow")
+found = None
+if spec is not None and spec.submodule_search_locations:
+    found = ""
+    for place in list(spec.submodule_search_locations):
+        for name in os.listdir(os.path.dirname(place)):
+            match = re.match(r"(?:tensorflow(?:[_-](?:cpu|gpu|intel|rocm|aarch64)[^-]*)?)-([0-9][^-]*)\\.(?:dist|egg)-info", name)
+            found = match.group(1) if match else found
+print("goldwatch-probe " + json.dumps([list(sys.version_info[:2]), found]))
+"""
+
+
+@dataclass(frozen=True)
+class Python:
+    """A Python and its TensorFlow.
+
+    Attributes
+    ----------
+    path
+        Of the interpreter.
+    version
+        Such as ``3.7``.
+    tensorflow
+        The version that is installed (empty: one of unknown version), or None.
+    """
+
+    path: str
+    version: str
+    tensorflow: Optional[str]
+
+    def __str__(self) -> str:
+        return "%s (Python %s, %s)" % (self.path, self.version, "TensorFlow %s" % self.tensorflow if self.tensorflow else "TensorFlow")
+
+
+def find_tensorflow_python(wanted: Optional[str], word: Optional[str]) -> Python:
+    """Return the Python to run TensorFlow in.
+
+    Parameters
+    ----------
+    wanted
+        The user's ``--python`` (a path or a command): this one or none.
+    word
+        The word ``python`` in front of the script: it comes first, then the running Python, then every Python 3.7 on PATH and of pyenv
+        that has TensorFlow 1.15.
+
+    Raises
+    ------
+    EnvironmentProblem
+        None of them has TensorFlow.
+    UsageError
+        ``wanted`` is no program.
+    """
+    if wanted is not None:
+        python = probe(resolve_python(wanted))
+        if python is None or python.tensorflow is None:
+            raise EnvironmentProblem("--python %s has no TensorFlow" % printable(wanted), hint=_HINT)
+        return python
+    tried: List[str] = []
+    named = shutil.which(word) if word else None
+    if word and named is None and os.sep in word:
+        raise EnvironmentProblem("%s is not a program that can be started" % printable(word), hint="name the Python that has TensorFlow")
+    for path in [named, sys.executable]:
+        python = _probe_once(path, tried)
+        if python is not None and python.tensorflow is not None:
+            return python
+    for path in _pythons_37():
+        python = _probe_once(path, tried)
+        if python is not None and python.tensorflow is not None and (not python.tensorflow or python.tensorflow.startswith("1.15")):
+            return python
+    raise EnvironmentProblem("no Python with TensorFlow was found; tried %s" % ", ".join(tried), hint=_HINT)
+
+
+def _probe_once(path: Optional[str], tried: List[str]) -> Optional[Python]:
+    if not path or path in tried:
+        return None
+    tried.append(path)
+    return probe(path)
+
+
+def _pythons_37() -> Iterator[str]:
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        for name in ("python3.7", "python3", "python"):
+            path = os.path.join(folder, name)
+            if folder and os.access(path, os.X_OK) and not os.path.isdir(path):
+                yield path
+    roots = [os.environ.get("PYENV_ROOT"), os.path.expanduser("~/.pyenv")]
+    for root in dict.fromkeys(root for root in roots if root):
+        for path in sorted(glob.glob(os.path.join(root, "versions", "*", "bin", "python3.7")), reverse=True):
+            yield path
+
+
+def probe(path: str) -> Optional[Python]:
+    """Return what Python this is and which TensorFlow it has, or None when it does not answer."""
+    try:
+        done = subprocess.run(
+            [path, "-c", _PROBE],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_PROBE_TIMEOUT_S,
+            check=False,
+            env=_clean_environment(),
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r"^goldwatch-probe (.*)$", done.stdout.decode("utf-8", "replace"), re.MULTILINE)
+    if match is None:
+        return None
+    version, tensorflow = json.loads(match.group(1))
+    return Python(os.path.abspath(path), "%d.%d" % tuple(version), tensorflow)
+
+
+def _clean_environment() -> Dict[str, str]:
+    """Return our environment less what binds a Python to our own installation."""
+    return {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "__PYVENV_LAUNCHER__")}

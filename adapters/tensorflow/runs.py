@@ -1,0 +1,126 @@
+"""Which runs of a session are the user's own: initialisers, checks of variables and set-up by TensorFlow itself are not."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, List, Set
+
+# Modules of TensorFlow that run what the user asked for; every other run that TensorFlow starts is its own housekeeping.
+_ON_BEHALF = (
+    "tensorflow.python.framework.ops",
+    "tensorflow.python.client.session",
+    "tensorflow.python.debug.wrappers.",
+    "tensorflow.python.training.monitored_session",
+    "tensorflow.python.training.basic_loops",
+    "tensorflow.contrib.slim.",
+    "tensorflow.contrib.training.",
+    "tf_slim.",
+)
+_HOUSEKEEPING = ("tensorflow.", "tensorflow_core.", "tensorflow_estimator.", "keras.backend.", "keras.src.")
+_VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "TemporaryVariable")
+_ASSIGN = ("Assign", "AssignVariableOp")
+_SET_UP = (
+    "MakeIterator",
+    "InitializeTable",
+    "InitializeTableV2",
+    "InitializeTableFromTextFile",
+    "InitializeTableFromTextFileV2",
+    "InitializeTableFromDataset",
+    "LookupTableImport",
+    "LookupTableImportV2",
+    "VarIsInitializedOp",
+    "IsVariableInitialized",
+)
+
+
+def on_users_behalf(module: str) -> bool:
+    """Tell whether a run called from ``module`` (a module's name) is the user's wish, not TensorFlow's own housekeeping."""
+    if module.startswith("tensorflow_core."):
+        module = "tensorflow." + module[len("tensorflow_core.") :]
+    return module.startswith(_ON_BEHALF) or not module.startswith(_HOUSEKEEPING)
+
+
+def fetched_ops(graph: Any, fetches: Any) -> List[Any]:
+    """Return the ops behind a fetch of any structure; what cannot be resolved is left to TensorFlow to refuse.
+
+    Parameters
+    ----------
+    fetches
+        As for ``session.run``: tensors, ops, names, nested in lists, tuples and dicts.
+    """
+    ops: List[Any] = []
+    for leaf in _leaves(fetches):
+        try:
+            element = graph.as_graph_element(leaf, allow_tensor=True, allow_operation=True)
+        except (TypeError, ValueError, KeyError):
+            # SparseTensor and the like: their parts are tensors.
+            parts = [getattr(leaf, name) for name in ("indices", "values", "dense_shape") if hasattr(leaf, name)]
+            ops.extend(part.op for part in parts if hasattr(part, "op"))
+            continue
+        ops.append(element.op if hasattr(element, "op") else element)
+    return ops
+
+
+def _leaves(fetches: Any) -> Iterable[Any]:
+    if isinstance(fetches, (list, tuple, set)):
+        for part in fetches:
+            for leaf in _leaves(part):
+                yield leaf
+    elif isinstance(fetches, dict):
+        for part in fetches.values():
+            for leaf in _leaves(part):
+                yield leaf
+    elif fetches is not None:
+        yield fetches
+
+
+def only_sets_up(graph: Any, fetches: Any) -> bool:
+    """Tell whether a run only initialises something or asks what is initialised (or fetches nothing at all)."""
+    ops = fetched_ops(graph, fetches)
+    if not ops:
+        return not list(_leaves(fetches))
+    initializers = _initializers(graph)
+    return all(_sets_up(op, initializers, 0) for op in ops)
+
+
+def _initializers(graph: Any) -> Set[str]:
+    names: Set[str] = set()
+    for collection in ("variables", "local_variables", "model_variables", "metric_variables"):
+        for variable in graph.get_collection(collection):
+            initializer = getattr(variable, "initializer", None)
+            if getattr(initializer, "name", None):
+                names.add(str(initializer.name))
+    return names
+
+
+def _sets_up(op: Any, initializers: Set[str], depth: int) -> bool:
+    if op.type in _SET_UP or op.name in initializers or "report_uninitialized_" in op.name:
+        return True
+    if op.type in _ASSIGN and op.inputs:
+        variable = op.inputs[0].op
+        return variable.type in _VARIABLES and op.name == variable.name + "/Assign"
+    if op.type == "NoOp" and depth < 50:
+        return all(_sets_up(control, initializers, depth + 1) for control in op.control_inputs)
+    return False
+
+
+def trains(graph: Any, fetches: Any) -> bool:
+    """Tell whether the fetched part of the graph computes gradients or updates variables by them."""
+    seen: Set[str] = set()
+    waiting = fetched_ops(graph, fetches)
+    while waiting:
+        op = waiting.pop()
+        if op.name in seen:
+            continue
+        seen.add(op.name)
+        if _is_gradient(op):
+            return True
+        waiting.extend(tensor.op for tensor in op.inputs)
+        waiting.extend(op.control_inputs)
+    return False
+
+
+def _is_gradient(op: Any) -> bool:
+    kind = str(op.type)
+    if kind.startswith(("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")):
+        return True
+    return kind.endswith(("Grad", "GradV2", "GradV3")) or "Backprop" in kind or str(op.name).startswith("gradients/")

@@ -1,0 +1,210 @@
+"""`Recorder`: counts the user's own runs, has the chosen ones dumped by TensorFlow and turns the dumps into golden files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from ...errors import GoldwatchError, InputError
+from ...naming import printable
+from .convert import convert
+from .runs import trains
+
+GRAPPLER_OFF = "grappler and graph optimisation are off (disable_meta_optimizer, opt_level L0)"
+GRAPPLER_ON = "the session was built with graph optimisation on: ops that grappler fused or folded are missing"
+TF2_TRAINING = "TensorFlow %s builds the gradient graph otherwise than 1.15: golden data of a training step would have other tensors"
+
+
+class Refused(BaseException):
+    """Ends a script whose chosen run cannot give golden data; not an Exception, so that no ``except Exception`` hides it."""
+
+
+@dataclass
+class Ticket:
+    """One chosen run while it is being dumped.
+
+    Attributes
+    ----------
+    number
+        Which of the user's own runs.
+    root
+        The folder of TensorFlow's debug dump.
+    """
+
+    number: int
+    out: str
+    root: str
+    extra: Dict[str, Any] = field(default_factory=dict)
+
+
+class Recorder:
+    """Chooses runs and converts their dumps.
+
+    Parameters
+    ----------
+    wanted
+        ``{run number: golden folder}``; numbers count the user's own runs from 0.
+    force
+        Replace golden files that are there already.
+    source
+        SHA-256 sums by role, for the manifests.
+    monitored_only
+        Count only the steps of Estimators and MonitoredSessions.
+    session
+        Watch only this session (None: all).
+    on_change
+        Called with this recorder whenever a run was converted or given up.
+
+    Attributes
+    ----------
+    count
+        The user's own runs so far.
+    done
+        What :func:`convert` returned for each chosen run, with ``run``.
+    raised
+        ``(number, error)`` of chosen runs that raised: their dumps are not used.
+    error
+        The first error of our own.
+    """
+
+    def __init__(
+        self,
+        wanted: Mapping[int, str],
+        force: bool = False,
+        source: Optional[Dict[str, Any]] = None,
+        extra: Optional[Dict[str, Any]] = None,
+        monitored_only: bool = False,
+        session: Any = None,
+        scratch: Optional[str] = None,
+        on_change: Optional[Callable[[Recorder], None]] = None,
+    ) -> None:
+        self.wanted = dict(wanted)
+        self.force = force
+        self.source = source or {}
+        self.extra = extra or {}
+        self.monitored_only = monitored_only
+        self.session = session
+        self.scratch = scratch
+        self.on_change = on_change
+        self.count = 0
+        self.done: List[Dict[str, Any]] = []
+        self.raised: List[Tuple[int, str]] = []
+        self.error: Optional[GoldwatchError] = None
+        self._lock = threading.Lock()
+
+    def begin(self, graph: Any, fetches: Any, kind: str, monitored: bool, config: Any = None) -> Optional[Ticket]:
+        """Count one of the user's runs; return a ticket when it is a chosen one.
+
+        Raises
+        ------
+        Refused
+            The run cannot give golden data under this TensorFlow.
+        """
+        if self.monitored_only and not monitored:
+            return None
+        with self._lock:
+            number = self.count
+            self.count += 1
+        if number not in self.wanted or self.error is not None:
+            return None
+        version = tensorflow_version()
+        if not version.startswith("1.") and trains(graph, fetches):
+            self.fail(
+                InputError(
+                    "run %d is a training step: %s" % (number, TF2_TRAINING % version),
+                    hint="use TensorFlow 1.15 (Python 3.7; --python PATH), or dump an inference run",
+                )
+            )
+            raise Refused()
+        root = tempfile.mkdtemp(prefix="tfdbg-", dir=self.scratch)
+        extra = dict(self.extra, run={"index": number, "kind": kind}, optimiser=optimiser_state(config))
+        return Ticket(number, self.wanted[number], root, extra)
+
+    def finish(self, ticket: Ticket) -> None:
+        """Convert the dump of a run that succeeded; an error of ours is kept in :attr:`error`, so that the script is not disturbed."""
+        try:
+            done = convert(ticket.root, ticket.out, tensorflow_version(), self.source, self.force, ticket.extra)
+        except GoldwatchError as error:
+            self.fail(error)
+        except OSError as error:
+            self.fail(InputError("run %d: %s: %s" % (ticket.number, error.filename or ticket.out, error.strerror or error)))
+        else:
+            done["run"] = ticket.number
+            done["optimiser"] = ticket.extra["optimiser"]
+            self.done.append(done)
+            self._changed()
+        finally:
+            shutil.rmtree(ticket.root, ignore_errors=True)
+
+    def give_up(self, ticket: Ticket, error: BaseException) -> None:
+        """Forget the dump of a run that raised."""
+        shutil.rmtree(ticket.root, ignore_errors=True)
+        text = (str(error).splitlines() or [""])[0][:300]
+        self.raised.append((ticket.number, printable("%s: %s" % (type(error).__name__, text))))
+        self._changed()
+
+    def fail(self, error: GoldwatchError) -> None:
+        """Keep the first error of our own."""
+        if self.error is None:
+            self.error = error
+            self._changed()
+
+    def _changed(self) -> None:
+        if self.on_change is not None:
+            self.on_change(self)
+
+    def missing(self) -> List[int]:
+        """Return the chosen runs that gave no golden data."""
+        done = {entry["run"] for entry in self.done}
+        return sorted(number for number in self.wanted if number not in done)
+
+
+def tensorflow_version() -> str:
+    """Return the version of the TensorFlow that is imported."""
+    from tensorflow.python.framework import versions
+
+    return str(versions.VERSION)
+
+
+def watch_options(options: Any, graph: Any, root: str) -> Any:
+    """Return a copy of ``options`` (RunOptions or None) that has every tensor of ``graph`` dumped into ``root``."""
+    from tensorflow.core.protobuf import config_pb2
+    from tensorflow.python.debug.lib import debug_utils
+
+    watched = config_pb2.RunOptions()
+    if options is not None:
+        watched.CopyFrom(options)
+    debug_utils.watch_graph(
+        watched,
+        graph,
+        debug_ops=["DebugIdentity"],
+        debug_urls=["file://" + os.path.abspath(root)],
+        tolerate_debug_op_creation_failures=True,
+        reset_disk_byte_usage=True,
+    )
+    return watched
+
+
+def golden_config(config: Any = None) -> Any:
+    """Return a copy of a ConfigProto (or a new one) with grappler and graph optimisation off, so that each op runs as itself."""
+    from tensorflow.core.protobuf import config_pb2
+
+    changed = config_pb2.ConfigProto()
+    if config is not None:
+        changed.CopyFrom(config)
+    changed.graph_options.rewrite_options.disable_meta_optimizer = True
+    changed.graph_options.optimizer_options.opt_level = config_pb2.OptimizerOptions.L0
+    return changed
+
+
+def optimiser_state(config: Any) -> str:
+    """Tell in words whether a session of this ConfigProto (or None) runs the graph as it is."""
+    if config is None or not hasattr(config, "graph_options"):
+        return GRAPPLER_ON
+    off = config.graph_options.rewrite_options.disable_meta_optimizer
+    level = config.graph_options.optimizer_options.opt_level
+    return GRAPPLER_OFF if off and level == -1 else GRAPPLER_ON

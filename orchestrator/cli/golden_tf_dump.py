@@ -1,0 +1,183 @@
+"""``goldwatch golden tf dump`` and ``drive``: parse, start the job, show what was done."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Optional, Tuple
+
+import click
+
+from goldwatch.adapters.tensorflow.jobs import GraphJob, JobResult, ScriptJob, drive_script, dump_graph, dump_script
+
+from ..errors import EXIT_FAIL, InputError, UsageError
+from ..naming import printable
+from .common import format_option, print_json, say
+
+_SHOWN = 20
+
+out_option = click.option("-o", "--output", "out", required=True, metavar="OUT", help="The golden folder; made when missing.")
+python_option = click.option("--python", metavar="PATH", help="The Python that has TensorFlow (default: found).")
+force_option = click.option("--force", is_flag=True, help="Replace golden files that are already there.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, only errors and the result.")
+words_argument = click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- python SCRIPT ARGS…]")
+
+
+def _steps(_: click.Context, __: click.Parameter, value: Optional[str]) -> Optional[List[int]]:
+    if value is None:
+        return None
+    parts = [part.strip() for part in value.split(",")]
+    if not all(part.isdigit() for part in parts):
+        raise click.BadParameter("%r is not a list of run numbers such as 0,5,10" % value)
+    return sorted({int(part) for part in parts})
+
+
+def _named_files(_: click.Context, __: click.Parameter, values: Tuple[str, ...]) -> List[Tuple[str, str]]:
+    pairs = []
+    for value in values:
+        name, equals, path = value.partition("=")
+        if not equals or not name or not path:
+            raise click.BadParameter("%r is not NAME=FILE" % value)
+        if name in [pair[0] for pair in pairs]:
+            raise click.BadParameter("%s is given twice" % name)
+        pairs.append((name, os.path.abspath(path)))
+    return pairs
+
+
+@click.command()
+@out_option
+@click.option("--run-index", type=click.IntRange(min=0), metavar="N", help="Which of the script's own runs, from 0 (default: 0).")
+@click.option("--steps", callback=_steps, metavar="0,5,10", help="Several runs, each into OUT/{step}/.")
+@click.option("--estimator", is_flag=True, help="Count only the steps of Estimators and MonitoredSessions.")
+@click.option("--twice", is_flag=True, help="Run the script twice and report what is not reproducible (exit code 1).")
+@click.option("--pb", metavar="FROZEN.pb", help="Run a frozen graph instead of a script.")
+@click.option("--saved-model", metavar="DIR", help="Run a SavedModel instead of a script.")
+@click.option("-i", "--inputs", multiple=True, callback=_named_files, metavar="NAME=FILE", help="A model's input (.npy); repeat for more.")
+@click.option("--outputs", multiple=True, metavar="NAME", help="An output of the model (default: the signature's, or all sinks).")
+@click.option("--tags", default="serve", show_default=True, metavar="A,B", help="The SavedModel's tags.")
+@click.option("--signature", metavar="NAME", help="The SavedModel's signature.")
+@python_option
+@force_option
+@format_option
+@quiet_option
+@words_argument
+def dump(
+    out: str,
+    run_index: Optional[int],
+    steps: Optional[List[int]],
+    estimator: bool,
+    twice: bool,
+    pb: Optional[str],
+    saved_model: Optional[str],
+    inputs: List[Tuple[str, str]],
+    outputs: Tuple[str, ...],
+    tags: str,
+    signature: Optional[str],
+    python: Optional[str],
+    force: bool,
+    output_format: str,
+    quiet: bool,
+    words: Tuple[str, ...],
+) -> int:
+    """Run an unmodified TensorFlow 1.15 script and save every tensor of one of its runs as golden data.
+
+    Grappler and graph optimisation are off, so that each op of the graph runs as itself. Runs are counted from 0 over the script's own
+    ones; initialisers and set-up do not count. Instead of a script: --pb or --saved-model with --inputs.
+
+    Examples: goldwatch golden tf dump -o golden -- python infer.py --batch 1;
+    goldwatch golden tf dump -o golden --pb frozen.pb --inputs input=image.npy
+    """
+    if run_index is not None and steps is not None:
+        raise UsageError("--run-index and --steps exclude each other")
+    common = _common(python, force, output_format, quiet)
+    model = pb is not None or saved_model is not None
+    if model:
+        _refuse_script_options(words, pb, saved_model, run_index, steps, estimator, signature)
+        job = GraphJob(out, pb or saved_model or "", pb is None, inputs, list(outputs), tags.split(","), signature, **common)
+        result = dump_graph(job, twice)
+    else:
+        if inputs or outputs or signature:
+            raise UsageError("--inputs, --outputs and --signature belong to --pb and --saved-model")
+        wanted = {step: os.path.join(out, str(step)) for step in steps} if steps is not None else {run_index or 0: out}
+        result = dump_script(ScriptJob(wanted, list(words), estimator, **common), twice)
+    return _tell(result, output_format, quiet)
+
+
+def _common(python: Optional[str], force: bool, output_format: str, quiet: bool) -> Dict[str, Any]:
+    return {"python": python, "force": force, "own_stdout": output_format == "json", "tell": lambda text: say(text, quiet)}
+
+
+def _refuse_script_options(
+    words: Tuple[str, ...],
+    pb: Optional[str],
+    saved_model: Optional[str],
+    run_index: Optional[int],
+    steps: Optional[List[int]],
+    estimator: bool,
+    signature: Optional[str],
+) -> None:
+    if pb is not None and saved_model is not None:
+        raise UsageError("--pb and --saved-model exclude each other")
+    if words:
+        raise UsageError("--pb and --saved-model need no script behind --")
+    if run_index is not None or steps is not None or estimator:
+        raise UsageError("--run-index, --steps and --estimator belong to a script; a model is run once")
+    if pb is not None and signature is not None:
+        raise UsageError("--signature belongs to --saved-model")
+
+
+@click.command()
+@out_option
+@click.option("--run-index", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Which of the script's own runs.")
+@python_option
+@force_option
+@format_option
+@quiet_option
+@words_argument
+def drive(out: str, run_index: int, python: Optional[str], force: bool, output_format: str, quiet: bool, words: Tuple[str, ...]) -> int:
+    """Drive a script that wraps its session for tfdbg (LocalCLIDebugWrapperSession or LocalCLIDebugHook), without anyone typing.
+
+    Run, list, save every tensor, check each file, continue all later runs. The optimiser stays as the script set it, so ops that grappler
+    fused are missing; `dump` is the way without this loss.
+
+    Example: goldwatch golden tf drive -o golden -- python debug_infer.py
+    """
+    common = _common(python, force, output_format, quiet)
+    return _tell(drive_script(ScriptJob({run_index: out}, list(words), False, **common)), output_format, quiet)
+
+
+def _tell(result: JobResult, output_format: str, quiet: bool) -> int:
+    if output_format != "json":
+        _show(result, quiet)
+    if result.failure is not None:
+        raise result.failure
+    refused = sum(len(entry["refusals"]) for entry in result.done)
+    if refused:
+        raise InputError("%d dumps could not be used; the others are saved (manifest.json names them)" % refused)
+    if output_format == "json":
+        print_json(result.document())
+    return EXIT_FAIL if result.differences else 0
+
+
+def _show(result: JobResult, quiet: bool) -> None:
+    for entry in result.done:
+        parts = ["%d saved" % entry["saved"], "%d skipped" % entry["skipped"], "%d refused" % entry["refused"]]
+        click.echo("%s: run %d, %d dumps: %s" % (printable(entry["out"]), entry["run"], entry["dumps"], ", ".join(parts)))
+        for refusal in entry["refusals"]:
+            say("error: %s: %s" % (refusal["tensor"], refusal["reason"]))
+        for note in entry["notes"]:
+            say("warning: " + note)
+    if result.twice:
+        _show_differences(result)
+
+
+def _show_differences(result: JobResult) -> None:
+    if not result.differences:
+        click.echo("reproducible: both runs gave the same %d tensors" % result.same)
+        return
+    click.echo("not reproducible: %d of %d tensors" % (len(result.differences), len(result.differences) + result.same))
+    for difference in result.differences[:_SHOWN]:
+        click.echo("  %s (%s): %s" % (printable(difference.tensor), difference.op_type, difference.reason))
+    if len(result.differences) > _SHOWN:
+        click.echo("  … and %d more (manifest.json lists them)" % (len(result.differences) - _SHOWN))
+    for line in result.advice:
+        click.echo("advice: " + line)
