@@ -98,14 +98,17 @@ class Layout:
             at += fold
         return tuple(shape)
 
-    def fits(self, shape: Sequence[int], letters: Sequence[str], stored: Sequence[int]) -> List[Dims]:
+    def fits(self, shape: Sequence[int], letters: Sequence[str], stored: Sequence[int], moved: bool = True) -> List[Dims]:
         """Return every reading of a plain shape, in the order ``letters``, whose device shape is ``stored``.
 
-        A shape of equal rank that fits as it stands is the only reading; otherwise dims of size 1 may be left out or added anywhere.
+        A shape of equal rank that fits as it stands is the only reading; otherwise dims of size 1 may be left out or added anywhere
+        (for a shape of equal rank: only where ``moved``).
         """
         found: List[Dims] = []
-        for sizes in _expansions(tuple(shape), len(letters)):
+        for sizes in _expansions(tuple(shape), len(letters), moved):
             dims = dict(zip(letters, sizes))
+            if self.groups > 1 and dims["N"] % self.groups:
+                continue
             if self.stored_shape(dims) == tuple(stored):
                 if sizes == tuple(shape):
                     return [dims]
@@ -113,10 +116,12 @@ class Layout:
         return found
 
 
-def _expansions(shape: Shape, rank: int) -> Iterator[Shape]:
+def _expansions(shape: Shape, rank: int, moved: bool) -> Iterator[Shape]:
     """Yield ``shape`` itself where it has that rank; else, and behind it, all placements of its dims that are not 1 among ``rank`` dims."""
     if len(shape) == rank:
         yield shape
+        if not moved:
+            return
     core = [size for size in shape if size != 1]
     if len(core) > rank or rank > 8:
         return
@@ -147,7 +152,15 @@ class GroupedFilter:
 
     @classmethod
     def of(cls, dims: Dims, blocks: Dict[str, int], groups: int) -> GroupedFilter:
-        """Return the sizes for a filter of ``N`` output channels of all groups and ``C`` input channels of one group."""
+        """Return the sizes for a filter of ``N`` output channels of all groups and ``C`` input channels of one group.
+
+        Raises
+        ------
+        FormatError
+            The groups do not divide the output channels.
+        """
+        if dims["N"] % groups:
+            raise FormatError("a filter with %d output channels cannot have %d groups" % (dims["N"], groups))
         cin, cout, c0, n0 = dims["C"], dims["N"] // groups, blocks["C"], blocks["N"]
         if not cin or not cout:
             return cls(groups, cin, cout, dims["H"], dims["W"], 1, c0, n0)

@@ -12,7 +12,7 @@ from typing import Iterator, List, Tuple
 
 import numpy as np
 
-from .axes import element_count
+from .axes import element_count, unpack
 from .boxes import Box, Ints, boxes
 from .dtypes import Array, decode, require_decodable
 from .geometry import Geometry, match_layouts, match_stored
@@ -20,13 +20,15 @@ from .tensor import Tensor
 
 __all__ = ["Geometry", "aligned_blocks", "match_layouts", "match_stored"]
 
-WINDOW_BYTES = 6 * 1024 * 1024  # of each side; both together with what decoding adds stay below 16 MiB
+# Both sides of one slab, decoded. While one is read the one before may still be in use: 16 MiB in all.
+WINDOW_BYTES = 8 * 1024 * 1024
 SMALL_BYTES = 1024 * 1024
 # Reading over a gap costs its bytes, another read costs a call: gaps up to here are read over.
 _GAP_BYTES = 16 * 1024
 _READ_NS, _BYTE_NS, _SLAB_NS = 2000.0, 0.1, 15000.0
 _GOOD_NS = 0.3
 _RUN = 64
+_WHOLE_BYTES = 4 * 1024 * 1024
 
 
 def aligned_blocks(
@@ -60,10 +62,22 @@ def aligned_blocks(
     require_decodable(target.dtype)
     require_decodable(golden.dtype)
     widths = _width(target), _width(golden)
+    if geometry.layout.groups > 1 and target.count * widths[0] <= _WHOLE_BYTES:
+        if part[0] == 0:
+            yield from _unpacked(target, golden, geometry, max_elements)
+        return
     for box, starts, sizes in _share(geometry, widths, part):
         left = _fetch(target, box.target_start, box.target_strides, starts, sizes, widths[0])
         right = _fetch(golden, box.golden_start, box.golden_strides, starts, sizes, widths[1])
         yield from _cut(left, right, max_elements)
+
+
+def _unpacked(target: Tensor, golden: Tensor, geometry: Geometry, max_elements: int) -> Iterator[Tuple[Array, Array]]:
+    """Yield the blocks of a small tensor whose boxes would be many and tiny (a filter with groups): its layout is undone as a whole."""
+    plain = unpack(target.array(), geometry.layout, geometry.dims, geometry.letters).reshape(-1)
+    for at in range(0, plain.size, max_elements):
+        block = plain[at : at + max_elements]
+        yield block, golden.elements(at, at + block.size)
 
 
 def _width(tensor: Tensor) -> int:
@@ -122,12 +136,12 @@ def _slab(sizes: Ints, target: Ints, golden: Ints, widths: Tuple[int, int], part
     if parts == 1 and whole[1] <= SMALL_BYTES or not sizes:
         return sizes
     best: Tuple[float, Ints] = (float("inf"), (1,) * len(sizes))
-    exponents = (16, 18, 14, 20, 12, 10, 8, 6)
+    exponents = (16, 18, 14, 20, 12, 10, 8, 6, 4, 2)
     pairs = [(p, p) for p in exponents] + [(p, q) for p in exponents for q in exponents if p != q]
     for p, q in pairs:
         tile = tuple(map(max, _prefix(sizes, target, 1 << p), _prefix(sizes, golden, 1 << q)))
         cost, held = _cost(tile, target, golden, widths)
-        if held <= 2 * WINDOW_BYTES and cost < best[0]:
+        if held <= WINDOW_BYTES and cost < best[0]:
             best = cost, tile
             if cost <= _GOOD_NS:
                 break

@@ -113,6 +113,10 @@ def _in_place(layout: Layout, origin_format: Optional[str], golden_format: Optio
     return wanted is None or wanted == layout.name or sorted(wanted) != sorted(layout.name)
 
 
+# The golden's layout, the letters of its dims, their sizes.
+_Reading = Tuple[str, Tuple[str, ...], Dims]
+
+
 class _Matcher:
     """The search for the one reading of the golden's shape that the target's layout allows."""
 
@@ -131,17 +135,7 @@ class _Matcher:
     def match(self, origin_shape: Optional[Sequence[int]]) -> Geometry:
         """Return the geometry, or raise NotComparable."""
         exact = self._origin(origin_shape)
-        found: List[Tuple[str, Tuple[str, ...], Dims]] = []
-        for name in self.formats:
-            letters = self._letters(name)
-            readings = self.layout.fits(self.golden, letters, self.target.shape)
-            if exact is not None:
-                readings = [dims for dims in readings if dims == exact]
-            if len(self.golden) != len(letters) and len({_order(letters, dims) for dims in readings}) > 1:
-                raise NotComparable(self._differ("is ambiguous", exact))
-            found += [(name, letters, dims) for dims in readings[:1]]
-            if found and (exact is not None or found[0][0] == self.origin_format):
-                break
+        found = self._readings(exact, False) or self._readings(exact, True)
         if found:
             return self._geometry(found)
         for other in (self._permuted_nd(), self._flattened(origin_shape)):
@@ -149,10 +143,29 @@ class _Matcher:
                 return other
         raise NotComparable(self._differ("differs in shape", exact))
 
+    def _readings(self, exact: Optional[Dims], squeezed: bool) -> List[_Reading]:
+        """Return one reading of the golden's shape for each layout that allows it, as it stands or dims of size 1 moved."""
+        found: List[_Reading] = []
+        for name in self.formats:
+            letters = self._letters(name)
+            if len(letters) != len(self.golden) and not squeezed:
+                continue
+            # Only known dims tell that a 1 stands at another place: the stored shape alone may fit by accident.
+            moved = squeezed and (exact is not None or not self.layout.blocks)
+            readings = self.layout.fits(self.golden, letters, self.target.shape, moved)
+            if exact is not None:
+                readings = [dims for dims in readings if dims == exact]
+            if squeezed and len({_order(letters, dims) for dims in readings}) > 1:
+                raise NotComparable(self._differ("is ambiguous", exact))
+            found += [(name, letters, dims) for dims in readings[:1]]
+            if found and (exact is not None or found[0][0] == self.origin_format):
+                break
+        return found
+
     def _letters(self, name: str) -> Tuple[str, ...]:
         return self.layout.letters if name == "ND" else tuple(name)
 
-    def _geometry(self, found: List[Tuple[str, Tuple[str, ...], Dims]]) -> Geometry:
+    def _geometry(self, found: List[_Reading]) -> Geometry:
         name, letters, dims = found[0]
         known = name == self.origin_format or name == "ND"
         if not known and self.origin_format in self.formats:
@@ -170,7 +183,7 @@ class _Matcher:
             if shape is None or any(size < 0 for size in shape):
                 continue
             for name in sorted(self.formats, key=lambda name: name != self.origin_format):
-                readings = self.layout.fits(shape, self._letters(name), self.target.shape)
+                readings = self.layout.fits(shape, self._letters(name), self.target.shape, False)
                 if readings:
                     return readings[0]
             if shape and self._flat_matrix(shape) is None and self.layout.blocks:

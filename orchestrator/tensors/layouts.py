@@ -85,7 +85,10 @@ def _target(format_to: str, shape_to: Optional[Sequence[int]], itemsize: int, so
     """Return the layout to convert to; without a shape its rank and block sizes are chosen."""
     if shape_to is not None:
         return _require(layout_of(format_to, shape_to, groups), format_to)
-    return _require(device_layout(format_to, len(source.letters), default_c0(8 * itemsize), groups), format_to)
+    layout = _require(device_layout(format_to, len(source.letters), default_c0(8 * itemsize), groups), format_to)
+    if layout.letters[:1] == ("0",) and len(layout.letters) > 1 and set(format_to) <= set("NCDHW") and format_to not in ("ND", "NC", "CN"):
+        raise UsageError("there is no conversion from %s with %d dims to %s" % (source.name, len(source.letters), format_to))
+    return layout
 
 
 def _dims(source: Layout, shape_from: Tuple[int, ...], target: Layout, shape_to: Optional[Sequence[int]]) -> Dims:
