@@ -43,13 +43,12 @@ def decode_text(data: bytes) -> Tuple[str, List[str]]:
     UTF-8 with or without a byte order mark. Bytes that are not UTF-8 become lone surrogates (GE writes the bytes of some lists as they
     are); a name that holds one shows it as ``\\xNN``.
     """
-    if data.startswith(b"\xef\xbb\xbf"):
-        data = data[3:]
     try:
-        return data.decode("utf-8"), []
+        text, notes = data.decode("utf-8"), []
     except UnicodeDecodeError as error:
         note = "not UTF-8: byte 0x%02x at offset %d; such bytes are kept as \\xNN" % (data[error.start], error.start)
-        return data.decode("utf-8", "surrogateescape"), [note]
+        text, notes = data.decode("utf-8", "surrogateescape"), [note]
+    return (text[1:] if text.startswith("\ufeff") else text), notes
 
 
 def parse_json(data: bytes, path: str) -> Tuple[Dict[str, Any], List[str]]:

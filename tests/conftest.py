@@ -1,0 +1,28 @@
+"""What all tests share: the ``--shared`` option for checks against real files that are not part of the project."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser):
+    parser.addoption("--shared", default=None, metavar="DIR", help="folder with real files (without it: those tests are deselected)")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "shared: reads real files from the folder given with --shared")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--shared"):
+        return
+    unwanted = [item for item in items if item.get_closest_marker("shared")]
+    if unwanted:
+        items[:] = [item for item in items if not item.get_closest_marker("shared")]
+        config.hook.pytest_deselected(items=unwanted)
+
+
+@pytest.fixture
+def shared_dir(request):
+    """The folder given with --shared."""
+    return request.config.getoption("--shared")
