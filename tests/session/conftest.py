@@ -1,0 +1,92 @@
+"""A small network on the stand-in of a device, and its golden data."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any, Dict, List
+
+import numpy as np
+import pytest
+
+from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
+
+TIMESTAMP = 1767323045000000
+
+
+class SmallNetwork:
+    """data -> Cast -> TransData -> conv (fused with relu) -> scale -> fc, with the golden values of each original op."""
+
+    def __init__(self, folder: str, broken: bool = False, ops: int = 3) -> None:
+        self.folder = folder
+        self.target = os.path.join(folder, "dump")
+        self.golden = os.path.join(folder, "golden")
+        self.model_path = os.path.join(folder, "net.json")
+        self.out = os.path.join(folder, "out")
+        os.makedirs(self.golden)
+        random = np.random.default_rng(7)
+        data = random.standard_normal((2, 3, 4, 5)).astype(np.float32)
+        self.values: Dict[str, np.ndarray] = {"data": data}
+        model = self.model = DeviceModel("net")
+        model.add(DeviceOp("data", "Data", (), (DeviceTensor(data, "NCHW", "NCHW", "data"),)))
+        half = data.astype(np.float16)
+        model.add(DeviceOp("trans_Cast_0", "Cast", (("data", 0),), (DeviceTensor(half, "NCHW", "NCHW", "data"),), ()))
+        layout = DeviceTensor(half, "NC1HWC0", "NCHW", "conv")
+        model.add(DeviceOp("trans_TransData_1", "TransData", (("trans_Cast_0", 0),), (layout,), ()))
+        source, value, exact = ("trans_TransData_1", 0), half.astype(np.float32), data
+        for number in range(ops):
+            name = "op/%d" % number
+            exact = np.maximum(exact * 1.5 + 0.25, 0) + 0.125 * number
+            value = np.maximum(value * 1.5 + 0.25, 0) + 0.125 * number
+            if broken and number == 1:
+                value = value[:, ::-1]
+            self.values[name] = exact.astype(np.float32)
+            output = DeviceTensor(value.astype(np.float16), "NC1HWC0", "NCHW", name)
+            model.add(DeviceOp(name + "_fused", "Conv2D", (source,), (output,), ("pre_" + name, name)))
+            source = (name + "_fused", 0)
+        flat = value.reshape(2, -1)
+        self.values["fc"] = exact.reshape(2, -1).astype(np.float32)
+        model.add(DeviceOp("fc", "MatMul", (source,), (DeviceTensor(flat.astype(np.float16), "FRACTAL_NZ", "ND", "fc"),), ("fc",)))
+        model.add(DeviceOp("Node_Output", "NetOutput", (("fc", 0),), (), ()))
+        model.write_json(self.model_path)
+        for name, array in self.values.items():
+            self.write_golden(name, array)
+
+    def golden_path(self, name: str, index: int = 0) -> str:
+        return os.path.join(self.golden, "%s.%d.%d.npy" % (name.replace("/", "_"), index, TIMESTAMP))
+
+    def write_golden(self, name: str, array: Any) -> None:
+        np.save(self.golden_path(name), array)
+
+    def dump(self, **place: Any) -> List[str]:
+        return self.model.write_tree(self.target, **place)
+
+    def command(self, *options: str, **replaced: str) -> List[str]:
+        parts = dict(target=self.target, golden=self.golden, out=self.out, model=self.model_path)
+        parts.update(replaced)
+        model = ["-f", parts["model"]] if parts["model"] else []
+        return [sys.executable, "-m", "goldwatch", "compare", parts["target"], parts["golden"], "-o", parts["out"], *model, *options]
+
+    def compare(self, *options: str, **replaced: str) -> Any:
+        return subprocess.run(
+            self.command(*options, **replaced), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=120
+        )
+
+    def result(self) -> Dict[str, Any]:
+        with open(os.path.join(self.out, "result.json"), encoding="utf-8") as stream:
+            return json.load(stream)
+
+    def rows(self) -> Dict[str, Dict[str, Any]]:
+        return {row["tensor"]: row for row in self.result()["rows"]}
+
+
+@pytest.fixture
+def network(tmp_path):
+    return SmallNetwork(str(tmp_path))
+
+
+@pytest.fixture
+def make_network(tmp_path):
+    return lambda **options: SmallNetwork(str(tmp_path), **options)
