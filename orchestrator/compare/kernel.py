@@ -26,6 +26,7 @@ KL_FLOOR = 1.1920929e-07
 
 # OpenBLAS runs a dot product of more than 10,000 elements in several threads; here the processes are the parallelism.
 _DOT_MAX = 8192
+_total, _least, _most = np.add.reduce, np.minimum.reduce, np.maximum.reduce
 _HALF_MASK = np.array(0x8FFFE000, dtype=np.uint32).astype(np.int32)
 _HALF_SCALE = np.float32(2.0**112)
 _HALF_LIMIT = 65504.0
@@ -157,11 +158,16 @@ def load_limit(dtype: np.dtype) -> float:
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the inner product of two float64 vectors as a Python float, in one thread."""
+    """Return the inner product of two contiguous float64 vectors as a Python float, in one thread."""
     n = a.size
     if n <= _DOT_MAX:
         return float(a.dot(b))
-    return sum([float(a[i : i + _DOT_MAX].dot(b[i : i + _DOT_MAX])) for i in range(0, n, _DOT_MAX)])
+    rows = -(-n // _DOT_MAX)
+    length = n // rows
+    whole = rows * length
+    if whole == n:
+        return sum(np.matmul(a.reshape(rows, 1, length), b.reshape(rows, length, 1)).ravel().tolist())
+    return dot(a[:whole], b[:whole]) + float(a[whole:].dot(b[whole:]))
 
 
 def _spread(values: np.ndarray, squares: float, low: float, high: float, scratch: np.ndarray) -> Tuple[float, float, float]:
@@ -169,14 +175,14 @@ def _spread(values: np.ndarray, squares: float, low: float, high: float, scratch
     n = values.size
     if low == high:
         return low, 0.0, 0.0
-    total = float(np.add.reduce(values))
+    total = float(_total(values))
     m2 = squares - total * total / n
     # Below this share the subtraction has eaten too many digits: a second look, around a value of the data.
     if m2 > 1e-5 * squares:
         return 0.0, total / n, m2
     base = float(values[0])
     np.subtract(values, base, out=scratch)
-    mean = float(np.add.reduce(scratch)) / n
+    mean = float(_total(scratch)) / n
     np.subtract(scratch, mean, out=scratch)
     return base, mean, dot(scratch, scratch)
 
@@ -196,8 +202,8 @@ def fast_sums(x: np.ndarray, y: np.ndarray, x_limit: float, y_limit: float, rela
     n = x.size
     xx, yy = dot(x, x), dot(y, y)
     sums = PairSums()
-    sums.x_low, sums.x_high = x_low, x_high = float(np.minimum.reduce(x)), float(np.maximum.reduce(x))
-    sums.y_low, sums.y_high = y_low, y_high = float(np.minimum.reduce(y)), float(np.maximum.reduce(y))
+    sums.x_low, sums.x_high = x_low, x_high = float(_least(x)), float(_most(x))
+    sums.y_low, sums.y_high = y_low, y_high = float(_least(y)), float(_most(y))
     if not (SAFE_SMALL < xx < SAFE_BIG or x_low == x_high == 0.0) or not (SAFE_SMALL < yy < SAFE_BIG or y_low == y_high == 0.0):
         return None
     if max(-x_low, x_high) > x_limit or max(-y_low, y_high) > y_limit:
@@ -209,20 +215,20 @@ def fast_sums(x: np.ndarray, y: np.ndarray, x_limit: float, y_limit: float, rela
     np.subtract(x, y, out=d)
     dd = dot(d, d)
     np.absolute(d, out=d)
-    max_ad = float(np.maximum.reduce(d))
+    max_ad = float(_most(d))
     if max_ad == 0.0:
         sums.xy = xx
         return sums
     if not SAFE_SMALL < dd < SAFE_BIG:
         return None
-    sums.xy, sums.dd, sums.max_ad, sums.ad = dot(x, y), dd, max_ad, float(np.add.reduce(d))
+    sums.xy, sums.dd, sums.max_ad, sums.ad = dot(x, y), dd, max_ad, float(_total(d))
     if relative:
         np.absolute(y, out=a)
-        if not np.minimum.reduce(a) > RELATIVE_FLOOR:
+        if not _least(a) > RELATIVE_FLOOR:
             mask = work.mask[:n]
             np.greater(a, RELATIVE_FLOOR, out=mask)
             np.multiply(d, mask, out=d)
             np.maximum(a, work.eps[:n], out=a)
         np.divide(d, a, out=d)
-        sums.rel, sums.max_rel = float(np.add.reduce(d)), float(np.maximum.reduce(d))
+        sums.rel, sums.max_rel = float(_total(d)), float(_most(d))
     return sums

@@ -28,7 +28,7 @@ BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance")
 _KL = "KullbackLeiblerDivergence"
 _RELATIVE = ("AccumulatedRelativeError", "MaxRelativeError", "MeanRelativeError")
 _HALF_MAX = 65504.0
-_KEEP_ELEMENTS = 1 << 20
+_KEEP_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -257,13 +257,17 @@ def compare_blocks(make_blocks: Callable[[], Blocks], metrics: Sequence[str] = M
     """
     first = Accumulator(metrics)
     kept: Optional[List[Tuple[np.ndarray, np.ndarray]]] = [] if _KL in metrics else None
+    kept_bytes = 0
     for x, y in make_blocks():
-        first.update(x, y)
         if kept is not None:
-            if first.count > _KEEP_ELEMENTS:
+            kept_bytes += x.nbytes + y.nbytes
+            if kept_bytes > _KEEP_BYTES:
                 kept = None
             else:
-                kept.append((x.copy(), y.copy()))
+                # C order: whatever strides the block has are walked once, not in both passes.
+                x, y = x.copy(), y.copy()
+                kept.append((x, y))
+        first.update(x, y)
     result = first.result()
     second = KLPass(result)
     if not second.needed:

@@ -225,7 +225,7 @@ def test_a_block_may_be_a_view_of_a_reused_buffer():
 
 
 def test_the_blocks_are_read_again_only_for_the_divergence():
-    x, y = np.zeros((3, 500000), "f2"), np.ones((3, 500000), "f4")
+    x, y = np.zeros((3, 2000000), "f2"), np.ones((3, 2000000), "f4")
     x[0, 0] = y[0, 1] = 3
     reads = []
 

@@ -1,0 +1,118 @@
+"""The metrics kernel on one core: nanoseconds per element, beside plain numpy and the floor."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import time
+
+# Before numpy is loaded: a threaded dot product would count as several cores.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np  # noqa: E402
+from goldwatch.compare.metrics import Accumulator, KLPass, compare_blocks  # noqa: E402
+from plain import floor, plain_metrics  # noqa: E402
+
+BLOCK = 32768
+
+
+def goldwatch_metrics(x, y):
+    """Both passes over blocks, as the network comparison feeds them."""
+    first = Accumulator()
+    for start in range(0, x.size, BLOCK):
+        first.update(x[start : start + BLOCK], y[start : start + BLOCK])
+    second = KLPass(first.result())
+    for start in range(0, x.size, BLOCK):
+        second.update(x[start : start + BLOCK], y[start : start + BLOCK])
+    return second.result()
+
+
+def strided_metrics(x, y):
+    """The target as NC1HWC0 stores it ([H, W, 16]), the golden as NCHW, in blocks that fit the cache."""
+    height, width = 64, 32
+    target = x.reshape(-1, height, width, 16).transpose(0, 3, 1, 2)
+    golden = y.reshape(-1, 16, height, width)
+    return compare_blocks(lambda: zip(target, golden))
+
+
+def best_ns(function, x, y, repeat):
+    """Smallest processor time per element of several runs: other programs only ever make it larger."""
+    best = float("inf")
+    for _ in range(repeat):
+        begin = time.process_time()
+        function(x, y)
+        best = min(best, time.process_time() - begin)
+    return best / x.size * 1e9
+
+
+def make(rng, count, target, golden, kind):
+    if np.dtype(golden).kind in "iu":
+        y = rng.randint(-100, 100, count)
+        x = y + rng.randint(0, 2, count)
+    else:
+        y = rng.standard_normal(count)
+        if kind == "half zero":
+            y[rng.random_sample(count) < 0.5] = 0.0
+        x = y * (1 + 1e-3 * rng.standard_normal(count))
+    return x.astype(target), y.astype(golden)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/bench kernel", description=__doc__)
+    parser.add_argument("--elements", type=int, default=1 << 22, help="per tensor (default 4 Mi)")
+    parser.add_argument("--repeat", type=int, default=5, help="runs, of which the fastest counts (default 5)")
+    options = parser.parse_args()
+    count = max(1, options.elements // BLOCK) * BLOCK
+    rng = np.random.RandomState(0)
+    print("python %s, numpy %s, %s; %d elements, best of %d" % (platform.python_version(), np.__version__, cpu(), count, options.repeat))
+    print("%-22s %-10s %10s %10s %10s %8s" % ("target / golden", "data", "goldwatch", "plain", "floor", "plain/gw"))
+    cases = [
+        ("float16", "float32", "dense"),
+        ("float16", "float32", "half zero"),
+        ("float32", "float32", "dense"),
+        ("float64", "float64", "dense"),
+        ("int8", "int8", "dense"),
+        ("int64", "int64", "dense"),
+    ]
+    for target, golden, kind in cases:
+        x, y = make(rng, count, target, golden, kind)
+        line("%s / %s" % (target, golden), kind, goldwatch_metrics, x, y, options.repeat)
+        if kind == "dense" and target == "float16":
+            line("%s / %s" % (target, golden), "NC1HWC0", strided_metrics, x, y, options.repeat)
+    tiny(options.repeat)
+
+
+def line(pair, kind, function, x, y, repeat):
+    ours = best_ns(function, x, y, repeat)
+    with np.errstate(all="ignore"):
+        plain = best_ns(plain_metrics, x, y, max(2, repeat // 2))
+        least = best_ns(floor, x, y, repeat)
+    print("%-22s %-10s %7.2f ns %7.2f ns %7.2f ns %8.1f" % (pair, kind, ours, plain, least, plain / ours), flush=True)
+
+
+def tiny(repeat):
+    """The cost of one small tensor, all ten metrics."""
+    x, y = make(np.random.RandomState(1), 16, "float16", "float32", "dense")
+    best = float("inf")
+    for _ in range(repeat):
+        begin = time.process_time()
+        for _ in range(200):
+            compare_blocks(lambda: [(x, y)])
+        best = min(best, time.process_time() - begin)
+    print("one tensor of 16 elements: %.0f microseconds" % (best / 200 * 1e6))
+
+
+def cpu():
+    try:
+        with open("/proc/cpuinfo") as stream:
+            lines = stream.read().splitlines()
+    except OSError:
+        return platform.machine()
+    names = [text.split(":", 1)[1].strip() for text in lines if text.startswith("model name")]
+    wide = any("avx512f" in text for text in lines if text.startswith("flags"))
+    return "%s%s" % (names[0] if names else platform.machine(), " with AVX-512" if wide else "")
+
+
+if __name__ == "__main__":
+    main()
