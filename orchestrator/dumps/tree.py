@@ -9,7 +9,8 @@ the user named, as far as they have the form:
 - parent a time (14 digits, a possible date) and folder a number: time and device (single op);
 - folder a number (step) and parent a number (model_id): the next parent is the model, the next, if a number, the device, and the next,
   if a time, the time;
-- parent a number and the folder named like the one op whose dumps it holds: device (single op, older form);
+- parent a number and the folder named like the one op whose dumps it holds: device (single op, older form); all such folders of one device
+  are one combination;
 - else nothing is known, and all five are None.
 """
 
@@ -104,23 +105,28 @@ def slice_key(name: DumpName) -> Tuple[str, Optional[int], Optional[int], Option
     return (name.op_name, name.task_type, name.context_id, name.thread_id, name.device_id)
 
 
-def find_dumps(root: str) -> DumpTree:
+def find_dumps(root: str, what: str = "TARGET") -> DumpTree:
     """Find all dump files at and below ``root``; every folder is listed once and no dump file is opened.
 
     Of several time folders of one device the newest is taken. Files that cannot be read are found out when they are opened.
+
+    Parameters
+    ----------
+    what
+        The folder's role in error messages.
 
     Raises
     ------
     MissingPath
         ``root`` does not exist, is not a folder or cannot be listed.
     """
-    return tree_of(root, list(walk(root, "TARGET")))
+    return tree_of(root, list(walk(root, what)))
 
 
 def tree_of(root: str, listings: List[FolderListing]) -> DumpTree:
     """Make a tree of listings (for :func:`find_dumps` and golden folders)."""
     tree = DumpTree(root)
-    combos = []
+    combos: List[Combo] = []
     for listing in listings:
         tree.notes.extend(listing.notes)
         if listing.dumps:
@@ -130,7 +136,7 @@ def tree_of(root: str, listings: List[FolderListing]) -> DumpTree:
                 tree.notes.append("%s: %d golden files (npy, pb, quant) lie among the dumps and are no dumps" % (listing.where(), count))
         elif listing.overflow or listing.stats or listing.unresolved:
             tree.without_dumps.append(_combo(listing))
-    _take_newest(tree, combos)
+    _take_newest(tree, _one_per_device(combos))
     tree.combos.sort(key=_order)
     _tell(tree)
     return tree
@@ -173,6 +179,29 @@ def _combo(listing: FolderListing) -> Combo:
         unresolved=listing.unresolved,
         others=listing.others,
     )
+
+
+def _one_per_device(combos: List[Combo]) -> List[Combo]:
+    """Join the op folders of the older single-op form, which are one run of one device."""
+    joined: Dict[str, Combo] = {}
+    result = []
+    for combo in combos:
+        folder = os.path.abspath(combo.folder)
+        name = os.path.basename(folder)
+        if combo.device is None or combo.model is not None or name == combo.device:
+            result.append(combo)
+            continue
+        combo.unresolved = [os.path.join(name, file) for file in combo.unresolved]
+        combo.others = [os.path.join(name, file) for file in combo.others]
+        first = joined.setdefault(os.path.dirname(folder), combo)
+        if first is combo:
+            result.append(combo)
+            continue
+        first.folder, first.rel = os.path.dirname(combo.folder), os.path.dirname(combo.rel)
+        for field_name in ("files", "overflow", "stats", "unresolved", "others"):
+            getattr(first, field_name).extend(getattr(combo, field_name))
+        first.files.sort(key=lambda entry: (entry.name.timestamp_us, entry.rel))
+    return result
 
 
 def _take_newest(tree: DumpTree, combos: List[Combo]) -> None:

@@ -59,6 +59,8 @@ class Scan:
         A DumpData without data fields, attributes and unknown fields.
     extents
         Per kind (``input``, ``output``, ``buffer``, ``space``) the (offset, nbytes) of each one's data field, None where it has none.
+    records
+        Records that were walked over, those inside tensors included.
     """
 
     header: bytearray = field(default_factory=bytearray)
@@ -113,7 +115,7 @@ def scan_dump_data(descriptor: int, start: int, end: int, path: str) -> Scan:
             if number in _REGIONS and wire == _BYTES:
                 _scan_region(window, scan, number, value_at, after)
             elif _SCALARS.get(number) == wire:
-                _keep(scan, window, at, after)
+                _keep(scan.header, window, at, after)
             elif number in _REGIONS or number in _SCALARS or number not in _KNOWN:
                 raise FormatError("byte %d: field %d of wire type %d is not one of a dump file's header" % (at, number, wire), path)
             top += 1
@@ -129,26 +131,26 @@ def _scan_region(window: _Window, scan: Scan, number: int, start: int, end: int)
     if len(scan.extents[kind]) >= MAX_REGIONS:
         raise FormatError("more than %d %ss" % (MAX_REGIONS, kind), window.path)
     extent: Optional[Tuple[int, int]] = None
-    body = Scan()
+    body = bytearray()
     for inner, wire, at, value_at, after in _records(window, start, end, scan):
         if inner == data_field and wire == _BYTES:
             extent = (value_at, after - value_at)
         elif inner in kept:
             _keep(body, window, at, after)
     scan.extents[kind].append(extent)
-    scan.header += _varint_bytes(number << 3 | _BYTES) + _varint_bytes(len(body.header)) + body.header
-    _check_size(scan, window)
+    scan.header += _varint_bytes(number << 3 | _BYTES) + _varint_bytes(len(body)) + body
+    _check_size(scan.header, window)
 
 
-def _keep(scan: Scan, window: _Window, start: int, stop: int) -> None:
+def _keep(header: bytearray, window: _Window, start: int, stop: int) -> None:
     if stop - start > MAX_HEADER_BYTES:
         raise FormatError("byte %d: a header field of %d bytes" % (start, stop - start), window.path)
-    scan.header += window.piece(start, stop)
-    _check_size(scan, window)
+    header += window.piece(start, stop)
+    _check_size(header, window)
 
 
-def _check_size(scan: Scan, window: _Window) -> None:
-    if len(scan.header) > MAX_HEADER_BYTES:
+def _check_size(header: bytearray, window: _Window) -> None:
+    if len(header) > MAX_HEADER_BYTES:
         raise FormatError("the header has more than %d bytes beside its data" % MAX_HEADER_BYTES, window.path)
 
 

@@ -252,6 +252,17 @@ def test_header_with_more_records_than_any_real_one(tmp_path: Any) -> None:
         DumpFile.open(save(tmp_path, struct.pack("<Q", len(message)) + message))
 
 
+def test_records_inside_tensors_are_bounded_too(tmp_path: Any) -> None:
+    ranges = b"\x52\x00" * 1000
+    tensor = b"\x1a\xd0\x0f" + ranges
+    message = b"\x0a\x032.0" + tensor * 300
+    for data in (struct.pack("<Q", len(message)) + message, message):
+        with pytest.raises(FormatError):
+            DumpFile.open(save(tmp_path, data))
+    with pytest.raises(FormatError, match="more than 262144 records"):
+        DumpFile.open(save(tmp_path, struct.pack("<Q", len(message)) + message))
+
+
 def test_big_header_of_a_real_kind(tmp_path: Any, container: Make) -> None:
     header = load_messages().DumpData(version="2.0", op_name="big")
     for number in range(3000):

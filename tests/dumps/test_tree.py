@@ -60,6 +60,17 @@ def test_identity(folder: str, expected: Any) -> None:
     assert identity_of(folder, {"conv1"}) == expected
 
 
+def test_op_folders_of_one_device_are_one_run(tmp_path: Any, touch: Touch) -> None:
+    for device in ("0", "1"):
+        for number, op in enumerate(("b", "a", "c")):
+            touch(str(tmp_path / device / op / ("Add.%s.1.%d" % (op, number))))
+    touch(str(tmp_path / "0" / "a" / "notes.txt"))
+    first, second = find_dumps(str(tmp_path)).combos
+    assert (first.device, first.rel, second.device, second.rel) == ("0", "0", "1", "1")
+    assert [entry.rel for entry in first.files] == ["0/b/Add.b.1.0", "0/a/Add.a.1.1", "0/c/Add.c.1.2"]
+    assert first.others == ["a/notes.txt"]
+
+
 def test_flat_folder(tmp_path: Any, touch: Touch) -> None:
     touch(str(tmp_path / "flat" / DUMP))
     (combo,) = find_dumps(str(tmp_path / "flat")).combos
