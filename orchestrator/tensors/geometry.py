@@ -96,7 +96,7 @@ def match_stored(target: Tensor, golden: Tensor) -> Geometry:
     if (target.format, target.shape, max(1, target.sub_format)) != (golden.format, golden.shape, max(1, golden.sub_format)):
         raise NotComparable("layouts differ: %s against %s" % (_stored(target), _stored(golden)))
     letters = tuple(str(index) for index in range(len(target.shape)))
-    layout = Layout(target.format, tuple((letter, "") for letter in letters), (1,) * len(letters))
+    layout = Layout("ND", tuple((letter, "") for letter in letters), (1,) * len(letters))
     return Geometry(golden.shape, layout, letters, golden.shape)
 
 
@@ -196,7 +196,7 @@ class _Matcher:
         if self.formats != ["ND"] or self.layout.blocks or not format or not any(format in names for names in _FAMILIES):
             return None
         letters = plain_letters(format, len(self.target.shape))
-        if letters is None or letters[:1] == ("0",):
+        if letters != tuple(format):
             return None
         layout = Layout(format, tuple((letter, "") for letter in letters), (1,) * len(letters))
         other = _Matcher(self.target, layout, self.golden, format, None)
