@@ -11,6 +11,7 @@ from .nodes import OpNode, TensorDesc
 from .omjson import DUMP_ATTRS, json_type
 
 _MAX_NOTES = 100
+_MAX_PARTS = 2000000
 _INTEGER = re.compile(r"-?[0-9]{1,19}\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _INDEX = re.compile(r"-?[0-9]{1,9}\Z")
@@ -47,6 +48,7 @@ class GraphBuilder:
     def __init__(self, path: str, notes: Notes) -> None:
         self._path = path
         self._notes = notes
+        self._parts = 0
         self._shapes: Dict[Tuple[int, ...], Tuple[int, ...]] = {}
 
     def build(self, tree: Dict[str, Any]) -> Tuple[str, Tuple[str, ...], Tuple[OpNode, ...]]:
@@ -67,7 +69,7 @@ class GraphBuilder:
             if not isinstance(graph, dict):
                 raise self._wrong(pointer, "an object", graph)
             names.append(self._text(graph.get("name"), pointer + "/name"))
-            for number, op in enumerate(self._list(graph.get("op"), pointer + "/op")):
+            for number, op in enumerate(self._parts_of(graph.get("op"), pointer + "/op")):
                 ops.append(self._op(op, "%s/op/%d" % (pointer, number), index, len(ops)))
         if not names:
             raise FormatError("no graph in it: the list under /graph is empty", self._path, hint="is this the json of a model?")
@@ -82,6 +84,14 @@ class GraphBuilder:
         if not isinstance(value, list):
             raise self._wrong(pointer, "a list", value)
         return value
+
+    def _parts_of(self, value: Any, pointer: str) -> List[Any]:
+        """Return the list, counted: a part of the graph takes far more memory than ``{}`` takes bytes in the file."""
+        parts = self._list(value, pointer)
+        self._parts += len(parts)
+        if self._parts > _MAX_PARTS:
+            raise FormatError("%s: more than %d ops, inputs and tensor descs" % (pointer, _MAX_PARTS), self._path)
+        return parts
 
     def _text(self, value: Any, pointer: str) -> str:
         if value is None:
@@ -119,7 +129,7 @@ class GraphBuilder:
     def _inputs(self, value: Any, pointer: str) -> Tuple[Tuple[Optional[Tuple[str, int]], ...], Tuple[str, ...]]:
         inputs: List[Optional[Tuple[str, int]]] = []
         controls: List[str] = []
-        for number, text in enumerate(self._list(value, pointer)):
+        for number, text in enumerate(self._parts_of(value, pointer)):
             if not text:
                 inputs.append(None)
                 continue
@@ -136,7 +146,7 @@ class GraphBuilder:
         return tuple(inputs), tuple(controls)
 
     def _descs(self, value: Any, pointer: str) -> Tuple[TensorDesc, ...]:
-        return tuple(self._desc(desc, "%s/%d" % (pointer, number)) for number, desc in enumerate(self._list(value, pointer)))
+        return tuple(self._desc(desc, "%s/%d" % (pointer, number)) for number, desc in enumerate(self._parts_of(value, pointer)))
 
     def _desc(self, desc: Any, pointer: str) -> TensorDesc:
         if desc is None:

@@ -32,6 +32,9 @@ _ITEM = re.compile(r"%s(?:(?P<string>%s)|(?P<scalar>%s)|(?P<comma>,)|(?P<close>\
 _INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19})\Z")
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _SIMPLE = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+# A message takes 250 bytes of memory; GE writes more than a hundred for each one that is kept.
+_BYTES_PER_MESSAGE = 32
+_FREE_MESSAGES = 1 << 20
 _CLOSER = {"{": "}", "<": ">"}
 _HINT = "expected the text form of a GE graph (ge_proto_*.txt), or the json that atc --mode=5 makes of it"
 
@@ -79,7 +82,8 @@ def parse_text(text: str, path: str) -> Dict[str, Any]:
     root: Dict[str, Any] = {}
     frame = _Frame(root, "", False, 0)
     stack: List[_Frame] = []
-    position, last = 0, ""
+    position, last, messages = 0, "", 0
+    limit = max(_FREE_MESSAGES, len(text) // _BYTES_PER_MESSAGE)
     match = _TOKEN.match
     while True:
         token = match(text, position)
@@ -98,6 +102,9 @@ def parse_text(text: str, path: str) -> Dict[str, Any]:
                 raise _error(text, position, path, "nested deeper than %d" % MAX_DEPTH)
             stack.append(frame)
             frame = _open(frame, token)
+            messages += frame.node is not None
+            if messages > limit:
+                raise _error(text, position, path, "%d messages so far: no model of %d characters has so many" % (messages, len(text)))
         elif kind == "close":
             if not stack or token.group("close") != frame.closer:
                 raise _error(text, position, path, "%s closes nothing" % token.group("close"))

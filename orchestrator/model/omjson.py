@@ -16,6 +16,9 @@ from ..errors import FormatError
 MAX_DEPTH = 100
 MAX_BYTES = 1 << 30
 _WINDOW = 1 << 22
+# An empty list takes 64 bytes of memory for two of the file; a model's json has one list or object in 15 bytes at most.
+_BYTES_PER_CONTAINER = 8
+_FREE_CONTAINERS = 1 << 20
 _MAX_DIGITS = 300
 _LONG_DIGITS = 4000
 _DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
@@ -118,8 +121,9 @@ def check_bounds(data: bytes, path: str) -> bool:
     Raises
     ------
     FormatError
-        Brackets are nested deeper than :data:`MAX_DEPTH`.
+        Brackets are nested deeper than :data:`MAX_DEPTH`, or there are more of them than a model can have.
     """
+    containers = 0
     depth, in_string, many_digits, start = 0, 0, False, 0
     while start < len(data):
         end = min(start + _WINDOW, len(data))
@@ -141,8 +145,11 @@ def check_bounds(data: bytes, path: str) -> bool:
                 where = start + int(outside[int(np.argmax(depths > MAX_DEPTH))])
                 raise FormatError("nested deeper than %d at byte %d" % (MAX_DEPTH, where), path, hint=_HINT)
             depth = int(depths[-1])
+            containers += outside.size // 2
         in_string = (in_string + len(quotes)) & 1
         start = end
+    if containers > max(_FREE_CONTAINERS, len(data) // _BYTES_PER_CONTAINER):
+        raise FormatError("%d lists and objects in %d bytes: no model has so many" % (containers, len(data)), path, hint=_HINT)
     return many_digits
 
 

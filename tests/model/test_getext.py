@@ -63,7 +63,9 @@ def test_the_grammar_beyond_what_ge_writes():
         ("a <" * 1000000, "nested deeper than 100"),
         ("just words", "cannot be read"),
         ("a: 1", "no graph"),
+        ("graph { " + "op{}" * 1100000 + " }", "no model of 4400010 characters has so many"),
     ],
+    ids=lambda value: value[:30],
 )
 def test_broken_text_names_the_line(tmp_path, text, message):
     path = tmp_path / "ge_proto_1.txt"
@@ -89,6 +91,7 @@ def test_broken_text_names_the_line(tmp_path, text, message):
         "a" * 300000,
         "name: [" + "1, " * 50000,
     ],
+    ids=lambda value: value[:30],
 )
 def test_hostile_text_takes_linear_time(text):
     start = time.perf_counter()

@@ -108,7 +108,10 @@ def test_notes_are_counted_past_a_hundred(load_tree):
         ('{"graph": [{"op": [{"id": %s}]}]}' % ("9" * 100000), "digits"),
         (b"{\xff}", "not UTF-8: byte 0xff at offset 1"),
         (b"\x00\x01\x02\x03", "not json"),
+        ('{"graph": [{"op": [' + "{}," * 1100000 + "{}]}]}", "no model has so many"),
+        ('{"graph": [{"op": [{"input": [' + '"",' * 2000000 + '""]}]}]}', "/graph/0/op/0/input: more than 2000000 ops"),
     ],
+    ids=lambda value: repr(value)[:30],
 )
 def test_broken_json_names_the_place(load_tree, tree, text):
     with pytest.raises(FormatError) as caught:
