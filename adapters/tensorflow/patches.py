@@ -106,7 +106,7 @@ def session_actions(optimiser_off: bool) -> Dict[str, Action]:
     """
     return {
         SESSION: lambda module: patch_session(module, optimiser_off),
-        MONITORED: _patch_monitored,
+        MONITORED: patch_monitored,
         LOCAL_CLI: _unwrap_local_cli,
         CLI_HOOKS: _unwrap_cli_hook,
     }
@@ -239,7 +239,8 @@ class _Callable:
         return _watched(recorder, ticket, lambda: twin(*values, **keywords))
 
 
-def _patch_monitored(module: Any) -> None:
+def patch_monitored(module: Any) -> None:
+    """Tell set-up and hooks of MonitoredSessions from the steps themselves."""
     monitored = module._MonitoredSession
     # A session that was lost is built again in the middle of a step.
     _in_scope(monitored._CoordinatedSessionCreator, "create_session", "set_up")
