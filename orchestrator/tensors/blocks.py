@@ -58,7 +58,11 @@ def aligned_blocks(
         An element type is not decoded.
     FormatError
         A source holds fewer bytes than its shape needs.
+    ValueError
+        The geometry was made for other shapes.
     """
+    if golden.shape != geometry.shape:
+        raise ValueError("geometry for a golden %s, got %s" % (list(geometry.shape), list(golden.shape)))
     require_decodable(target.dtype)
     require_decodable(golden.dtype)
     widths = _width(target), _width(golden)

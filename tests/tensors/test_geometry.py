@@ -4,10 +4,14 @@ import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from goldwatch.errors import NotComparable
 from goldwatch.tensors.blocks import aligned_blocks, match_layouts, match_stored
+from goldwatch.tensors.boxes import boxes
 from goldwatch.tensors.dtypes import dtype_by_code
+from goldwatch.tensors.formats import FORMATS
 from goldwatch.tensors.layouts import convert
 from goldwatch.tensors.tensor import MemorySource, Tensor
 
@@ -146,3 +150,33 @@ def test_stored_tensors_are_compared_padding_included():
     assert match_stored(one, one).count == 1 * 2 * 3 * 4 * 16
     with pytest.raises(NotComparable, match=r"NC1HWC0 \[1, 2, 3, 4, 16\] against ND \[1, 2, 3, 4, 16\]"):
         match_stored(one, Tensor.from_array(np.zeros((1, 2, 3, 4, 16))))
+
+
+shapes = st.lists(st.integers(0, 33) | st.sampled_from([1, 16, 32, 1 << 40]), max_size=6).map(tuple)
+formats = st.sampled_from(sorted(FORMATS.values()) + ["unknown(77)"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(formats, shapes, shapes, st.none() | formats, st.none() | shapes, st.none() | shapes, st.integers(0, 5))
+def test_any_header_gives_a_geometry_within_its_bounds_or_a_reason(format, shape, golden, origin_format, origin, original, sub_format):
+    target = stored(format, shape, sub_format, original)
+    for wanted in (golden, shape, origin or golden):
+        try:
+            geometry = match_layouts(target, wanted, origin_format, origin)
+        except NotComparable as error:
+            assert str(list(shape)) in str(error)
+            continue
+        total = 0
+        for box in boxes(geometry):
+            reach = [(size - 1) * stride for size, stride in zip(box.sizes, box.target_strides)]
+            assert box.target_start >= 0 and box.target_start + sum(reach) < target.count
+            reach = [(size - 1) * stride for size, stride in zip(box.sizes, box.golden_strides)]
+            assert box.golden_start >= 0 and box.golden_start + sum(reach) < geometry.count
+            total += int(np.prod(box.sizes, dtype=object))
+        assert total == geometry.count == int(np.prod(wanted, dtype=object))
+
+
+def test_a_geometry_serves_only_its_golden():
+    target = Tensor.from_array(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"golden \[2, 3\], got \[3, 2\]"):
+        list(aligned_blocks(target, Tensor.from_array(np.zeros((3, 2))), match_layouts(target, (2, 3))))

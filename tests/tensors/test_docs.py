@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import doctest
+import os
+
+
+def test_the_examples_of_the_page_about_layouts():
+    page = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "layouts.md")
+    result = doctest.testfile(page, module_relative=False)
+    assert result.attempted >= 10 and result.failed == 0
