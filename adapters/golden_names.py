@@ -42,6 +42,11 @@ class GoldenNames:
     An op whose sanitised name another op shares is parked: each of its files has a hash name, listed as
     ``{op}-parked-{N}.{index}.{timestamp}.npy``, so that no reader takes it for either op. A name longer than 255 bytes has a hash name too.
 
+    Parameters
+    ----------
+    suffix
+        Of the files: ``npy`` or ``quant``.
+
     Attributes
     ----------
     collisions
@@ -50,7 +55,8 @@ class GoldenNames:
         Every ``(original name, output index)`` whose file name is over 255 bytes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, suffix: str = "npy") -> None:
+        self.suffix = suffix
         self.collisions: Dict[str, List[str]] = {}
         self.too_long: List[Tuple[str, int]] = []
         self._parked: Dict[Owner, str] = {}
@@ -91,7 +97,7 @@ class GoldenNames:
                     number += 1
                 self._parked[owner] = "%s-parked-%d" % (op, number)
         free = sorted(key for key in self._reserved if key[0] not in self._parked)
-        self.too_long = [(owner[0], index) for owner, index in free if not fits(compose_golden_name(owner[0], index, 0))]
+        self.too_long = [(owner[0], index) for owner, index in free if not fits(compose_golden_name(owner[0], index, 0, self.suffix))]
 
     def file_name(self, owner: Owner, index: int, timestamp_us: int, mapping: Dict[str, str]) -> FileName:
         """Return the name of one file.
@@ -101,13 +107,13 @@ class GoldenNames:
         mapping
             The lines of mapping.csv so far, ``{file: listed}``: a hash that stands for another name there is not used again.
         """
-        listed = compose_golden_name(self._parked.get(owner, owner[0]), index, timestamp_us)
+        listed = compose_golden_name(self._parked.get(owner, owner[0]), index, timestamp_us, self.suffix)
         parked = owner in self._parked
         if not parked and fits(listed):
             return FileName(listed, listed, False)
         text = listed
         while True:
-            name = hash_digits(text) + ".npy"
+            name = "%s.%s" % (hash_digits(text), self.suffix)
             if mapping.get(name, listed) == listed:
                 return FileName(name, listed, parked)
             text += "+"

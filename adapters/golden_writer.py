@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import io
 import json
 import os
 import re
@@ -25,6 +24,7 @@ from ..naming import (
     sanitise_golden,
 )
 from .golden_names import GoldenNames, Key
+from .headers import container_header, npy_header
 from .manifest import (
     FILE_MODE,
     JOURNAL_FILE,
@@ -40,7 +40,7 @@ from .manifest import (
 __all__ = ["GoldenWriter", "refuse_golden", "require_space"]
 
 _TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9]+-[0-9a-f]+\.tmp\Z")
-_OWN_HASH = re.compile(r"[0-9]{1,20}\.npy\Z")
+_OWN_HASH = re.compile(r"[0-9]{1,20}\.(?:npy|quant)\Z")
 
 
 class GoldenWriter:
@@ -60,6 +60,8 @@ class GoldenWriter:
         What they are computed from: hexadecimal SHA-256 sums by role.
     force
         Replace the golden files of an earlier run in ``out`` instead of refusing.
+    suffix
+        ``npy``, or ``quant`` for dump containers that tell a quantised net's tensors from a plain net's.
 
     Raises
     ------
@@ -74,14 +76,16 @@ class GoldenWriter:
         Further fields of the manifest, such as ``notes``.
     """
 
-    def __init__(self, out: str, backend: str, backend_version: str, source: Dict[str, Any], force: bool = False) -> None:
+    def __init__(
+        self, out: str, backend: str, backend_version: str, source: Dict[str, Any], force: bool = False, suffix: str = "npy"
+    ) -> None:
         self.out = os.path.abspath(out)
         self.backend = backend
         self.backend_version = backend_version
         self.source = source
         self.tensors: List[Dict[str, Any]] = []
         self.skipped: List[Dict[str, str]] = []
-        self.names = GoldenNames()
+        self.names = GoldenNames(suffix)
         self.extra: Dict[str, Any] = {}
         self._mapping: Dict[str, str] = {}
         self._last: Dict[Key, int] = {}
@@ -160,7 +164,7 @@ class GoldenWriter:
         key = (owner, output_index)
         if key not in self.names:
             raise ValueError("%s:%d was not reserved" % (original_name, output_index))
-        array = np.asarray(array)
+        array = np.asarray(array, order="C")
         if array.dtype.kind not in "biufc":
             raise InputError("%s:%d holds %s, not numbers" % (printable(original_name), output_index, array.dtype))
         stamp = self._stamp(key, timestamp)
@@ -169,7 +173,8 @@ class GoldenWriter:
         self._journal.write(name + "\n")
         if chosen.hashed:
             self._append_mapping(name, chosen.listed)
-        digest = self._write_array(name, array)
+        header = npy_header(array) if self.names.suffix == "npy" else container_header(array, sanitise_golden(original_name), stamp)
+        digest = self._write_array(name, header, array)
         entry: Dict[str, Any] = {
             "file": name,
             "op": sanitise_golden(original_name),
@@ -259,10 +264,8 @@ class GoldenWriter:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(mapping_line(name, listed).encode("utf-8", "surrogateescape"))
 
-    def _write_array(self, name: str, array: np.ndarray) -> str:
-        """Write one npy file aside and give it its name; return the SHA-256 of its bytes."""
-        array = np.asarray(array, order="C")
-        header = _npy_header(array)
+    def _write_array(self, name: str, header: bytes, array: np.ndarray) -> str:
+        """Write one file (header and C-ordered array) aside and give it its name; return the SHA-256 of its bytes."""
         body: Any = array.reshape(-1).view(np.uint8).data if array.size else b""
         digest = hashlib.sha256(header)
         digest.update(body)
@@ -296,7 +299,7 @@ class GoldenWriter:
         if manifest is not None:
             remove_quietly(os.path.join(self.out, MANIFEST_FILE))
         staying = set(os.listdir(self.out))
-        self._mapping = {name: listed for name, listed in mapping.items() if name in staying or name + ".npy" in staying}
+        self._mapping = {name: listed for name, listed in mapping.items() if name in staying or name + "." + self.names.suffix in staying}
         if mapping and not self._mapping:
             remove_quietly(os.path.join(self.out, MAPPING_FILE))
         elif len(self._mapping) < len(mapping):
@@ -356,13 +359,6 @@ def refuse_golden(out: str, force: bool) -> None:
             "%s already holds golden files (%d, such as %s)" % (printable(out), len(present), printable(present[0])),
             hint="choose an empty folder, or add --force to replace them",
         )
-
-
-def _npy_header(array: np.ndarray) -> bytes:
-    """Return the npy header (version 1.0) of a C-ordered array."""
-    out = io.BytesIO()
-    np.lib.format.write_array_header_1_0(out, np.lib.format.header_data_from_array_1_0(array))
-    return out.getvalue()
 
 
 def _write_all(write: Callable[[Any], Optional[int]], data: Any) -> None:
