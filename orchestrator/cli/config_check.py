@@ -1,0 +1,68 @@
+"""``goldwatch config check``: says what the real consumers do with a dump configuration."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Optional, Tuple
+
+import click
+
+from ..config.check import check_file
+from ..config.finding import Report
+from ..errors import EXIT_FAIL, EXIT_PASS
+from ..naming import printable
+from .common import format_option, set_up_logging, use_colour, verbosity_options
+
+_COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
+
+
+@click.command(
+    epilog="Example: goldwatch config check acl.json --om model.json --cann 8.0.RC1",
+    short_help="Check a dump configuration as its real consumers do.",
+)
+@click.argument("file", type=click.Path())
+@click.option("--om", "models", multiple=True, metavar="MODEL.json", help="Model json or ge_proto_*_Build.txt to check names against.")
+@click.option("--cann", metavar="VERSION", help="The CANN in use, such as 8.0.RC1: warn about fields first seen in a newer one.")
+@click.option("--strict", is_flag=True, help="Warnings count as errors for the exit code.")
+@click.option("--elsewhere", is_flag=True, help="The configuration is for another machine: rules about this file system are only notes.")
+@format_option
+@verbosity_options
+@click.pass_context
+def check(
+    ctx: click.Context,
+    file: str,
+    models: Tuple[str, ...],
+    cann: Optional[str],
+    strict: bool,
+    elsewhere: bool,
+    output_format: str,
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """Check FILE: acl.json, npu settings as JSON, or the dump settings in a Python training script (.py, never executed).
+
+    Exit code: 0 clean, 1 errors found (with --strict also warnings), 2 usage, 4 FILE or a model cannot be read.
+    """
+    set_up_logging(quiet, verbose)
+    report = check_file(file, models, cann, elsewhere)
+    if output_format == "json":
+        # Plain compact JSON: a report may hold a hundred thousand findings.
+        click.echo(json.dumps(report.to_document(), ensure_ascii=True, allow_nan=False))
+    else:
+        click.echo(_text(report, use_colour(sys.stdout)))
+    ctx.exit(EXIT_FAIL if report.errors or (strict and report.warnings) else EXIT_PASS)
+
+
+def _text(report: Report, colour: bool) -> str:
+    """Return the report for people: a line per finding, then what the consumer does and the correction."""
+    lines = []
+    for finding in report.findings:
+        place = ":".join(str(part) for part in (report.file, finding.line, finding.column) if part is not None)
+        severity = click.style(finding.severity, fg=_COLOURS[finding.severity]) if colour else finding.severity
+        where = finding.pointer + ": " if finding.pointer else ""
+        lines.append("%s: %s" % (printable(place), severity) + printable(": %s%s [%s]" % (where, finding.message, finding.rule)))
+        lines.append(printable("    consumer: %s" % finding.consumer))
+        lines.append(printable("    fix: %s" % finding.fix))
+    lines.append(printable("%s (%s): %d errors, %d warnings" % (report.file, report.kind, report.errors, report.warnings)))
+    return "\n".join(lines)

@@ -1,0 +1,217 @@
+"""Second layer for acl.json: the rules between the fields of its dump section."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional
+
+from .acl_list import ListRules
+from .cann import ACL_SINCE, Version
+from .finding import ERROR, WARNING, Findings, Path
+from .key_rules import OTHER_SECTIONS, KeyRules, check_since
+from .path_rules import check_dump_path
+from .plan import EXCEPTION_SCENES
+from .schema_rules import SchemaRules, field_schema
+from .steps import ACL_LAX, step_problems
+
+_DUMP: Path = ("dump",)
+_CONFLICT = "aclInit rejects it (EP0005, conflict)"
+_NOTHING = "accepted, and silently nothing is dumped"
+
+
+class AclRules:
+    """Checks one parsed acl.json.
+
+    Parameters
+    ----------
+    findings
+        Where findings go.
+    version, version_text
+        The CANN in use, or None.
+
+    Attributes
+    ----------
+    folder
+        dump_path on this machine when it can be used, else None.
+    dumps_models
+        Whether ops of models would be dumped.
+    """
+
+    def __init__(self, findings: Findings, version: Optional[Version] = None, version_text: str = "") -> None:
+        self.findings = findings
+        self.version = version
+        self.version_text = version_text
+        self.folder: Optional[str] = None
+        self.dumps_models = False
+        self._dump: Dict[str, Any] = {}
+
+    def check(self, document: Any) -> None:
+        """Add all findings but those that need a model."""
+        schema = field_schema("acl")
+        fields = schema["properties"]["dump"]["properties"]
+        item_fields = fields["dump_list"]["items"]["properties"]
+        SchemaRules("acl", self.findings).check(document, schema)
+        if not isinstance(document, dict):
+            return
+        homes = dict.fromkeys(fields, "dump")
+        KeyRules(self.findings, homes).unknown(document, ["dump"], (), OTHER_SECTIONS)
+        if "dump" not in document:
+            fix = 'add "dump": { … }'
+            self.findings.warning("no-dump-section", (), "the file has no dump section", _NOTHING, fix)
+            return
+        dump = document["dump"]
+        if not isinstance(dump, dict):
+            return
+        if not dump:
+            self.findings.warning("empty-dump-section", _DUMP, "the dump section is empty", _NOTHING, "add dump_path and dump_list")
+            return
+        self._dump = dump
+        keys = KeyRules(self.findings, dict.fromkeys(item_fields, "an entry of dump_list"))
+        keys.unknown(dump, fields, _DUMP)
+        check_since(self.findings, dump, _DUMP, ACL_SINCE, self.version, self.version_text)
+        self._exclusions()
+        self._path()
+        self._step()
+        self._stats()
+        self._needs_dump()
+        entries = dump.get("dump_list")
+        if isinstance(entries, list):
+            rules = ListRules(self.findings, dump, self.version, self.version_text)
+            rules.check(entries, fields["dump_list"]["items"])
+        self.dumps_models = bool(self._entries()) and not self._on("dump_debug") and self._scene() not in EXCEPTION_SCENES
+
+    def _on(self, field: str) -> bool:
+        return bool(self._dump.get(field) == "on")
+
+    def _scene(self) -> Optional[str]:
+        scene = self._dump.get("dump_scene")
+        return scene if isinstance(scene, str) else None
+
+    def _entries(self) -> List[Any]:
+        entries = self._dump.get("dump_list")
+        return entries if isinstance(entries, list) else []
+
+    def _conflict(self, rule: str, field: str, message: str, consumer: str, fix: str) -> None:
+        self.findings.error(rule, _DUMP + (field,), message, consumer, fix)
+
+    def _exclusions(self) -> None:
+        scene = self._scene()
+        debug, single = self._on("dump_debug"), self._on("dump_op_switch")
+        known_scene = scene in EXCEPTION_SCENES or scene == "watcher"
+        if known_scene and debug:
+            fix = "keep one of dump_scene and dump_debug"
+            self._conflict("scene-with-debug", "dump_debug", "dump_debug on excludes dump_scene %s" % scene, _CONFLICT, fix)
+        if known_scene and single:
+            fix = "keep one of dump_scene and dump_op_switch"
+            self._conflict("scene-with-op-switch", "dump_op_switch", "dump_op_switch on excludes dump_scene %s" % scene, _CONFLICT, fix)
+        if debug and single:
+            fix = "keep one of dump_debug and dump_op_switch"
+            self._conflict("debug-with-op-switch", "dump_op_switch", "dump_op_switch on excludes dump_debug on", _CONFLICT, fix)
+        if debug and self._entries():
+            consumer = "aclInit accepts it or rejects it by release, GE rejects it: no model is dumped"
+            fix = "leave out dump_list, or dump_debug"
+            self._conflict("debug-with-list", "dump_list", "dump_debug on excludes a dump_list", consumer, fix)
+        if scene in EXCEPTION_SCENES:
+            self._exception_scene(str(scene))
+        elif scene == "watcher":
+            self._watcher()
+        if debug and self._dump.get("dump_mode") in ("input", "output"):
+            message = "dump_mode has no effect with dump_debug on"
+            consumer = "overflow dumps hold inputs and outputs"
+            self.findings.note("mode-forced", _DUMP + ("dump_mode",), message, consumer, '"all", or leave it out')
+
+    def _exception_scene(self, scene: str) -> None:
+        if self._entries():
+            consumer = "only exceptions are dumped, dump_list is ignored or rejected by release"
+            message = "dump_scene %s cannot be combined with a dump_list" % scene
+            self._conflict("scene-with-list", "dump_list", message, consumer, "leave out dump_list, or dump_scene")
+        self._idle_in_scene(scene, ("dump_mode", "dump_level", "dump_data", "dump_step", "dump_stats", "dump_kernel_data"))
+
+    def _watcher(self) -> None:
+        mode = self._dump.get("dump_mode", "output")
+        if mode in ("input", "all"):
+            self._conflict("watcher-mode", "dump_mode", "dump_scene watcher dumps outputs only", _CONFLICT, '"output"')
+        if "dump_list" not in self._dump or self._dump["dump_list"] == []:
+            path = _DUMP + (("dump_list",) if "dump_list" in self._dump else ())
+            message = "dump_scene watcher needs a dump_list with watcher_nodes"
+            fix = 'add "dump_list": [{"watcher_nodes": ["OP"]}]'
+            self.findings.error("watcher-without-nodes", path, message, "nothing is watched", fix)
+        self._idle_in_scene("watcher", ("dump_data", "dump_step", "dump_stats", "dump_kernel_data"))
+
+    def _idle_in_scene(self, scene: str, fields: Any) -> None:
+        for field in fields:
+            if field in self._dump:
+                message = "%s has no effect with dump_scene %s" % (field, scene)
+                consumer = "ignored; the newest runtime rejects the combination (EP0005)"
+                self.findings.warning("idle-in-scene", _DUMP + (field,), message, consumer, "leave it out")
+
+    def _path(self) -> None:
+        scene = self._scene()
+        value = self._dump.get("dump_path")
+        if "dump_path" not in self._dump:
+            if scene not in EXCEPTION_SCENES:
+                consumer = "aclInit rejects it (EP0001, item not found)"
+                self.findings.error("dump-path-missing", _DUMP, "dump_path is missing", consumer, 'add "dump_path": "FOLDER"')
+            return
+        if isinstance(value, str) and value and len(value) <= 512:
+            self.folder = check_dump_path(self.findings, value, _DUMP + ("dump_path",), "acl", scene not in EXCEPTION_SCENES)
+
+    def _step(self) -> None:
+        step = self._dump.get("dump_step")
+        if not isinstance(step, str) or self._scene() in EXCEPTION_SCENES:
+            return
+        path = _DUMP + ("dump_step",)
+        for rule, message, fix in step_problems(step):
+            if rule in ("step-equal", "step-too-large"):
+                self.findings.warning(rule, path, "dump_step: " + message, ACL_LAX, '"%s"' % fix)
+            elif rule != "step-syntax":
+                severity, consumer = ERROR, "aclInit rejects it (EP0003, step check)"
+                if rule == "step-reversed":
+                    consumer += "; GE's own check lets it pass, device code swaps the bounds"
+                self.findings.add(severity, rule, path, "dump_step: " + message, consumer, '"%s"' % fix)
+        if step and self._on("dump_op_switch") and not self._entries():
+            message = "dump_step is set, but ops called one by one have no step"
+            self.findings.warning("step-without-model", path, message, "with a step list they are not dumped", "leave out dump_step")
+
+    def _stats(self) -> None:
+        stats = self._dump.get("dump_stats")
+        if not isinstance(stats, list) or self._on("dump_debug") or self._scene() in EXCEPTION_SCENES:
+            return
+        if stats and self._dump.get("dump_data", "tensor") != "stats":
+            message = 'dump_stats needs dump_data "stats"'
+            self._conflict("stats-without-data", "dump_stats", message, _CONFLICT, 'add "dump_data": "stats", or leave out dump_stats')
+        seen = set()
+        for index, name in enumerate(stats):
+            if isinstance(name, str) and name in seen:
+                message = "%r is listed twice" % name
+                self.findings.warning("duplicate-value", _DUMP + ("dump_stats", index), message, "written once", "leave it out")
+            seen.add(name if isinstance(name, str) else "")
+
+    def _needs_dump(self) -> None:
+        """Say when nothing is dumped although the section is valid."""
+        dump = self._dump
+        if self._entries() or self._on("dump_op_switch") or self._on("dump_debug") or "dump_scene" in dump:
+            return
+        entries = dump.get("dump_list")
+        if entries is not None and not isinstance(entries, list):
+            return
+        fix = '"dump_list": [{}] dumps everything'
+        if entries == []:
+            consumer = _NOTHING + "; releases of 2020 and GE reject it (E10001)"
+            message = "dump_list is empty and nothing else is switched on"
+            self.findings.error("nothing-dumped", _DUMP + ("dump_list",), message, consumer, fix)
+        elif "dump_kernel_data" in dump:
+            return
+        elif "dump_op_switch" in dump or "dump_debug" in dump:
+            field = "dump_op_switch" if "dump_op_switch" in dump else "dump_debug"
+            message = "every switch is off and there is no dump_list"
+            self.findings.add(WARNING, "all-switches-off", _DUMP + (field,), message, _NOTHING, '"on", or ' + fix)
+        else:
+            message = "there is neither a dump_list nor a switch that is on"
+            self.findings.error("nothing-dumped", _DUMP, message, _NOTHING, "add " + fix)
+
+
+def model_entries(document: Any) -> List[Mapping[str, Any]]:
+    """Return the entries of dump_list that are objects, each at its own index; others are empty."""
+    dump = document.get("dump") if isinstance(document, dict) else None
+    entries = dump.get("dump_list") if isinstance(dump, dict) else None
+    return [entry if isinstance(entry, dict) else {} for entry in entries] if isinstance(entries, list) else []

@@ -1,0 +1,150 @@
+"""Checks one configuration file: acl.json, npu settings as JSON, or a Python training script."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence
+
+from ..errors import MissingPath, require_file
+from .acl_rules import AclRules
+from .cann import Version, parse_version
+from .finding import Finding, Findings, Report, in_file_order, placed
+from .jsontext import MAX_BYTES, JsonText, read_json
+from .model_rules import ModelRules, acl_size, check_size, npu_size
+from .models import Models, load_models
+from .npu_rules import NpuRules, looks_like_npu
+from .path_rules import nearest_folder
+from .script import check_settings, read_script
+
+
+def check_file(path: str, models: Sequence[str] = (), cann: Optional[str] = None, elsewhere: bool = False) -> Report:
+    """Check a file.
+
+    Parameters
+    ----------
+    path
+        acl.json, npu settings as JSON, or a Python script (``.py``).
+    models
+        Model jsons or GE graph files to hold names against.
+    cann
+        The CANN version in use.
+    elsewhere
+        Whether the configuration is for another machine, so that rules about this one's file system are only notes.
+
+    Raises
+    ------
+    MissingPath, InputError
+        The file or a model cannot be read.
+    UsageError
+        ``cann`` is no version.
+    """
+    version = parse_version(cann) if cann else None
+    require_file(path, "FILE")
+    loaded = load_models(models)
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise MissingPath("FILE: %s cannot be read: %s" % (path, error.strerror)) from error
+    return Checker(loaded, version, cann or "", elsewhere).check(path, data)
+
+
+class Checker:
+    """Checks configurations against the same models and version.
+
+    Parameters
+    ----------
+    models
+        The models to hold names against; may hold none.
+    version, version_text
+        The CANN in use, or None.
+    elsewhere
+        As in :func:`check_file`.
+    """
+
+    def __init__(self, models: Models, version: Optional[Version] = None, version_text: str = "", elsewhere: bool = False) -> None:
+        self.models = models
+        self.version = version
+        self.version_text = version_text
+        self.elsewhere = elsewhere
+
+    def check(self, file: str, data: bytes) -> Report:
+        """Return the report of a file's bytes (at most ``MAX_BYTES + 1`` of them); ``file`` is its name."""
+        findings = Findings(self.elsewhere)
+        if file.lower().endswith(".py"):
+            self._script(data, findings)
+            return Report(file, "npu", tuple(in_file_order(findings.items)))
+        text = read_json(data, findings)
+        if text is None:
+            return Report(file, "acl", tuple(in_file_order(findings.items)))
+        kind = "npu" if looks_like_npu(text.value) else "acl"
+        (self._npu if kind == "npu" else self._acl)(text.value, findings)
+        return Report(file, kind, tuple(in_file_order(_located(findings.items, text))))
+
+    def _acl(self, document: Any, findings: Findings) -> None:
+        rules = AclRules(findings, self.version, self.version_text)
+        rules.check(document)
+        if not self.models.graphs or not isinstance(document, dict) or not isinstance(document.get("dump"), dict):
+            return
+        ModelRules(findings, self.models).check_acl(document)
+        if rules.dumps_models:
+            place = ("dump", "dump_path") if "dump_path" in document["dump"] else ("dump",)
+            folder = self._folder(rules.folder, document["dump"].get("dump_path"))
+            check_size(findings, acl_size(document, self.models), document["dump"].get("dump_step"), folder, place)
+
+    def _npu(self, document: Any, findings: Findings) -> None:
+        rules = NpuRules(findings, self.version, self.version_text)
+        rules.check_document(document)
+        self._npu_models(document, rules, findings)
+
+    def _npu_models(self, values: Any, rules: NpuRules, findings: Findings) -> None:
+        if not self.models.graphs:
+            return
+        layers = values.get("dump_layer")
+        if isinstance(layers, str):
+            ModelRules(findings, self.models).check_layers(layers, ("dump_layer",))
+        if rules.dumps_models:
+            place = ("dump_path",) if "dump_path" in values else ()
+            folder = self._folder(rules.folder, values.get("dump_path"))
+            check_size(findings, npu_size(values, self.models), values.get("dump_step"), folder, place)
+
+    def _folder(self, usable: Optional[str], dump_path: Any) -> Optional[str]:
+        """Return the folder whose file system the dump goes to, also when dump_path is still to be made."""
+        if self.elsewhere or usable or not isinstance(dump_path, str) or ":" in dump_path:
+            return None if self.elsewhere else usable
+        return nearest_folder(dump_path)
+
+    def _script(self, data: bytes, findings: Findings) -> None:
+        if len(data) > MAX_BYTES:
+            message = "the script is larger than 10 MiB"
+            findings.error("file-too-large", (), message, "not read", "put the dump settings into a module of their own")
+            findings.items[-1] = placed(findings.items[-1], 1, 1)
+            return
+        configs = read_script(data, findings)
+        if configs is None:
+            return
+        for settings in configs:
+            own = Findings(self.elsewhere)
+            rules = NpuRules(own, self.version, self.version_text)
+            values = check_settings(settings, rules)
+            self._npu_models(values, rules, own)
+            findings.items += settings.located(own.items)
+        if not configs:
+            empty = not data.strip()
+            rule, message = ("empty-file", "the file is empty") if empty else ("no-dump-section", "the script sets no dump option")
+            consumer = "nothing is dumped"
+            findings.warning(rule, (), message, consumer, "pass a DumpConfig, set parameter_map entries or global_options().dump_config")
+            findings.items[-1] = placed(findings.items[-1], 1, 1)
+
+
+def _located(findings: Sequence[Finding], text: JsonText) -> List[Finding]:
+    """Return the findings with their places in the text, and one more for every repeated key."""
+    located = []
+    for finding in findings:
+        if finding.line is None:
+            finding = placed(finding, *text.place(finding.path, finding.at_key))
+        located.append(finding)
+    for path, place in text.duplicates():
+        message = "the key %r is used twice in this object" % path[-1]
+        finding = Finding("warning", "duplicate-key", path, message, "the last one wins", "delete one of them", at_key=True)
+        located.append(placed(finding, *place))
+    return located

@@ -1,0 +1,144 @@
+"""The written forms of a plan: acl.json, npu settings, code for Estimator, session and TensorFlow 2, and the plan's own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Callable, Dict, List
+
+from ..errors import FormatError, UsageError
+from .finding import Findings
+from .jsontext import read_json
+from .npu_rules import COMPUTED, looks_like_npu
+from .plan import DumpPlan
+from .script import read_script
+
+FORMS = ("acl", "estimator", "session", "tf2", "npu-json", "plan")
+CODE_FORMS = ("estimator", "session", "tf2")
+NPU_FORMS = CODE_FORMS + ("npu-json",)
+
+_ESTIMATOR = '''"""Dump settings of an NPUEstimator (npu_bridge, TensorFlow 1.15)."""
+
+from npu_bridge.estimator.npu.npu_config import DumpConfig, NPURunConfig
+
+dump_config = DumpConfig(
+%s
+)
+
+# Other arguments (model_dir, session_config ...) belong into the same call; then NPUEstimator(config=run_config).
+run_config = NPURunConfig(dump_config=dump_config)
+'''
+
+_SESSION = '''"""Dump settings of session.run (npu_bridge, TensorFlow 1.15)."""
+
+import tensorflow as tf
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
+
+config = tf.compat.v1.ConfigProto()
+custom_op = config.graph_options.rewrite_options.custom_optimizers.add()
+custom_op.name = "NpuOptimizer"
+custom_op.parameter_map["use_off_line"].b = True
+%s
+config.graph_options.rewrite_options.remapping = RewriterConfig.OFF
+config.graph_options.rewrite_options.memory_optimization = RewriterConfig.OFF
+
+
+def npu_session(graph=None):
+    """Return a session that runs on the NPU and dumps."""
+    import npu_bridge.npu_init  # noqa: F401  registers NpuOptimizer
+
+    return tf.compat.v1.Session(graph=graph, config=config)
+'''
+
+_TF2 = '''"""Dump settings of npu_device (TensorFlow 2); they take effect when set before npu.open()."""
+
+import npu_device as npu
+
+%s
+'''
+
+
+def write_plan(plan: DumpPlan, form: str) -> str:
+    """Return the text of ``plan`` in one of :data:`FORMS`.
+
+    Raises
+    ------
+    UsageError
+        The form cannot hold what the plan says.
+    """
+    writers: Dict[str, Callable[[DumpPlan], str]] = {
+        "acl": lambda plan: _json(plan.acl_document()),
+        "npu-json": lambda plan: _json(plan.npu_settings()),
+        "plan": lambda plan: _json(plan.to_document()),
+        "estimator": lambda plan: _ESTIMATOR % "\n".join("    %s=%s," % pair for pair in _literals(plan)),
+        "session": lambda plan: _SESSION % "\n".join(_parameter(name, text) for name, text in _literals(plan)),
+        "tf2": lambda plan: _TF2 % "\n".join("npu.global_options().dump_config.%s = %s" % pair for pair in _literals(plan)),
+    }
+    text = writers[form](plan)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError("a name or dump_path is not valid UTF-8", hint="only UTF-8 can be written") from None
+    return text
+
+
+def _json(document: Any) -> str:
+    return json.dumps(document, indent=4, ensure_ascii=False) + "\n"
+
+
+def _literals(plan: DumpPlan) -> List[Any]:
+    """Return (setting, Python literal) pairs."""
+    return [(name, _literal(value)) for name, value in plan.npu_settings().items()]
+
+
+def _literal(value: Any) -> str:
+    # JSON's escapes of control characters and quotes are Python's too; True and False are not.
+    return str(value) if isinstance(value, bool) else json.dumps(value, ensure_ascii=False)
+
+
+def _parameter(name: str, text: str) -> str:
+    if text in ("True", "False"):
+        return 'custom_op.parameter_map["%s"].b = %s' % (name, text)
+    return 'custom_op.parameter_map["%s"].s = tf.compat.as_bytes(%s)' % (name, text)
+
+
+def read_plan(data: bytes, file: str) -> DumpPlan:
+    """Return the plan that a file holds: acl.json, npu settings, a script with one set of settings (``.py``), or a plan's own form.
+
+    Parameters
+    ----------
+    data
+        The file's content.
+    file
+        Its name, for the suffix and for messages.
+
+    Raises
+    ------
+    FormatError
+        It cannot be read, or holds values that no consumer knows; ``goldwatch config check`` says more.
+    """
+    findings = Findings()
+    try:
+        if file.lower().endswith(".py"):
+            return _from_script(data, file, findings)
+        text = read_json(data, findings)
+        if text is not None and isinstance(text.value, dict):
+            if "dump" in text.value:
+                return DumpPlan.from_acl_document(text.value)
+            if looks_like_npu(text.value) and "models" not in text.value:
+                return DumpPlan.from_npu_settings(text.value)
+            return DumpPlan.from_document(text.value)
+    except (UsageError, TypeError, AttributeError, KeyError) as error:
+        raise FormatError("no dump plan: %s" % error, file, hint="goldwatch config check %s" % file) from error
+    problem = findings.items[0].message if findings.items else "it holds no object"
+    raise FormatError("no dump plan: %s" % problem, file)
+
+
+def _from_script(data: bytes, file: str, findings: Findings) -> DumpPlan:
+    configs = read_script(data, findings)
+    if configs is None or len(configs) != 1:
+        raise FormatError("no dump plan: the script sets dump options in %d places" % len(configs or ()), file)
+    values = configs[0].values
+    computed = [name for name, value in values.items() if value is COMPUTED]
+    if computed:
+        raise FormatError("no dump plan: %s is computed" % computed[0], file)
+    return DumpPlan.from_npu_settings(values)

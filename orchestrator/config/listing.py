@@ -1,0 +1,42 @@
+"""What of a model can be dumped, op by op."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import List, Optional, Tuple
+
+from ..model import no_dump_reason
+from .models import Models
+from .select import Selection, choose
+
+
+@dataclass(frozen=True)
+class ListedOp:
+    """One op (schemas/config_list.schema.json).
+
+    Attributes
+    ----------
+    model, op, type
+        The model's name, the op's name after compilation and its type.
+    original_names
+        Names before fusion; empty for an op that the compiler inserted.
+    dumpable, reason
+        Whether the device dumps it, and why not.
+    """
+
+    model: str
+    op: str
+    type: str
+    original_names: Tuple[str, ...]
+    dumpable: bool
+    reason: Optional[str]
+
+
+def list_ops(models: Models, selection: Selection) -> List[ListedOp]:
+    """Return all ops in the order of the file, or those that are chosen in execution order."""
+    listed = []
+    for graph in models.graphs:
+        for op in choose(models, graph, selection).ops if selection else graph.ops:
+            reason = no_dump_reason(op)
+            listed.append(ListedOp(graph.name, op.name, op.type, op.originals, reason is None, reason))
+    return listed

@@ -1,0 +1,215 @@
+"""Third layer: what the configuration names against what the model has, and the size of the dump."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+from ..model import ModelGraph, OpNode, no_dump_reason
+from ..model.never import INPUT_TYPES
+from ..model.nodes import execution_key
+from .acl_rules import model_entries
+from .estimate import Estimate, estimate, human_bytes, skipped_positions, step_count
+from .finding import WARNING, Findings, Path
+from .models import Models, dumpable
+from .path_rules import free_bytes
+from .steps import step_problems
+from .suggest import nearest_word
+
+_MAX_ADVICE = 200
+_UNKNOWN_LAYER = "GE only warns that the op does not exist in the model; nothing of it is dumped"
+
+
+class ModelRules:
+    """Checks names against models.
+
+    Parameters
+    ----------
+    findings
+        Where findings go.
+    models
+        The models that were named with --om.
+    """
+
+    def __init__(self, findings: Findings, models: Models) -> None:
+        self.findings = findings
+        self.models = models
+        self._advice_left = _MAX_ADVICE
+
+    def check_acl(self, document: Any) -> None:
+        """Check every entry of dump_list."""
+        dump = document.get("dump")
+        types = {op.type for graph in self.models.graphs for op in graph.ops}
+        for index, entry in enumerate(model_entries(document)):
+            path: Path = ("dump", "dump_list", index)
+            graphs: Sequence[ModelGraph] = self.models.graphs
+            name = entry.get("model_name")
+            if isinstance(name, str) and name:
+                graphs = self._model(name, path + ("model_name",))
+                if not graphs:
+                    continue
+            for field in ("layer", "watcher_nodes"):
+                for number, layer in enumerate(_strings(entry.get(field))):
+                    if layer is not None:
+                        self.check_layer(layer, path + (field, number), graphs, originals=field == "layer")
+            self._blacklists(entry, path, graphs, types)
+            self._ranges(entry, path, graphs)
+        assert isinstance(dump, dict)
+
+    def check_layers(self, text: str, path: Path) -> None:
+        """Check dump_layer of the npu settings."""
+        for layer in dict.fromkeys(text.split()):
+            self.check_layer(layer, path, self.models.graphs)
+
+    def _model(self, name: str, path: Path) -> List[ModelGraph]:
+        graphs = self.models.named(name)
+        if not graphs:
+            known = [known for graph in self.models.graphs for known in (graph.name,) + graph.graph_names if known]
+            near = nearest_word(name, known) or (known[0] if len(self.models.graphs) == 1 and known else None)
+            message = "no model is called %r%s" % (name, "; did you mean %r?" % near if near else "")
+            consumer = "GE only warns in its log that the model is not set to dump; nothing is dumped"
+            fix = '"%s"' % near if near else "one of: %s" % ", ".join(known[:10])
+            self.findings.error("unknown-model", path, message, consumer, fix)
+        elif all(name != graph.name and name not in graph.graph_names for graph in graphs):
+            message = "%r is the json file's name; the model itself is called %r" % (name, graphs[0].name)
+            consumer = "matches only when the om file is called %s.om" % name
+            self.findings.note("model-file-name", path, message, consumer, '"%s"' % graphs[0].name)
+        return graphs
+
+    def check_layer(self, layer: str, path: Path, graphs: Sequence[ModelGraph], originals: bool = True) -> None:
+        """Check one op name; with ``originals`` the name before fusion will do."""
+        ops = self.models.exact(layer, graphs)
+        if ops:
+            if not dumpable(ops):
+                self._never(layer, ops[0], path)
+            return
+        fused = self.models.from_original(layer, graphs)
+        if fused and not originals:
+            message = "%r is a name before fusion; here only names after fusion count" % layer
+            self.findings.error("unknown-layer", path, message, "nothing of it is dumped", '"%s"' % fused[0].name)
+        elif fused and not dumpable(fused):
+            self._never(layer, fused[0], path)
+        elif fused:
+            names = ", ".join(op.name for op in dumpable(fused)[:3])
+            message = "%r was fused away; the model has %s" % (layer, names)
+            self.findings.note("fused-layer", path, message, "original names are accepted: the fused op is dumped", '"%s"' % fused[0].name)
+        else:
+            near = self.models.nearest(layer, graphs)
+            message = "the model has no op %r%s" % (layer, "; did you mean %r?" % near if near else "")
+            fix = '"%s"' % near if near else "config new --om MODEL --list shows the names"
+            self.findings.error("unknown-layer", path, message, _UNKNOWN_LAYER, fix)
+
+    def _never(self, layer: str, op: OpNode, path: Path) -> None:
+        fix = "leave it out"
+        if self._advice_left > 0:
+            self._advice_left -= 1
+            fix = self.models.instead(op)
+        message = "%r (%s) never dumps: %s" % (layer, op.type, no_dump_reason(op))
+        self.findings.error("never-dumps", path, message, "nothing of it is dumped", fix)
+
+    def _blacklists(self, entry: Mapping[str, Any], path: Path, graphs: Sequence[ModelGraph], types: Any) -> None:
+        for field in ("optype_blacklist", "opname_blacklist"):
+            for index, item in enumerate(entry[field] if isinstance(entry.get(field), list) else ()):
+                name = item.get("name") if isinstance(item, dict) else None
+                if not isinstance(name, str) or not name:
+                    continue
+                known = name in types if field == "optype_blacklist" else bool(self.models.exact(name, graphs))
+                if known:
+                    continue
+                near = nearest_word(name, sorted(types)) if field == "optype_blacklist" else self.models.nearest(name, graphs)
+                what = "type" if field == "optype_blacklist" else "op"
+                message = "the model has no %s %r%s" % (what, name, "; did you mean %r?" % near if near else "")
+                fix = '"%s"' % near if near else "leave it out"
+                self.findings.warning("unknown-blacklist-name", path + (field, index, "name"), message, "nothing is left out", fix)
+
+    def _ranges(self, entry: Mapping[str, Any], path: Path, graphs: Sequence[ModelGraph]) -> None:
+        for index, item in enumerate(entry["opname_range"] if isinstance(entry.get("opname_range"), list) else ()):
+            if not isinstance(item, dict):
+                continue
+            bounds: Dict[str, OpNode] = {}
+            for field in ("begin", "end"):
+                name = item.get(field)
+                if not isinstance(name, str) or not name:
+                    continue
+                place = path + ("opname_range", index, field)
+                ops = self.models.exact(name, graphs)
+                if not ops:
+                    self.check_layer(name, place, graphs, originals=False)
+                elif ops[0].type in INPUT_TYPES:
+                    self._never(name, ops[0], place)
+                else:
+                    bounds[field] = ops[0]
+            if len(bounds) == 2 and execution_key(bounds["begin"]) > execution_key(bounds["end"]):
+                message = "%s runs after %s" % (bounds["begin"].name, bounds["end"].name)
+                place = path + ("opname_range", index)
+                self.findings.error("range-reversed", place, message, "nothing lies between", "exchange begin and end")
+
+
+def check_size(findings: Findings, size: Optional[Estimate], step: Any, folder: Optional[str], path: Path) -> None:
+    """Add the estimate of a dump's size, held against the free space of its folder."""
+    if size is None:
+        return
+    free = free_bytes(folder) if folder else None
+    valid = isinstance(step, str) and not any(rule != "step-equal" for rule, _, _ in step_problems(step))
+    steps = step_count(step) if valid else None
+    text = size.text() + ("; %d steps: %s" % (steps, human_bytes(size.size_bytes * steps)) if steps and steps > 1 else "")
+    text += "; free: %s" % human_bytes(free) if free is not None else ""
+    consumer = "chunks that do not fit are dropped with a log line; files get holes"
+    if free is not None and size.size_bytes * (steps or 1) > free:
+        fix = "dump fewer layers or steps, or statistics first (dump_data stats)"
+        findings.environment(WARNING, "disk-space", path, "the dump does not fit: " + text, consumer, fix)
+    else:
+        fix = "dump fewer layers or steps if that is too much"
+        findings.note("dump-size", path, "the dump takes " + text, "written without asking", fix)
+
+
+def acl_size(document: Any, models: Models) -> Estimate:
+    """Return what one step of a valid acl.json takes, over all models that were named."""
+    dump = document["dump"]
+    chosen: Dict[int, OpNode] = {}
+    skips = []
+    for entry in model_entries(document):
+        name = entry.get("model_name")
+        graphs = models.named(name) if isinstance(name, str) and name else models.graphs
+        for graph in graphs:
+            chosen.update((id(op), op) for op in _entry_ops(entry, models, graph))
+        for field in ("optype_blacklist", "opname_blacklist"):
+            for item in entry[field] if isinstance(entry.get(field), list) else ():
+                if isinstance(item, dict) and isinstance(item.get("name"), str):
+                    skips.append((item["name"], [text for text in _strings(item.get("pos")) if text]))
+    mode, data = dump.get("dump_mode", "output"), dump.get("dump_data", "tensor")
+    return estimate(chosen.values(), str(mode), str(data), skipped_positions(skips))
+
+
+def npu_size(values: Mapping[str, Any], models: Models) -> Estimate:
+    """Return what one step of npu settings takes."""
+    layers = values.get("dump_layer")
+    entry = {"layer": layers.split()} if isinstance(layers, str) and layers.strip() else {}
+    chosen = {id(op): op for graph in models.graphs for op in _entry_ops(entry, models, graph)}
+    return estimate(chosen.values(), str(values.get("dump_mode") or "output"), str(values.get("dump_data") or "tensor"))
+
+
+def _entry_ops(entry: Mapping[str, Any], models: Models, graph: ModelGraph) -> List[OpNode]:
+    """Return the ops that one entry of dump_list dumps of one model."""
+    layers = [layer for layer in _strings(entry.get("layer")) if layer]
+    ops = dumpable(graph.ops)
+    if layers:
+        found: Dict[int, OpNode] = {}
+        for layer in layers:
+            for op in dumpable(models.exact(layer, [graph]) or models.from_original(layer, [graph])):
+                found[id(op)] = op
+        ops = list(found.values())
+    ranges = [item for item in entry.get("opname_range") or () if isinstance(item, dict)]
+    if not ranges:
+        return ops
+    inside = []
+    for item in ranges:
+        ends = [models.exact(str(item.get(field)), [graph]) for field in ("begin", "end")]
+        if all(ends):
+            first, last = (execution_key(end[0]) for end in ends)
+            inside += [op for op in ops if first <= execution_key(op) <= last]
+    return list({id(op): op for op in inside}.values())
+
+
+def _strings(value: Any) -> List[Optional[str]]:
+    """Return the items of a list, with None for what is no string; nothing for what is no list."""
+    return [item if isinstance(item, str) else None for item in value] if isinstance(value, list) else []

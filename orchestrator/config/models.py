@@ -1,0 +1,158 @@
+"""The models that a configuration is written for or checked against: their names, their ops, and what of them can be dumped."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
+
+from ..errors import MissingPath, UsageError
+from ..model import ModelGraph, OpNode, computational_graphs, load_model, no_dump_reason
+from .suggest import NameIndex
+
+MAX_ALTERNATIVES = 3
+_SEARCH_RADIUS = 5
+
+
+class Models:
+    """Several models, looked up by the names that dump_list can use.
+
+    Parameters
+    ----------
+    graphs
+        The models, each with the file it was read from in ``path``.
+    """
+
+    def __init__(self, graphs: Sequence[ModelGraph]) -> None:
+        self.graphs = list(graphs)
+        self._tables: Dict[int, Dict[str, List[OpNode]]] = {}
+        self._index: Dict[Tuple[int, ...], NameIndex] = {}
+
+    def named(self, model_name: str) -> List[ModelGraph]:
+        """Return the models that GE would match: by their own name or a graph's, else by the file's name."""
+        found = [graph for graph in self.graphs if model_name == graph.name or model_name in graph.graph_names]
+        return found or [graph for graph in self.graphs if model_name in file_names(graph)]
+
+    def names(self) -> List[str]:
+        """Return the name of every model."""
+        return [graph.name for graph in self.graphs]
+
+    def exact(self, name: str, graphs: Optional[Sequence[ModelGraph]] = None) -> List[OpNode]:
+        """Return the ops of exactly this name."""
+        return [op for graph in self._of(graphs) for op in self._table(graph).get(name, ())]
+
+    def from_original(self, name: str, graphs: Optional[Sequence[ModelGraph]] = None) -> List[OpNode]:
+        """Return the ops that came from the original op of this name."""
+        return [op for graph in self._of(graphs) for op in graph.ops_from(name)]
+
+    def nearest(self, name: str, graphs: Optional[Sequence[ModelGraph]] = None) -> Optional[str]:
+        """Return the op or original name that is most like ``name``; only for the first twenty, since it takes time."""
+        chosen = self._of(graphs)
+        key = tuple(id(graph) for graph in chosen)
+        if key not in self._index:
+            names = [op.name for graph in chosen for op in graph.ops]
+            names += [original for graph in chosen for op in graph.ops for original in op.originals]
+            self._index[key] = NameIndex([known for known in names if known])
+        for graph in chosen:
+            op = graph.op(name)
+            if op is not None:
+                return op.name
+        return self._index[key].nearest(name)
+
+    def alternatives(self, op: OpNode) -> List[str]:
+        """Return the nearest ops that can be dumped instead of one that never is: downstream first, for the output node upstream."""
+        graph = next((graph for graph in self.graphs if op in self._table(graph).get(op.name, ())), None)
+        if graph is None:
+            return []
+        ways = [graph.successors, graph.predecessors]
+        for way in ways[::-1] if op.type == "NetOutput" else ways:
+            for radius in range(1, _SEARCH_RADIUS + 1):
+                found = [other.name for other in way(op.name, radius) if no_dump_reason(other) is None]
+                if found:
+                    return found[:MAX_ALTERNATIVES]
+        return []
+
+    def instead(self, op: OpNode) -> str:
+        """Return the advice what to choose instead of an op that never dumps."""
+        names = self.alternatives(op)
+        return "choose %s" % ", ".join(names) if names else "leave it out"
+
+    def _of(self, graphs: Optional[Sequence[ModelGraph]]) -> Sequence[ModelGraph]:
+        return self.graphs if graphs is None else graphs
+
+    def _table(self, graph: ModelGraph) -> Dict[str, List[OpNode]]:
+        table = self._tables.get(id(graph))
+        if table is None:
+            table = self._tables[id(graph)] = {}
+            for op in graph.ops:
+                table.setdefault(op.name, []).append(op)
+        return table
+
+
+def file_names(graph: ModelGraph) -> List[str]:
+    """Return what the om file of this json may be called, without suffix."""
+    stem = os.path.basename(graph.path or "")
+    names = []
+    for suffix in (".json", ".txt", ".om"):
+        if stem.endswith(suffix):
+            stem = stem[: -len(suffix)]
+            names.append(stem)
+    return names
+
+
+def dumpable(ops: Iterable[OpNode]) -> List[OpNode]:
+    """Return the ops that leave dump files."""
+    return [op for op in ops if no_dump_reason(op) is None]
+
+
+def load_models(paths: Sequence[str]) -> Models:
+    """Read every model that is named; a folder stands for the GE graph files in it.
+
+    Raises
+    ------
+    MissingPath, InputError
+        A file is missing, or is no model.
+    """
+    return Models([load_model(path) for given in paths for path in _files(given)])
+
+
+def load_for_writing(paths: Sequence[str]) -> Models:
+    """Read the models that a configuration is written for; among several GE graph files only the one that reads training data.
+
+    Raises
+    ------
+    UsageError
+        Several GE graph files read training data, or none does.
+    MissingPath, InputError
+        A file is missing, or is no model.
+    """
+    files = [path for given in paths for path in _files(given)]
+    graphs = {path: load_model(path) for path in dict.fromkeys(files)}
+    several = [path for path in graphs if os.path.basename(path).startswith("ge_proto")]
+    if len(several) < 2:
+        return Models(list(graphs.values()))
+    found = computational_graphs([graphs[path] for path in several])
+    if len(found) != 1:
+        names = ", ".join(str(graph.path) for graph in found)
+        message = "several GE graph files read training data: %s" % names if found else "none of the GE graph files has an iterator op"
+        raise UsageError(message, hint="name the one file whose first graph is the computational graph with --om")
+    others = [graph for path, graph in graphs.items() if path not in several]
+    return Models(others + found)
+
+
+def _files(path: str) -> List[str]:
+    if not os.path.isdir(path):
+        return [path]
+    for pattern in ("ge_proto_*_Build.txt", "ge_proto_*.txt"):
+        found = sorted(glob.glob(os.path.join(glob.escape(path), pattern)))
+        if found:
+            return found
+    raise MissingPath("--om: %s is a folder without ge_proto_*.txt" % path, hint="name a model json or a GE graph file")
+
+
+def require_models(models: Models, option: str) -> None:
+    """Raise UsageError when an option needs a model and none was named."""
+    if not models.graphs:
+        raise UsageError("%s needs a model" % option, hint="add --om MODEL.json (made by atc --mode=1)")
+
+

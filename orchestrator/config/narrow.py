@@ -1,0 +1,76 @@
+"""From an earlier comparison: the op that went wrong first, and its neighbours."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import List, Optional, Tuple
+
+from ..compare.row import FAIL, Row
+from ..errors import InputError, MissingPath
+from ..results.store import STORE_FILE, RunStore
+from ..verdict import execution_key
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first divergent op of a comparison.
+
+    Attributes
+    ----------
+    op
+        Its name as the comparison has it.
+    neighbours
+        The ops that ran just before and after it, nearest first, as the comparison's rows show them.
+    model_json
+        The model json that the comparison was made with, when it still exists.
+    """
+
+    op: str
+    neighbours: Tuple[str, ...] = ()
+    model_json: Optional[str] = None
+
+
+def read_divergence(path: str) -> Divergence:
+    """Return the first divergent op of a store, or of the output folder that holds one.
+
+    Raises
+    ------
+    MissingPath
+        There is no store.
+    InputError
+        No operator diverges in it, or it cannot be read.
+    """
+    out = path
+    if not os.path.isdir(path):
+        if not os.path.exists(path):
+            raise MissingPath("--narrow: %s does not exist" % path, hint="name the output folder of compare, watch or run")
+        out = os.path.dirname(path) or "."
+        if os.path.basename(path) not in (STORE_FILE, "result.json"):
+            raise InputError("--narrow: %s is no %s" % (path, STORE_FILE), hint="name the output folder of compare, watch or run")
+    with RunStore.open(out) as store:
+        failing = list(store.rows(verdict=FAIL))
+        if not failing:
+            raise InputError("--narrow: no operator of %s is outside its limits" % out, hint="there is nothing to narrow down")
+        first = min(failing, key=execution_key)
+        order = _execution_order(list(store.rows()), first)
+        inputs = store.get("inputs") or {}
+    return Divergence(first.op, _nearest_first(order, first.op), _model_json(inputs))
+
+
+def _execution_order(rows: List[Row], first: Row) -> List[str]:
+    """Return the op names of the first divergence's place in execution order."""
+    place = (first.time, first.device, first.model, first.model_id, first.step)
+    here = [row for row in rows if (row.time, row.device, row.model, row.model_id, row.step) == place and row.kind != "op"]
+    return list(dict.fromkeys(row.op for row in sorted(here + [first], key=execution_key)))
+
+
+def _nearest_first(order: List[str], op: str) -> Tuple[str, ...]:
+    number = {name: index for index, name in enumerate(order)}
+    return tuple(sorted((name for name in order if name != op), key=lambda name: abs(number[name] - number[op])))
+
+
+def _model_json(inputs: object) -> Optional[str]:
+    """Return the model json among a store's inputs."""
+    value = inputs.get("model") if isinstance(inputs, dict) else None
+    return value if isinstance(value, str) and os.path.isfile(value) else None

@@ -1,0 +1,171 @@
+"""Second layer for npu_bridge and npu_device: the rules between the dump settings."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+from .cann import NPU_SINCE, Version
+from .finding import Findings, Path
+from .key_rules import KeyRules, check_since
+from .path_rules import check_dump_path
+from .plan import NPU_DEFAULTS
+from .schema_rules import SchemaRules, field_schema, rejects
+from .steps import NPU_LAX, step_problems
+
+#: Names that only npu settings have; they tell a flat JSON file from an acl.json.
+NPU_ONLY = ("enable_dump", "enable_dump_debug", "dump_debug_mode", "dump_layer")
+_SWITCHES = ("enable_dump", "enable_dump_debug")
+
+
+class Computed:
+    """A value that a script computes; no rule looks at it."""
+
+    def __repr__(self) -> str:
+        return "a computed value"
+
+
+COMPUTED = Computed()
+
+
+class NpuRules:
+    """Checks one set of dump settings.
+
+    Parameters
+    ----------
+    findings
+        Where findings go.
+    version, version_text
+        The CANN in use, or None.
+
+    Attributes
+    ----------
+    folder
+        dump_path on this machine when it can be used, else None.
+    """
+
+    def __init__(self, findings: Findings, version: Optional[Version] = None, version_text: str = "") -> None:
+        self.findings = findings
+        self.version = version
+        self.version_text = version_text
+        self.folder: Optional[str] = None
+        self.dumps_models = False
+        self._values: Mapping[str, Any] = {}
+
+    def check_document(self, document: Mapping[str, Any]) -> None:
+        """Check a flat JSON object."""
+        KeyRules(self.findings).unknown(document, NPU_DEFAULTS, ())
+        self.check({name: value for name, value in document.items() if name in NPU_DEFAULTS})
+
+    def check(self, values: Mapping[str, Any]) -> None:
+        """Check settings by their names; :data:`COMPUTED` stands for what is not known."""
+        fields: Dict[str, Any] = field_schema("npu")["properties"]
+        rules = SchemaRules("npu", self.findings)
+        good = {name: rules.check(value, fields[name], (name,)) for name, value in values.items() if value is not COMPUTED}
+        known = {name: value for name, value in values.items() if value is not COMPUTED}
+        check_since(self.findings, known, (), NPU_SINCE, self.version, self.version_text)
+        self._values = values
+        self._switched()
+        if good.get("dump_path", True):
+            self._path()
+        if good.get("dump_step", True):
+            self._step()
+        self._layers()
+        self._idle()
+        self.dumps_models = self._may_be_on("enable_dump")
+
+    def _is_on(self, name: str) -> bool:
+        return self._values.get(name) is True
+
+    def _may_be_on(self, name: str) -> bool:
+        return self._values.get(name) is True or self._values.get(name) is COMPUTED
+
+    def _place(self, *names: str) -> Path:
+        return next(((name,) for name in names if name in self._values), ())
+
+    def _switched(self) -> None:
+        if self._is_on("enable_dump") and self._is_on("enable_dump_debug"):
+            consumer = "the adapter passes both on, GE rejects them together (E10001) and the graph fails"
+            message = "enable_dump and enable_dump_debug exclude each other"
+            self.findings.error("dump-with-debug", ("enable_dump_debug",), message, consumer, "switch one of them off")
+        if not any(self._may_be_on(name) or self._invalid(name) for name in _SWITCHES):
+            message = "neither enable_dump nor enable_dump_debug is switched on"
+            self.findings.warning("all-switches-off", self._place(*_SWITCHES), message, "nothing is dumped", "set enable_dump to true")
+
+    def _invalid(self, name: str) -> bool:
+        value = self._values.get(name, False)
+        return value is not COMPUTED and not isinstance(value, bool)
+
+    def _path(self) -> None:
+        value = self._values.get("dump_path")
+        if value is COMPUTED:
+            return
+        if value is None:
+            if any(self._is_on(name) for name in _SWITCHES):
+                consumer = "the TensorFlow adapter stops with an error (in 2021: aborts), GE with E10058"
+                message = "dump_path is missing but dumping is switched on"
+                self.findings.error("dump-path-missing", self._place("dump_path"), message, consumer, "set dump_path to an existing folder")
+            return
+        must_work = any(self._may_be_on(name) for name in _SWITCHES)
+        self.folder = check_dump_path(self.findings, value, ("dump_path",), "npu", must_work)
+
+    def _step(self) -> None:
+        value = self._values.get("dump_step")
+        if not isinstance(value, str):
+            return
+        for rule, message, fix in step_problems(value):
+            if rule != "step-syntax":
+                consumer = rejects("npu", path=("dump_step",)) + "; " + NPU_LAX
+                self.findings.error(rule, ("dump_step",), "dump_step: " + message, consumer, '"%s"' % fix)
+
+    def _layers(self) -> None:
+        value = self._values.get("dump_layer")
+        if not isinstance(value, str):
+            return
+        if not value.strip():
+            self.findings.warning("empty-value", ("dump_layer",), "dump_layer holds no name", "every op is dumped", "leave it out")
+        elif "," in value:
+            message = "dump_layer separates names by blanks, not by commas"
+            fix = '"%s"' % " ".join(value.replace(",", " ").split())
+            self.findings.warning("layer-separator", ("dump_layer",), message, "the text is taken as names that hold commas", fix)
+        repeated = _repeated(value)
+        if repeated:
+            message = "%r is listed twice" % repeated[0]
+            fix = '"%s"' % " ".join(dict.fromkeys(value.split()))
+            self.findings.warning("duplicate-layer", ("dump_layer",), message, "dumped once", fix)
+
+    def _idle(self) -> None:
+        kind = self._values.get("dump_debug_mode")
+        if self._is_on("enable_dump_debug") and kind in ("aicore_overflow", "atomic_overflow"):
+            message = "%s is not known to every product" % kind
+            self.findings.note("debug-mode-product", ("dump_debug_mode",), message, "A2, A3 and 950 products know only all", '"all"')
+        if self._is_on("enable_dump_debug") and not self._may_be_on("enable_dump"):
+            for name in ("dump_layer", "dump_step"):
+                if isinstance(self._values.get(name), str):
+                    message = "%s has no effect on overflow dumps" % name
+                    self.findings.note("idle-setting", (name,), message, "checked only with enable_dump", "leave it out")
+
+
+def _repeated(text: str) -> Tuple[str, ...]:
+    seen = set()
+    found = []
+    for name in text.split():
+        if name in seen:
+            found.append(name)
+        seen.add(name)
+    return tuple(found)
+
+
+def looks_like_npu(document: Any) -> bool:
+    """Tell whether a JSON document is a flat object of npu settings rather than an acl.json."""
+    from .suggest import nearest_word
+
+    if not isinstance(document, dict) or not document or "dump" in document:
+        return False
+    if any(name in document for name in NPU_ONLY):
+        return True
+    acl_only = field_schema("acl")["properties"]["dump"]["properties"]
+    if any(name in acl_only and name not in NPU_DEFAULTS for name in document):
+        return False
+    if any(name in NPU_DEFAULTS for name in document):
+        return True
+    return any(nearest_word(name, NPU_ONLY) and not nearest_word(name, ["dump"]) for name in list(document)[:20])

@@ -1,0 +1,77 @@
+"""The small languages of config new's options."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterable, Tuple
+
+from ..errors import UsageError
+from .plan import ModelDump, Skip
+
+_POSITION = re.compile(r"(?:input|output)[0-9]+\Z")
+
+
+def parse_model(text: str) -> ModelDump:
+    """Return the model entry of ``NAME[:LAYER,LAYER...]``, split at the first colon; an empty NAME stands for all models.
+
+    Raises
+    ------
+    UsageError
+        Both parts are empty, or a layer is.
+    """
+    name, colon, layers = text.partition(":")
+    names = tuple(layers.split(",")) if colon else ()
+    if any(not layer.strip() for layer in names):
+        raise UsageError("--model: an empty layer name in %r" % text, hint="write NAME:LAYER,LAYER, or NAME for all layers")
+    if not name and not names:
+        raise UsageError("--model: the name is empty", hint="write NAME, or NAME:LAYER,LAYER")
+    return ModelDump(name or None, names)
+
+
+def parse_skip(option: str, text: str) -> Skip:
+    """Return the blacklist entry of ``NAME[:POS,...]``, split at the last colon.
+
+    Raises
+    ------
+    UsageError
+        The name is empty, or what follows the last colon is no list of positions.
+    """
+    name, colon, tail = text.rpartition(":")
+    if not colon:
+        name, tail = text, ""
+    positions = tuple(tail.split(",")) if tail else ()
+    wrong = [position for position in positions if not _POSITION.match(position)]
+    if wrong:
+        hint = "positions are inputN and outputN; end a name that holds a colon with one more colon"
+        raise UsageError("%s: %r in %r is no position" % (option, wrong[0], text), hint=hint)
+    if not name:
+        raise UsageError("%s: the name is empty in %r" % (option, text), hint="write NAME or NAME:input0,output0")
+    return Skip(name, positions)
+
+
+def parse_range(text: str) -> Tuple[str, str]:
+    """Return the ends of ``BEGIN..END``.
+
+    Raises
+    ------
+    UsageError
+        There is no ``..``, or an end is empty.
+    """
+    begin, dots, end = text.partition("..")
+    if not dots or not begin or not end:
+        raise UsageError("--op-range: %r is no range" % text, hint="write BEGIN..END with two op names")
+    return begin, end
+
+
+def parse_list(option: str, texts: Iterable[str]) -> Tuple[str, ...]:
+    """Return the words of comma lists, each once.
+
+    Raises
+    ------
+    UsageError
+        A word is empty.
+    """
+    words = [word.strip() for text in texts for word in text.split(",")]
+    if any(not word for word in words):
+        raise UsageError("%s: an empty word in %r" % (option, ",".join(texts)), hint="write a comma list")
+    return tuple(dict.fromkeys(words))

@@ -1,0 +1,367 @@
+"""One dump plan: what is dumped, of which model, and where to.
+
+This module imports nothing but the standard library, errors and naming, so that the adapters can use it in old environments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ..errors import UsageError
+
+MODES = ("input", "output", "all")
+DATA = ("tensor", "stats")
+STATS = ("Max", "Min", "Avg", "Nan", "Negative Inf", "Positive Inf", "L2norm")
+LEVELS = ("op", "kernel", "all")
+EXCEPTION_SCENES = ("lite_exception", "aic_err_brief_dump", "aic_err_norm_dump", "aic_err_detail_dump")
+SCENES = EXCEPTION_SCENES + ("watcher",)
+KERNEL_DATA = ("all", "printf", "tensor", "assert", "timestamp")
+DEBUG_MODES = ("aicore_overflow", "atomic_overflow", "all")
+NPU_DEFAULTS: Dict[str, Any] = {
+    "enable_dump": False,
+    "dump_path": None,
+    "dump_step": None,
+    "dump_mode": "output",
+    "enable_dump_debug": False,
+    "dump_debug_mode": "all",
+    "dump_data": "tensor",
+    "dump_layer": None,
+}
+
+
+@dataclass(frozen=True)
+class Skip:
+    """An op or an op type whose inputs and outputs at ``positions`` (``input0``, ``output1`` …) are not dumped."""
+
+    name: str
+    positions: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ModelDump:
+    """What is dumped of one model.
+
+    Attributes
+    ----------
+    name
+        The model's name; None for all models.
+    layers
+        Op names; empty for all ops.
+    watch_nodes
+        For the scene ``watcher``: the ops whose outputs are dumped again after each of ``layers``.
+    skip_types, skip_ops
+        What is left out.
+    op_ranges
+        Closed intervals of ops in execution order; empty for all.
+    """
+
+    name: Optional[str] = None
+    layers: Tuple[str, ...] = ()
+    watch_nodes: Tuple[str, ...] = ()
+    skip_types: Tuple[Skip, ...] = ()
+    skip_ops: Tuple[Skip, ...] = ()
+    op_ranges: Tuple[Tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class DumpPlan:
+    """One dump plan; None stands for the consumer's own default.
+
+    Attributes
+    ----------
+    dump_path
+        Where dumps go; only exception scenes do without.
+    models
+        None for no list of models, ``()`` for an empty list, ``(ModelDump(),)`` for everything.
+    mode, data, level, scene
+        One of :data:`MODES`, :data:`DATA`, :data:`LEVELS`, :data:`SCENES`.
+    op_switch
+        Whether ops that are called one by one are dumped.
+    step
+        Iterations such as ``0|5-10``; None for all.
+    stats, kernel_data
+        Of :data:`STATS` and :data:`KERNEL_DATA`; empty for the default.
+    debug
+        Whether ops that overflow are dumped, instead of models.
+    debug_mode
+        Of :data:`DEBUG_MODES`; only npu_bridge and npu_device know others than ``all``.
+
+    Raises
+    ------
+    UsageError
+        A value is not one of those that any consumer knows.
+    """
+
+    dump_path: Optional[str] = None
+    models: Optional[Tuple[ModelDump, ...]] = None
+    mode: Optional[str] = None
+    op_switch: Optional[bool] = None
+    step: Optional[str] = None
+    data: Optional[str] = None
+    stats: Tuple[str, ...] = ()
+    level: Optional[str] = None
+    debug: Optional[bool] = None
+    debug_mode: str = "all"
+    scene: Optional[str] = None
+    kernel_data: Tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, known in (("mode", MODES), ("data", DATA), ("level", LEVELS), ("debug_mode", DEBUG_MODES), ("scene", SCENES)):
+            value = getattr(self, name)
+            if value not in known and (value is not None or name == "debug_mode"):
+                raise UsageError("%s: %r is unknown" % (name, value), hint="one of: %s" % ", ".join(known))
+        for name, known in (("stats", STATS), ("kernel_data", KERNEL_DATA)):
+            unknown = [value for value in getattr(self, name) if value not in known]
+            if unknown:
+                raise UsageError("%s: %r is unknown" % (name, unknown[0]), hint="of: %s" % ", ".join(known))
+
+    @property
+    def dumps_ops(self) -> bool:
+        """Whether models or single ops are dumped, other than by overflow or exception."""
+        return not self.debug and self.scene not in EXCEPTION_SCENES
+
+    def acl_document(self) -> Dict[str, Any]:
+        """Return the content of acl.json: what the plan says, and nothing that is left to the consumer's default.
+
+        Raises
+        ------
+        UsageError
+            The plan holds what only npu_bridge knows.
+        """
+        if self.debug_mode != "all":
+            raise UsageError("acl.json has no overflow kind, asked for: %s" % self.debug_mode, hint="leave out --debug-mode")
+        dump: Dict[str, Any] = {}
+        if self.models is not None:
+            dump["dump_list"] = [_acl_model(model) for model in self.models]
+        values = (
+            ("dump_path", self.dump_path),
+            ("dump_mode", self.mode),
+            ("dump_op_switch", _switch(self.op_switch)),
+            ("dump_step", self.step),
+            ("dump_data", self.data),
+            ("dump_stats", list(self.stats) or None),
+            ("dump_level", self.level),
+            ("dump_debug", _switch(self.debug)),
+            ("dump_scene", self.scene),
+            ("dump_kernel_data", ",".join(self.kernel_data) or None),
+        )
+        dump.update((key, value) for key, value in values if value is not None)
+        return {"dump": dump}
+
+    @classmethod
+    def from_acl_document(cls, document: Mapping[str, Any]) -> DumpPlan:
+        """Return the plan of a valid acl.json; unknown keys are left out, as the consumer does."""
+        dump = document.get("dump", {})
+        models = dump.get("dump_list")
+        return cls(
+            dump_path=dump.get("dump_path"),
+            models=None if models is None else tuple(_model_from_acl(model) for model in models),
+            mode=dump.get("dump_mode"),
+            op_switch=_from_switch(dump.get("dump_op_switch")),
+            step=dump.get("dump_step") or None,
+            data=dump.get("dump_data"),
+            stats=tuple(dump.get("dump_stats", ())),
+            level=dump.get("dump_level"),
+            debug=_from_switch(dump.get("dump_debug")),
+            scene=dump.get("dump_scene"),
+            kernel_data=tuple(part for part in dump.get("dump_kernel_data", "").split(",") if part),
+        )
+
+    def npu_settings(self) -> Dict[str, Any]:
+        """Return the settings of npu_bridge and npu_device, in the order of DumpConfig; what is left to its default is left out.
+
+        Raises
+        ------
+        UsageError
+            The plan holds what only acl.json knows, or nothing to dump.
+        """
+        self.refuse_acl_only()
+        settings: Dict[str, Any] = {}
+        if not self.debug:
+            settings["enable_dump"] = True
+        settings.update(dump_path=self.dump_path, dump_step=self.step, dump_mode=self.mode)
+        if self.debug is not None:
+            settings["enable_dump_debug"] = self.debug
+        if self.debug:
+            settings["dump_debug_mode"] = self.debug_mode
+        settings.update(dump_data=self.data, dump_layer=" ".join(self.npu_layers()) or None)
+        return {name: value for name, value in settings.items() if value is not None}
+
+    def npu_layers(self) -> List[str]:
+        """Return the op names for dump_layer, each once."""
+        return list(dict.fromkeys(layer for model in self.models or () for layer in model.layers))
+
+    @classmethod
+    def from_npu_settings(cls, settings: Mapping[str, Any]) -> DumpPlan:
+        """Return the plan of valid npu_bridge settings."""
+        dumps = bool(settings.get("enable_dump"))
+        layers = tuple((settings.get("dump_layer") or "").split())
+        return cls(
+            dump_path=settings.get("dump_path"),
+            models=(ModelDump(layers=layers),) if dumps else None,
+            mode=settings.get("dump_mode"),
+            step=settings.get("dump_step") or None,
+            data=settings.get("dump_data"),
+            debug=settings.get("enable_dump_debug"),
+            debug_mode=settings.get("dump_debug_mode") or "all",
+        )
+
+    def refuse_acl_only(self) -> None:
+        """Raise UsageError when npu settings cannot hold the plan."""
+        models = self.models or ()
+        for option, is_set in (
+            ("--op-switch", self.op_switch is not None),
+            ("--stats", self.stats),
+            ("--scene", self.scene is not None),
+            ("--kernel-data", self.kernel_data),
+            ("--watch-node", any(model.watch_nodes for model in models)),
+            ("--skip-type", any(model.skip_types for model in models)),
+            ("--skip-op", any(model.skip_ops for model in models)),
+            ("--op-range", any(model.op_ranges for model in models)),
+            ("--level", self.level is not None),
+        ):
+            if is_set:
+                raise UsageError("%s: npu_bridge and npu_device have no such setting" % option, hint="leave it out, or write --for acl")
+        if self.debug and self.models:
+            raise UsageError("overflow detection excludes dumping ops", hint="leave out --debug, or models and layers")
+        if not self.debug and not self.models:
+            raise UsageError("the plan dumps nothing: neither models nor overflow", hint="name a model, or nothing for everything")
+        with_layers = [bool(model.layers) for model in models]
+        if any(with_layers) and not all(with_layers):
+            raise UsageError("dump_layer holds for every model, so all or none of the models must have layers", hint="name layers only")
+        for layer in self.npu_layers():
+            if layer.split() != [layer]:
+                raise UsageError("dump_layer separates names by blanks, so %r cannot be written" % layer, hint="write --for acl")
+
+    def to_document(self) -> Dict[str, Any]:
+        """Return the plan's own file form (schemas/plan.schema.json); defaults are left out."""
+        document = {}
+        for name, value in asdict(self).items():
+            if value != getattr(_EMPTY, name):
+                document[name] = _plain(value)
+        return document
+
+    @classmethod
+    def from_document(cls, document: Any) -> DumpPlan:
+        """Return the plan of its own file form.
+
+        Raises
+        ------
+        UsageError
+            The document has another form; schemas/plan.schema.json describes it.
+        """
+        values = _known_fields(document, cls, "plan")
+        models = values.get("models")
+        if models is not None:
+            values["models"] = tuple(_model_from_document(model) for model in _list(models, "models"))
+        for name in ("stats", "kernel_data"):
+            values[name] = _names(values.get(name, ()), name)
+        for name in ("dump_path", "mode", "step", "data", "level", "scene"):
+            _expect(values.get(name), (str, type(None)), name)
+        for name in ("op_switch", "debug"):
+            _expect(values.get(name), (bool, type(None)), name)
+        _expect(values.get("debug_mode", "all"), (str,), "debug_mode")
+        return cls(**values)
+
+    def without_names(self) -> DumpPlan:
+        """Return the plan as npu settings can hold it: one entry without a model's name."""
+        models = self.models and (ModelDump(layers=tuple(self.npu_layers())),)
+        return replace(self, models=models)
+
+
+_EMPTY = DumpPlan()
+
+
+def _switch(value: Optional[bool]) -> Optional[str]:
+    return None if value is None else "on" if value else "off"
+
+
+def _from_switch(value: Optional[str]) -> Optional[bool]:
+    return None if value is None else value == "on"
+
+
+def _acl_model(model: ModelDump) -> Dict[str, Any]:
+    entry: Dict[str, Any] = {} if model.name is None else {"model_name": model.name}
+    for key, names in (("layer", model.layers), ("watcher_nodes", model.watch_nodes)):
+        if names:
+            entry[key] = list(names)
+    for key, skips in (("optype_blacklist", model.skip_types), ("opname_blacklist", model.skip_ops)):
+        if skips:
+            entry[key] = [{"name": skip.name, "pos": list(skip.positions)} if skip.positions else {"name": skip.name} for skip in skips]
+    if model.op_ranges:
+        entry["opname_range"] = [{"begin": begin, "end": end} for begin, end in model.op_ranges]
+    return entry
+
+
+def _model_from_acl(entry: Mapping[str, Any]) -> ModelDump:
+    return ModelDump(
+        name=entry.get("model_name"),
+        layers=tuple(entry.get("layer", ())),
+        watch_nodes=tuple(entry.get("watcher_nodes", ())),
+        skip_types=_skips_from_acl(entry.get("optype_blacklist", ())),
+        skip_ops=_skips_from_acl(entry.get("opname_blacklist", ())),
+        op_ranges=tuple((item["begin"], item["end"]) for item in entry.get("opname_range", ())),
+    )
+
+
+def _skips_from_acl(items: Sequence[Mapping[str, Any]]) -> Tuple[Skip, ...]:
+    return tuple(Skip(item.get("name", ""), tuple(item.get("pos", ()))) for item in items)
+
+
+def _model_from_document(document: Any) -> ModelDump:
+    values = _known_fields(document, ModelDump, "models")
+    _expect(values.get("name"), (str, type(None)), "name")
+    for name in ("layers", "watch_nodes"):
+        values[name] = _names(values.get(name, ()), name)
+    for name in ("skip_types", "skip_ops"):
+        values[name] = tuple(_skip_from_document(skip, name) for skip in _list(values.get(name, ()), name))
+    ranges = [_names(item, "op_ranges") for item in _list(values.get("op_ranges", ()), "op_ranges")]
+    if any(len(item) != 2 for item in ranges):
+        raise _wrong("op_ranges", "pairs of two op names")
+    values["op_ranges"] = tuple(ranges)
+    return ModelDump(**values)
+
+
+def _skip_from_document(document: Any, name: str) -> Skip:
+    values = _known_fields(document, Skip, name)
+    _expect(values.get("name"), (str,), name + ".name")
+    return Skip(values["name"], _names(values.get("positions", ()), name + ".positions"))
+
+
+def _known_fields(document: Any, kind: Any, where: str) -> Dict[str, Any]:
+    if not isinstance(document, dict):
+        raise _wrong(where, "an object")
+    known = [field.name for field in fields(kind)]
+    unknown = [key for key in document if key not in known]
+    if unknown:
+        raise UsageError("plan: %s has no field %r" % (where, unknown[0]), hint="its fields are: %s" % ", ".join(known))
+    return dict(document)
+
+
+def _list(value: Any, where: str) -> Sequence[Any]:
+    if not isinstance(value, (list, tuple)):
+        raise _wrong(where, "a list")
+    return value
+
+
+def _names(value: Any, where: str) -> Tuple[str, ...]:
+    if any(not isinstance(item, str) for item in _list(value, where)):
+        raise _wrong(where, "a list of strings")
+    return tuple(value)
+
+
+def _expect(value: Any, kinds: Tuple[type, ...], where: str) -> None:
+    if not isinstance(value, kinds):
+        raise _wrong(where, " or ".join("null" if kind is type(None) else kind.__name__ for kind in kinds))
+
+
+def _wrong(where: str, expected: str) -> UsageError:
+    return UsageError("plan: %s must be %s" % (where, expected), hint="schemas/plan.schema.json describes the form")
+
+
+def _plain(value: Any) -> Any:
+    """Return tuples as lists and nested objects without what is empty."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items() if item is not None and item != ()}
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,331 @@
+"""Dump settings in a Python training script, read from its syntax tree; nothing of it is executed."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from dataclasses import dataclass, field
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from .finding import ERROR, WARNING, Finding, Findings, placed
+from .npu_rules import COMPUTED, NpuRules
+from .plan import NPU_DEFAULTS
+from .suggest import nearest_word
+
+_MEMBERS = {"enable_dump": "b", "enable_dump_debug": "b"}
+_OTHER_OPTIONS = ("quant_dumpable", "enable_exception_dump")
+_MAX_BRACKETS = 100
+_CONVERTERS = ("as_bytes", "as_text", "as_str", "as_str_any", "bytes", "str")
+_UNREADABLE = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
+
+Place = Tuple[int, int]
+
+
+@dataclass
+class ScriptSettings:
+    """The settings of one DumpConfig call, one parameter_map or of npu_device's global options.
+
+    Attributes
+    ----------
+    dialect
+        ``DumpConfig``, ``parameter_map`` or ``global_options``.
+    place
+        Line and column of the call or of the first assignment.
+    values, places
+        By setting; a value that cannot be read from the text is COMPUTED.
+    open
+        Whether more settings may come from where the text does not show.
+    """
+
+    dialect: str
+    place: Place
+    values: Dict[str, Any] = field(default_factory=dict)
+    places: Dict[str, Place] = field(default_factory=dict)
+    problems: List[Finding] = field(default_factory=list)
+    open: bool = False
+
+    def set(self, name: str, value: Any, place: Place) -> None:
+        """Note an assignment; two different values make the setting unknown (branches are not followed)."""
+        if name in self.values and self.values[name] != value:
+            value = COMPUTED
+        self.values[name] = value
+        self.places.setdefault(name, place)
+
+    def located(self, findings: List[Finding]) -> List[Finding]:
+        """Return the reader's problems and these findings, each with the place of its setting."""
+        result = []
+        for finding in self.problems + findings:
+            if finding.line is None:
+                place = self.places.get(str(finding.path[0]), self.place) if finding.path else self.place
+                finding = placed(finding, *place)
+            result.append(finding)
+        return result
+
+
+def read_script(data: bytes, findings: Findings) -> Optional[List[ScriptSettings]]:
+    """Return all dump settings of a script in the order of the text, or None with a finding when it is no Python."""
+    tree, lines = _parse(data, findings)
+    return None if tree is None else _Reader(lines).read(tree)
+
+
+def check_settings(settings: ScriptSettings, rules: NpuRules) -> Dict[str, Any]:
+    """Check one set of settings by themselves; return their values, COMPUTED where the text does not show them."""
+    values = settings.values
+    if settings.open:
+        values = dict(dict.fromkeys(NPU_DEFAULTS, COMPUTED), **values)
+    rules.check(values)
+    return values
+
+
+def _parse(data: bytes, findings: Findings) -> Tuple[Optional[ast.AST], List[str]]:
+    consumer = "Python does not run it"
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(encoding)
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        line = data.count(b"\n", 0, getattr(error, "start", 0)) + 1
+        _parse_error(findings, "not-utf8", "the script cannot be decoded: %s" % str(error)[:200], consumer, line)
+        return None, []
+    text = re.sub(r"\r\n?", "\n", text[1:] if text.startswith("\ufeff") else text)
+    if not _shallow(text):
+        _parse_error(findings, "file-too-deep", "brackets are nested too deeply to be read", consumer, 1)
+        return None, []
+    try:
+        return ast.parse(text), text.split("\n")
+    except SyntaxError as error:
+        _parse_error(findings, "python-syntax", "not Python 3: %s" % error.msg, consumer, error.lineno or 1, error.offset)
+    except (ValueError, MemoryError, RecursionError) as error:
+        _parse_error(findings, "python-syntax", "not readable as Python 3: %s" % (error or "nested too deeply"), consumer, 1)
+    return None, []
+
+
+def _parse_error(findings: Findings, rule: str, message: str, consumer: str, line: int, column: Optional[int] = None) -> None:
+    fix = "correct the script at this line"
+    findings.items.append(Finding(ERROR, rule, (), message, consumer, fix, line=max(line, 1), column=max(column, 1) if column else None))
+
+
+def _shallow(text: str) -> bool:
+    """Bound the nesting before the parser sees it; chains of operators are bounded by the line's length."""
+    depth = 0
+    for match in re.finditer(r"[([{]|[)\]}]", text):
+        depth = depth + 1 if match.group() in "([{" else max(0, depth - 1)
+        if depth > _MAX_BRACKETS * 10:
+            return False
+    return True
+
+
+class _Reader:
+    """Finds the settings in a syntax tree."""
+
+    def __init__(self, lines: List[str]) -> None:
+        self._lines = lines
+        self._found: List[ScriptSettings] = []
+        self._maps: Dict[Tuple[int, str], ScriptSettings] = {}
+        self._global: Optional[ScriptSettings] = None
+        self._options: Dict[str, str] = {}
+
+    def read(self, tree: ast.AST) -> List[ScriptSettings]:
+        """Return the settings in the order of the text."""
+        nodes = sorted(_walk(tree), key=lambda pair: self._order(pair[0]))
+        for node, _ in nodes:
+            if isinstance(node, ast.Assign):
+                self._alias(node)
+        for node, scope in nodes:
+            if isinstance(node, ast.Call):
+                self._call(node)
+            elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                value = COMPUTED if isinstance(node, ast.AugAssign) or node.value is None else _literal(node.value)
+                for target in targets:
+                    if isinstance(target, ast.Attribute):
+                        self._assignment(target, value, node, scope)
+        maps = [settings for settings in self._found if settings.dialect == "parameter_map"]
+        if len(maps) > 1:
+            self._share(maps)
+        return sorted(self._found, key=lambda settings: settings.place)
+
+    def _order(self, node: Any) -> Tuple[int, int]:
+        return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+
+    def _place(self, node: Any) -> Place:
+        """Return line and column from 1; the tree counts columns in bytes."""
+        line = self._lines[node.lineno - 1] if node.lineno <= len(self._lines) else ""
+        return node.lineno, len(line.encode("utf-8", "replace")[: node.col_offset].decode("utf-8", "replace")) + 1
+
+    def _alias(self, node: ast.Assign) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                kind = self._kind(node.value)
+                if kind:
+                    self._options[target.id] = kind
+
+    def _kind(self, node: ast.AST) -> Optional[str]:
+        """Tell whether an expression is npu_device's global options or their dump_config."""
+        if isinstance(node, ast.Call) and _last_name(node.func) == "global_options":
+            return "options"
+        if isinstance(node, ast.Attribute) and node.attr == "dump_config" and self._kind(node.value) == "options":
+            return "dump"
+        return self._options.get(node.id) if isinstance(node, ast.Name) else None
+
+    def _call(self, node: ast.Call) -> None:
+        name = _last_name(node.func)
+        if name == "NPURunConfig":
+            self._run_config(node)
+        if name != "DumpConfig":
+            return
+        settings = ScriptSettings("DumpConfig", self._place(node))
+        names = list(NPU_DEFAULTS)
+        for index, argument in enumerate(node.args):
+            if isinstance(argument, ast.Starred):
+                settings.open = True
+                break
+            if index >= len(names):
+                message = "DumpConfig takes %d arguments" % len(names)
+                self._problem(settings, "unknown-keyword", (), message, "Python raises TypeError", "name the arguments", argument)
+                break
+            settings.set(names[index], self._plain(names[index], _literal(argument)), self._place(argument))
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                settings.open = True
+            elif keyword.arg in NPU_DEFAULTS:
+                value = self._plain(keyword.arg, _literal(keyword.value))
+                settings.set(keyword.arg, value, self._place(keyword.value))
+            else:
+                near = nearest_word(keyword.arg, names)
+                message = "DumpConfig has no argument %r%s" % (keyword.arg, "; did you mean %r?" % near if near else "")
+                fix = near or "one of: " + ", ".join(names)
+                self._problem(settings, "unknown-keyword", (keyword.arg,), message, "Python raises TypeError", fix, keyword.value)
+        self._found.append(settings)
+
+    def _run_config(self, node: ast.Call) -> None:
+        for keyword in node.keywords:
+            value = _literal(keyword.value)
+            if keyword.arg == "dump_config" and value is not None and value is not COMPUTED:
+                settings = ScriptSettings("DumpConfig", self._place(keyword.value), open=True)
+                message = "NPURunConfig's dump_config must be a DumpConfig"
+                self._problem(settings, "type", ("dump_config",), message, "NPURunConfig raises ValueError", "DumpConfig(…)", keyword.value)
+                self._found.append(settings)
+
+    def _problem(self, settings: ScriptSettings, rule: str, path: Any, message: str, consumer: str, fix: str, node: Any) -> None:
+        line, column = self._place(node)
+        settings.problems.append(Finding(ERROR, rule, path, message, consumer, fix, line=line, column=column))
+
+    def _plain(self, name: str, value: Any) -> Any:
+        """Return 0 and 1 as what they mean for a switch."""
+        return bool(value) if name in _MEMBERS and type(value) is int and value in (0, 1) else value
+
+    def _assignment(self, target: ast.Attribute, value: Any, node: Any, scope: int) -> None:
+        if isinstance(target.value, ast.Subscript):
+            self._map_entry(target, target.value, value, node, scope)
+        elif self._kind(target.value) == "dump":
+            self._global_option(target, value, node)
+
+    def _map_entry(self, target: ast.Attribute, entry: ast.Subscript, value: Any, node: Any, scope: int) -> None:
+        if _last_name(entry.value) != "parameter_map":
+            return
+        index: Any = entry.slice
+        # Python 3.8 and older wrap the key.
+        key = _literal(getattr(index, "value", index) if type(index).__name__ == "Index" else index)
+        if not isinstance(key, str) or key in _OTHER_OPTIONS:
+            return
+        near = None if key in NPU_DEFAULTS else _near_option(key)
+        if key not in NPU_DEFAULTS and not near and "dump" not in key:
+            return
+        settings = self._maps.get((scope, ast.dump(entry.value)))
+        if settings is None:
+            settings = self._maps[(scope, ast.dump(entry.value))] = ScriptSettings("parameter_map", self._place(target))
+            self._found.append(settings)
+        if key not in NPU_DEFAULTS:
+            message = "NpuOptimizer has no option %r%s" % (key, "; did you mean %r?" % near if near else "")
+            fix = near or "one of: " + ", ".join(NPU_DEFAULTS)
+            finding = Finding(WARNING, "unknown-key", (key,), message, "ignored without a word", fix)
+            settings.problems.append(placed(finding, *self._place(target)))
+            return
+        self._member(settings, key, target, value, node)
+
+    def _member(self, settings: ScriptSettings, key: str, target: ast.Attribute, value: Any, node: Any) -> None:
+        """Check that the value goes into the member that the adapter reads: .b for switches, .s (bytes) for text."""
+        member = _MEMBERS.get(key, "s")
+        if target.attr != member:
+            message = "%s must be set through .%s, not .%s" % (key, member, target.attr)
+            fix = 'parameter_map["%s"].%s' % (key, member)
+            consumer = "the adapter reads .%s only and finds it unset" % member
+            self._problem(settings, "parameter-member", (key,), message, consumer, fix, target)
+            settings.set(key, COMPUTED, self._place(target))
+            return
+        literal = getattr(node, "value", None)
+        if member == "s" and isinstance(value, str) and _is_text(literal):
+            fix = "tf.compat.as_bytes(%r)" % value[:200]
+            message = "%s must be set to bytes, it is text" % key
+            self._problem(settings, "type", (key,), message, "protobuf raises TypeError", fix, literal)
+        settings.set(key, self._plain(key, value), self._place(target))
+
+    def _global_option(self, target: ast.Attribute, value: Any, node: Any) -> None:
+        if self._global is None:
+            self._global = ScriptSettings("global_options", self._place(target))
+            self._found.append(self._global)
+        if target.attr in NPU_DEFAULTS:
+            self._global.set(target.attr, self._plain(target.attr, value), self._place(target))
+            return
+        near = nearest_word(target.attr, list(NPU_DEFAULTS))
+        message = "dump_config has no option %r%s" % (target.attr, "; did you mean %r?" % near if near else "")
+        fix = near or "one of: " + ", ".join(NPU_DEFAULTS)
+        self._problem(self._global, "unknown-option", (target.attr,), message, "npu_device raises ValueError", fix, target)
+
+    def _share(self, maps: List[ScriptSettings]) -> None:
+        """Let settings that are made in several functions complete one another: what another function sets is not missing here."""
+        for settings in maps:
+            for other in maps:
+                for name in other.values:
+                    if name not in settings.values:
+                        settings.values[name] = COMPUTED
+
+
+def _walk(tree: ast.AST) -> Iterator[Tuple[ast.AST, int]]:
+    """Yield every node with the number of its function (0: none)."""
+    stack = [(tree, 0)]
+    while stack:
+        node, scope = stack.pop()
+        yield node, scope
+        inner = id(node) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) else scope
+        stack.extend((child, inner) for child in ast.iter_child_nodes(node))
+
+
+def _last_name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_text(node: Any) -> bool:
+    return not isinstance(node, ast.Call) and isinstance(_raw(node), str)
+
+
+def _raw(node: Any) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except _UNREADABLE:
+        return COMPUTED
+
+
+def _literal(node: Any) -> Any:
+    """Return the value that the text shows, looking through conversions to bytes; COMPUTED for everything else."""
+    if isinstance(node, ast.Call) and node.args and _last_name(node.func) in _CONVERTERS:
+        value = _raw(node.args[0])
+        return _text(value) if isinstance(value, (str, bytes)) else COMPUTED
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "encode":
+        value = _raw(node.func.value)
+        return value if isinstance(value, str) else COMPUTED
+    return _text(_raw(node))
+
+
+def _text(value: Any) -> Any:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+
+
+def _near_option(key: str) -> Optional[str]:
+    """Return the dump setting that ``key`` misspells by a letter or two; other options are none of our business."""
+    import difflib
+
+    found = difflib.get_close_matches(key.lower(), list(NPU_DEFAULTS), 1, 0.85 if "dump" not in key else 0.6)
+    return found[0] if found else None
