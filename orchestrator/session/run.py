@@ -72,6 +72,9 @@ class Run:
         self.workers = Workers(self.jobs, self.options.settings())
         try:
             self._open()
+        except KeyboardInterrupt:
+            self.workers.close(now=True)
+            raise self._interrupted(0) from None
         except BaseException:
             self.workers.close(now=True)
             raise
@@ -91,7 +94,17 @@ class Run:
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         self.workers.close(now=kind is not None)
-        self.store.close()
+        try:
+            if kind is not None and issubclass(kind, KeyboardInterrupt):
+                self.write_tables()
+                raise self._interrupted(sum(self.store.counts().values()))
+        finally:
+            self.store.close()
+
+    def _interrupted(self, rows: int) -> Interrupted:
+        return Interrupted(
+            "interrupted: %d rows are stored in %s" % (rows, self.options.out), hint="the same command goes on where this one stopped"
+        )
 
     def _check_something_to_do(self) -> None:
         tree = self.tree
@@ -116,26 +129,12 @@ class Run:
             self.notes.append("no model given (-f): outputs are paired with golden files of the op's own name, inputs are not compared")
 
     def compare_all(self, on_progress: Optional[Callable[[Progress], None]] = None) -> None:
-        """Compare every file of TARGET.
-
-        Raises
-        ------
-        Interrupted
-            Ctrl-C; the rows known so far are stored and written out.
-        """
-        try:
-            for combo in self._taken():
-                self._add_combo(combo)
-            self.session.sort_pending()
-            self.session.drain(on_progress)
-            self.session.close_places()
-        except KeyboardInterrupt:
-            self.workers.close(now=True)
-            self.write_tables()
-            raise Interrupted(
-                "interrupted: %d rows are stored in %s" % (sum(self.store.counts().values()), self.options.out),
-                hint="the same command goes on where this one stopped",
-            ) from None
+        """Compare every file of TARGET."""
+        for combo in self._taken():
+            self._add_combo(combo)
+        self.session.sort_pending()
+        self.session.drain(on_progress)
+        self.session.close_places()
         self._note_nearest()
 
     def _taken(self) -> Iterator[Combo]:

@@ -17,7 +17,7 @@ TIMESTAMP = 1767323045000000
 
 
 class SmallNetwork:
-    """data -> Cast -> TransData -> conv (fused with relu) -> scale -> fc, with the golden values of each original op."""
+    """data -> Cast -> TransData -> fused ops -> fc, with the golden values of each original op."""
 
     def __init__(self, folder: str, broken: bool = False, ops: int = 3) -> None:
         self.folder = folder
@@ -38,8 +38,8 @@ class SmallNetwork:
         source, value, exact = ("trans_TransData_1", 0), half.astype(np.float32), data
         for number in range(ops):
             name = "op/%d" % number
-            exact = np.maximum(exact * 1.5 + 0.25, 0) + 0.125 * number
-            value = np.maximum(value * 1.5 + 0.25, 0) + 0.125 * number
+            exact = 0.5 - exact
+            value = 0.5 - value
             if broken and number == 1:
                 value = value[:, ::-1]
             self.values[name] = exact.astype(np.float32)
