@@ -53,7 +53,8 @@ def container_header(array: np.ndarray, op_name: str, timestamp_us: int) -> byte
         raise InputError("%s: a container cannot hold %s" % (op_name, array.dtype))
     dims = b"".join(varint_bytes(dim) for dim in array.shape)
     output = _field(1, code) + _field(2, _RESERVED_FORMAT) + _field(3, _field(1, dims)) + _field(6, array.nbytes)
-    message = _field(1, CONTAINER_VERSION.encode("ascii")) + _field(2, timestamp_us) + _field(3, output) + _field(6, op_name.encode("ascii"))
+    message = _field(1, CONTAINER_VERSION.encode("ascii")) + _field(2, timestamp_us) + _field(3, output)
+    message += _field(6, op_name.encode("ascii"))
     return struct.pack("<Q", len(message)) + message
 
 

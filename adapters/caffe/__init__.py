@@ -1,1 +1,7 @@
 """Golden data from Caffe models."""
+
+from __future__ import annotations
+
+from .blobs import save_blobs
+
+__all__ = ["save_blobs"]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Optional, Tuple
+import sys
+import time
+from typing import Any, Dict, Optional, Tuple
 
 import click
 
 from ..adapters.caffe.deinplace import Deinplaced, deinplace_file
+from ..adapters.caffe.dump import DumpOptions
+from ..adapters.caffe.dump import dump as run_dump
 from ..naming import printable
 from .common import format_option, print_json, say, set_up_logging, verbosity_options
 
@@ -55,6 +59,91 @@ def deinplace(
         print_json(dict(done.report(), output=path))
         return
     _tell(path, done, quiet)
+
+
+@caffe.command()
+@click.argument("prototxt", type=click.Path())
+@click.argument("weights", type=click.Path())
+@click.option("-i", "--input", "inputs", multiple=True, metavar="NAME=FILE", help="An input: see above; repeatable.")
+@click.option("-o", "--out", required=True, type=click.Path(), help="The folder of the golden files.")
+@click.option("--backend", type=click.Choice(["auto", "caffe", "opencv"]), default="auto", show_default=True, help="What runs the model.")
+@click.option("--layers", multiple=True, metavar="GLOB", help="Save only these layers; repeatable, or separated by commas.")
+@click.option("--python", metavar="PATH", help="The Python that has pycaffe (or OpenCV).")
+@click.option("--random", "seed", type=click.IntRange(0, 2**32 - 1), metavar="SEED", help="Fill inputs without a file with random numbers.")
+@click.option("--level", type=int, help="The net state's level for min_level and max_level rules.")
+@click.option("--stage", "stages", multiple=True, metavar="S", help="A stage of the net state; repeatable.")
+@click.option("--mean", metavar="VALUES|FILE", help="For images: 104,117,123, or a file (.npy, .binaryproto); else transform_param.")
+@click.option("--scale", type=float, help="For images: factor after the mean is subtracted.")
+@click.option("--channel-order", type=click.Choice(["BGR", "RGB"], case_sensitive=False), help="For images; BGR by default, as in Caffe.")
+@click.option("--quantised", is_flag=True, help="The net is a quantised one: write .quant containers, as comparisons 3 and 4 expect.")
+@click.option("--force", is_flag=True, help="Replace the golden files of an earlier run in OUT.")
+@format_option
+@verbosity_options
+def dump(output_format: str, quiet: bool, verbose: int, **options: Any) -> None:
+    """Run a Caffe model once and save every layer's tops as golden files.
+
+    \b
+    An input is one of
+      NAME=FILE.npy               NAME=FILE.npz (its key is NAME), FILE.npz (its keys are the names)
+      NAME=FILE:float32:1,3,8,8   a raw binary file with dtype and shape
+      NAME=FILE.jpg               an image (png, bmp, … too), resized to the input
+      NAME=FOLDER                 one file per batch; batch K goes to OUT/K
+
+    Backend caffe runs the original prototxt in a Caffe of yours; opencv needs no Caffe and refuses what it does not compute as Caffe does.
+
+    Example: goldwatch golden caffe dump net.prototxt net.caffemodel -i data=input.npy -o golden
+    """
+    set_up_logging(quiet, verbose)
+    with _Progress(quiet) as progress:
+        result = run_dump(DumpOptions(**options), progress)
+    for warning in result["warnings"]:
+        say("warning: " + warning)
+    if output_format == "json":
+        print_json(result)
+        return
+    for run in result["runs"]:
+        click.echo(_line(result, run))
+
+
+def _line(result: Dict[str, Any], run: Dict[str, Any]) -> str:
+    counts = run["counts"]
+    text = "%s: %d golden files by %s %s, %d tensors skipped (manifest.json says why)" % (
+        printable(run["out"]),
+        counts["written"],
+        result["backend"],
+        result["backend_version"],
+        counts["skipped"],
+    )
+    return text + (", %d parked for name collisions (mapping.csv)" % counts["parked"] if counts["parked"] else "")
+
+
+class _Progress:
+    """A progress bar on a terminal, once the work has taken a second."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._wanted = not quiet and sys.stderr.isatty()
+        self._begun_s = time.monotonic()
+        self._bar: Any = None
+        self._done = 0
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __call__(self, done: int, total: int) -> None:
+        if not self._wanted or (self._bar is None and time.monotonic() - self._begun_s < 1):
+            return
+        if self._bar is None or done < self._done:
+            self.__exit__()
+            self._bar = click.progressbar(length=total, label="tensors", file=sys.stderr)
+            self._bar.__enter__()
+            self._done = 0
+        self._bar.update(done - self._done)
+        self._done = done
+
+    def __exit__(self, *_: Any) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+            self._bar = None
 
 
 def _tell(path: str, done: Deinplaced, quiet: bool) -> None:

@@ -1,0 +1,100 @@
+"""`save_blobs`: golden files from a net that a user's own pycaffe script holds."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ...errors import UsageError
+from ...naming import printable
+from ..golden_writer import GoldenWriter
+from ..manifest import sha256_of_file
+from .net import Net, initial_state
+from .prototxt import read_document
+from .pycaffe import PycaffeBackend, in_place_layers
+from .saving import save_run
+from .targets import Target, split_globs, targets_of
+
+_NAMES_SHOWN = 6
+
+
+def save_blobs(
+    net: Any,
+    prototxt: str,
+    out: str,
+    layer_by_layer: bool = False,
+    layers: Sequence[str] = (),
+    phase: str = "TEST",
+    level: Optional[int] = None,
+    stages: Sequence[str] = (),
+    force: bool = False,
+) -> Dict[str, Any]:
+    """Save the blobs of a pycaffe net as golden files and return what was done (``out``, ``counts``, ``collisions`` …).
+
+    Parameters
+    ----------
+    net
+        A ``caffe.Net``. It has run already, or its inputs are set and ``layer_by_layer`` is given.
+    prototxt
+        The file from which the net was made.
+    out
+        The folder of the golden files.
+    layer_by_layer
+        Run the net here, one layer at a time, and take each layer's tops before the next one may write over them.
+    layers
+        Patterns of layer names; none means all.
+    phase, level, stages
+        With which the net was made.
+    force
+        Replace the golden files of an earlier run in ``out``.
+
+    Raises
+    ------
+    UsageError
+        The net has in-place layers and ran as a whole, so that blobs hold another layer's numbers; or ``out`` holds golden files.
+    InputError
+        The prototxt is not that of the net.
+
+    Examples
+    --------
+    >>> from goldwatch.adapters.caffe import save_blobs  # doctest: +SKIP
+    >>> save_blobs(net, "net.prototxt", "golden", layer_by_layer=True)  # doctest: +SKIP
+    """
+    document = read_document(prototxt)
+    model = Net(document, initial_state(document, phase, level, stages))
+    if not layer_by_layer:
+        _refuse_in_place(net, model)
+    backend = _Ran.of(net, model) if not layer_by_layer else PycaffeBackend.of(net, model)
+    targets = targets_of(model, split_globs(model, layers))
+    writer = GoldenWriter(out, "caffe", backend.version, {"prototxt": sha256_of_file(prototxt)}, force)
+    return save_run(backend, targets, {}, writer, lambda done, total: None, lambda: False)
+
+
+def _refuse_in_place(net: Any, model: Net) -> None:
+    found = [layer.title for layer in model.layers if layer.is_in_place] or [printable(name) for name in in_place_layers(net)]
+    if not found:
+        return
+    more = " and %d more" % (len(found) - _NAMES_SHOWN) if len(found) > _NAMES_SHOWN else ""
+    raise UsageError(
+        "the net has in-place layers (%s%s): after a whole run the blobs below them hold the in-place layer's numbers, not their own layer's"
+        % (", ".join(found[:_NAMES_SHOWN]), more),
+        hint="set the inputs and call save_blobs(net, prototxt, out, layer_by_layer=True), which runs the net itself; "
+        "or make the net from the output of `goldwatch golden caffe deinplace`",
+    )
+
+
+class _Ran(PycaffeBackend):
+    """A net that ran already: its blobs are read, nothing is run."""
+
+    def run(self, targets: Sequence[Target], arrays: Dict[str, np.ndarray]) -> Iterator[Tuple[Target, np.ndarray]]:
+        """Yield the targets' values."""
+        wanted = {(target.number, target.top_index): target for target in targets}
+        for position, number in enumerate(self._numbers):
+            for index, blob in enumerate(self.net._top_ids(position)):
+                target = wanted.get((number, index)) if number is not None else None
+                if target is not None:
+                    yield target, self.net._blobs[blob].data
+
+
+__all__ = ["save_blobs"]

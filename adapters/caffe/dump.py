@@ -1,0 +1,353 @@
+"""Golden files from a Caffe model: checks everything, runs the net in a child process, and passes on what that did."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import astuple, dataclass, field
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ... import errors
+from ...errors import EnvironmentProblem, GoldwatchError, InputError, Interrupted, require_file
+from ...naming import printable
+from ..golden_writer import refuse_golden
+from ..launch import child_environment, resolve_python, runs
+from ..manifest import require_space, sha256_of_file
+from . import opencv, pycaffe
+from .aliasing import memory_warnings
+from .images import transform_from, with_options
+from .inputs import Batch, hash_of, load_item, plan_batches, random_input
+from .net import Net, initial_state
+from .netinputs import NetInput, net_inputs, transform_of, with_shapes
+from .normalise import normalise
+from .prototxt import read_document
+from .targets import split_globs, targets_of
+from .whitelist import RULES, refuse_unknown
+from .wire import weight_shapes
+
+_STOP_TIMEOUT_S = 30
+_RUN = """import os, sys
+sys.path.append(os.getcwd())
+from goldwatch.adapters.caffe.worker import main
+sys.exit(main(sys.argv[1], int(sys.argv[2])))
+"""
+_PROBE = "import sys; sys.path[:] = [p for p in sys.path if p]; "
+BACKENDS = {"caffe": pycaffe, "opencv": opencv}
+
+
+@dataclass(frozen=True)
+class DumpOptions:
+    """What the user asked for; see `goldwatch golden caffe dump --help`.
+
+    Attributes
+    ----------
+    inputs
+        ``NAME=FILE``, ``NAME=FILE:dtype:shape``, ``NAME=FOLDER`` or ``FILE.npz``.
+    seed
+        Fills inputs without a file at random; None: every input needs a file.
+    mean, scale, channel_order
+        For images, in place of transform_param.
+    """
+
+    prototxt: str
+    weights: str
+    out: str
+    inputs: Sequence[str] = ()
+    backend: str = "auto"
+    layers: Sequence[str] = ()
+    python: Optional[str] = None
+    seed: Optional[int] = None
+    level: Optional[int] = None
+    stages: Sequence[str] = ()
+    mean: Optional[str] = None
+    scale: Optional[float] = None
+    channel_order: Optional[str] = None
+    quantised: bool = False
+    force: bool = False
+
+
+@dataclass
+class _Job:
+    """What is checked before the child starts."""
+
+    options: DumpOptions
+    net: Net
+    inputs: List[NetInput]
+    batches: List[Batch]
+    warnings: List[str] = field(default_factory=list)
+
+
+def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda done, total: None) -> Dict[str, Any]:
+    """Make golden files and return what was done.
+
+    Parameters
+    ----------
+    progress
+        Called with (tensors saved, tensors in all) of the current run.
+
+    Returns
+    -------
+    dict
+        ``backend``, ``backend_version``, ``load_s``, ``warnings``, and ``runs``: of each batch ``out``, ``counts``, ``collisions``,
+        ``too_long`` and ``seconds``.
+
+    Raises
+    ------
+    UsageError
+        Options that do not fit the net, or a folder that already holds golden files.
+    InputError
+        The net, the weights or an input cannot be used; Caffe's own fatal errors, too.
+    Interrupted
+        Ctrl-C; what was saved is usable.
+    """
+    job = _check(options)
+    backend, python = choose_backend(options.backend, options.python)
+    if backend == "opencv":
+        refuse_unknown(job.net)
+        job.warnings += ["layer %s %s" % (entry["layer"] or "(unnamed)", entry["message"]) for entry in memory_warnings(job.net)]
+    _check_weights(job, backend)
+    with tempfile.TemporaryDirectory(prefix="goldwatch-caffe-") as folder:
+        path = _write_job(job, backend, folder)
+        result = _run_child(python, backend, path, folder, progress)
+    result["warnings"] = job.warnings + _name_warnings(result["runs"])
+    return result
+
+
+def _check(options: DumpOptions) -> _Job:
+    document = read_document(options.prototxt)
+    require_file(options.weights, "WEIGHTS")
+    net = Net(document, initial_state(document, "TEST", options.level, options.stages))
+    inputs = net_inputs(net)
+    batches = plan_batches(options.inputs, inputs, options.seed is not None)
+    for batch in batches:
+        refuse_golden(_out_of(options.out, batch), options.force)
+    if batches[0].number is not None:
+        refuse_golden(options.out, options.force)
+    return _Job(options, net, inputs, batches)
+
+
+def _out_of(out: str, batch: Batch) -> str:
+    return out if batch.number is None else os.path.join(out, str(batch.number))
+
+
+def choose_backend(backend: str, python: Optional[str]) -> Tuple[str, str]:
+    """Return the backend to use and the Python to run it in.
+
+    Raises
+    ------
+    EnvironmentProblem
+        The backend (or with ``auto``, either) cannot be imported there.
+    """
+    pythons = [resolve_python(python)] if python is not None else [sys.executable]
+    problems = []
+    for name in ("caffe", "opencv") if backend == "auto" else (backend,):
+        candidates = pythons if python is not None or name != "caffe" else pythons + _system_pythons()
+        for candidate in candidates:
+            problem = runs(candidate, _PROBE + BACKENDS[name].PROBE)
+            if problem is None:
+                return name, candidate
+            problems.append("%s in %s: %s" % (name, printable(candidate), problem))
+    hint = "; or ".join(BACKENDS[name].INSTALL for name in (("opencv", "caffe") if backend == "auto" else (backend,)))
+    raise EnvironmentProblem("no backend to run the model: " + "; ".join(problems), hint=hint)
+
+
+def _system_pythons() -> List[str]:
+    """Return the Pythons on PATH that are not this one: a self-built Caffe is usually found by one of them."""
+    found = []
+    for name in ("python3", "python"):
+        try:
+            path = resolve_python(name)
+        except GoldwatchError:
+            continue
+        if os.path.realpath(path) not in {os.path.realpath(other) for other in [sys.executable] + found}:
+            found.append(path)
+    return found
+
+
+def _check_weights(job: _Job, backend: str) -> None:
+    shapes = weight_shapes(job.options.weights)
+    where = printable(job.options.weights)
+    if shapes is None:
+        if backend == "opencv":
+            raise InputError("%s: HDF5 weights, which OpenCV cannot read" % where, hint="save them as .caffemodel, or use --backend caffe")
+        return
+    missing = [
+        layer.title
+        for layer in job.net.layers
+        if layer.type in RULES and RULES[layer.type].weights and len(layer.bottoms) == 1 and layer.name not in shapes
+    ]
+    if not missing:
+        return
+    if backend == "opencv":
+        message = "%s: no weights for layer %s" % (where, ", ".join(missing[:8]))
+        raise InputError(message, hint="weights are found by layer name: give the weights that belong to this prototxt")
+    job.warnings.append("no weights for layer %s: Caffe fills them by their fillers" % ", ".join(missing))
+
+
+def _write_job(job: _Job, backend: str, folder: str) -> str:
+    """Write the job's file, the arrays and, for OpenCV, the normalised net into ``folder``; return the job file's path."""
+    options = job.options
+    targets = targets_of(job.net, split_globs(job.net, options.layers))
+    batches, shapes = _write_arrays(job, folder)
+    document: Dict[str, Any] = {
+        "backend": backend,
+        "prototxt": os.path.abspath(options.prototxt),
+        "prototxt_sha256": sha256_of_file(options.prototxt),
+        "weights": os.path.abspath(options.weights),
+        "level": options.level,
+        "stages": list(options.stages),
+        "seed": options.seed,
+        "quantised": options.quantised,
+        "force": options.force,
+        "targets": [astuple(target) for target in targets.saved],
+        "skipped": targets.skipped,
+        "topless": targets.topless,
+        "batches": batches,
+    }
+    if backend == "opencv":
+        done = normalise(job.net, with_shapes(job.inputs, shapes))
+        document["normalised"] = os.path.join(folder, "normalised.prototxt")
+        with open(document["normalised"], "w", encoding="utf-8", errors="surrogateescape") as stream:
+            stream.write(done.text)
+        document["input_names"] = {blob: output.name for blob, output in done.inputs.items()}
+        document["outputs"] = [[output.layer, output.top_index, output.name, list(output.shape)] for output in done.outputs]
+    path = os.path.join(folder, "job.json")
+    with open(path, "w", encoding="utf-8") as stream:
+        json.dump(document, stream)
+    return path
+
+
+def _write_arrays(job: _Job, folder: str) -> Tuple[List[Dict[str, Any]], Dict[str, Tuple[int, ...]]]:
+    """Write every batch's inputs as npy files; return the job's batches and the inputs' shapes.
+
+    Raises
+    ------
+    InputError
+        A file does not fit, or the batches differ in shape.
+    """
+    options = job.options
+    model_folder = os.path.dirname(os.path.abspath(options.prototxt))
+    shapes: Dict[str, Tuple[int, ...]] = {}
+    batches = []
+    for batch in job.batches:
+        paths, sums = {}, {}
+        for number, entry in enumerate(job.inputs):
+            item = batch.items.get(entry.blob)
+            if item is None:
+                assert options.seed is not None
+                array = random_input(options.seed, entry.blob, entry.shape, number)
+            else:
+                transform = transform_from(transform_of(job.net, entry.blob), model_folder)
+                transform = with_options(transform, options.mean, options.scale, options.channel_order)
+                array = load_item(item, entry.shape, transform)
+            if shapes.setdefault(entry.blob, array.shape) != array.shape:
+                message = "input %s: batches of shape %s and %s in one folder"
+                raise InputError(message % (printable(entry.blob), list(shapes[entry.blob]), list(array.shape)))
+            path = os.path.join(folder, "%d-%d.npy" % (len(batches), number))
+            require_space(folder, array.nbytes)
+            np.save(path, array)
+            paths[entry.blob] = path
+            sums[entry.blob] = sha256_of_file(path) if item is None else hash_of(item)
+        batches.append({"out": os.path.abspath(_out_of(options.out, batch)), "arrays": paths, "sums": sums})
+    return batches, shapes
+
+
+def _run_child(python: str, backend: str, job: str, folder: str, progress: Callable[[int, int], None]) -> Dict[str, Any]:
+    script, log = os.path.join(folder, "run.py"), os.path.join(folder, "log.txt")
+    with open(script, "w", encoding="ascii") as stream:
+        stream.write(_RUN)
+    reading, writing = os.pipe()
+    extra = dict(opencv.ENVIRONMENT if backend == "opencv" else pycaffe.ENVIRONMENT)
+    extra.update({name: os.environ[name] for name in pycaffe.ENVIRONMENT if name in os.environ})
+    with child_environment(extra) as environment, open(log, "wb") as output:
+        # A session of its own: Ctrl-C reaches this process only, which passes it on once.
+        child = subprocess.Popen(
+            [python, script, job, str(writing)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=(writing,),
+            start_new_session=True,
+        )
+        os.close(writing)
+        last: Dict[str, Any] = {}
+        with os.fdopen(reading, "r", encoding="utf-8") as messages:
+            last = _listen(child, messages, progress)
+        code = _wait(child)
+    return _outcome(last, code, backend, log)
+
+
+def _listen(child: "subprocess.Popen[bytes]", messages: Any, progress: Callable[[int, int], None]) -> Dict[str, Any]:
+    """Read the child's messages to the end and return the last that is no progress; passes a Ctrl-C on."""
+    last: Dict[str, Any] = {}
+    interrupted = False
+    while True:
+        try:
+            line = messages.readline()
+            if not line:
+                break
+            message = json.loads(line)
+            if "progress" in message:
+                progress(*message["progress"])
+            else:
+                last = message
+        except KeyboardInterrupt:
+            child.send_signal(signal.SIGINT if not interrupted else signal.SIGKILL)
+            interrupted = True
+    if interrupted and not last:
+        last = {"stopped": None}
+    return last
+
+
+def _wait(child: "subprocess.Popen[bytes]") -> int:
+    try:
+        return child.wait(timeout=_STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        return child.wait()
+
+
+def _outcome(last: Dict[str, Any], code: int, backend: str, log: str) -> Dict[str, Any]:
+    """Return the child's result, or raise what ended it."""
+    if "result" in last:
+        result: Dict[str, Any] = last["result"]
+        return result
+    if "stopped" in last:
+        done = last["stopped"]
+        if done and done["counts"]["written"]:
+            message = "interrupted; %d golden files in %s are complete and usable" % (done["counts"]["written"], printable(done["out"]))
+            raise Interrupted(message, hint="the next run into this folder needs --force")
+        raise Interrupted("interrupted; nothing was saved")
+    if "error" in last:
+        kind = getattr(errors, last["error"]["class"], InputError)
+        raise (kind if issubclass(kind, GoldwatchError) else InputError)(last["error"]["message"], last["error"]["hint"])
+    with open(log, "rb") as stream:
+        lines = [line.strip() for line in stream.read()[-20000:].decode("utf-8", "replace").splitlines() if line.strip()]
+    fatal = [line for line in lines if "Check failed" in line or " F" in line[:3] or line.startswith("F")] or lines[-5:]
+    told = " / ".join(fatal[:5]) or "it said nothing"
+    how = "signal %d" % -code if code < 0 else "exit code %d" % code
+    raise InputError(
+        "%s ended the model's process (%s): %s" % (backend, how, printable(told)),
+        hint="the message is the framework's own; the prototxt, the weights or the inputs do not fit each other",
+    )
+
+
+def _name_warnings(runs_done: Sequence[Dict[str, Any]]) -> List[str]:
+    out = []
+    for op, names in runs_done[0]["collisions"].items() if runs_done else ():
+        listed = ", ".join(names)
+        message = "layers %s share the golden name %s: each is parked under a hash name (mapping.csv) and pairs with nothing"
+        out.append(message % (listed, op))
+    for name in runs_done[0]["too_long"] if runs_done else ():
+        out.append("%s: its file name is over 255 bytes, so it has a hash name (mapping.csv)" % name)
+    return out
+
+
+__all__ = ["DumpOptions", "choose_backend", "dump"]

@@ -1,0 +1,91 @@
+"""The OpenCV backend: a normalised net in a child process, with every setting off that would change or overwrite a layer's output."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, Sequence, Tuple
+
+import numpy as np
+
+from ...errors import EnvironmentProblem, InputError
+from .shapes import count
+from .targets import NO_TOP, Target, Targets
+
+ENVIRONMENT = {"OPENCV_DNN_DISABLE_MEMORY_OPTIMIZATIONS": "1"}
+PROBE = "import cv2; assert hasattr(cv2.dnn, 'readNetFromCaffe'), 'OpenCV %s has no Caffe importer (4.5 to 4.x has)' % cv2.__version__"
+INSTALL = "pip install 'goldwatch[caffe]' (opencv-python-headless>=4.5,<5)"
+
+
+class OpencvBackend:
+    """One net in OpenCV.
+
+    Parameters
+    ----------
+    job
+        ``normalised`` and ``weights`` (paths), ``input_names`` (blob to its name in the normalised net) and ``outputs``
+        (``[layer number, top index, name in the normalised net, shape]``).
+    """
+
+    name = "opencv"
+
+    def __init__(self, job: Dict[str, Any]) -> None:
+        try:
+            import cv2
+        except ImportError as error:
+            raise EnvironmentProblem("OpenCV cannot be imported: %s" % error, hint=INSTALL) from error
+        self._cv2 = cv2
+        self.version = str(cv2.__version__)
+        self._inputs: Dict[str, str] = job["input_names"]
+        self._outputs: Dict[Tuple[int, int], Tuple[str, Tuple[int, ...]]] = {
+            (number, index): (name, tuple(shape)) for number, index, name, shape in job["outputs"]
+        }
+        try:
+            self._net = cv2.dnn.readNetFromCaffe(job["normalised"], job["weights"])
+        except cv2.error as error:
+            raise self._problem("cannot load the net", error) from error
+        self._net.setPreferableBackend(cv2.dnn.DNN_BACKEND_OPENCV)
+        self._net.setPreferableTarget(cv2.dnn.DNN_TARGET_CPU)
+        self._net.enableFusion(False)
+        if hasattr(self._net, "enableWinograd"):
+            self._net.enableWinograd(False)
+
+    def complete(self, targets: Targets) -> Targets:
+        """Return the targets; a layer without a top makes nothing to save."""
+        return targets.with_skips([(name, NO_TOP) for _, name in targets.topless])
+
+    def size_bytes(self, targets: Sequence[Target], arrays: Dict[str, np.ndarray]) -> int:
+        """Return the bytes of all values of the targets."""
+        inputs = sum(arrays[target.top].nbytes for target in targets if target.type == "Input")
+        shapes = [self._outputs[target.number, target.top_index][1] for target in targets if target.type != "Input"]
+        return inputs + 4 * sum(count(shape) for shape in shapes)
+
+    def run(self, targets: Sequence[Target], arrays: Dict[str, np.ndarray]) -> Iterator[Tuple[Target, np.ndarray]]:
+        """Run the net once and yield every target with its values.
+
+        Raises
+        ------
+        InputError
+            OpenCV cannot run the net, or returns another shape than Caffe would.
+        """
+        for blob, array in arrays.items():
+            self._net.setInput(array, self._inputs[blob])
+        # All layers are asked for at once: only then none is computed twice, and none lends its memory to another.
+        names = [name for name, _ in self._outputs.values()]
+        try:
+            values = self._net.forwardAndRetrieve(names) if names else []
+        except self._cv2.error as error:
+            raise self._problem("cannot run the net", error) from error
+        found = dict(zip(names, values))
+        for target in targets:
+            if target.type == "Input":
+                yield target, arrays[target.top]
+                continue
+            name, shape = self._outputs[target.number, target.top_index]
+            array = np.asarray(found[name][0])
+            if array.shape != shape:
+                message = "layer %s (%s): OpenCV's output %d has the shape %s, Caffe's would have %s"
+                raise InputError(message % (target.name, target.type, target.top_index, list(array.shape), list(shape)))
+            yield target, array
+
+    def _problem(self, what: str, error: Exception) -> InputError:
+        text = " ".join(str(error).split())
+        return InputError("OpenCV %s %s: %s" % (self.version, what, text[:400]), hint="check that the weights belong to this prototxt")

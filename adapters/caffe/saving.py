@@ -1,0 +1,102 @@
+"""One run of a backend into one golden folder: names first, then the tensors as they come, then the manifest."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import numpy as np
+
+from ..golden_writer import GoldenWriter, require_space
+from .targets import Target, Targets
+
+FILE_OVERHEAD_BYTES = 4096 + 128
+INTERRUPTED = "interrupted before this tensor was saved"
+
+
+class Stopped(Exception):
+    """The user interrupted; the folder holds what was done until then."""
+
+    def __init__(self, result: Dict[str, Any]) -> None:
+        super().__init__("interrupted")
+        self.result = result
+
+
+def save_run(
+    backend: Any,
+    targets: Targets,
+    arrays: Dict[str, np.ndarray],
+    writer: GoldenWriter,
+    progress: Callable[[int, int], None],
+    stopped: Callable[[], bool],
+) -> Dict[str, Any]:
+    """Run the backend once and save its tensors; return what was done.
+
+    Parameters
+    ----------
+    backend
+        An object with ``complete``, ``size_bytes`` and ``run``.
+    progress
+        Called with (tensors done, tensors in all).
+    stopped
+        Asked after each tensor whether the user wants to end.
+
+    Raises
+    ------
+    Stopped
+        The user wants to end.
+    EnvironmentProblem
+        The disk has not enough space; nothing was run.
+    """
+    with writer:
+        targets = backend.complete(targets)
+        chosen: List[Target] = targets.saved
+        for tensor, reason in targets.skipped:
+            writer.skip(tensor, reason)
+        writer.reserve((target.name, target.output_index, target.identity) for target in chosen)
+        require_space(writer.out, backend.size_bytes(chosen, arrays) + FILE_OVERHEAD_BYTES * (len(chosen) + 2))
+        seconds = {"forward": 0.0, "save": 0.0}
+        interrupted = False
+        for done, (target, array) in enumerate(_timed(backend.run(chosen, arrays), seconds), 1):
+            begun = time.perf_counter()
+            writer.write(target.name, target.output_index, array, identity=target.identity, **target.fields)
+            seconds["save"] += time.perf_counter() - begun
+            progress(done, len(chosen))
+            if stopped():
+                interrupted = True
+                break
+        saved = {(entry["layer"], entry["top"], entry["original_name"], entry["output_index"]) for entry in writer.tensors}
+        for target in chosen if interrupted else []:
+            if (target.layer, target.top, target.name, target.output_index) not in saved:
+                writer.skip(target.title, INTERRUPTED)
+        writer.extra["seconds"] = {name: round(value, 6) for name, value in seconds.items()}
+        writer.close(complete=not interrupted)
+    result = {
+        "out": writer.out,
+        "counts": writer.counts,
+        "collisions": writer.collisions,
+        "too_long": ["%s:%d" % key for key in writer.too_long],
+        "seconds": writer.extra["seconds"],
+    }
+    if interrupted:
+        raise Stopped(result)
+    return result
+
+
+def _timed(items: Iterator[Tuple[Target, np.ndarray]], seconds: Dict[str, float]) -> Iterator[Tuple[Target, np.ndarray]]:
+    """Pass the items on and add up the time that each takes to come."""
+    while True:
+        begun = time.perf_counter()
+        item: Optional[Tuple[Target, np.ndarray]] = next(items, None)
+        seconds["forward"] += time.perf_counter() - begun
+        if item is None:
+            return
+        yield item
+
+
+def source_of(prototxt: str, weights: str, inputs: Dict[str, str], seed: Optional[int]) -> Dict[str, Any]:
+    """Return the manifest's ``source``: SHA-256 sums of the prototxt, the weights and the inputs."""
+    source: Dict[str, Any] = {"prototxt": prototxt, "weights": weights, "inputs": inputs}
+    if seed is not None:
+        source["random_seed"] = seed
+    return source
