@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from dataclasses import dataclass, field, replace
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..dumps.write import TensorData, write_dump
-from ..naming import DumpName, compose_dump_name, sanitise_device
+from ..dumps.write import TensorData
 from ..tensors.layouts import convert
+from .dump import DeviceDump, Place, dump_name
 
 Array = Any
 
-_GE_DTYPES = {"float16": "DT_FLOAT16", "float32": "DT_FLOAT", "int32": "DT_INT32", "int64": "DT_INT64", "int8": "DT_INT8", "bool": "DT_BOOL"}
+_GE_DTYPES = {
+    "float16": "DT_FLOAT16",
+    "float32": "DT_FLOAT",
+    "float64": "DT_DOUBLE",
+    "int8": "DT_INT8",
+    "int16": "DT_INT16",
+    "int32": "DT_INT32",
+    "int64": "DT_INT64",
+    "uint8": "DT_UINT8",
+    "bool": "DT_BOOL",
+}
+FIRST_TIMESTAMP_US = 1767323045000000
 NEVER_DUMPED = ("Data", "Const", "NetOutput")
 
 
@@ -119,6 +130,46 @@ class DeviceModel:
         inputs = [_data(self.output(*source)) for source in op.inputs]
         return inputs, [_data(output) for output in op.outputs]
 
+    def dumps(
+        self,
+        time: Optional[str] = "20260102030405",
+        device: int = 0,
+        model_id: int = 1,
+        step: int = 0,
+        first_timestamp_us: int = FIRST_TIMESTAMP_US,
+        generation: str = "stream",
+        version: int = 2,
+        first_address: Optional[int] = None,
+    ) -> Iterator[DeviceDump]:
+        """Yield one dump file per op, in execution order, each 1 ms after the one before.
+
+        Parameters
+        ----------
+        generation
+            Form of the file names, see :func:`goldwatch.testing.dump_name`.
+        version
+            Of the container.
+        first_address
+            Gives every tensor its address on the device, from this one on in steps of 512 bytes; None leaves the fields out.
+        """
+        folder = Place(time, device, self.name, model_id, step).folder()
+        addresses = self._addresses(first_address) if first_address is not None else {}
+        for number, op in enumerate(self.dumped_ops()):
+            timestamp_us = first_timestamp_us + 1000 * number
+            name = dump_name(op.type, op.name, number + 1, timestamp_us, generation, context_id=number, device_id=device)
+            inputs, outputs = self.dump_tensors(op)
+            inputs = [_at(tensor, addresses, *source) for tensor, source in zip(inputs, op.inputs)]
+            outputs = [_at(tensor, addresses, op.name, index) for index, tensor in enumerate(outputs)]
+            yield DeviceDump(folder, name, inputs, outputs, version=version, op_name=op.name)
+
+    def _addresses(self, address: int) -> Dict[Tuple[str, int], int]:
+        found = {}
+        for op in self.ops:
+            for index, output in enumerate(op.outputs):
+                found[op.name, index] = address
+                address += -(-output.stored().nbytes // 512) * 512
+        return found
+
     def write_tree(
         self,
         root: str,
@@ -126,22 +177,25 @@ class DeviceModel:
         device: int = 0,
         model_id: int = 1,
         step: int = 0,
-        first_timestamp_us: int = 1767323045000000,
+        first_timestamp_us: int = FIRST_TIMESTAMP_US,
     ) -> List[str]:
         """Write ``root/{time}/{device}/{model}/{model_id}/{step}/`` with one dump file per op; return the files' paths.
 
-        Whole files in execution order; :class:`goldwatch.testing.DumpServer` writes as a device does, in chunks.
+        Parameters as for :meth:`dumps`. Whole files in execution order; :class:`goldwatch.testing.DumpServer` writes as a device does, in
+        chunks.
         """
-        folder = os.path.join(root, time, str(device), sanitise_device(self.name), str(model_id), str(step))
-        os.makedirs(folder)
         paths = []
-        for number, op in enumerate(self.dumped_ops()):
-            name = DumpName(op.type, op.name, task_id=number + 1, stream_id=0, timestamp_us=first_timestamp_us + 1000 * number)
-            path = os.path.join(folder, compose_dump_name(name))
-            inputs, outputs = self.dump_tensors(op)
-            write_dump(path, inputs, outputs, op_name=op.name)
+        for dump in self.dumps(time, device, model_id, step, first_timestamp_us):
+            path = os.path.join(root, dump.path())
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "xb") as stream:
+                stream.writelines(dump.parts())
             paths.append(path)
         return paths
+
+
+def _at(tensor: TensorData, addresses: Dict[Tuple[str, int], int], op: str, index: int) -> TensorData:
+    return replace(tensor, address=addresses[op, index]) if addresses else tensor
 
 
 def _data(tensor: DeviceTensor) -> TensorData:

@@ -1,0 +1,241 @@
+"""One file that a device writes: where it lies, what it is called, which bytes it holds.
+
+Source of the forms: the vendor's public documents and public device code on dump files (CANN 20.x to 9.x).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Union
+
+from ..dumps.write import Part, TensorData, dump_parts
+from ..errors import UsageError
+from ..naming import DumpName, compose_dump_name, fits, hash_digits, sanitise_device
+
+Bytes = Callable[[], Iterator[Part]]
+GENERATIONS = ("task", "stream", "ffts+")
+
+_READ_BYTES = 16 * 1024 * 1024
+_STATS_HEADER = (
+    "Input/Output,Index,Data Size,Data Type,Format,Shape,Max Value,Min Value,Avg Value,"
+    "Count,Nan Count,Negative Inf Count,Positive Inf Count"
+)
+_OVERFLOW_BYTES = 2048
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folders of one combination of time, device, model and step.
+
+    Attributes
+    ----------
+    time
+        ``YYYYMMDDhhmmss``, or None where a device wrote no such folder.
+    model, model_id, step
+        None for a run of single ops: the files then lie in the device's folder.
+    op
+        Older runs of single ops have a folder named like the op below the device's.
+    """
+
+    time: Optional[str] = "20260102030405"
+    device: int = 0
+    model: Optional[str] = None
+    model_id: int = 1
+    step: int = 0
+    op: Optional[str] = None
+
+    def folder(self) -> str:
+        """Return the folder, relative to dump_path; model and op are sanitised as on the device."""
+        parts = [self.time] if self.time is not None else []
+        parts.append(str(self.device))
+        if self.model is not None:
+            parts += [sanitise_device(self.model), str(self.model_id), str(self.step)]
+        if self.op is not None:
+            parts.append(sanitise_device(self.op))
+        return os.path.join(*parts)
+
+
+@dataclass(frozen=True)
+class DeviceDump:
+    """One file, not yet written.
+
+    Attributes
+    ----------
+    folder
+        Relative to dump_path.
+    name
+        The file name that the device composes; it may be longer than a file system allows.
+    inputs, outputs
+        The tensors of a dump file (:class:`goldwatch.dumps.write.TensorData` or arrays).
+    buffers, spaces
+        Raw bytes behind them.
+    version
+        2: length, header, payload. 1: one message with the bytes inside.
+    op_name, dump_time
+        As in the header.
+    source
+        Makes the whole file's bytes instead, in pieces; for files that are no containers, and for replays.
+    """
+
+    folder: str
+    name: str
+    inputs: Sequence[Any] = ()
+    outputs: Sequence[Any] = ()
+    buffers: Sequence[bytes] = ()
+    spaces: Sequence[bytes] = ()
+    version: int = 2
+    op_name: str = ""
+    dump_time: int = 0
+    source: Optional[Bytes] = None
+
+    def parts(self) -> Iterator[Part]:
+        """Yield the file's bytes in pieces of at most 16 MiB (a header is one piece)."""
+        if self.source is not None:
+            return self.source()
+        return dump_parts(self.inputs, self.outputs, self.buffers, self.spaces, self.version, self.op_name, self.dump_time)
+
+    def content(self) -> bytes:
+        """Return all bytes of the file."""
+        return b"".join(bytes(part) for part in self.parts())
+
+    def file_name(self) -> str:
+        """Return the name that the file gets: its own, or the decimal hash of one of more than 255 bytes."""
+        return self.name if fits(self.name) else hash_digits(self.name)
+
+    def path(self) -> str:
+        """Return the file's path relative to dump_path."""
+        return os.path.join(self.folder, self.file_name())
+
+    def without(self, tensor: str) -> DeviceDump:
+        """Return the dump with the null address in one tensor: it counts in the header's sizes but is not written.
+
+        Parameters
+        ----------
+        tensor
+            ``input:N`` or ``output:N``.
+
+        Raises
+        ------
+        UsageError
+            There is no such tensor, or the file is not made of tensors.
+        """
+        kind, _, index = tensor.partition(":")
+        given = list(self.inputs if kind == "input" else self.outputs)
+        if kind not in ("input", "output") or not index.isdigit() or int(index) >= len(given) or self.source or self.version != 2:
+            raise UsageError("%s has no tensor %s that could be left out" % (self.name, tensor), hint="for example output:0")
+        given[int(index)] = _unwritten(given[int(index)])
+        return replace(self, inputs=given) if kind == "input" else replace(self, outputs=given)
+
+
+def _unwritten(entry: Any) -> TensorData:
+    """Return the tensor with its sizes and without its bytes."""
+    tensor = entry if isinstance(entry, TensorData) else TensorData(entry)
+    data = tensor.data
+    raw = isinstance(data, (bytes, bytearray, memoryview))
+    shape = tensor.shape if raw or tensor.shape is not None else data.shape
+    dtype = tensor.dtype if raw or tensor.dtype is not None else str(data.dtype)
+    if raw and shape is None:
+        raise UsageError("a tensor of raw bytes needs its shape before it can be left out")
+    return replace(tensor, data=b"", dtype=dtype, shape=shape, size_bytes=len(data) if raw else data.nbytes, address=0)
+
+
+def dump_name(
+    op_type: str,
+    op_name: str,
+    task_id: int,
+    timestamp_us: int,
+    generation: str = "stream",
+    stream_id: int = 0,
+    context_id: int = 0,
+    thread_id: int = 0,
+    device_id: Optional[int] = None,
+    stats: bool = False,
+) -> str:
+    """Return the name of an op's file.
+
+    Parameters
+    ----------
+    generation
+        ``task``: ``type.name.task.timestamp`` (CANN up to about 5.0); ``stream``: with the stream id behind the task (since 5.1);
+        ``ffts+``: also ``.4.{context_id}.{thread_id}`` and, unless None, ``.{device_id}``.
+    stats
+        The name of a statistics file: ``.csv`` behind it.
+
+    Raises
+    ------
+    UsageError
+        An unknown generation.
+    """
+    if generation not in GENERATIONS:
+        raise UsageError("generation %r of file names is not known" % generation, hint="one of " + ", ".join(GENERATIONS))
+    name = DumpName(op_type, op_name, task_id, timestamp_us, kind="stats" if stats else "dump")
+    if generation != "task":
+        name = replace(name, stream_id=stream_id)
+    if generation == "ffts+":
+        name = replace(name, task_type=4, context_id=context_id, thread_id=thread_id, device_id=device_id)
+    return compose_dump_name(name)
+
+
+def overflow_record(place: Place, task_id: int, timestamp_us: int, stream_id: Optional[int] = 0, data: bytes = b"") -> DeviceDump:
+    """Return the record that a device writes beside the dumps of an op that overflowed: a container with 2048 bytes in it.
+
+    Parameters
+    ----------
+    task_id
+        The record's own task, not the op's.
+    data
+        At most 2048 bytes; zeros follow.
+    """
+    name = compose_dump_name(DumpName("Opdebug", "Node_OpDebug", task_id, timestamp_us, stream_id))
+    payload = TensorData(data[:_OVERFLOW_BYTES].ljust(_OVERFLOW_BYTES, b"\0"), "uint8", shape=(_OVERFLOW_BYTES,))
+    return DeviceDump(place.folder(), name, outputs=[payload], op_name="Node_OpDebug")
+
+
+def statistics(folder: str, name: str, rows: Sequence[Sequence[Any]]) -> DeviceDump:
+    """Return a statistics file (``dump_data`` ``stats``): the vendor's thirteen columns and the given rows.
+
+    Parameters
+    ----------
+    name
+        Of :func:`dump_name` with ``stats``.
+    """
+    lines = [_STATS_HEADER] + [",".join(str(cell) for cell in row) for row in rows]
+    data = ("\n".join(lines) + "\n").encode("utf-8")
+    return DeviceDump(folder, name, source=lambda: iter([data]))
+
+
+def recorded(root: str) -> Iterator[DeviceDump]:
+    """Yield the files of a tree that a device or a stand-in wrote, byte for byte, in the order of their timestamps.
+
+    A file with a hash name keeps its original name, if the folder's mapping.csv tells it.
+
+    Raises
+    ------
+    MissingPath
+        ``root`` is no folder that can be listed.
+    """
+    from ..dumps.listing import walk
+
+    found: List[Tuple[int, str, str, str]] = []
+    for listing in walk(root, "the recorded tree"):
+        for entry in listing.dumps + listing.overflow + listing.stats:
+            name = compose_dump_name(entry.name) if entry.hash_name else os.path.basename(entry.path)
+            found.append((entry.name.timestamp_us, listing.rel, name, entry.path))
+    for _, folder, name, path in sorted(found):
+        yield DeviceDump(folder, name, source=_Reader(path))
+
+
+class _Reader:
+    """The bytes of a file, read when they are asked for."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __call__(self) -> Iterator[Part]:
+        with open(self.path, "rb") as stream:
+            while True:
+                data: Union[bytes, memoryview] = stream.read(_READ_BYTES)
+                if not data:
+                    return
+                yield data
