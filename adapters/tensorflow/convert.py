@@ -2,81 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 
 from ...naming import printable
 from ..golden_writer import GoldenWriter, require_space
-from .rules import copy_reason, feed_of, fixed_kind, known_garbage
-
-Key = Tuple[str, int]
-
-
-@dataclass(frozen=True)
-class Dump:
-    """One dump of a debug run: what it is and how to read it.
-
-    Attributes
-    ----------
-    node, slot, op_type, device
-        As the run's graph names them; a feed is ``_arg_…``.
-    timestamp_us
-        When it was written.
-    size_bytes
-        The size of the event file: 0 when the tensor was too large for one.
-    datum
-        TensorFlow's DebugTensorDatum.
-    """
-
-    node: str
-    slot: int
-    op_type: str
-    device: str
-    timestamp_us: int
-    size_bytes: int
-    datum: Any
-
-    @property
-    def tensor(self) -> str:
-        """The tensor's name in the debug run."""
-        return "%s:%d" % (self.node, self.slot)
-
-    @property
-    def key(self) -> Key:
-        """Op and output index in the user's graph."""
-        return feed_of(self.node, self.op_type) or (self.node, self.slot)
-
-    @property
-    def is_feed(self) -> bool:
-        """Whether the value was fed."""
-        return feed_of(self.node, self.op_type) is not None
-
-
-def read_dumps(root: str) -> List[Dump]:
-    """Return the dumps of the debug run in folder ``root``, in the order of time."""
-    from tensorflow.python.debug.lib import debug_data
-
-    folder = debug_data.DebugDumpDir(root, validate=False)
-    types: Dict[Tuple[str, str], str] = {}
-    dumps: List[Dump] = []
-    for datum in folder.dumped_tensor_data:
-        place = (datum.device_name, datum.node_name)
-        if place not in types:
-            types[place] = str(folder.node_op_type(datum.node_name, device_name=datum.device_name))
-        dumps.append(
-            Dump(
-                node=str(datum.node_name),
-                slot=int(datum.output_slot),
-                op_type=types[place],
-                device=str(datum.device_name),
-                timestamp_us=int(datum.timestamp),
-                size_bytes=int(datum.dump_size_bytes or 0),
-                datum=datum,
-            )
-        )
-    return dumps
+from .events import Dump, Key, load_value, read_dumps
+from .rules import copy_reason, fixed_kind, known_garbage
 
 
 def convert(root: str, out: str, version: str, source: Dict[str, Any], force: bool, extra: Dict[str, Any]) -> Dict[str, Any]:
@@ -155,13 +88,12 @@ def _save(writer: GoldenWriter, dump: Dump, numbers: Dict[Key, int], refusals: L
         refusals.append({"tensor": dump.tensor, "reason": "the dump is empty: a tensor over 2 GB does not fit TensorFlow's event file"})
         return None
     try:
-        value = dump.datum.get_tensor()
+        value, reason = load_value(dump)
     except Exception as error:
         # A broken event file raises what protobuf or the reader of records likes.
         refusals.append({"tensor": dump.tensor, "reason": "the dump cannot be read: %s %s" % (type(error).__name__, printable(str(error)))})
         return None
-    reason = no_numbers(value)
-    if reason is not None:
+    if value is None:
         return reason
     array, source_dtype = plain_array(value)
     op, index = dump.key
@@ -173,17 +105,6 @@ def _save(writer: GoldenWriter, dump: Dump, numbers: Dict[Key, int], refusals: L
     if dump.is_feed:
         extra["fed"] = True
     writer.write(op, index, array, timestamp=dump.timestamp_us, **extra)
-    return None
-
-
-def no_numbers(value: Any) -> Optional[str]:
-    """Return why a value that TensorFlow gave holds no numbers, or None."""
-    if not isinstance(value, (np.ndarray, np.generic)):
-        if getattr(value, "initialized", True):
-            return "a handle (resource or variant), not numbers"
-        return "not initialised when the run read it"
-    if value.dtype.kind in "OSU":
-        return "strings, not numbers"
     return None
 
 

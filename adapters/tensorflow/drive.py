@@ -18,8 +18,8 @@ from .commands import CommandPlan, PrintCommand, plan_commands
 from .convert import is_fused, plain_array
 from .listing import parse_listing
 from .patches import LOCAL_CLI, Action
-from .runs import only_sets_up
-from .watch import optimiser_state, tensorflow_version
+from .runs import only_sets_up, trains
+from .watch import Refused, optimiser_state, tensorflow_version, training_refusal
 
 READLINE = "tensorflow.python.debug.cli.readline_ui"
 UI_FACTORY = "tensorflow.python.debug.cli.ui_factory"
@@ -72,6 +72,8 @@ class Driver:
             self.count += own
             self._at_end = False
             self._config = getattr(session._sess, "_config", None)
+            if self._number in self.wanted:
+                self._refuse_training(graph, request.fetches)
             return start(session, request)
 
         def on_run_end(session: Any, request: Any) -> Any:
@@ -81,6 +83,13 @@ class Driver:
 
         wrapper.on_run_start = on_run_start
         wrapper.on_run_end = on_run_end
+
+    def _refuse_training(self, graph: Any, fetches: Any) -> None:
+        version = tensorflow_version()
+        if not version.startswith("1.") and trains(graph, fetches):
+            self.error = training_refusal(self._number or 0, version)
+            self._changed()
+            raise Refused()
 
     def _patch_ui(self, module: Any) -> None:
         driver = self

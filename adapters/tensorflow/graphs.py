@@ -6,7 +6,7 @@ import difflib
 import os
 import shutil
 import tempfile
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 
@@ -117,17 +117,17 @@ def _load_saved(v1: Any, session: Any, path: str, tags: List[str], signature: Op
     if signature is not None:
         if signature not in signatures:
             raise InputError("%s: no signature %s; there are %s" % (printable(path), signature, ", ".join(sorted(signatures)) or "none"))
-        return _resolved(signatures[signature])
+        return _Signature(signatures[signature])
     if "serving_default" in plain:
-        return _resolved(plain["serving_default"])
+        return _Signature(plain["serving_default"])
     if len(plain) == 1:
-        return _resolved(next(iter(plain.values())))
+        return _Signature(next(iter(plain.values())))
     if not plain:
         return None
     raise InputError("%s has the signatures %s" % (printable(path), ", ".join(sorted(plain))), hint="choose one with --signature NAME")
 
 
-class _resolved:
+class _Signature:
     """A signature's inputs and outputs as ``{key: tensor name}``."""
 
     def __init__(self, definition: Any) -> None:
@@ -206,7 +206,7 @@ def _outputs(graph: Any, names: List[str], signature: Any) -> List[Any]:
         return [_operation(graph, named, name) for name in names]
     if signature is not None and signature.outputs:
         return [_tensor(graph, {}, name, "output").op for name in sorted(signature.outputs.values())]
-    used = set()
+    used: Set[str] = set()
     for op in graph.get_operations():
         used.update(tensor.op.name for tensor in op.inputs)
         used.update(control.name for control in op.control_inputs)
@@ -226,7 +226,9 @@ def _operation(graph: Any, named: Dict[str, str], name: str) -> Any:
 def _check_feeds(graph: Any, fetches: List[Any], feeds: Dict[Any, np.ndarray]) -> None:
     """Raise InputError when a placeholder that the outputs need is not fed."""
     fed = {tensor.name for tensor in feeds}
-    missing, seen, waiting = set(), set(), list(fetches)
+    missing: Set[str] = set()
+    seen: Set[str] = set()
+    waiting = list(fetches)
     while waiting:
         op = waiting.pop()
         if op.name in seen:

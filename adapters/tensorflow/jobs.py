@@ -165,12 +165,12 @@ def _run_script(job: ScriptJob, action: str, twice: bool) -> JobResult:
         }
         job.tell("running %s with %s" % (target if kind != CODE else "-c", python))
         outcome = run_job(python, options, document, scratch, job.own_stdout)
-        result = _judged(python, outcome, list(wanted), job.estimator)
+        result = _judged(python, outcome, document)
         if twice and result.failure is None:
             job.tell("running it a second time")
             again = {number: os.path.join(scratch, "second", str(number)) for number in wanted}
             second = run_job(python, options, dict(document, wanted=again, force=False), scratch, job.own_stdout)
-            result.failure = _judged(python, second, list(wanted), job.estimator).failure
+            result.failure = _judged(python, second, document).failure
             if result.failure is None:
                 _compare(result, wanted, again)
     return result
@@ -188,7 +188,7 @@ def _python_word(words: Sequence[str]) -> Tuple[Optional[str], List[str]]:
     raise UsageError("%s is no Python" % printable(first), hint="behind -- stands: python script.py ARGUMENTS")
 
 
-def _judged(python: Python, outcome: Outcome, wanted: Sequence[int], estimator: bool) -> JobResult:
+def _judged(python: Python, outcome: Outcome, document: Dict[str, Any]) -> JobResult:
     error = own_error(outcome)
     note_program(outcome)
     if error is not None:
@@ -198,7 +198,7 @@ def _judged(python: Python, outcome: Outcome, wanted: Sequence[int], estimator: 
     done = [dict(entry, notes=_notes(entry)) for entry in outcome.done]
     done.sort(key=lambda entry: int(entry["run"]))
     if failure is None:
-        failure = never_reached(outcome, wanted, estimator)
+        failure = never_reached(outcome, list(document["wanted"]), document["estimator"], document["action"] == "drive")
     for entry in done:
         if entry["notes"]:
             add_to_manifest(entry["out"], {"notes": entry["notes"]})

@@ -172,7 +172,7 @@ def add_to_manifest(out: str, fields: Dict[str, Any]) -> None:
         write_whole(out, MANIFEST_FILE, (json.dumps(manifest, indent=1, ensure_ascii=True) + "\n").encode("ascii"))
 
 
-def never_reached(outcome: Outcome, wanted: Sequence[int], estimator: bool) -> Optional[InputError]:
+def never_reached(outcome: Outcome, wanted: Sequence[int], estimator: bool, driven: bool) -> Optional[InputError]:
     """Return the error about chosen runs that gave nothing, or None."""
     got = {entry["run"] for entry in outcome.done}
     missing = [number for number in wanted if number not in got]
@@ -192,4 +192,6 @@ def never_reached(outcome: Outcome, wanted: Sequence[int], estimator: bool) -> O
     hint = "runs count from 0; initialisers and set-up runs do not count"
     if runs == 0:
         hint = "goldwatch sees runs of tf.Session, MonitoredSession, Estimator and Keras on graphs; eager TensorFlow 2 code has none"
+    if runs == 0 and driven:
+        hint = "the script must wrap its session in LocalCLIDebugWrapperSession or use LocalCLIDebugHook; dump needs neither"
     return InputError("run %s was never reached: the script made %s%s" % (numbers, made, kind), hint=hint)

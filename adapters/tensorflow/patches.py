@@ -118,11 +118,13 @@ def _caller(depth: int) -> str:
 
 def _begin(session: Any, fetches: Any, kind: str, caller: str) -> Any:
     """Return ``(recorder, ticket)`` when this run is a chosen one, else None."""
+    setting_up: int = getattr(_scope, "set_up", 0)
     recorder = next((r for r in reversed(_active) if r.session is None or r.session is session), None)
-    if recorder is None or getattr(_scope, "set_up", 0) or not on_users_behalf(caller):
+    if recorder is None or setting_up or not on_users_behalf(caller):
         return None
     monitored = caller.endswith("training.monitored_session")
-    if getattr(_scope, "step", 0) and not monitored:
+    in_step: int = getattr(_scope, "step", 0)
+    if in_step and not monitored:
         # A hook's own run inside a step.
         return None
     if only_sets_up(session.graph, fetches):

@@ -86,9 +86,9 @@ def _initializers(graph: Any) -> Set[str]:
     names: Set[str] = set()
     for collection in ("variables", "local_variables", "model_variables", "metric_variables"):
         for variable in graph.get_collection(collection):
-            initializer = getattr(variable, "initializer", None)
-            if getattr(initializer, "name", None):
-                names.add(str(initializer.name))
+            name = getattr(getattr(variable, "initializer", None), "name", None)
+            if name:
+                names.add(str(name))
     return names
 
 

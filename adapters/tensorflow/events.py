@@ -1,0 +1,143 @@
+"""Reads what TensorFlow's debug run wrote: one event file per dump, named after op, output and time, and the graph that ran.
+
+Form: ``{root}/_tfdbg_device_{device}/{scopes…}/{leaf}_{slot}_{debug op}_{µs}[-{n}]`` and ``…/_tfdbg_graph_…``
+(tensorflow/core/debug/debug_io_utils.cc, the same in 1.15 and 2.x). TensorFlow's own DebugDumpDir reads the same with several times the
+work.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Tuple
+
+import numpy as np
+
+from .rules import feed_of
+
+Key = Tuple[str, int]
+
+_DEVICE = "_tfdbg_device_"
+_GRAPH = "_tfdbg_graph_"
+_DUMP = re.compile(r"(?P<leaf>.+)_(?P<slot>\d+)_(?P<debug>[A-Za-z]+)_(?P<time>\d+)(?:-(?P<again>\d+))?\Z", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Dump:
+    """One dump of a debug run.
+
+    Attributes
+    ----------
+    node, slot, op_type, device
+        As the run's graph names them; a feed is ``_arg_…``.
+    timestamp_us
+        When it was written.
+    again
+        Tells dumps of one output within one microsecond apart.
+    size_bytes
+        The size of the event file: 0 when the tensor was too large for one.
+    path
+        The event file.
+    """
+
+    node: str
+    slot: int
+    op_type: str
+    device: str
+    timestamp_us: int
+    again: int
+    size_bytes: int
+    path: str
+
+    @property
+    def tensor(self) -> str:
+        """The tensor's name in the debug run."""
+        return "%s:%d" % (self.node, self.slot)
+
+    @property
+    def key(self) -> Key:
+        """Op and output index in the user's graph."""
+        return feed_of(self.node, self.op_type) or (self.node, self.slot)
+
+    @property
+    def is_feed(self) -> bool:
+        """Whether the value was fed."""
+        return feed_of(self.node, self.op_type) is not None
+
+
+def read_dumps(root: str) -> List[Dump]:
+    """Return the dumps of the debug run in folder ``root``, in the order of time."""
+    dumps: List[Dump] = []
+    for name in sorted(os.listdir(root)):
+        if name.startswith(_DEVICE):
+            dumps.extend(_device_dumps(os.path.join(root, name)))
+    return sorted(dumps, key=lambda dump: (dump.timestamp_us, dump.again))
+
+
+def _device_dumps(folder: str) -> List[Dump]:
+    from tensorflow.python.debug.lib import debug_data
+
+    device = str(debug_data.device_path_to_device_name(folder))
+    types: Dict[str, str] = {}
+    found: List[Tuple[str, Any, str]] = []
+    for parent, _, files in os.walk(folder):
+        scope = os.path.relpath(parent, folder)
+        for name in files:
+            path = os.path.join(parent, name)
+            if name.startswith(_GRAPH):
+                types.update(_op_types(path))
+                continue
+            match = _DUMP.match(name)
+            if match is not None:
+                node = match.group("leaf") if scope == "." else "%s/%s" % (scope.replace(os.sep, "/"), match.group("leaf"))
+                found.append((node, match, path))
+    return [
+        Dump(
+            node=node,
+            slot=int(match.group("slot")),
+            op_type=types.get(node, ""),
+            device=device,
+            timestamp_us=int(match.group("time")),
+            again=int(match.group("again") or 0),
+            size_bytes=os.path.getsize(path),
+            path=path,
+        )
+        for node, match, path in found
+    ]
+
+
+def _op_types(path: str) -> Dict[str, str]:
+    from tensorflow.core.framework import graph_pb2
+
+    graph = graph_pb2.GraphDef.FromString(_event(path).graph_def)
+    return {str(node.name): str(node.op) for node in graph.node}
+
+
+def _event(path: str) -> Any:
+    from tensorflow.core.util import event_pb2
+
+    with open(path, "rb") as stream:
+        return event_pb2.Event.FromString(stream.read())
+
+
+def load_value(dump: Dump) -> Tuple[Optional[np.ndarray], str]:
+    """Return the dump's value as TensorFlow's numpy type, or None and why it holds no numbers.
+
+    Raises
+    ------
+    Exception
+        Whatever protobuf raises for a broken event file.
+    """
+    from tensorflow.core.framework import types_pb2
+    from tensorflow.python.framework import tensor_util
+
+    proto = _event(dump.path).summary.value[0].tensor
+    if proto.dtype == types_pb2.DT_STRING:
+        return None, "strings, not numbers"
+    if proto.dtype in (types_pb2.DT_RESOURCE, types_pb2.DT_VARIANT):
+        return None, "a handle (resource or variant), not numbers"
+    sizes = [int(dim.size) for dim in proto.tensor_shape.dim]
+    if not proto.tensor_content and 0 not in sizes:
+        return None, "not initialised when the run read it"
+    return np.asarray(tensor_util.MakeNdarray(proto)), ""
