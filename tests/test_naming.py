@@ -33,7 +33,8 @@ def test_dump_names_of_every_generation(text: str, expected: DumpName) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "mapping.csv", "conv1.0.1600000000000001.npy", "123456", "a.b", "a.b.c.d", "a.b.1", "a.b.1.2.3.4", "a.b.1.2.3.4.5.6.7.8", ".x.1.2"]
+    "text",
+    ["", "mapping.csv", "conv1.0.1600000000000001.npy", "123456", "a.b", "a.b.c.d", "a.b.1.2.3.4", "a.b.1.2.3.4.5.6.7.8", ".x.1.2"],
 )
 def test_other_files_are_not_dumps(text: str) -> None:
     assert naming.parse_dump_name(text) is None

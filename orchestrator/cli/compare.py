@@ -26,7 +26,7 @@ def comparison_options(function: F) -> F:
             click.option("-f", "--model", metavar="OM.json", help="The model: json of an om (atc --mode=1), or GE's text graph."),
             click.option("--jobs", type=click.IntRange(1, 1024), help="Processes that compare.  [default: all processors]"),
             click.option("--metrics", metavar="NAME,…", help="The metrics to show, in this order.  [default: all ten]"),
-            click.option("--range", "op_range", metavar="START,END[,STEP]", help="Only ops with these OpSequence numbers (ids of the json)."),
+            click.option("--range", "op_range", metavar="START,END[,STEP]", help="Only ops with these OpSequence numbers (json ids)."),
             click.option("--select", multiple=True, metavar="3,7-9", help="Only ops with these OpSequence numbers."),
             click.option("--overflow", is_flag=True, help="Add the OverFlow column."),
             click.option("--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."),

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-import os
 from dataclasses import dataclass, replace
 from typing import FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..dumps.container import DumpFile, TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
-from ..dumps.header import COMPLETE, size_error
+from ..dumps.header import COMPLETE, HEADERLESS, SHORT, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.tree import Identity
-from ..errors import GoldwatchError, NotComparable
+from ..errors import GoldwatchError, MissingPath, NotComparable, TruncatedFile
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
-from ..naming import parse_golden_name, sanitise_golden
+from ..naming import sanitise_golden
 from .pair import PairTask, refuse
 from .row import CORRUPT, DTYPE, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
+
+UNREADABLE = "unreadable"
 
 _NEEDS_MODEL = "where an input comes from is not known without the model's json (-f)"
 
@@ -37,12 +38,25 @@ class FilePlan:
         Rows whose golden tensor is not there: final once no more golden data can come.
     omitted
         (tensor, reason) of tensors that by the pairing rules have no row.
+    state
+        The file's: ``complete``, ``short``, ``long``, ``headerless``, or ``unreadable`` (gone, or no permission).
+    expected_bytes
+        The size by the header; 0 when that could not be read.
+    nulls_left_out
+        As :attr:`goldwatch.dumps.DumpFile.nulls_left_out`: the file may still grow.
+    n_inputs, n_outputs
+        How many tensors the header lists.
     """
 
     tasks: Tuple[PairTask, ...] = ()
     rows: Tuple[Row, ...] = ()
     waiting: Tuple[Row, ...] = ()
     omitted: Tuple[Tuple[str, str], ...] = ()
+    state: str = COMPLETE
+    expected_bytes: int = 0
+    nulls_left_out: bool = False
+    n_inputs: int = 0
+    n_outputs: int = 0
 
 
 class Planner:
@@ -72,18 +86,42 @@ class Planner:
         self.graph = graph
         self.selection = selection
         self.two_dumps = golden.kind == "npu"
-        self._made_for: Tuple[int, str] = (-1, "")
+        self._made_for: Optional[Tuple[int, bool]] = None
+        self._model = Pairing(graph, self._has_output) if graph is not None else None
         self.refresh()
 
     def refresh(self) -> None:
         """Take note of golden data that have come since; does nothing when none have."""
-        state = (len(self.golden), self.golden.kind)
+        state = (self.golden.revision, self.golden.kind == "npu")
         if state == self._made_for:
             return
+        if self._made_for is None or self._made_for[1] != state[1]:
+            self.two_dumps = state[1]
+            self._by_name = Pairing(None, self._has_output, self._has_input if self.two_dumps else None)
         self._made_for = state
-        self.two_dumps = self.golden.kind == "npu"
-        self._model = Pairing(self.graph, self._has_output) if self.graph is not None else None
-        self._by_name = Pairing(None, self._has_output, self._has_input if self.two_dumps else None)
+        if self._model is not None:
+            self._model.forget()
+
+    def number(self, op_names: Iterable[str]) -> None:
+        """Give the ops that the json does not know their Index, in this order, whatever came first."""
+        names = list(op_names)
+        for pairing in (self._model, self._by_name):
+            if pairing is not None:
+                pairing.number(names)
+
+    def choice(self, dumped: DumpedOp) -> Tuple[Tuple[str, Optional[str]], ...]:
+        """Return which golden file each tensor of a dump is compared with now; two equal answers mean equal plans."""
+        found = []
+        for plan in self._row_plans(dumped):
+            entry = None
+            if plan.status == PAIR:
+                entry = self.golden.find(plan.golden_op or "", plan.golden_index or 0, plan.golden_kind)
+            found.append((plan.status, entry.path if entry is not None else None))
+        return tuple(found)
+
+    def waits_for_group(self, entry: DumpEntry) -> bool:
+        """Tell whether this dump's op belongs to an L1 fusion group: which of the group have rows is known when all have come."""
+        return not self.two_dumps and self._model is not None and self._model.l1_group(_dumped(entry, None)) is not None
 
     def _has_output(self, op: str, index: int) -> bool:
         return self.golden.find(op, index, "output") is not None
@@ -99,9 +137,11 @@ class Planner:
         try:
             dump = DumpFile.open(entry.path, partial=True)
         except GoldwatchError as error:
-            return self._unreadable(entry, error.message)
+            expected = error.expected_bytes if isinstance(error, TruncatedFile) else 0
+            state = SHORT if isinstance(error, TruncatedFile) else UNREADABLE if isinstance(error, MissingPath) else HEADERLESS
+            return replace(self._unreadable(entry, error.message), state=state, expected_bytes=expected)
         except OSError as error:
-            return self._unreadable(entry, "%s: %s" % (entry.path, error.strerror or error))
+            return replace(self._unreadable(entry, "%s: %s" % (entry.path, error.strerror or error)), state=UNREADABLE)
         tasks: List[PairTask] = []
         rows: List[Row] = []
         waiting: List[Row] = []
@@ -126,7 +166,17 @@ class Planner:
                 (waiting if missing or plan.status == EXPECTED_ABSENT else rows).append(self._unpaired(row, plan, missing))
             else:
                 self._pair(row, plan, dump, info, tasks, rows, waiting)
-        return FilePlan(tuple(tasks), tuple(rows), tuple(waiting), tuple(omitted))
+        return FilePlan(
+            tuple(tasks),
+            tuple(rows),
+            tuple(waiting),
+            tuple(omitted),
+            dump.state,
+            dump.expected_bytes,
+            dump.nulls_left_out,
+            len(dump.inputs),
+            len(dump.outputs),
+        )
 
     def _pair(
         self, row: Row, plan: RowPlan, dump: DumpFile, info: TensorInfo, tasks: List[PairTask], rows: List[Row], waiting: List[Row]
@@ -235,7 +285,7 @@ class Planner:
         dumped = [_dumped(entry, None) for entry in entries]
         kept = {id(item) for item in self._model.l1_selected(dumped)}
         omitted = []
-        for entry, item in zip(entries, dumped):
+        for item in dumped:
             if id(item) not in kept:
                 omitted.append((item.op_name, "another op of its L1 fusion group stands for it"))
         return [entry for entry, item in zip(entries, dumped) if id(item) in kept], omitted

@@ -10,7 +10,7 @@ from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from typing import Deque, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
 from .pair import PairTask, Settings, compare_pairs
 from .row import NOT_COMPARED, Row
@@ -57,9 +57,15 @@ class Workers:
         What to compute; the same for every pair.
     max_in_flight
         Batches handed out at most before :attr:`full` is true.
+
+    Attributes
+    ----------
+    on_done
+        Called (from any thread) whenever something can be collected; None for nobody.
     """
 
     def __init__(self, jobs: int, settings: Settings, max_in_flight: Optional[int] = None) -> None:
+        self.on_done: Optional[Callable[[], None]] = None
         self.jobs = max(1, jobs)
         self.settings = settings
         self.max_in_flight = max_in_flight or 4 * self.jobs
@@ -101,16 +107,24 @@ class Workers:
     def _submit(self, batch: _Batch) -> None:
         assert self._pool is not None
         try:
-            self._running[self._pool.submit(compare_pairs, batch.tasks, self.settings)] = batch
+            future = self._pool.submit(compare_pairs, batch.tasks, self.settings)
+            self._running[future] = batch
+            if self.on_done is not None:
+                future.add_done_callback(self._tell)
         except BrokenProcessPool:
             self._suspects.append(batch)
             self._restart()
+
+    def _tell(self, _: Any) -> None:
+        if self.on_done is not None:
+            self.on_done()
 
     def collect(self, timeout_s: Optional[float] = None) -> List[Tuple[Sequence[PairTask], List[Row]]]:
         """Return what is finished as ``(tasks, rows)``, waiting up to ``timeout_s`` seconds for the first (None: for ever)."""
         if self._running and not self._finished:
             done, _ = wait(list(self._running), timeout=timeout_s, return_when=FIRST_COMPLETED)
-            if any([self._take(future) for future in done]):
+            died = [future for future in done if self._take(future)]
+            if died:
                 self._restart()
         if self._suspects and not self._running:
             # After a death, what was in flight runs one batch at a time, so that the next death has one culprit.
@@ -162,5 +176,5 @@ class Workers:
 
 
 def _lost(row: Row) -> Row:
-    reason = "the process that compared it died %d times (out of memory?); run again with --jobs 1 and look at the kernel log" % _MAX_CRASHES
+    reason = "the process that compared it died %d times (out of memory?); look at the kernel log" % _MAX_CRASHES
     return replace(row, verdict=NOT_COMPARED, cause="crashed", reason=reason)

@@ -7,7 +7,7 @@ import os
 import re
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Collection, Dict, FrozenSet, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Collection, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple
 
 from ..compare.pair import Settings
 from ..compare.row import METRICS
@@ -96,21 +96,18 @@ class Options:
         ids = {op.id for op in graph.ops}
         last = max(ids, default=0)
         if self.op_range:
-            wanted = _range_ids(self.op_range)
-            _check_last(self.op_range[1], last, "--range")
+            start, stop, step = self.op_range
+            _check_last(stop, last, "--range")
+            wanted = {number for number in ids if start <= number <= stop and ((number - start) % step == 0 or number == stop)}
         else:
             wanted = set()
             for start, stop in self.select or ():
                 _check_last(stop, last, "--select")
-                wanted.update(range(start, stop + 1))
-        if not wanted & ids:
-            raise UsageError("the json has no op with the OpSequence asked for", hint="its ids run from %d to %d" % (min(ids, default=0), last))
-        return frozenset(wanted & ids)
-
-
-def _range_ids(op_range: Tuple[int, int, int]) -> Set[int]:
-    start, stop, step = op_range
-    return set(range(start, stop + 1, step)) | {stop}
+                wanted.update(number for number in ids if start <= number <= stop)
+        if not wanted:
+            first = min(ids, default=0)
+            raise UsageError("the json has no op with the OpSequence asked for", hint="its ids run from %d to %d" % (first, last))
+        return frozenset(wanted)
 
 
 def _check_last(number: int, last: int, option: str) -> None:
@@ -139,9 +136,8 @@ def parse_metrics(text: Optional[str]) -> Tuple[str, ...]:
         name = by_lower.get(word.lower())
         if name is None:
             near = difflib.get_close_matches(word.lower(), list(by_lower), 1, 0.4)
-            raise UsageError(
-                "--metrics: unknown metric %r" % word, hint="did you mean %s?" % by_lower[near[0]] if near else "metrics: " + ", ".join(METRICS)
-            )
+            hint = "did you mean %s?" % by_lower[near[0]] if near else "metrics: " + ", ".join(METRICS)
+            raise UsageError("--metrics: unknown metric %r" % word, hint=hint)
         if name not in found:
             found.append(name)
     return tuple(found)

@@ -26,7 +26,8 @@ def test_help_names_every_command_without_importing_them() -> None:
     assert done.returncode == 0
     for word in ("config", "golden", "compare", "watch", "run"):
         assert word in done.stdout
-    code = "import sys; from goldwatch.cli import goldwatch\ntry:\n goldwatch(['--help'])\nexcept SystemExit: pass\nprint('numpy' in sys.modules)"
+    code = "import sys; from goldwatch.cli import goldwatch\ntry:\n goldwatch(['--help'])\nexcept SystemExit: pass\n"
+    code += "print('numpy' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code]).decode().strip().endswith("False")
 
 

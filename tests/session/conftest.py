@@ -64,7 +64,7 @@ class SmallNetwork:
         return self.model.write_tree(self.target, **place)
 
     def command(self, *options: str, **replaced: str) -> List[str]:
-        parts = dict(target=self.target, golden=self.golden, out=self.out, model=self.model_path)
+        parts = {"target": self.target, "golden": self.golden, "out": self.out, "model": self.model_path}
         parts.update(replaced)
         model = ["-f", parts["model"]] if parts["model"] else []
         return [sys.executable, "-m", "goldwatch", "compare", parts["target"], parts["golden"], "-o", parts["out"], *model, *options]
