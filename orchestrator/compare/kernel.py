@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Iterator, Optional, Tuple
+from typing import Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -166,7 +166,8 @@ def dot(a: np.ndarray, b: np.ndarray) -> float:
     length = n // rows
     whole = rows * length
     if whole == n:
-        return sum(np.matmul(a.reshape(rows, 1, length), b.reshape(rows, length, 1)).ravel().tolist())
+        products: List[float] = np.matmul(a.reshape(rows, 1, length), b.reshape(rows, length, 1)).ravel().tolist()
+        return sum(products)
     return dot(a[:whole], b[:whole]) + float(a[whole:].dot(b[whole:]))
 
 

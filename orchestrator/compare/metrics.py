@@ -210,7 +210,8 @@ class KLPass:
         self._sums: Optional[DivergenceSums] = None
         if self._first.needs_second_pass and self._first.first is not None:
             self._sums = DivergenceSums(self._first.first)
-        self._fast = self._sums is not None and self._sums.plain and self._first.finite_count == self._first.count
+        self._plain = self._sums is not None and self._sums.plain
+        self._finite = self._first.finite_count == self._first.count
 
     @property
     def needed(self) -> bool:
@@ -225,7 +226,7 @@ class KLPass:
         work = workspace()
         with np.errstate(all="ignore"):
             for xp, yp in pieces(x, y):
-                if self._fast:
+                if self._plain and (self._finite or bool(np.isfinite(xp).all() and np.isfinite(yp).all())):
                     self._sums.add_fast(xp, yp, work)
                 else:
                     self._sums.add_exact(xp.reshape(-1), yp.reshape(-1))

@@ -200,6 +200,15 @@ def test_a_long_last_axis_and_a_scalar():
     assert run(np.float16(5), np.float32(-7)).values["CosineSimilarity"] == -1.0
 
 
+def test_unaligned_and_read_only_views():
+    rng = np.random.RandomState(7)
+    for dtype in ("f2", "f4", "f8", "i8", "c8"):
+        x, y = rng.randn(40000).astype(dtype), rng.randn(40000)
+        raw = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(dtype)
+        assert not raw.flags.aligned or x.itemsize == 1
+        assert run(raw, y).values == run(x, y).values
+
+
 def test_the_arguments_are_not_changed():
     rng = np.random.RandomState(3)
     for dtype in ("f2", "f4", "f8", "i8", "c16"):
