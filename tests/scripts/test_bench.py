@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+
 from goldwatch.compare.metrics import compare_blocks
 from goldwatch.compare.row import METRICS
 
