@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import re
 import time
+from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Type
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..naming import (
     read_mapping,
     sanitise_golden,
 )
+from .aside import AsideFiles
 from .golden_names import GoldenNames, Key
 from .headers import container_header, npy_header
 from .manifest import (
@@ -39,6 +40,7 @@ from .manifest import (
 
 __all__ = ["GoldenWriter", "refuse_golden", "require_space"]
 
+_WORKERS = 2
 _TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9]+-[0-9a-f]+\.tmp\Z")
 _OWN_HASH = re.compile(r"[0-9]{1,20}\.(?:npy|quant)\Z")
 
@@ -87,6 +89,7 @@ class GoldenWriter:
         self.skipped: List[Dict[str, str]] = []
         self.names = GoldenNames(suffix)
         self.extra: Dict[str, Any] = {}
+        self._futures: List[Tuple[Dict[str, Any], Future[str]]] = []
         self._mapping: Dict[str, str] = {}
         self._last: Dict[Key, int] = {}
         self._count = 0
@@ -101,6 +104,7 @@ class GoldenWriter:
         except BaseException:
             self._journal.close()
             raise
+        self._files = AsideFiles(self.out, _WORKERS)
 
     def reserve(self, names: Iterable[Tuple[Any, ...]]) -> None:
         """Do all the name work before the run.
@@ -120,6 +124,10 @@ class GoldenWriter:
         if self.tensors:
             raise ValueError("names must be reserved before the first tensor is written")
         self.names.reserve(names)
+
+    def prepare(self, count: int) -> None:
+        """Make ``count`` empty files ahead, while the model is loaded or runs: that is the slow part of writing small ones."""
+        self._files.prepare(count)
 
     @property
     def collisions(self) -> Dict[str, List[str]]:
@@ -144,7 +152,7 @@ class GoldenWriter:
         Parameters
         ----------
         array
-            Any numeric or bool array; written in C order.
+            Any numeric or bool array; written in C order. It is written by another thread, so it must not change until :meth:`close`.
         timestamp
             Microseconds; by default the run's start plus a counter. Several dumps of one output keep their order: a timestamp that is not
             later than the one before becomes one more than that.
@@ -174,7 +182,7 @@ class GoldenWriter:
         if chosen.hashed:
             self._append_mapping(name, chosen.listed)
         header = npy_header(array) if self.names.suffix == "npy" else container_header(array, sanitise_golden(original_name), stamp)
-        digest = self._write_array(name, header, array)
+        body: Any = array.reshape(-1).view(np.uint8).data if array.size else b""
         entry: Dict[str, Any] = {
             "file": name,
             "op": sanitise_golden(original_name),
@@ -183,13 +191,19 @@ class GoldenWriter:
             "timestamp": stamp,
             "dtype": str(array.dtype),
             "shape": list(array.shape),
-            "sha256": digest,
+            "sha256": "",
         }
         entry.update(extra)
+        self._futures.append((entry, self._files.write(name, header, body)))
         self.tensors.append(entry)
         self._n_parked += chosen.parked
         self._n_hashed += chosen.hashed and not chosen.parked
         return name
+
+    def flush(self) -> None:
+        """Wait until everything handed over is in its file (or could not be: :meth:`close` tells)."""
+        for _, future in self._futures:
+            future.exception()
 
     def skip(self, tensor: str, reason: str) -> None:
         """Note in the manifest that ``tensor`` is not saved, and why."""
@@ -202,12 +216,18 @@ class GoldenWriter:
         ----------
         complete
             False when the run was interrupted: the manifest then says so and lists what is usable.
+
+        Raises
+        ------
+        OSError
+            A file could not be written; the manifest lists the others and says that it is not complete.
         """
+        error = self._settle()
         document: Dict[str, Any] = {
             "backend": self.backend,
             "backend_version": self.backend_version,
             "source": self.source,
-            "complete": complete,
+            "complete": complete and error is None,
             "tensors": self.tensors,
             "skipped": self.skipped,
         }
@@ -218,12 +238,15 @@ class GoldenWriter:
         self._closed = True
         remove_quietly(os.path.join(self.out, JOURNAL_FILE))
         self._journal.close()
+        if error is not None:
+            raise error
         return document
 
     def abandon(self) -> None:
         """End a run that wrote nothing: no manifest, and no trace in the folder."""
         if not self._closed:
             self._closed = True
+            self._settle()
             remove_quietly(os.path.join(self.out, JOURNAL_FILE))
             self._journal.close()
             if self._made:
@@ -264,22 +287,19 @@ class GoldenWriter:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(mapping_line(name, listed).encode("utf-8", "surrogateescape"))
 
-    def _write_array(self, name: str, header: bytes, array: np.ndarray) -> str:
-        """Write one file (header and C-ordered array) aside and give it its name; return the SHA-256 of its bytes."""
-        body: Any = array.reshape(-1).view(np.uint8).data if array.size else b""
-        digest = hashlib.sha256(header)
-        digest.update(body)
-        temporary = os.path.join(self.out, "%s%d-%x.tmp" % (TEMPORARY_PREFIX, os.getpid(), len(self.tensors)))
-        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE)
-        try:
-            with os.fdopen(descriptor, "wb", buffering=0) as stream:
-                _write_all(stream.write, header)
-                _write_all(stream.write, body)
-            _rename_exclusively(temporary, os.path.join(self.out, name))
-        except BaseException:
-            remove_quietly(temporary)
-            raise
-        return digest.hexdigest()
+    def _settle(self) -> Optional[BaseException]:
+        """Wait for the files; fill in their sums, drop the entries that could not be written, and return the first error."""
+        self._files.close()
+        first: Optional[BaseException] = None
+        for entry, future in self._futures:
+            error = future.exception()
+            if error is None:
+                entry["sha256"] = future.result()
+            else:
+                first = first or error
+                self.tensors = [other for other in self.tensors if other is not entry]
+        self._futures = []
+        return first
 
     def _clear(self) -> int:
         """Remove what an earlier run left (temporary files; with force its golden files) and return the latest timestamp that stays."""
@@ -359,24 +379,3 @@ def refuse_golden(out: str, force: bool) -> None:
             "%s already holds golden files (%d, such as %s)" % (printable(out), len(present), printable(present[0])),
             hint="choose an empty folder, or add --force to replace them",
         )
-
-
-def _write_all(write: Callable[[Any], Optional[int]], data: Any) -> None:
-    view = memoryview(data)
-    while len(view):
-        view = view[write(view) or 0 :]
-
-
-def _rename_exclusively(temporary: str, path: str) -> None:
-    """Give a finished file its name; never replaces a file of that name."""
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        raise
-    except OSError:
-        # No hard links on this file system.
-        if os.path.lexists(path):
-            raise FileExistsError(17, "File exists", path) from None
-        os.rename(temporary, path)
-    else:
-        os.unlink(temporary)

@@ -62,6 +62,24 @@ def remove_quietly(path: str) -> None:
         pass
 
 
+def sweep(folder: str, pid: int) -> None:
+    """Remove what a writer that died has left: its temporary files, and its journal when no golden file is there (the folder, when empty)."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    own = "%s%d-" % (TEMPORARY_PREFIX, pid)
+    for name in names:
+        if name.startswith(own) and name.endswith(".tmp"):
+            remove_quietly(os.path.join(folder, name))
+    if JOURNAL_FILE in names and not golden_files(folder):
+        remove_quietly(os.path.join(folder, JOURNAL_FILE))
+        try:
+            os.rmdir(folder)
+        except OSError:
+            pass
+
+
 def read_manifest(folder: str) -> Optional[Dict[str, Any]]:
     """Return the manifest of a golden folder, or None when it has none.
 

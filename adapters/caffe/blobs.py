@@ -77,8 +77,8 @@ def _refuse_in_place(net: Any, model: Net) -> None:
         return
     more = " and %d more" % (len(found) - _NAMES_SHOWN) if len(found) > _NAMES_SHOWN else ""
     raise UsageError(
-        "the net has in-place layers (%s%s): after a whole run the blobs below them hold the in-place layer's numbers, not their own layer's"
-        % (", ".join(found[:_NAMES_SHOWN]), more),
+        "the net has in-place layers (%s%s): after a whole run the blobs below them hold the in-place layer's numbers, "
+        "not their own layer's" % (", ".join(found[:_NAMES_SHOWN]), more),
         hint="set the inputs and call save_blobs(net, prototxt, out, layer_by_layer=True), which runs the net itself; "
         "or make the net from the output of `goldwatch golden caffe deinplace`",
     )

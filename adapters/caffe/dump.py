@@ -18,7 +18,7 @@ from ...errors import EnvironmentProblem, GoldwatchError, InputError, Interrupte
 from ...naming import printable
 from ..golden_writer import refuse_golden
 from ..launch import child_environment, resolve_python, runs
-from ..manifest import require_space, sha256_of_file
+from ..manifest import require_space, sha256_of_file, sweep
 from . import opencv, pycaffe
 from .aliasing import memory_warnings
 from .images import transform_from, with_options
@@ -114,7 +114,8 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     _check_weights(job, backend)
     with tempfile.TemporaryDirectory(prefix="goldwatch-caffe-") as folder:
         path = _write_job(job, backend, folder)
-        result = _run_child(python, backend, path, folder, progress)
+        outs = [_out_of(options.out, batch) for batch in job.batches]
+        result = _run_child(python, backend, path, folder, outs, progress)
     result["warnings"] = job.warnings + _name_warnings(result["runs"])
     return result
 
@@ -258,7 +259,9 @@ def _write_arrays(job: _Job, folder: str) -> Tuple[List[Dict[str, Any]], Dict[st
     return batches, shapes
 
 
-def _run_child(python: str, backend: str, job: str, folder: str, progress: Callable[[int, int], None]) -> Dict[str, Any]:
+def _run_child(
+    python: str, backend: str, job: str, folder: str, outs: Sequence[str], progress: Callable[[int, int], None]
+) -> Dict[str, Any]:
     script, log = os.path.join(folder, "run.py"), os.path.join(folder, "log.txt")
     with open(script, "w", encoding="ascii") as stream:
         stream.write(_RUN)
@@ -281,6 +284,8 @@ def _run_child(python: str, backend: str, job: str, folder: str, progress: Calla
         with os.fdopen(reading, "r", encoding="utf-8") as messages:
             last = _listen(child, messages, progress)
         code = _wait(child)
+        for out in outs:
+            sweep(out, child.pid)
     return _outcome(last, code, backend, log)
 
 

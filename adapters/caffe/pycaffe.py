@@ -100,7 +100,7 @@ class PycaffeBackend:
         return total
 
     def run(self, targets: Sequence[Target], arrays: Dict[str, np.ndarray]) -> Iterator[Tuple[Target, np.ndarray]]:
-        """Run the net layer by layer and yield each target right after its layer ran; the values are Caffe's own memory, not a copy."""
+        """Run the net layer by layer and yield a copy of each target right after its layer ran."""
         self._set(arrays)
         wanted = {(target.number, target.top_index): target for target in targets}
         for position, number in enumerate(self._numbers):
@@ -110,7 +110,8 @@ class PycaffeBackend:
             for index, blob in enumerate(self.net._top_ids(position)):
                 target = wanted.get((number, index))
                 if target is not None:
-                    yield target, self.net._blobs[blob].data
+                    # A view of Caffe's memory: the next layer may write over it.
+                    yield target, np.array(self.net._blobs[blob].data)
 
     def _set(self, arrays: Dict[str, np.ndarray]) -> None:
         for blob, array in arrays.items():

@@ -86,25 +86,38 @@ def main(job_path: str, descriptor: int) -> int:
 def _run(job: Dict[str, Any], parent: _Parent, stop: List[int]) -> Dict[str, Any]:
     weights = _Sum(job["weights"])
     weights.start()
-    begun = time.perf_counter()
-    backend = _backend(job)
-    load_s = time.perf_counter() - begun
     targets = Targets(
         [Target(*fields) for fields in job["targets"]],
         [(tensor, reason) for tensor, reason in job["skipped"]],
         [(number, name) for number, name in job["topless"]],
     )
+    # The first folder is made ready while the net is loaded.
+    writer = _writer(job, job["batches"][0], len(targets.saved))
+    begun = time.perf_counter()
+    try:
+        backend = _backend(job)
+    except BaseException:
+        writer.abandon()
+        raise
+    load_s = time.perf_counter() - begun
     results: List[Dict[str, Any]] = []
     for batch in job["batches"]:
-        if stop:
-            raise Stopped(results[-1] if results else {"out": batch["out"], "counts": {"written": 0}})
-        arrays = {blob: np.load(path, mmap_mode=None) for blob, path in batch["arrays"].items()}
+        if stop and results:
+            raise Stopped(results[-1])
+        if results:
+            writer = _writer(job, batch, len(targets.saved))
+        arrays = {blob: np.load(path) for blob, path in batch["arrays"].items()}
         weights.join()
-        source = source_of(job["prototxt_sha256"], weights.digest, batch["sums"], job["seed"])
-        suffix = "quant" if job["quantised"] else "npy"
-        writer = GoldenWriter(batch["out"], backend.name, backend.version, source, job["force"], suffix)
+        writer.backend_version = backend.version
+        writer.source = source_of(job["prototxt_sha256"], weights.digest, batch["sums"], job["seed"])
         results.append(save_run(backend, targets, arrays, writer, parent.progress, lambda: bool(stop)))
     return {"backend": backend.name, "backend_version": backend.version, "load_s": round(load_s, 6), "runs": results}
+
+
+def _writer(job: Dict[str, Any], batch: Dict[str, Any], n_files: int) -> GoldenWriter:
+    writer = GoldenWriter(batch["out"], job["backend"], "", {}, job["force"], "quant" if job["quantised"] else "npy")
+    writer.prepare(n_files)
+    return writer
 
 
 def _backend(job: Dict[str, Any]) -> Any:
