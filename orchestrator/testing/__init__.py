@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .faults import Fault, quota
     from .model import DeviceModel, DeviceOp, DeviceTensor
     from .server import DumpServer, Event, Report
+    from .synthetic import Network
 
 _PLACES = {
     "DeviceDump": "dump",
@@ -22,6 +23,7 @@ _PLACES = {
     "DumpServer": "server",
     "Event": "server",
     "Fault": "faults",
+    "Network": "synthetic",
     "Place": "dump",
     "Report": "server",
     "dump_name": "dump",
@@ -39,6 +41,7 @@ __all__ = [
     "DumpServer",
     "Event",
     "Fault",
+    "Network",
     "Place",
     "Report",
     "dump_name",

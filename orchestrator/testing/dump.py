@@ -107,6 +107,12 @@ class DeviceDump:
         """Return the file's path relative to dump_path."""
         return os.path.join(self.folder, self.file_name())
 
+    def only(self, mode: str) -> DeviceDump:
+        """Return the dump as dump_mode ``input``, ``output`` or ``all`` makes it."""
+        if mode == "input":
+            return replace(self, outputs=())
+        return replace(self, inputs=()) if mode == "output" else self
+
     def without(self, tensor: str) -> DeviceDump:
         """Return the dump with the null address in one tensor: it counts in the header's sizes but is not written.
 

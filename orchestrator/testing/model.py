@@ -10,6 +10,8 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..dumps.write import TensorData
+from ..tensors.axes import device_shape, element_count
+from ..tensors.dtypes import dtype_by_numpy
 from ..tensors.layouts import convert
 from .dump import DeviceDump, Place, dump_name
 
@@ -51,6 +53,13 @@ class DeviceTensor:
     origin_format: str = "NCHW"
     origin_name: Optional[str] = None
     origin_index: int = 0
+
+    def stored_shape(self) -> Tuple[int, ...]:
+        """Return the shape in the device's layout, without computing the values."""
+        shape = tuple(int(dim) for dim in self.array.shape)
+        if self.format in (self.origin_format, "ND"):
+            return shape
+        return tuple(device_shape(self.format, shape, self.origin_format, dtype_by_numpy(self.array.dtype)))
 
     def stored(self) -> Array:
         """Return the values in the device's layout, padding zero."""
@@ -167,7 +176,8 @@ class DeviceModel:
         for op in self.ops:
             for index, output in enumerate(op.outputs):
                 found[op.name, index] = address
-                address += -(-output.stored().nbytes // 512) * 512
+                size = element_count(output.stored_shape()) * int(output.array.dtype.itemsize)
+                address += -(-size // 512) * 512
         return found
 
     def write_tree(
@@ -211,7 +221,7 @@ def _desc(tensor: DeviceTensor, with_origin: bool) -> Dict[str, Any]:
         attrs.append({"key": "_datadump_origin_name", "value": {"s": tensor.origin_name}})
         attrs.append({"key": "_datadump_origin_output_index", "value": {"i": tensor.origin_index}})
         attrs.append({"key": "_datadump_origin_format", "value": {"s": tensor.origin_format}})
-    shape = tensor.stored().shape
+    shape = tensor.stored_shape()
     return {
         "dtype": _GE_DTYPES[str(tensor.array.dtype)],
         "layout": tensor.format,

@@ -1,0 +1,155 @@
+"""``python -m goldwatch.testing``: the dump server as a program."""
+
+from __future__ import annotations
+
+import calendar
+import json
+import os
+import sys
+import time
+from typing import Any, Iterable, List, Optional, Tuple
+
+import click
+
+from ..errors import FormatError, GoldwatchError, UsageError, require_file
+from .dump import GENERATIONS, DeviceDump, recorded
+from .faults import KINDS, Fault, quota
+from .server import CHUNK_BYTES, DumpServer
+from .synthetic import NETWORK_FILE, Network
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+
+
+def size_of(text: Any) -> int:
+    """Return the bytes of 4096, 64K, 1M, 2G."""
+    if isinstance(text, int):
+        return text
+    unit = text[-1:].upper() if text[-1:].upper() in _UNITS else ""
+    digits = text[: len(text) - len(unit)]
+    if not digits.isdigit():
+        raise click.BadParameter("%r is no size; examples: 4096, 64K, 1M, 2G" % text)
+    return int(digits) * _UNITS[unit]
+
+
+@click.group(context_settings=_CONTEXT)
+def program() -> None:
+    """Write dumps as an Ascend device does, without a device.
+
+    Example: python -m goldwatch.testing make net --ops 20 && python -m goldwatch.testing serve net dump --rate 50M
+    """
+
+
+@program.command()
+@click.argument("folder")
+@click.option("--ops", type=click.IntRange(1), default=10, show_default=True, help="How many ops.")
+@click.option("--size", type=size_of, metavar="BYTES", default="1M", show_default=True, help="Bytes of each op's output.")
+@click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Decides the values.")
+@click.option("--broken", type=int, metavar="N", help="Op number N (from 0) is computed wrong, and with it all behind it.")
+@click.option("--inputs/--no-inputs", default=True, show_default=True, help="Whether dumps hold the ops' inputs too.")
+@click.option("--name", default="net", show_default=True, help="The model's name.")
+def make(folder: str, ops: int, size: int, seed: int, broken: Optional[int], inputs: bool, name: str) -> None:
+    """Make a network in FOLDER: model.json (the om json), golden/ (npy) and network.json, from which serve makes the dumps."""
+    Network(ops, size, seed, broken, inputs, name).write(folder)
+    click.echo("%s: %d ops of %d bytes" % (folder, ops, size))
+
+
+@program.command(epilog="Faults: " + "; ".join("%s - %s" % item for item in KINDS.items()) + ".")
+@click.argument("source")
+@click.argument("root", required=False)
+@click.option("--acl", metavar="ACL.json", help="Take ROOT (dump_path) and dump_mode from this file, as a user's program does.")
+@click.option("--devices", type=click.IntRange(1, 64), default=1, show_default=True, help="Devices that run the network made by make.")
+@click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="Steps of each device.")
+@click.option("--time", "start", metavar="YYYYMMDDhhmmss", help="The time folder and the timestamps.  [default: now]")
+@click.option("--generation", type=click.Choice(GENERATIONS), default="stream", show_default=True, help="Form of the file names.")
+@click.option("--rate", type=size_of, metavar="BYTES/S", help="Average rate.  [default: as fast as the disk]")
+@click.option("--delay", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="Pause after every chunk.")
+@click.option("--chunk", type=size_of, metavar="BYTES", default=CHUNK_BYTES, help="Largest chunk.  [default: 128M]")
+@click.option("--seed", type=int, default=0, show_default=True, help="Decides how files interleave.")
+@click.option("--open-files", type=click.IntRange(1), default=2, show_default=True, help="Files of one device on their way at once.")
+@click.option("--fault", "faults", multiple=True, metavar="KIND=PATTERN[@N]", help="Something that goes wrong; see below; repeatable.")
+@click.option("--late-mapping", is_flag=True, help="mapping.csv comes after all files.")
+@click.option("--quota", "limit", type=size_of, metavar="BYTES", help="The disk holds no more than this below ROOT.")
+@click.option("--exit-code", type=click.IntRange(0, 255), default=0, help="End with this code, as a program that fails.")
+@click.option("--format", "output_format", type=click.Choice(["text", "json"]), default="text", help="Of the report on stdout.")
+def serve(source: str, root: Optional[str], acl: Optional[str], **given: Any) -> int:
+    """Write dumps below ROOT. SOURCE is a folder that make made, or a dump tree that is to be written once more, byte for byte.
+
+    Example: python -m goldwatch.testing serve net dump --devices 2 --steps 3 --rate 50M --fault drop_chunk=op_3@0
+    """
+    root, mode = (root, "all") if acl is None else _from_acl(acl, root)
+    if root is None:
+        raise UsageError("ROOT or --acl is needed: where do the dumps go?")
+    server = DumpServer(
+        root,
+        *_devices(source, mode, given),
+        chunk_bytes=given["chunk"],
+        seed=given["seed"],
+        open_files=given["open_files"],
+        bytes_per_s=given["rate"],
+        delay_s=given["delay"],
+        faults=[Fault.parse(text) for text in given["faults"]],
+        late_mapping=given["late_mapping"],
+        free_bytes=quota(root, given["limit"]) if given["limit"] is not None else None,
+    )
+    report = server.run()
+    counts = report.counts()
+    if given["output_format"] == "json":
+        click.echo(json.dumps({"files": report.files, "bytes": report.bytes_written, "chunks": counts}))
+    else:
+        fates = ", ".join("%d %s" % (count, what) for what, count in sorted(counts.items()))
+        click.echo("%s: %d files, %d bytes; chunks: %s" % (root, report.files, report.bytes_written, fates or "none"))
+    return int(given["exit_code"])
+
+
+def _from_acl(path: str, root: Optional[str]) -> Tuple[str, str]:
+    """Return dump_path and dump_mode of an acl.json."""
+    if root is not None:
+        raise UsageError("ROOT and --acl exclude one another")
+    require_file(path, "--acl")
+    with open(path, encoding="utf-8") as stream:
+        try:
+            dump = json.load(stream)["dump"]
+            return str(dump["dump_path"]), str(dump.get("dump_mode", "output"))
+        except (ValueError, KeyError, TypeError) as error:
+            raise FormatError("no dump configuration with a dump_path: %r" % error, path) from None
+
+
+def _devices(source: str, mode: str, given: Any) -> List[Iterable[DeviceDump]]:
+    if not os.path.exists(os.path.join(source, NETWORK_FILE)):
+        return [recorded(source)]
+    network = Network.read(source)
+    start = given["start"] or time.strftime("%Y%m%d%H%M%S")
+    try:
+        first_us = calendar.timegm(time.strptime(start, "%Y%m%d%H%M%S")) * 1000000
+    except ValueError:
+        raise UsageError("--time %r has not the form YYYYMMDDhhmmss" % start) from None
+
+    def of(device: int) -> Iterable[DeviceDump]:
+        for step in range(given["steps"]):
+            for dump in network.dumps(start, device, step=step, first_timestamp_us=first_us, generation=given["generation"]):
+                yield dump.only(mode)
+
+    return [of(device) for device in range(given["devices"])]
+
+
+def main() -> None:
+    """Run the program and exit: 0, or the documented code of the error."""
+    try:
+        sys.exit(program.main(prog_name="python -m goldwatch.testing", standalone_mode=False) or 0)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except GoldwatchError as error:
+        click.echo("goldwatch.testing: %s" % error, err=True)
+        if error.hint:
+            click.echo("  hint: " + error.hint, err=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()
