@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 import numpy as np
@@ -9,10 +10,13 @@ import numpy as np
 from ...naming import printable
 from ..golden_writer import GoldenWriter, require_space
 from .events import Dump, Key, load_value, read_dumps
+from .longnames import UNFETCHABLE, Unwatched
 from .rules import copy_reason, fixed_kind, known_garbage
 
 
-def convert(root: str, out: str, version: str, source: Dict[str, Any], force: bool, extra: Dict[str, Any]) -> Dict[str, Any]:
+def convert(
+    root: str, out: str, version: str, source: Dict[str, Any], force: bool, extra: Dict[str, Any], fetched: Optional[Unwatched] = None
+) -> Dict[str, Any]:
     """Write the golden files of one debug run and its manifest; return what was done.
 
     Parameters
@@ -27,6 +31,8 @@ def convert(root: str, out: str, version: str, source: Dict[str, Any], force: bo
         SHA-256 sums by role.
     extra
         Further fields of the manifest.
+    fetched
+        What was fetched because the debugger cannot write it.
 
     Returns
     -------
@@ -34,7 +40,8 @@ def convert(root: str, out: str, version: str, source: Dict[str, Any], force: bo
         ``out`` and the counts ``dumps``, ``saved``, ``skipped``, ``refused`` (these three add up to the first), ``parked``, ``hashed``,
         with ``collisions`` and the list ``refusals``.
     """
-    dumps = read_dumps(root)
+    dumps = read_dumps(root) + _fetched_dumps(fetched)
+    lost = fetched.lost if fetched is not None else []
     fed = {dump.key for dump in dumps if dump.is_feed}
     reasons = [_reason_by_name(dump, fed) for dump in dumps]
     require_space(out, sum(dump.size_bytes for dump in dumps))
@@ -47,13 +54,15 @@ def convert(root: str, out: str, version: str, source: Dict[str, Any], force: bo
                 reason = _save(writer, dump, numbers, refusals)
             if reason is not None:
                 writer.skip(dump.tensor, reason)
+        for tensor in lost:
+            writer.skip(tensor, UNFETCHABLE)
         writer.extra.update(extra)
-        writer.extra.update({"dumps": len(dumps), "refused": refusals})
+        writer.extra.update({"dumps": len(dumps) + len(lost), "refused": refusals})
         counts = writer.counts
         collisions = dict(writer.collisions)
     return {
         "out": out,
-        "dumps": len(dumps),
+        "dumps": len(dumps) + len(lost),
         "saved": counts["written"],
         "skipped": counts["skipped"],
         "refused": len(refusals),
@@ -64,6 +73,25 @@ def convert(root: str, out: str, version: str, source: Dict[str, Any], force: bo
         "fused": sorted({dump.op_type for dump in dumps if is_fused(dump.op_type)}),
         "calls": sorted({dump.node for dump in dumps if dump.op_type in _CALLS}),
     }
+
+
+def _fetched_dumps(fetched: Optional[Unwatched]) -> List[Dump]:
+    now_us = int(time.time() * 1000000)
+    pairs = zip(fetched.tensors, fetched.values) if fetched is not None else ()
+    return [
+        Dump(
+            node=str(tensor.op.name),
+            slot=int(tensor.value_index),
+            op_type=str(tensor.op.type),
+            device=str(tensor.op.device),
+            timestamp_us=now_us,
+            again=0,
+            size_bytes=max(1, int(getattr(value, "nbytes", 1))),
+            path="",
+            value=value,
+        )
+        for tensor, value in pairs
+    ]
 
 
 _CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "If", "While", "StatelessIf", "StatelessWhile"])

@@ -38,7 +38,7 @@ class Dump:
     size_bytes
         The size of the event file: 0 when the tensor was too large for one.
     path
-        The event file.
+        The event file; empty where ``value`` was fetched instead.
     """
 
     node: str
@@ -49,6 +49,7 @@ class Dump:
     again: int
     size_bytes: int
     path: str
+    value: Any = None
 
     @property
     def tensor(self) -> str:
@@ -132,6 +133,9 @@ def load_value(dump: Dump) -> Tuple[Optional[np.ndarray], str]:
     from tensorflow.core.framework import types_pb2
     from tensorflow.python.framework import tensor_util
 
+    if not dump.path:
+        value = np.asarray(dump.value)
+        return (value, "") if value.dtype.kind not in "OSU" else (None, "strings, not numbers")
     proto = _event(dump.path).summary.value[0].tensor
     if proto.dtype == types_pb2.DT_STRING:
         return None, "strings, not numbers"

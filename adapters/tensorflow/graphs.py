@@ -13,8 +13,9 @@ import numpy as np
 from ...errors import FormatError, GoldwatchError, InputError
 from ...naming import printable
 from .convert import convert
-from .runs import trains
-from .watch import GRAPPLER_OFF, TF2_TRAINING, golden_config, tensorflow_version, watch_options
+from .longnames import Unwatched, unwatched
+from .runs import needed_ops, trains
+from .watch import GRAPPLER_OFF, TF2_TRAINING, feed_names, golden_config, tensorflow_version, watch_options
 
 NPU_HINT = "golden data comes from the original CPU or GPU graph: give the model as it was before npu_bridge or ATC changed it"
 
@@ -48,10 +49,10 @@ def dump_graph(job: Dict[str, Any], report: Any) -> None:
             raise InputError("this graph trains: " + TF2_TRAINING % version, hint="use TensorFlow 1.15 (Python 3.7; --python PATH)")
         root = tempfile.mkdtemp(prefix="tfdbg-", dir=report.folder)
         try:
-            _run(session, graph, fetches, feeds, root)
+            missing = _run(session, graph, fetches, feeds, root)
             extra = dict(job["extra"], run={"index": 0, "kind": job["model"], "fetches": sorted(op.name for op in fetches)})
             extra["optimiser"] = GRAPPLER_OFF
-            done = convert(root, job["out"], version, job["source"], job["force"], extra)
+            done = convert(root, job["out"], version, job["source"], job["force"], extra, missing)
         finally:
             shutil.rmtree(root, ignore_errors=True)
     done["run"] = 0
@@ -227,27 +228,22 @@ def _check_feeds(graph: Any, fetches: List[Any], feeds: Dict[Any, np.ndarray]) -
     """Raise InputError when a placeholder that the outputs need is not fed."""
     fed = {tensor.name for tensor in feeds}
     missing: Set[str] = set()
-    seen: Set[str] = set()
-    waiting = list(fetches)
-    while waiting:
-        op = waiting.pop()
-        if op.name in seen:
-            continue
-        seen.add(op.name)
+    for op in needed_ops(fetches, fed).values():
         if op.type in ("Placeholder", "PlaceholderV2") and op.outputs[0].name not in fed:
             missing.add("%s (%s %s)" % (op.name, op.outputs[0].dtype.name, op.outputs[0].shape))
-        waiting.extend(tensor.op for tensor in op.inputs if tensor.name not in fed)
-        waiting.extend(op.control_inputs)
     if missing:
         raise InputError("inputs are missing: %s" % ", ".join(sorted(missing)), hint="add --inputs NAME=FILE.npy for each")
 
 
-def _run(session: Any, graph: Any, fetches: List[Any], feeds: Dict[Any, np.ndarray], root: str) -> None:
+def _run(session: Any, graph: Any, fetches: List[Any], feeds: Dict[Any, np.ndarray], root: str) -> Unwatched:
+    names = feed_names(feeds)
+    missing = unwatched(graph, fetches, names, root)
     try:
-        session.run(fetches, feed_dict=feeds, options=watch_options(None, graph, root))
+        missing.values = session.run([fetches, missing.tensors], feed_dict=feeds, options=watch_options(None, graph, root, names))[1]
     except Exception as error:
         text = (str(error).strip().splitlines() or [type(error).__name__])[0]
         hint = "is the graph frozen? variables must be constants" if "uninitialized" in text.lower() else None
         if "not registered" in text or "No OpKernel" in text:
             hint = NPU_HINT
         raise InputError("the graph cannot be run: %s: %s" % (type(error).__name__, printable(text)), hint=hint) from error
+    return missing

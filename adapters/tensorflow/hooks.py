@@ -14,8 +14,9 @@ from tensorflow.python.training import session_run_hook
 from ...errors import InputError, UsageError
 from ..golden_writer import refuse_golden
 from ..manifest import sha256_of_file
+from .longnames import unwatched
 from .patches import activate, deactivate, patch_monitored, patch_session
-from .watch import Recorder, Refused, Ticket, watch_options
+from .watch import Recorder, Refused, Ticket, feed_names, watch_options
 
 
 class DumpResult:
@@ -150,12 +151,17 @@ class DumpHook(session_run_hook.SessionRunHook):  # type: ignore[misc]
             _raise_own(self._recorder)
         if self._ticket is None:
             return None
-        return session_run_hook.SessionRunArgs(None, options=watch_options(None, session.graph, self._ticket.root))
+        feeds = feed_names(run_context.original_args.feed_dict)
+        missing = unwatched(session.graph, fetches, feeds, self._ticket.root)
+        self._ticket.unwatched = missing
+        options = watch_options(None, session.graph, self._ticket.root, feeds)
+        return session_run_hook.SessionRunArgs(missing.tensors or None, options=options)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Convert the dump of a step that succeeded."""
         if self._ticket is not None:
             ticket, self._ticket = self._ticket, None
+            ticket.unwatched.values = list(run_values.results or [])
             self._recorder.finish(ticket)
             _raise_own(self._recorder)
 

@@ -10,8 +10,9 @@ import threading
 from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
+from .longnames import unwatched
 from .runs import on_users_behalf, only_sets_up
-from .watch import Recorder, Ticket, golden_config, watch_options
+from .watch import Recorder, Ticket, feed_names, golden_config, watch_options
 
 SESSION = "tensorflow.python.client.session"
 MONITORED = "tensorflow.python.training.monitored_session"
@@ -144,6 +145,22 @@ def _watched(recorder: Recorder, ticket: Ticket, run: Callable[[], Any]) -> Any:
     return result
 
 
+def _run_watched(begun: Any, run: Any, session: Any, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+    """Make a chosen run with ``run``, the unpatched ``BaseSession.run``."""
+    recorder, ticket = begun
+    feeds = feed_names(feed_dict)
+    ticket.unwatched = unwatched(session.graph, fetches, feeds, ticket.root)
+    watched = watch_options(options, session.graph, ticket.root, feeds)
+
+    def call() -> Any:
+        if not ticket.unwatched.tensors:
+            return run(session, fetches, feed_dict, watched, run_metadata)
+        result, ticket.unwatched.values = run(session, [fetches, ticket.unwatched.tensors], feed_dict, watched, run_metadata)
+        return result
+
+    return _watched(recorder, ticket, call)
+
+
 def patch_session(module: Any, optimiser_off: bool) -> None:
     """Patch ``BaseSession``: its construction (optimiser), ``run``, ``make_callable`` and the callables of Keras."""
     base = module.BaseSession
@@ -174,9 +191,7 @@ def _patch_run(base: Any) -> None:
         begun = _begin(self, fetches, "session.run", _caller(1))
         if begun is None:
             return original(self, fetches, feed_dict, options, run_metadata)
-        recorder, ticket = begun
-        watched = watch_options(options, self.graph, ticket.root)
-        return _watched(recorder, ticket, lambda: original(self, fetches, feed_dict, watched, run_metadata))
+        return _run_watched(begun, original, self, fetches, feed_dict, options, run_metadata)
 
     _install(base, "run", run, original)
 
@@ -194,13 +209,11 @@ def _patch_make_callable(base: Any) -> None:
                 # With feeds the plain one calls run, which must not count again.
                 with _inside("set_up"):
                     return plain(*values, **options)
-            recorder, ticket = begun
             feeds = dict(zip(feed_list or [], values))
             names = ("options", "run_metadata")
             given = dict(zip(names, values[len(feeds) :] if accept_options else ()), **options)
-            watched = watch_options(given.get("options"), self.graph, ticket.root)
             run = _original_of(base.run)
-            return _watched(recorder, ticket, lambda: run(self, fetches, feeds or None, watched, given.get("run_metadata")))
+            return _run_watched(begun, run, self, fetches, feeds or None, given.get("options"), given.get("run_metadata"))
 
         return call
 
@@ -234,11 +247,21 @@ class _Callable:
         if begun is None:
             return self._plain(*values, **keywords)
         recorder, ticket = begun
+        graph, feeds = self._session.graph, list(self._options.feed)
+        ticket.unwatched = unwatched(graph, fetches, feeds, ticket.root)
         options = type(self._options)()
         options.CopyFrom(self._options)
-        options.run_options.CopyFrom(watch_options(self._options.run_options, self._session.graph, ticket.root))
+        options.fetch.extend(tensor.name for tensor in ticket.unwatched.tensors)
+        options.run_options.CopyFrom(watch_options(self._options.run_options, graph, ticket.root, feeds))
         twin = self._make(self._session, options)
-        return _watched(recorder, ticket, lambda: twin(*values, **keywords))
+        count = len(self._options.fetch)
+
+        def call() -> Any:
+            results = twin(*values, **keywords)
+            ticket.unwatched.values = list(results[count:])
+            return results[:count]
+
+        return _watched(recorder, ticket, call)
 
 
 def patch_monitored(module: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List, Set
+from typing import Any, Container, Dict, Iterable, List, Set
 
 # Modules of TensorFlow that run what the user asked for; every other run that TensorFlow starts is its own housekeeping.
 _ON_BEHALF = (
@@ -103,20 +103,29 @@ def _sets_up(op: Any, initializers: Set[str], depth: int) -> bool:
     return False
 
 
-def trains(graph: Any, fetches: Any) -> bool:
-    """Tell whether the fetched part of the graph computes gradients or updates variables by them."""
-    seen: Set[str] = set()
-    waiting = fetched_ops(graph, fetches)
+def needed_ops(outputs: Iterable[Any], fed: Container[str] = ()) -> Dict[str, Any]:
+    """Return ``{name: op}`` of what must run for these ops.
+
+    Parameters
+    ----------
+    fed
+        The names of the tensors that are fed: what only they need does not run.
+    """
+    needed: Dict[str, Any] = {}
+    waiting = list(outputs)
     while waiting:
         op = waiting.pop()
-        if op.name in seen:
+        if op.name in needed:
             continue
-        seen.add(op.name)
-        if _is_gradient(op):
-            return True
-        waiting.extend(tensor.op for tensor in op.inputs)
+        needed[op.name] = op
+        waiting.extend(tensor.op for tensor in op.inputs if tensor.name not in fed)
         waiting.extend(op.control_inputs)
-    return False
+    return needed
+
+
+def trains(graph: Any, fetches: Any) -> bool:
+    """Tell whether the fetched part of the graph computes gradients or updates variables by them."""
+    return any(_is_gradient(op) for op in needed_ops(fetched_ops(graph, fetches)).values())
 
 
 def _is_gradient(op: Any) -> bool:

@@ -7,11 +7,12 @@ import shutil
 import tempfile
 import threading
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ...errors import GoldwatchError, InputError
 from ...naming import printable
 from .convert import convert
+from .longnames import Unwatched, explicit_watches, long_tensors
 from .runs import trains
 
 GRAPPLER_OFF = "grappler and graph optimisation are off (disable_meta_optimizer, opt_level L0)"
@@ -33,12 +34,15 @@ class Ticket:
         Which of the user's own runs.
     root
         The folder of TensorFlow's debug dump.
+    unwatched
+        What must be fetched with the run because the debugger cannot write it.
     """
 
     number: int
     out: str
     root: str
     extra: Dict[str, Any] = field(default_factory=dict)
+    unwatched: Unwatched = field(default_factory=Unwatched)
 
 
 class Recorder:
@@ -122,7 +126,7 @@ class Recorder:
     def finish(self, ticket: Ticket) -> None:
         """Convert the dump of a run that succeeded; an error of ours is kept in :attr:`error`, so that the script is not disturbed."""
         try:
-            done = convert(ticket.root, ticket.out, tensorflow_version(), self.source, self.force, ticket.extra)
+            done = convert(ticket.root, ticket.out, tensorflow_version(), self.source, self.force, ticket.extra, ticket.unwatched)
         except GoldwatchError as error:
             self.fail(error)
         except OSError as error:
@@ -171,23 +175,46 @@ def tensorflow_version() -> str:
     return str(versions.VERSION)
 
 
-def watch_options(options: Any, graph: Any, root: str) -> Any:
-    """Return a copy of ``options`` (RunOptions or None) that has every tensor of ``graph`` dumped into ``root``."""
+def watch_options(options: Any, graph: Any, root: str, feeds: Optional[Iterable[str]] = None) -> Any:
+    """Return a copy of ``options`` (RunOptions or None) that has every tensor of ``graph`` dumped into ``root``.
+
+    Parameters
+    ----------
+    feeds
+        The names of the tensors that are fed; None: not known.
+    """
     from tensorflow.core.protobuf import config_pb2
     from tensorflow.python.debug.lib import debug_utils
 
     watched = config_pb2.RunOptions()
     if options is not None:
         watched.CopyFrom(options)
-    debug_utils.watch_graph(
-        watched,
-        graph,
-        debug_ops=["DebugIdentity"],
-        debug_urls=["file://" + os.path.abspath(root)],
-        tolerate_debug_op_creation_failures=True,
-        reset_disk_byte_usage=True,
-    )
+    url = "file://" + os.path.abspath(root)
+    if not long_tensors(graph, root):
+        debug_utils.watch_graph(
+            watched,
+            graph,
+            debug_ops=["DebugIdentity"],
+            debug_urls=[url],
+            tolerate_debug_op_creation_failures=True,
+            reset_disk_byte_usage=True,
+        )
+        return watched
+    for node, slot in explicit_watches(graph, root, feeds):
+        debug_utils.add_debug_tensor_watch(watched, node, slot, ["DebugIdentity"], [url], tolerate_debug_op_creation_failures=True)
+    watched.debug_options.reset_disk_byte_usage = True
     return watched
+
+
+def feed_names(feed_dict: Any) -> List[str]:
+    """Return the names of the tensors that a ``feed_dict`` (or None) feeds, as far as its keys are tensors or names."""
+    names: List[str] = []
+    for key in feed_dict or {}:
+        for part in key if isinstance(key, (list, tuple)) else [key]:
+            name = part if isinstance(part, str) else getattr(part, "name", None)
+            if name:
+                names.append(name if ":" in name else name + ":0")
+    return names
 
 
 def golden_config(config: Any = None) -> Any:
