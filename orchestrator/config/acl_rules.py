@@ -192,7 +192,7 @@ class AclRules:
         if self._entries() or self._on("dump_op_switch") or self._on("dump_debug") or "dump_scene" in dump:
             return
         entries = dump.get("dump_list")
-        if entries is not None and not isinstance(entries, list):
+        if "dump_list" in dump and not isinstance(entries, list):
             return
         fix = '"dump_list": [{}] dumps everything'
         if entries == []:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any, List, Optional, Sequence
 
 from ..errors import MissingPath, require_file
@@ -45,7 +46,14 @@ def check_file(path: str, models: Sequence[str] = (), cann: Optional[str] = None
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise MissingPath("FILE: %s cannot be read: %s" % (path, error.strerror)) from error
-    return Checker(loaded, version, cann or "", elsewhere).check(path, data)
+    enabled = gc.isenabled()
+    # A big configuration makes a million small objects, none of them cyclic: looking for cycles takes longer than the checks.
+    gc.disable()
+    try:
+        return Checker(loaded, version, cann or "", elsewhere).check(path, data)
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class Checker:
@@ -75,7 +83,9 @@ class Checker:
             return Report(file, "npu", tuple(in_file_order(findings.items)))
         text = read_json(data, findings)
         if text is None:
-            return Report(file, "acl", tuple(in_file_order(findings.items)))
+            # What is about the whole file stands at its beginning.
+            whole = [finding if finding.line else placed(finding, 1, 1) for finding in findings.items]
+            return Report(file, "acl", tuple(in_file_order(whole)))
         kind = "npu" if looks_like_npu(text.value) else "acl"
         (self._npu if kind == "npu" else self._acl)(text.value, findings)
         return Report(file, kind, tuple(in_file_order(_located(findings.items, text))))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
 
 ERROR = "error"
 WARNING = "warning"
@@ -13,9 +13,8 @@ _ORDER = {ERROR: 0, WARNING: 1, NOTE: 2}
 Path = Tuple[Union[str, int], ...]
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing that a reader of a dump configuration must know.
+class Finding(NamedTuple):
+    """One thing that a reader of a dump configuration must know (a tuple, since there may be a hundred thousand).
 
     Attributes
     ----------
@@ -50,7 +49,10 @@ class Finding:
     @property
     def pointer(self) -> str:
         """The JSON pointer (RFC 6901) of :attr:`path`."""
-        return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in self.path)
+        pointer = "".join(["/%s" % part for part in self.path])
+        if "~" in pointer or pointer.count("/") > len(self.path):
+            return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in self.path)
+        return pointer
 
     def to_document(self) -> Dict[str, Any]:
         """Return the finding as ``config check --format json`` prints it."""
@@ -146,4 +148,4 @@ def in_file_order(findings: Iterable[Finding]) -> List[Finding]:
 
 def placed(finding: Finding, line: Optional[int], column: Optional[int]) -> Finding:
     """Return the finding with its place."""
-    return replace(finding, line=line, column=column)
+    return finding._replace(line=line, column=column)

@@ -42,22 +42,37 @@ class JsonText:
         self._lines: Optional[List[int]] = None
         self._root: Any = None
         self._duplicates: List[Tuple[Path, int]] = []
+        self._last: Optional[Tuple[Path, Any]] = None
 
     def place(self, path: Path, at_key: bool = False) -> Tuple[int, int]:
         """Return line and column (from 1, in characters) of a value or of its key; of its nearest parent when it is absent."""
+        # Findings come in runs below one list: its node is kept.
+        if self._last is None or path[:-1] != self._last[0]:
+            self._last = (path[:-1], self._node(path[:-1]))
+        parent = self._last[1]
+        if not path or parent is None:
+            return self.line_column(_offset(self._nearest(path)))
+        key_offset, node = _child(parent, path[-1])
+        if node is None:
+            return self.line_column(_offset(parent))
+        return self.line_column(key_offset if at_key else _offset(node))
+
+    def _node(self, path: Path) -> Any:
+        """Return the node at ``path``, or None."""
         node = self._tree()
-        offset = node[0] if isinstance(node, tuple) else node
         for part in path:
-            children = node[1] if isinstance(node, tuple) else None
-            if isinstance(children, dict) and part in children:
-                key_offset, node = children[part]
-            elif isinstance(children, list) and isinstance(part, int) and part < len(children):
-                node = children[part]
-                key_offset = node[0] if isinstance(node, tuple) else node
-            else:
-                return self.line_column(offset)
-            offset = node[0] if isinstance(node, tuple) else node
-        return self.line_column(key_offset if at_key and path else offset)
+            node = _child(node, part)[1]
+        return node
+
+    def _nearest(self, path: Path) -> Any:
+        """Return the deepest node along ``path`` that is there."""
+        node = self._tree()
+        for part in path:
+            inner = _child(node, part)[1]
+            if inner is None:
+                break
+            node = inner
+        return node
 
     def duplicates(self) -> List[Tuple[Path, Tuple[int, int]]]:
         """Return the path of every repeated key and the place of the repetition."""
@@ -123,6 +138,21 @@ class JsonText:
             self._duplicates.append((tuple(names[1:]) + (key[0],), key[1]))
         children[key[0]] = (key[1], node)
         return key[0]
+
+
+def _offset(node: Any) -> int:
+    return node[0] if isinstance(node, tuple) else int(node)
+
+
+def _child(node: Any, part: Any) -> Tuple[int, Any]:
+    """Return the offset of the key (of the value in a list) and the node below ``node``; the node is None when it is absent."""
+    children = node[1] if isinstance(node, tuple) else None
+    if isinstance(children, dict) and part in children:
+        key_offset, inner = children[part]
+        return key_offset, inner
+    if isinstance(children, list) and isinstance(part, int) and part < len(children):
+        return _offset(children[part]), children[part]
+    return 0, None
 
 
 def read_json(data: bytes, findings: Findings) -> Optional[JsonText]:

@@ -8,7 +8,7 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import MissingPath, UsageError
 from ..model import ModelGraph, OpNode, computational_graphs, load_model, no_dump_reason
-from .suggest import NameIndex
+from .suggest import MAX_SUGGESTIONS, NameIndex
 
 MAX_ALTERNATIVES = 3
 _SEARCH_RADIUS = 5
@@ -27,6 +27,7 @@ class Models:
         self.graphs = list(graphs)
         self._tables: Dict[int, Dict[str, List[OpNode]]] = {}
         self._index: Dict[Tuple[int, ...], NameIndex] = {}
+        self._left = MAX_SUGGESTIONS
 
     def named(self, model_name: str) -> List[ModelGraph]:
         """Return the models that GE would match: by their own name or a graph's, else by the file's name."""
@@ -39,7 +40,12 @@ class Models:
 
     def exact(self, name: str, graphs: Optional[Sequence[ModelGraph]] = None) -> List[OpNode]:
         """Return the ops of exactly this name."""
-        return [op for graph in self._of(graphs) for op in self._table(graph).get(name, ())]
+        found: List[OpNode] = []
+        for graph in self._of(graphs):
+            table = self._tables.get(id(graph)) or self._table(graph)
+            if name in table:
+                found += table[name]
+        return found
 
     def from_original(self, name: str, graphs: Optional[Sequence[ModelGraph]] = None) -> List[OpNode]:
         """Return the ops that came from the original op of this name."""
@@ -47,6 +53,9 @@ class Models:
 
     def nearest(self, name: str, graphs: Optional[Sequence[ModelGraph]] = None) -> Optional[str]:
         """Return the op or original name that is most like ``name``; only for the first twenty, since it takes time."""
+        if self._left <= 0:
+            return None
+        self._left -= 1
         chosen = self._of(graphs)
         key = tuple(id(graph) for graph in chosen)
         if key not in self._index:

@@ -267,4 +267,4 @@ def _checked(request: Request, plan: DumpPlan, text: str, models: Models) -> Rep
 
 def softened(findings: Iterable[Finding]) -> List[Finding]:
     """Return the findings of a configuration that was written; a dump_path still to be made is only a warning."""
-    return [replace(finding, severity="warning") if finding.severity == ERROR else finding for finding in findings]
+    return [finding._replace(severity="warning") if finding.severity == ERROR else finding for finding in findings]

@@ -8,7 +8,8 @@ from typing import Dict, List, Optional, Sequence
 import numpy as np
 
 MAX_SUGGESTIONS = 20
-_BUCKETS = 128
+_LETTERS = 32
+_PAIRS = 64
 _CANDIDATES = 40
 _CUTOFF = 0.6
 
@@ -48,7 +49,7 @@ class NameIndex:
             self._plain = {_plain(known): known for known in self._names}
         if _plain(name) in self._plain:
             return self._plain[_plain(name)]
-        distance = np.abs(self._counts - _letter_counts([name])).sum(axis=1)
+        distance = np.abs(self._counts - _letter_counts([name])).sum(axis=1, dtype=np.int32)
         order = np.argsort(distance, kind="stable")[:_CANDIDATES]
         candidates: List[str] = [self._names[index][:300] for index in order]
         found = difflib.get_close_matches(name[:300], candidates, 1, _CUTOFF)
@@ -56,15 +57,15 @@ class NameIndex:
 
 
 def _letter_counts(names: Sequence[str]) -> np.ndarray:
-    """Return int16 counts, shape (names, 2 * buckets): single letters, then hashed pairs of letters."""
+    """Return int8 counts, at most 63, shape (names, letters + pairs): hashed letters, then hashed pairs of letters."""
     raw = [name.encode("utf-8", "replace")[:300] for name in names]
     lengths = np.array([len(item) for item in raw], dtype=np.int64)
     letters = np.frombuffer(b"".join(raw), dtype=np.uint8).astype(np.int64)
     rows = np.repeat(np.arange(len(raw), dtype=np.int64), lengths)
-    width = 2 * _BUCKETS
-    single = rows * width + letters % _BUCKETS
+    width = _LETTERS + _PAIRS
+    single = rows * width + letters % _LETTERS
     same = rows[1:] == rows[:-1]
-    pairs = (rows[1:] * width + _BUCKETS + (letters[:-1] * 31 + letters[1:]) % _BUCKETS)[same]
+    pairs = (rows[1:] * width + _LETTERS + (letters[:-1] * 31 + letters[1:]) % _PAIRS)[same]
     counts = np.bincount(np.concatenate([single, pairs]), minlength=len(raw) * width)
-    result: np.ndarray = counts.reshape(len(raw), width).astype(np.int16)
+    result: np.ndarray = np.minimum(counts, 63).reshape(len(raw), width).astype(np.int8)
     return result

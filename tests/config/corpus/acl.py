@@ -1,0 +1,342 @@
+"""acl.json files and what the checker must say: (name, document or text, expected findings, options).
+
+``@DIR@`` stands for a folder that exists; a finding is (severity, rule, pointer). Sizes of dumps are notes that no case lists.
+"""
+
+E, W, N = "error", "warning", "note"
+EVERYTHING = [{}]
+MANY = [{"name": "op%d" % i, "pos": ["input0"]} for i in range(101)]
+
+
+def dump(*drop, **fields):
+    section = {"dump_path": "@DIR@", "dump_list": EVERYTHING}
+    section.update(fields)
+    return {"dump": {key: value for key, value in section.items() if key not in drop}}
+
+
+def item(**fields):
+    return dump(dump_list=[fields])
+
+
+def d(severity, rule, field):
+    return (severity, rule, "/dump/" + field)
+
+
+def at(severity, rule, field):
+    return (severity, rule, "/dump/dump_list/0/" + field)
+
+
+ENUMS = [
+    ("mode-%s" % value, dump(dump_mode=value), []) for value in ("input", "output", "all")
+] + [
+    ("data-tensor", dump(dump_data="tensor"), []),
+    ("data-stats", dump(dump_data="stats"), []),
+    ("op-switch-on", dump(dump_op_switch="on"), []),
+    ("op-switch-off", dump(dump_op_switch="off"), []),
+    ("op-switch-on-empty-list", dump(dump_op_switch="on", dump_list=[]), []),
+    ("op-switch-on-no-list", dump("dump_list", dump_op_switch="on"), []),
+    ("level-op", dump(dump_level="op"), []),
+    ("level-kernel", dump(dump_level="kernel"), []),
+    ("level-all", dump(dump_level="all"), []),
+    ("debug-on", dump("dump_list", dump_debug="on"), []),
+    ("debug-off", dump(dump_debug="off"), []),
+    ("watcher", dump(dump_scene="watcher", dump_list=[{"layer": ["A"], "watcher_nodes": ["B"]}]), []),
+    ("watcher-all-layers", dump(dump_scene="watcher", dump_mode="output", dump_list=[{"watcher_nodes": ["B"]}]), []),
+    ("kernel-only", dump("dump_list", dump_kernel_data="printf,assert"), []),
+] + [
+    ("scene-%s" % value, dump("dump_list", dump_scene=value), [])
+    for value in ("lite_exception", "aic_err_brief_dump", "aic_err_norm_dump", "aic_err_detail_dump")
+] + [
+    ("scene-without-path", {"dump": {"dump_scene": "lite_exception"}}, []),
+] + [
+    ("stats-%s" % value.replace(" ", "-"), dump(dump_data="stats", dump_stats=[value]), [])
+    for value in ("Max", "Min", "Avg", "Nan", "Negative Inf", "Positive Inf", "L2norm")
+] + [
+    ("kernel-data-%s" % value, dump(dump_kernel_data=value), []) for value in ("all", "printf", "tensor", "assert", "timestamp")
+]
+
+BAD_VALUES = [
+    ("%s-%s" % (field, value or "empty"), dump(**{field: value}), [d(E, "enum" if value else "empty-value", field)])
+    for field, values in (
+        ("dump_mode", ("Output", "outputs", "")),
+        ("dump_data", ("stat", "TENSOR", "")),
+        ("dump_op_switch", ("ON", "true", "")),
+        ("dump_level", ("kernal", "Op", "")),
+        ("dump_debug", ("On", "")),
+        ("dump_scene", ("lite-exception", "exception", "normal", "Watcher", "")),
+        ("dump_kernel_data", ("all,", "printf, tensor", " all", "print", "")),
+    )
+    for value in values
+]
+BAD_VALUES = [
+    (name, document, [d(E, "empty-value", "dump_kernel_data")]) if name == "dump_kernel_data-all," else (name, document, expected)
+    for name, document, expected in BAD_VALUES
+] + [
+    ("stats-misspelt", dump(dump_data="stats", dump_stats=["max"]), [d(E, "enum", "dump_stats/0")]),
+    ("stats-empty-word", dump(dump_data="stats", dump_stats=["Max", ""]), [d(E, "empty-value", "dump_stats/1")]),
+    ("stats-empty", dump(dump_data="stats", dump_stats=[]), [d(E, "empty-list", "dump_stats")]),
+    ("stats-twice", dump(dump_data="stats", dump_stats=["Max", "Max"]), [d(W, "duplicate-value", "dump_stats/1")]),
+]
+
+TYPES = [
+    ("type-%s-%s" % (field, type(value).__name__), dump(**{field: value}), [d(E, "type", field)])
+    for field in ("dump_path", "dump_mode", "dump_op_switch", "dump_step", "dump_data", "dump_level", "dump_debug", "dump_scene", "dump_kernel_data")
+    for value in (0, True, None, ["x"])
+] + [
+    ("type-stats", dump(dump_data="stats", dump_stats="Max"), [d(E, "type", "dump_stats")]),
+    ("type-stats-item", dump(dump_data="stats", dump_stats=[1]), [d(E, "type", "dump_stats/0")]),
+    ("type-list", dump(dump_list={}), [d(E, "type", "dump_list")]),
+    ("type-list-null", dump(dump_list=None), [d(E, "type", "dump_list")]),
+    ("type-list-item", dump(dump_list=["m"]), [d(E, "type", "dump_list/0")]),
+    ("type-model-name", item(model_name=1), [at(E, "type", "model_name")]),
+    ("type-layer", item(layer="conv1"), [at(E, "type", "layer")]),
+    ("type-layer-item", item(layer=["a", 1]), [at(E, "type", "layer/1")]),
+    ("type-watcher-nodes", dump(dump_scene="watcher", dump_list=[{"watcher_nodes": "a"}]), [at(E, "type", "watcher_nodes")]),
+    ("type-blacklist", dump(dump_level="op", dump_list=[{"optype_blacklist": {}}]), [at(E, "type", "optype_blacklist")]),
+    ("type-blacklist-item", dump(dump_level="op", dump_list=[{"opname_blacklist": ["a"]}]), [at(E, "type", "opname_blacklist/0")]),
+    ("type-blacklist-name", dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": 1, "pos": ["input0"]}]}]),
+     [at(E, "type", "opname_blacklist/0/name")]),
+    ("type-blacklist-pos", dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a", "pos": "input0"}]}]),
+     [at(E, "type", "opname_blacklist/0/pos")]),
+    ("type-blacklist-pos-item", dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a", "pos": [0]}]}]),
+     [at(E, "type", "opname_blacklist/0/pos/0")]),
+    ("type-range", dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": {}}]), [at(E, "type", "opname_range")]),
+    ("type-range-begin", dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": [{"begin": 1, "end": "b"}]}]),
+     [at(E, "type", "opname_range/0/begin")]),
+    ("type-dump", {"dump": []}, [(E, "type", "/dump")]),
+    ("type-dump-null", {"dump": None}, [(E, "type", "/dump")]),
+    ("type-document", "[]", [(E, "type", "")]),
+]
+
+STEPS = [
+    ("step-%s" % (text or "empty"), dump(dump_step=text), [d(severity, rule, "dump_step")] if rule else [])
+    for text, severity, rule in (
+        ("", "", ""),
+        ("0", "", ""),
+        ("001", "", ""),
+        ("0|5-10", "", ""),
+        ("2147483647", "", ""),
+        ("5-5", W, "step-equal"),
+        ("2147483648", W, "step-too-large"),
+        ("99999999999999999999999999", W, "step-too-large"),
+        ("10-5", E, "step-reversed"),
+        ("5|", E, "step-syntax"),
+        ("|5", E, "step-syntax"),
+        ("5||10", E, "step-syntax"),
+        ("5-", E, "step-syntax"),
+        ("-5", E, "step-syntax"),
+        ("1-2-3", E, "step-syntax"),
+        ("1, 2", E, "step-syntax"),
+        (" 1", E, "step-syntax"),
+        ("1\n", E, "step-syntax"),
+        ("+1", E, "step-syntax"),
+        ("\u0665", E, "step-syntax"),
+    )
+] + [
+    ("step-100", dump(dump_step="|".join(str(i) for i in range(100))), []),
+    ("step-101", dump(dump_step="|".join(str(i) for i in range(101))), [d(E, "step-too-many", "dump_step")]),
+    ("step-single-op", dump("dump_list", dump_op_switch="on", dump_step="1"), [d(W, "step-without-model", "dump_step")]),
+    ("step-unchecked-in-exception", dump("dump_list", dump_scene="lite_exception", dump_step="5-1"), [d(W, "idle-in-scene", "dump_step")]),
+]
+
+PATHS = [
+    ("path-missing", dump("dump_path"), [(E, "dump-path-missing", "/dump")]),
+    ("path-empty", dump(dump_path=""), [d(E, "empty-value", "dump_path")]),
+    ("path-not-found", dump(dump_path="/no/such/folder"), [d(E, "dump-path-not-found", "dump_path")]),
+    ("path-a-file", dump(dump_path="@DIR@/file"), [d(E, "dump-path-not-directory", "dump_path")]),
+    ("path-through-a-file", dump(dump_path="@DIR@/file/x"), [d(E, "dump-path-not-found", "dump_path")]),
+    ("path-home", dump(dump_path="$HOME/output"), [d(E, "dump-path-variable", "dump_path")]),
+    ("path-braces", dump(dump_path="/data/${USER}/d"), [d(E, "dump-path-variable", "dump_path")]),
+    ("path-tilde", dump(dump_path="~/output"), [d(E, "dump-path-characters", "dump_path"), d(E, "dump-path-variable", "dump_path")]),
+    ("path-blank", dump(dump_path="@DIR@/a b"), [d(E, "dump-path-characters", "dump_path")]),
+    ("path-chinese", dump(dump_path="@DIR@/\u6570\u636e"), [d(E, "dump-path-characters", "dump_path"), d(E, "dump-path-not-found", "dump_path")]),
+    ("path-pipe", dump(dump_path="@DIR@/a|b"), [d(E, "dump-path-characters", "dump_path"), d(E, "dump-path-not-found", "dump_path")]),
+    ("path-nul", dump(dump_path="/tmp/\u0000"), [d(E, "dump-path-characters", "dump_path")] * 2),
+    ("path-long", dump(dump_path="/" + "a" * 512), [d(E, "path-too-long", "dump_path")]),
+    ("path-relative", dump(dump_path="sub"), [d(N, "dump-path-relative", "dump_path")]),
+    ("path-relative-missing", dump(dump_path="nothing"), [d(N, "dump-path-relative", "dump_path"), d(E, "dump-path-not-found", "dump_path")]),
+    ("path-ip", dump(dump_path="192.168.0.1:/data/dump"), [d(N, "dump-path-remote", "dump_path")]),
+    ("path-ip-no-rest", dump(dump_path="192.168.0.1:"), [d(E, "dump-path-remote", "dump_path")]),
+    ("path-ip-bad-rest", dump(dump_path="192.168.0.1:/a b"), [d(E, "dump-path-characters", "dump_path")]),
+    ("path-no-ip", dump(dump_path="256.1.1.1:/data"), [d(N, "dump-path-relative", "dump_path"), d(E, "dump-path-not-found", "dump_path")]),
+    ("path-symlink", dump(dump_path="@DIR@/link"), []),
+    ("path-dangling", dump(dump_path="@DIR@/dangling"), [d(E, "dump-path-not-found", "dump_path")]),
+    ("path-stale", dump(dump_path="@DIR@/stale"), [d(N, "stale-dumps", "dump_path")]),
+    ("path-two-times", dump(dump_path="@DIR@/two"), [d(N, "stale-dumps", "dump_path"), d(N, "several-time-folders", "dump_path")]),
+    ("path-exception", dump("dump_list", dump_scene="lite_exception", dump_path="/no/such"), [d(W, "dump-path-not-found", "dump_path")]),
+    ("path-elsewhere", dump(dump_path="/no/such/folder"), [d(N, "dump-path-not-found", "dump_path")], {"elsewhere": True}),
+    ("path-elsewhere-file", dump(dump_path="@DIR@/file"), [d(N, "dump-path-not-directory", "dump_path")], {"elsewhere": True}),
+    ("path-elsewhere-blank", dump(dump_path="@DIR@/a b"), [d(E, "dump-path-characters", "dump_path")], {"elsewhere": True}),
+    ("path-elsewhere-home", dump(dump_path="$HOME/output"), [d(E, "dump-path-variable", "dump_path")], {"elsewhere": True}),
+]
+
+EXCLUSIONS = [
+    ("debug-with-op-switch", dump("dump_list", dump_debug="on", dump_op_switch="on"), [d(E, "debug-with-op-switch", "dump_op_switch")]),
+    ("debug-with-list", dump(dump_debug="on"), [d(E, "debug-with-list", "dump_list")]),
+    ("debug-with-mode", dump("dump_list", dump_debug="on", dump_mode="input"), [d(N, "mode-forced", "dump_mode")]),
+    ("scene-with-list", dump(dump_scene="lite_exception"), [d(E, "scene-with-list", "dump_list")]),
+    ("scene-with-debug", dump("dump_list", dump_scene="aic_err_norm_dump", dump_debug="on"), [d(E, "scene-with-debug", "dump_debug")]),
+    ("scene-with-op-switch", dump("dump_list", dump_scene="aic_err_brief_dump", dump_op_switch="on"),
+     [d(E, "scene-with-op-switch", "dump_op_switch")]),
+    ("scene-with-mode", dump("dump_list", dump_scene="lite_exception", dump_mode="all"), [d(W, "idle-in-scene", "dump_mode")]),
+    ("watcher-with-debug", dump(dump_scene="watcher", dump_debug="on", dump_list=[{"watcher_nodes": ["B"]}]),
+     [d(E, "scene-with-debug", "dump_debug"), d(E, "debug-with-list", "dump_list")]),
+    ("watcher-with-op-switch", dump(dump_scene="watcher", dump_op_switch="on", dump_list=[{"watcher_nodes": ["B"]}]),
+     [d(E, "scene-with-op-switch", "dump_op_switch")]),
+    ("watcher-mode", dump(dump_scene="watcher", dump_mode="all", dump_list=[{"watcher_nodes": ["B"]}]), [d(E, "watcher-mode", "dump_mode")]),
+    ("watcher-no-list", dump("dump_list", dump_scene="watcher"), [(E, "watcher-without-nodes", "/dump")]),
+    ("watcher-empty-list", dump(dump_scene="watcher", dump_list=[]), [d(E, "watcher-without-nodes", "dump_list")]),
+    ("watcher-no-nodes", dump(dump_scene="watcher", dump_list=[{"layer": ["A"]}]), [d(E, "watcher-without-nodes", "dump_list/0")]),
+    ("watcher-empty-nodes", dump(dump_scene="watcher", dump_list=[{"watcher_nodes": []}]), [at(E, "watcher-without-nodes", "watcher_nodes")]),
+    ("watcher-with-model", dump(dump_scene="watcher", dump_list=[{"model_name": "m", "watcher_nodes": ["B"]}]),
+     [at(E, "watcher-with-model", "model_name")]),
+    ("nodes-without-watcher", item(watcher_nodes=["B"]), [at(E, "nodes-without-watcher", "watcher_nodes")]),
+    ("empty-nodes-without-watcher", item(watcher_nodes=[]), [at(W, "empty-list", "watcher_nodes")]),
+    ("stats-without-data", dump(dump_stats=["Max"]), [d(E, "stats-without-data", "dump_stats")]),
+    ("stats-with-tensor", dump(dump_data="tensor", dump_stats=["Max"]), [d(E, "stats-without-data", "dump_stats")]),
+    ("blacklist", dump(dump_level="op", dump_list=[{"optype_blacklist": [{"name": "Cast", "pos": ["input0", "output12"]}]}]), []),
+    ("blacklist-level", item(optype_blacklist=[{"name": "Cast", "pos": ["input0"]}]), [at(E, "blacklist-level", "optype_blacklist")]),
+    ("blacklist-level-all", dump(dump_level="all", dump_list=[{"opname_blacklist": [{"name": "a", "pos": ["input0"]}]}]),
+     [at(E, "blacklist-level", "opname_blacklist")]),
+    ("blacklist-101", dump(dump_level="op", dump_list=[{"opname_blacklist": MANY}]), [at(E, "too-many-entries", "opname_blacklist")]),
+    ("blacklist-100", dump(dump_level="op", dump_list=[{"opname_blacklist": MANY[:100]}]), []),
+    ("blacklist-empty", item(optype_blacklist=[]), [at(W, "empty-list", "optype_blacklist")]),
+    ("blacklist-no-name", dump(dump_level="op", dump_list=[{"opname_blacklist": [{"pos": ["input0"]}]}]), [at(W, "blacklist-name", "opname_blacklist/0")]),
+    ("blacklist-no-pos", dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a"}]}]), [at(W, "blacklist-position", "opname_blacklist/0")]),
+    ("blacklist-empty-pos", dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a", "pos": []}]}]),
+     [at(W, "blacklist-position", "opname_blacklist/0/pos")]),
+    ("blacklist-bad-pos", dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a", "pos": ["in0", "output", "input0"]}]}]),
+     [at(W, "blacklist-position", "opname_blacklist/0/pos/0"), at(W, "blacklist-position", "opname_blacklist/0/pos/1")]),
+    ("range", dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": [{"begin": "a", "end": "b"}]}]), []),
+    ("range-level", item(model_name="m", opname_range=[{"begin": "a", "end": "b"}]), [at(E, "range-level", "opname_range")]),
+    ("range-no-model", dump(dump_level="op", dump_list=[{"opname_range": [{"begin": "a", "end": "b"}]}]), [d(E, "range-without-model", "dump_list/0")]),
+    ("range-no-end", dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": [{"begin": "a"}]}]), [at(E, "missing-field", "opname_range/0")]),
+    ("range-empty-begin", dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": [{"begin": "", "end": "b"}]}]),
+     [at(E, "empty-value", "opname_range/0/begin")]),
+    ("range-empty", item(opname_range=[]), [at(W, "empty-list", "opname_range")]),
+    ("kernel-with-model", dump(dump_level="kernel", dump_list=[{"model_name": "m"}]), [at(W, "kernel-level", "model_name")]),
+    ("exception-ignores-list-rules", dump(dump_scene="lite_exception", dump_list=[{"layer": []}]), [d(E, "scene-with-list", "dump_list")]),
+]
+
+LISTS = [
+    ("named", item(model_name="m"), []),
+    ("named-layers", item(model_name="m", layer=["a", "b"]), []),
+    ("two-models", dump(dump_list=[{"model_name": "m"}, {"model_name": "n", "layer": ["a"]}]), []),
+    ("path-alone", dump("dump_list"), [(E, "nothing-dumped", "/dump")]),
+    ("path-and-mode", dump("dump_list", dump_mode="all"), [(E, "nothing-dumped", "/dump")]),
+    ("empty-list", dump(dump_list=[]), [d(E, "nothing-dumped", "dump_list")]),
+    ("empty-list-off", dump(dump_list=[], dump_op_switch="off"), [d(E, "nothing-dumped", "dump_list")]),
+    ("all-off", dump("dump_list", dump_op_switch="off", dump_debug="off"), [d(W, "all-switches-off", "dump_op_switch")]),
+    ("debug-off-alone", dump("dump_list", dump_debug="off"), [d(W, "all-switches-off", "dump_debug")]),
+    ("empty-model-name", item(model_name=""), [at(E, "empty-value", "model_name")]),
+    ("empty-model-name-on", dump(dump_op_switch="on", dump_list=[{"model_name": ""}]), [at(W, "empty-value", "model_name")]),
+    ("empty-layer", item(model_name="m", layer=[]), [at(E, "empty-list", "layer")]),
+    ("empty-layer-on", dump(dump_op_switch="on", dump_list=[{"layer": []}]), [at(W, "empty-list", "layer")]),
+    ("duplicate-model", dump(dump_list=[{"model_name": "m", "layer": ["a"]}, {"model_name": "m", "layer": ["b"]}]),
+     [d(E, "duplicate-model", "dump_list/1/model_name")]),
+    ("triple-model", dump(dump_list=[{"model_name": "m"}] * 3),
+     [d(E, "duplicate-model", "dump_list/1/model_name"), d(E, "duplicate-model", "dump_list/2/model_name")]),
+    ("shadowed", dump(dump_list=[{"model_name": "m", "layer": ["a"]}, {}]), [at(W, "shadowed-model", "model_name")]),
+    ("nameless-twice", dump(dump_list=[{}, {}]), [d(W, "duplicate-model", "dump_list/1")]),
+    ("nameless-differ", dump(dump_list=[{"layer": ["a"]}, {"layer": ["b"]}]), [d(E, "duplicate-model", "dump_list/1")]),
+    ("duplicate-layer", item(layer=["a", "b", "a"]), [at(W, "duplicate-layer", "layer/2")]),
+    ("blank-layer", item(layer=[" a"]), [at(W, "blank-in-name", "layer/0")]),
+    ("blank-model", item(model_name="m "), [at(W, "blank-in-name", "model_name")]),
+]
+
+KEYS = [
+    ("no-dump", {"profiler": {"switch": "on"}}, [(W, "no-dump-section", "")]),
+    ("empty-object", {}, [(W, "no-dump-section", "")]),
+    ("empty-dump", {"dump": {}}, [(W, "empty-dump-section", "/dump")]),
+    ("other-sections", dict(dump(), profiler={}, max_opqueue_num="10"), []),
+    ("unknown-section", dict(dump(), foo=1), [(W, "unknown-key", "/foo")]),
+    ("capital-dump", {"Dump": dump()["dump"]}, [(W, "no-dump-section", ""), (W, "unknown-key", "/Dump")]),
+    ("misspelt-key", dump(dump_mod="all"), [d(W, "unknown-key", "dump_mod")]),
+    ("misspelt-layers", item(layers=["a"]), [at(W, "unknown-key", "layers")]),
+    ("device", dump(dump_deviceid="0"), [d(W, "unknown-key", "dump_deviceid")]),
+    ("enable", dump(enable="on"), [d(W, "unknown-key", "enable")]),
+    ("status", dump(dump_status="on"), [d(W, "unknown-key", "dump_status")]),
+    ("nested-dump", dump(dump={"dump_mode": "all"}), [d(W, "unknown-key", "dump")]),
+    ("model-name-outside", dump(model_name="m"), [d(W, "unknown-key", "model_name")]),
+    ("mode-inside-item", item(dump_mode="all"), [at(W, "unknown-key", "dump_mode")]),
+    ("unknown-in-blacklist", dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a", "pos": ["input0"], "position": 1}]}]),
+     [at(W, "unknown-key", "opname_blacklist/0/position")]),
+    ("slash-in-key", dump(**{"a/b~c": 1}), [d(W, "unknown-key", "a~1b~0c")]),
+    ("dump-fields-outside", {"dump_path": "@DIR@", "dump_list": []},
+     [(W, "no-dump-section", ""), (W, "unknown-key", "/dump_path"), (W, "unknown-key", "/dump_list")]),
+    ("duplicate-key", '{"dump": {"dump_path": "@DIR@", "dump_path": "@DIR@", "dump_list": [{}]}}', [d(W, "duplicate-key", "dump_path")]),
+    ("duplicate-section", '{"dump": {}, "dump": {"dump_path": "@DIR@", "dump_list": [{}]}}', [(W, "duplicate-key", "/dump")]),
+]
+
+TEXTS = [
+    ("empty-file", "", [(W, "empty-file", "")]),
+    ("blank-file", " \n", [(E, "json-syntax", "")]),
+    ("bom", '\ufeff{"dump": {"dump_path": "@DIR@", "dump_list": [{}]}}', [(W, "bom", "")]),
+    ("comment", '{\n// no\n"dump": {}}', [(E, "json-comment", "")]),
+    ("block-comment", '{"dump": /* no */ {}}', [(E, "json-comment", "")]),
+    ("hash-comment", '# no\n{"dump": {}}', [(E, "json-comment", "")]),
+    ("trailing-comma", '{"dump": {},}', [(E, "json-trailing-comma", "")]),
+    ("trailing-comma-list", '{"dump": {"dump_list": [{},]}}', [(E, "json-trailing-comma", "")]),
+    ("single-quotes", "{'dump': {}}", [(E, "json-syntax", "")]),
+    ("python-word", '{"dump": None}', [(E, "json-syntax", "")]),
+    ("nan", '{"dump": NaN}', [(E, "json-syntax", "")]),
+    ("huge-number", '{"dump": 1e999}', [(E, "json-syntax", "")]),
+    ("long-number", '{"dump": {"dump_step": %s}}' % ("9" * 5000), [(E, "json-syntax", "")]),
+    ("unclosed", '{"dump": {', [(E, "json-syntax", "")]),
+    ("text-behind", '{"dump": {}} x', [(E, "json-syntax", "")]),
+    ("control-character", '{"dump": {"dump_path": "a\tb"}}', [(E, "json-syntax", "")]),
+    ("half-surrogate", '{"dump": {"dump_path": "\\ud800"}}', [(E, "json-syntax", "")]),
+    ("too-deep", "[" * 11 + "]" * 11, [(E, "file-too-deep", "")]),
+    ("too-deep-braces-in-string", '{"a": "' + "{" * 10 + '"}', [(E, "file-too-deep", "")]),
+    ("deep-enough", dict(dump(), foo=[[[[[[[[[[]]]]]]]]]]), [(W, "unknown-key", "/foo")]),
+]
+
+VERSIONS = [
+    ("since-%s-%s" % (rule[0], version), document, [(W, "newer-than-cann", rule[1])] if rule[2] else [], {"cann": version})
+    for document, field, cases in (
+        (dump(dump_step="1"), "/dump/dump_step", (("5.1", 1), ("20.2", 1), ("6.0.1", 0))),
+        (dump(dump_data="stats"), "/dump/dump_data", (("8.0.RC1", 1), ("8.0.RC2", 0), ("7.0.0", 1))),
+        (dump(dump_level="op"), "/dump/dump_level", (("8.0.RC2", 1), ("8.0.RC3.alpha003", 0), ("8.0.RC3", 0), ("8.0.0", 0))),
+        (dump("dump_list", dump_debug="on"), "/dump/dump_debug", (("20.1", 1), ("5.0.2", 0))),
+        (dump(dump_data="stats", dump_stats=["Max"]), "/dump/dump_stats", (("8.3.RC1", 1), ("8.5.0", 0))),
+        (dump(dump_kernel_data="all"), "/dump/dump_kernel_data", (("8.5.0", 1), ("9.0.0", 0))),
+        (dump("dump_list", dump_scene="lite_exception"), "/dump/dump_scene", (("7.0.0", 1), ("8.0.RC1", 0))),
+        (dump("dump_list", dump_scene="aic_err_norm_dump"), "/dump/dump_scene", (("8.0.0", 1), ("8.5", 0))),
+        (dump(dump_scene="watcher", dump_list=[{"watcher_nodes": ["B"]}]), "/dump/dump_scene", (("8.1.RC1", 0),)),
+        (dump(), "", (("20.0", 0), ("9.9", 0))),
+    )
+    for version, warned in cases
+    for rule in [(field.rpartition("/")[2] or "plain", field, warned)]
+] + [
+    ("since-watcher-nodes", dump(dump_scene="watcher", dump_list=[{"watcher_nodes": ["B"]}]),
+     [d(W, "newer-than-cann", "dump_scene"), at(W, "newer-than-cann", "watcher_nodes")], {"cann": "8.0.RC3"}),
+    ("since-range", dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": [{"begin": "a", "end": "b"}]}]),
+     [at(W, "newer-than-cann", "opname_range")], {"cann": "8.1"}),
+]
+
+MODEL = [
+    ("model-known", item(model_name="net", layer=["fused_conv", "pool"]), [], {"om": True}),
+    ("model-graph-name", item(model_name="net_graph"), [], {"om": True}),
+    ("model-file-name", item(model_name="file"), [at(N, "model-file-name", "model_name")], {"om": True}),
+    ("model-unknown", item(model_name="nett"), [at(E, "unknown-model", "model_name")], {"om": True}),
+    ("model-everything", dump(), [], {"om": True}),
+    ("layer-unknown", item(model_name="net", layer=["fused_konv"]), [at(E, "unknown-layer", "layer/0")], {"om": True}),
+    ("layer-unknown-nameless", item(layer=["pool", "nothing"]), [at(E, "unknown-layer", "layer/1")], {"om": True}),
+    ("layer-original", item(model_name="net", layer=["relu1"]), [at(N, "fused-layer", "layer/0")], {"om": True}),
+    ("layer-data", item(model_name="net", layer=["input"]), [at(E, "never-dumps", "layer/0")], {"om": True}),
+    ("layer-const", item(model_name="net", layer=["weights"]), [at(E, "never-dumps", "layer/0")], {"om": True}),
+    ("layer-netoutput", item(model_name="net", layer=["Node_Output"]), [at(E, "never-dumps", "layer/0")], {"om": True}),
+    ("watcher-original", dump(dump_scene="watcher", dump_list=[{"watcher_nodes": ["relu1"]}]), [at(E, "unknown-layer", "watcher_nodes/0")],
+     {"om": True}),
+    ("blacklist-unknown-type", dump(dump_level="op", dump_list=[{"optype_blacklist": [{"name": "Kast", "pos": ["input0"]}]}]),
+     [at(W, "unknown-blacklist-name", "optype_blacklist/0/name")], {"om": True}),
+    ("range-known", dump(dump_level="op", dump_list=[{"model_name": "net", "opname_range": [{"begin": "fused_conv", "end": "pool"}]}]), [], {"om": True}),
+    ("range-reversed", dump(dump_level="op", dump_list=[{"model_name": "net", "opname_range": [{"begin": "pool", "end": "fused_conv"}]}]),
+     [at(E, "range-reversed", "opname_range/0")], {"om": True}),
+    ("range-data", dump(dump_level="op", dump_list=[{"model_name": "net", "opname_range": [{"begin": "input", "end": "pool"}]}]),
+     [at(E, "never-dumps", "opname_range/0/begin")], {"om": True}),
+    ("range-unknown", dump(dump_level="op", dump_list=[{"model_name": "net", "opname_range": [{"begin": "x", "end": "pool"}]}]),
+     [at(E, "unknown-layer", "opname_range/0/begin")], {"om": True}),
+]
+
+CASES = ENUMS + BAD_VALUES + TYPES + STEPS + PATHS + EXCLUSIONS + LISTS + KEYS + TEXTS + VERSIONS + MODEL
