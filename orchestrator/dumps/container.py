@@ -97,6 +97,8 @@ class DumpFile:
         ``complete``; with ``open(partial=True)`` also ``short`` or ``long``.
     expected_bytes, actual_bytes
         The file's size by its header, and as it is.
+    nulls_left_out
+        Tensors with a null address count in the header's sizes but were not written; ``expected_bytes`` leaves them out.
     """
 
     path: str
@@ -112,6 +114,7 @@ class DumpFile:
     state: str
     expected_bytes: int
     actual_bytes: int
+    nulls_left_out: bool = False
 
     @classmethod
     def open(cls, path: str, partial: bool = False) -> DumpFile:
@@ -209,6 +212,7 @@ def _build(path: str, found: Header) -> DumpFile:
         state=found.state,
         expected_bytes=found.expected_bytes or 0,
         actual_bytes=found.actual_bytes,
+        nulls_left_out=found.nulls_left_out,
     )
 
 

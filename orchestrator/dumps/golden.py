@@ -81,6 +81,8 @@ class GoldenSet:
         What was taken, and what could not be read or understood.
     unresolved
         Files (relative) whose hash name is not explained by a mapping.csv so far.
+    revision
+        Counts the changes, so that a user of the set can tell whether it is still as it was.
     """
 
     def __init__(self, folder: str) -> None:
@@ -91,6 +93,7 @@ class GoldenSet:
         self._files: Dict[Tuple[str, int], List[GoldenEntry]] = {}
         self._dumps: Dict[str, List[DumpEntry]] = {}
         self._known: Dict[str, bool] = {}
+        self.revision = 0
 
     @classmethod
     def open(cls, folder: str) -> GoldenSet:
@@ -146,6 +149,18 @@ class GoldenSet:
                 self.unresolved.append(rel)
             return os.path.exists(mapping) and self._add_mapping(mapping, os.path.relpath(mapping, self.folder))
         return self._add_named(path, rel, name, None)
+
+    def discard(self, path: str) -> bool:
+        """Forget a file that is no longer there; tell whether it was known."""
+        if self._known.pop(path, None) is None:
+            return False
+        self.revision += 1
+        for files in (self._files, self._dumps):
+            for key, entries in list(files.items()):
+                entries[:] = [entry for entry in entries if entry.path != path]
+                if not entries:
+                    del files[key]
+        return True
 
     def find(self, op_name: str, index: int, io: str = "output") -> Optional[GoldenEntry]:
         """Return the golden tensor of an op's output (a device's dump: or input), or None.
@@ -242,6 +257,7 @@ class GoldenSet:
         if file.path in self._known:
             return False
         self._known[file.path] = True
+        self.revision += 1
         name = file.name
         kind = "npy" if name.suffix == "npy" else "container"
         entry = GoldenEntry(
@@ -254,6 +270,7 @@ class GoldenSet:
         if dump.path in self._known:
             return False
         self._known[dump.path] = True
+        self.revision += 1
         self._dumps.setdefault(sanitise_golden(dump.name.op_name), []).append(dump)
         return True
 

@@ -37,6 +37,10 @@ class Counterparts:
         self._stretch = quantised_stretch(graph)
         self._known: Dict[Tuple[int, int], Counterpart] = {}
 
+    def forget(self) -> None:
+        """Drop the answers that were kept."""
+        self._known.clear()
+
     def without_rows(self, op: OpNode) -> Optional[str]:
         """Return why nothing of this op has a row (an inner op of its group), or None."""
         if op.is_multiop and op.type not in FOLLOWING_TYPES and not any(desc.origin_name for desc in op.output_descs):

@@ -42,6 +42,17 @@ class Pairing:
         self._counterparts = Counterparts(graph, self._groups, has_golden) if graph is not None and self._groups is not None else None
         self._unknown: Dict[str, int] = {}
 
+    def forget(self) -> None:
+        """Ask anew which golden data exist: some have come, or gone, since."""
+        if self._counterparts is not None:
+            self._counterparts.forget()
+
+    def number(self, op_names: Iterable[str]) -> None:
+        """Give the ops that the model does not know their numbers, in this order, whatever was met before."""
+        self._unknown.clear()
+        for name in op_names:
+            self._unknown.setdefault(name, len(self.groups) + len(self._unknown))
+
     @property
     def groups(self) -> Tuple[Group, ...]:
         """The groups in the order of their Index; empty without a model."""

@@ -16,7 +16,9 @@ from .store import RunStore
 _OUTSIDE: Place = (None, None, None, None, None)
 
 
-def result_names(places: Sequence[Place], timestamp: str, name_single: bool = True, stem: str = "result") -> Dict[Place, str]:
+def result_names(
+    places: Sequence[Place], timestamp: str, name_single: bool = True, stem: str = "result", root: Optional[Place] = None
+) -> Dict[Place, str]:
     """Return the file name of each place's table.
 
     Rows outside a tree get ``{stem}_{timestamp}.csv``; every device × model × step gets ``{device}_{model}_{step}_{stem}_{timestamp}.csv``,
@@ -32,11 +34,13 @@ def result_names(places: Sequence[Place], timestamp: str, name_single: bool = Tr
         False: a single place gets the short name as well.
     stem
         ``result`` or ``mapping``.
+    root
+        The place whose files lie directly in TARGET: it gets the short name. None: no such place.
     """
     tail = "%s_%s.csv" % (stem, timestamp)
     if len(places) == 1 and not name_single:
         return {places[0]: tail}
-    short = {place: _join((place[1], place[2], place[4]), tail) for place in places}
+    short = {place: tail if place == root else _join((place[1], place[2], place[4]), tail) for place in places}
     shared = Counter(short.values())
     return {place: name if shared[name] == 1 else _join((place[0], *place[1:]), tail) for place, name in short.items()}
 
@@ -55,6 +59,7 @@ def write_tables(
     name_single: bool = True,
     mapping: bool = False,
     only: Optional[Collection[Place]] = None,
+    root: Optional[Place] = None,
 ) -> List[str]:
     """Write the CSV files of a store into its folder and return their paths.
 
@@ -73,6 +78,8 @@ def write_tables(
         Write the mapping tables besides.
     only
         Write only the tables of these places (those that changed); all by default.
+    root
+        As for :func:`result_names`.
 
     Raises
     ------
@@ -81,8 +88,8 @@ def write_tables(
     """
     out = os.path.dirname(store.path)
     places = store.places() or [_OUTSIDE]
-    names = result_names(places, store.started, name_single)
-    mappings = result_names(places, store.started, name_single, "mapping") if mapping else {}
+    names = result_names(places, store.started, name_single, "result", root)
+    mappings = result_names(places, store.started, name_single, "mapping", root) if mapping else {}
     before: Sequence[str] = store.get("result_files", [])
     now = [*names.values(), *mappings.values()]
     written: List[str] = []

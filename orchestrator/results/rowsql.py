@@ -47,6 +47,7 @@ COLUMNS = ("key",) + _BEFORE + METRICS + _AFTER
 SELECTED = COLUMNS[1:-1]
 COLUMN_LIST = ", ".join('"%s"' % name for name in COLUMNS)
 SELECTED_LIST = ", ".join('"%s"' % name for name in SELECTED)
+SELECT_SAME = "SELECT %s FROM row WHERE key = ?" % COLUMN_LIST
 INSERT = "INSERT INTO row (%s) VALUES (%s)" % (COLUMN_LIST, ", ".join("?" * len(COLUMNS)))
 
 _KNOWN = frozenset(METRICS)

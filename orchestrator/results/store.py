@@ -19,7 +19,7 @@ from .atomic import remove_leftovers
 from .database import check_identity, connect_reader, connect_writer, make_tables, table_names, translated
 from .lock import OutLock
 from .outfolder import canonical, check_inputs, discard_store, make_folder
-from .rowsql import INSERT, PLACE_COLUMNS, Place, from_sql_text, row_key, row_values, to_sql_text
+from .rowsql import INSERT, PLACE_COLUMNS, SELECT_SAME, Place, from_sql_text, row_key, row_values, to_sql_text
 from .rowview import PLACE_ORDER, RowView, selection
 
 STORE_FILE = "run.sqlite"
@@ -243,6 +243,9 @@ class RunStore:
         try:
             self._connection.execute(INSERT, values)
         except sqlite3.IntegrityError:
+            # Found again as it was, such as by a run that goes on: nothing happened.
+            if self._connection.execute(SELECT_SAME, (values[0],)).fetchone() == tuple(values):
+                return
             self._take_out(key, "replaced", "now %s%s" % (row.verdict, " (%s)" % row.reason if row.reason else ""))
             self._connection.execute(INSERT, values)
 
@@ -272,6 +275,32 @@ class RunStore:
     def keys_of_file(self, target_file: str) -> List[str]:
         """Return the keys of the rows about one target file."""
         return [from_sql_text(key) for (key,) in self._query("SELECT key FROM row WHERE target_file = ?", (to_sql_text(target_file),))]
+
+    def verdicts_of_file(self, target_file: str) -> List[Tuple[str, str]]:
+        """Return (verdict, cause) of each row about one target file."""
+        found = self._query("SELECT verdict, cause FROM row WHERE target_file = ?", (to_sql_text(target_file),))
+        return [(str(verdict), str(cause)) for verdict, cause in found]
+
+    def target_files(self) -> List[Tuple[Optional[str], Optional[str]]]:
+        """Return the distinct (target_file, golden_file) of all rows."""
+        found = self._query("SELECT DISTINCT target_file, golden_file FROM row")
+        return [(from_sql_text(target), from_sql_text(golden)) for target, golden in found]
+
+    def renumber(self, place: Place, numbers: Mapping[str, int]) -> int:
+        """Give the rows of ops that the json does not know their final Index; return how many changed.
+
+        Parameters
+        ----------
+        numbers
+            Index by op name; only rows without OpSequence are looked at.
+        """
+        where, values = selection(place, None)
+        changed = 0
+        with self.transaction():
+            for op, number in numbers.items():
+                sql = 'UPDATE row SET "index" = ?%s AND op = ? AND op_sequence IS NULL AND "index" <> ?' % where
+                changed += self._connection.execute(sql, (number, *values, to_sql_text(op), number)).rowcount
+        return changed
 
     def rows(self, order: str = "index", place: Optional[Place] = None, verdict: Optional[str] = None) -> RowView:
         """Return the rows as an iterable that can be walked again and again, with bounded memory.

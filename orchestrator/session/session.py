@@ -77,10 +77,10 @@ class Session:
         self._groups: Deque[Group] = deque()
         self._by_golden: Dict[Tuple[str, str, int], Group] = {}
         self._signatures: Dict[str, str] = {}
-        self._done = self._still_valid() if store.continued else set()
+        self._done = self._still_valid() if store.continued else {}
 
-    def _still_valid(self) -> Set[str]:
-        """Return the keys of stored rows that were compared from files which have not changed since."""
+    def _still_valid(self) -> Dict[str, Optional[str]]:
+        """Return keys and golden files of stored rows that were compared from files which have not changed since."""
         noted = self.store.files()
         now: Dict[str, bool] = {}
 
@@ -94,7 +94,7 @@ class Session:
             return now[path]
 
         return {
-            row_key(row)
+            row_key(row): row.golden_file
             for row in self.store.rows("arrival")
             if row.verdict in (PASS, FAIL)
             and row.target_file is not None
@@ -119,9 +119,14 @@ class Session:
         for task in plan.tasks:
             key = row_key(task.row)
             self.keys.add(key)
-            if key not in self._done:
+            if not self._is_done(task):
                 self._queue(task)
         return plan
+
+    def _is_done(self, task: PairTask) -> bool:
+        """Tell whether the store has this pair's row, found with the same golden file."""
+        key = row_key(task.row)
+        return key in self._done and self._done[key] == task.row.golden_file
 
     def _queue(self, task: PairTask) -> None:
         """Put tasks of one golden tensor together: what is equal is then compared once."""
@@ -164,13 +169,19 @@ class Session:
             while self._groups and (not batch or (size < _BATCH_BYTES and len(batch) < _BATCH_TASKS)):
                 if batch and size + sum(task.nbytes for task in self._groups[0]) > _BATCH_BYTES:
                     break
-                group = self._groups.popleft()
-                golden = group[0].golden
-                self._by_golden.pop((golden.path, golden.io, golden.index), None)
+                group = self._next_group()
                 size += sum(task.nbytes for task in group)
                 batch += group
-            self._sign(batch)
-            self.workers.submit(batch)
+            if batch:
+                self._sign(batch)
+                self.workers.submit(batch)
+
+    def _next_group(self) -> Group:
+        """Take the next pairs of one golden tensor off the queue."""
+        group = self._groups.popleft()
+        golden = group[0].golden
+        self._by_golden.pop((golden.path, golden.io, golden.index), None)
+        return group
 
     def _sign(self, batch: Sequence[PairTask]) -> None:
         """Remember how the files looked before they were read."""
