@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""What scripts/demo does between goldwatch's own commands, on the small ResNet block in tests/data/caffe/resblock.
+
+    demo_network.py golden OUT               golden files from the outputs that a real Caffe computed (where OpenCV cannot be installed)
+    demo_network.py check GOLDEN             compare golden files with the outputs that a real Caffe computed
+    demo_network.py device OUT [BROKEN_OP]   run the network on the stand-in of a device: OUT/dump and OUT/model.json
+    demo_network.py verdict RESULT.json OP|-  fail unless exactly this op was found (-: everything passed)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import numpy as np
+
+DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "data", "caffe", "resblock")
+GOLDEN_LIMIT = 1e-5
+
+
+def main(words):
+    commands = {"golden": (golden, 1, 1), "check": (check, 1, 1), "device": (device, 1, 2), "verdict": (verdict, 2, 2)}
+    name, given = words[0] if words else "", words[1:]
+    if name not in commands or not commands[name][1] <= len(given) <= commands[name][2]:
+        sys.stderr.write(__doc__)
+        return 2
+    return commands[name][0](*given)
+
+
+def expected():
+    """The outputs of a real Caffe, by layer and top; its automatic Split layers are copies of others."""
+    with np.load(os.path.join(DATA, "expected_layer_outputs.npz")) as arrays:
+        for key in arrays.files:
+            layer, _, index = key.rpartition(":")
+            if not layer.endswith("_split"):
+                yield layer, int(index), arrays[key]
+
+
+def golden(out):
+    from goldwatch.naming import compose_golden_name
+
+    os.makedirs(out)
+    for layer, index, values in expected():
+        np.save(os.path.join(out, compose_golden_name(layer, index, 1767323045000000)), values)
+    print("%s: %d golden files from the outputs of a real Caffe" % (out, len(os.listdir(out))))
+    return 0
+
+
+def check(folder):
+    from goldwatch.dumps import GoldenSet
+
+    found = GoldenSet.open(folder)
+    largest, where, count = 0.0, "", 0
+    for layer, index, values in expected():
+        entry = found.find(layer, index)
+        if entry is None:
+            print("no golden file for output %d of layer %s" % (index, layer))
+            return 1
+        computed = found.tensor(entry).array()
+        if computed.shape != values.shape:
+            print("%s:%d has the shape %s, Caffe gives %s" % (layer, index, computed.shape, values.shape))
+            return 1
+        deviation = float(np.abs(computed - values).max() / np.abs(values).max())
+        count += 1
+        if deviation >= largest:
+            largest, where = deviation, "%s:%d" % (layer, index)
+    good = largest <= GOLDEN_LIMIT
+    print("%d layer outputs against a real Caffe's: largest deviation %.2g of the output's maximum (%s)" % (count, largest, where))
+    if not good:
+        print("that is more than %g: the golden data cannot be trusted" % GOLDEN_LIMIT)
+    return 0 if good else 1
+
+
+def device(out, broken=None):
+    from goldwatch.testing.caffe_device import run_on_device
+    from goldwatch.testing.caffemodel import read_weights
+
+    inputs = {"data": np.load(os.path.join(DATA, "input_data.npy"))}
+    weights = read_weights(os.path.join(DATA, "resblock.caffemodel"))
+    model = run_on_device(os.path.join(DATA, "resblock.prototxt"), weights, inputs, "resblock", broken)
+    files = model.write_tree(os.path.join(out, "dump"))
+    model.write_json(os.path.join(out, "model.json"))
+    layouts = sorted({output.format for op in model.dumped_ops() for output in op.outputs})
+    what = "computed wrong: " + broken if broken else "all computed right"
+    print("%s: %d dump files of float16 ops, layouts %s; %s" % (os.path.join(out, "dump"), len(files), ", ".join(layouts), what))
+    return 0
+
+
+def verdict(path, op):
+    with open(path, encoding="utf-8") as stream:
+        document = json.load(stream)
+    summary = document["summary"]
+    first = summary["first_divergence"]
+    if op == "-":
+        good = summary["verdict"] == "pass" and first is None and summary["passed"] > 0
+        text = "as it should be: %(passed)d tensors pass" if good else "a healthy run must pass, but the verdict is %(verdict)s"
+        print(text % summary)
+        return 0 if good else 1
+    if summary["verdict"] != "fail" or first is None or first["op"] != op or first["inputs"] != "good":
+        print("the broken op is %s, but the result says: %s, first divergence %r" % (op, summary["verdict"], first))
+        return 1
+    print("found: %s, and nothing before it" % op)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
