@@ -77,7 +77,7 @@ def shape_cell(shape: Optional[Sequence[int]]) -> str:
 
 def metric_cell(value: Any) -> str:
     """Return one metric as text: ``%.6f``, ``%.6e`` where six decimals would hide it, StandardDeviation as ``(mean;std),(mean;std)``."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         if "target" not in value or "golden" not in value:
             return NOTHING
         return "(%s),(%s)" % (_mean_std(value["target"]), _mean_std(value["golden"]))

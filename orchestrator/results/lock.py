@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import socket
+import time
 import weakref
 from typing import Any, Optional
 
@@ -16,6 +17,7 @@ from ..errors import EnvironmentProblem
 LOCK_FILE = "run.lock"
 
 _BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
+_PATIENCE_S = 0.5
 _held: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
@@ -49,7 +51,7 @@ class OutLock:
         except OSError as error:
             raise EnvironmentProblem("%s: cannot be written: %s" % (self.path, error.strerror)) from error
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(fd)
         except OSError as error:
             if error.errno in _BUSY:
                 holder = _holder(fd)
@@ -69,6 +71,19 @@ class OutLock:
         fd, self._fd = self._fd, None
         if fd is not None:
             os.close(fd)
+
+
+def _lock(fd: int) -> None:
+    """Take the lock; a holder that is just ending (a killed process whose child has not yet let go) is given a moment."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except OSError as error:
+            if error.errno not in _BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.02)
 
 
 def _holder(fd: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import lru_cache
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..compare.row import METRICS, Row
@@ -51,6 +52,8 @@ SELECT_SAME = "SELECT %s FROM row WHERE key = ?" % COLUMN_LIST
 INSERT = "INSERT INTO row (%s) VALUES (%s)" % (COLUMN_LIST, ", ".join("?" * len(COLUMNS)))
 
 _KNOWN = frozenset(METRICS)
+_encode = json.JSONEncoder().encode
+_encode_key = json.JSONEncoder(separators=(",", ":")).encode
 _INT64 = 1 << 63
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -88,10 +91,11 @@ def from_sql_text(value: Any) -> Any:
 
 def plain_number(value: Any) -> Any:
     """Return a number as int or float, or as ``"NaN"``, ``"Infinity"``, ``"-Infinity"``; None and text stay."""
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int):
-        return int(value)
+    if type(value) is not float:
+        if value is None or isinstance(value, str):
+            return value
+        if isinstance(value, int):
+            return int(value)
     number = float(value)
     if math.isfinite(number):
         return number
@@ -105,15 +109,15 @@ def _integer(value: Optional[int]) -> SqlValue:
 
 
 def _metric(name: str, value: Any) -> SqlValue:
-    if isinstance(value, Mapping):
-        return json.dumps(plain_tree(value))
+    if isinstance(value, dict):
+        return _encode(plain_tree(value))
     number = plain_number(value)
     return float(number) if isinstance(number, int) and not -_INT64 <= number < _INT64 else number
 
 
 def plain_tree(value: Any) -> Any:
     """Return nested mappings with every number that is not finite as its text."""
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {str(key): plain_tree(entry) for key, entry in value.items()}
     return plain_number(value)
 
@@ -121,16 +125,16 @@ def plain_tree(value: Any) -> Any:
 def row_key(row: Row) -> str:
     """Return what a row is about, the same in every run over the same files: place, target file, op, kind and tensor index."""
     parts = (row.time, row.device, row.model, row.model_id, row.step, row.target_file, row.op, row.kind, row.tensor_index)
-    return json.dumps(parts, separators=(",", ":"))
+    return _encode_key(parts)
 
 
 def row_values(row: Row, key: str) -> List[SqlValue]:
     """Return the values of :data:`COLUMNS`."""
     text, metrics = to_sql_text, row.metrics
     values: List[SqlValue] = [text(key), text(row.time), text(row.device), text(row.model), text(row.model_id), text(row.step)]
-    values += [_integer(row.index), _integer(row.op_sequence), text(row.op_type), text(row.op), json.dumps(row.group)]
+    values += [_integer(row.index), _integer(row.op_sequence), text(row.op_type), text(row.op), _encode_tuple(row.group)]
     values += [text(row.golden), text(row.tensor), row.kind, _integer(row.tensor_index)]
-    values += [None if row.shape is None else json.dumps(row.shape), text(row.target_dtype), text(row.golden_dtype)]
+    values += [None if row.shape is None else _encode_tuple(row.shape), text(row.target_dtype), text(row.golden_dtype)]
     values += [_integer(row.address), _integer(row.golden_address)]
     values += [_metric(name, metrics.get(name)) for name in METRICS]
     others = {name: plain_number(value) for name, value in metrics.items() if name not in _KNOWN}
@@ -142,7 +146,23 @@ def row_values(row: Row, key: str) -> List[SqlValue]:
 
 
 def _counts(counts: Optional[Mapping[str, int]]) -> Optional[str]:
-    return None if counts is None else json.dumps({"target": int(counts["target"]), "golden": int(counts["golden"])})
+    return None if counts is None else '{"target": %d, "golden": %d}' % (counts["target"], counts["golden"])
+
+
+@lru_cache(maxsize=1024)
+def _encode_tuple(values: Tuple[Any, ...]) -> str:
+    return _encode(values)
+
+
+@lru_cache(maxsize=1024)
+def _decode_tuple(text: str) -> Tuple[Any, ...]:
+    return tuple(json.loads(text))
+
+
+@lru_cache(maxsize=256)
+def _decode_counts(text: str) -> Tuple[int, int]:
+    counts = json.loads(text)
+    return counts["target"], counts["golden"]
 
 
 def row_from_values(values: Sequence[Any]) -> Row:
@@ -160,9 +180,9 @@ def row_from_values(values: Sequence[Any]) -> Row:
         if isinstance(fields[name], str):
             fields[name] = int(fields[name])
     for name in ("nan", "inf"):
-        fields[name] = None if fields[name] is None else json.loads(fields[name])
-    fields["group"] = tuple(json.loads(fields["group"]))
-    fields["shape"] = None if fields["shape"] is None else tuple(json.loads(fields["shape"]))
+        fields[name] = None if fields[name] is None else dict(zip(("target", "golden"), _decode_counts(fields[name])))
+    fields["group"] = _decode_tuple(fields["group"])
+    fields["shape"] = None if fields["shape"] is None else _decode_tuple(fields["shape"])
     fields["overflow"] = None if fields["overflow"] is None else bool(fields["overflow"])
     return Row(metrics=metrics, **fields)
 

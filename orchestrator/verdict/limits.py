@@ -218,7 +218,7 @@ def judge(values: Mapping[str, Any], limits: Limits, not_applicable: Collection[
 
 def metric_number(value: Any) -> float:
     """Return a metric's value as a float; NaN for None and for what is no number."""
-    if value is None or isinstance(value, Mapping):
+    if value is None or isinstance(value, dict):
         return math.nan
     try:
         return float(value)
