@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from typing import Any, Callable, Dict, List
 
 from ..errors import FormatError, UsageError
@@ -14,6 +15,7 @@ from .script import read_script
 
 FORMS = ("acl", "estimator", "session", "tf2", "npu-json", "plan")
 CODE_FORMS = ("estimator", "session", "tf2")
+_PLAN_ONLY = [field.name for field in fields(DumpPlan) if field.name != "dump_path"]
 NPU_FORMS = CODE_FORMS + ("npu-json",)
 
 _ESTIMATOR = '''"""Dump settings of an NPUEstimator (npu_bridge, TensorFlow 1.15)."""
@@ -124,7 +126,7 @@ def read_plan(data: bytes, file: str) -> DumpPlan:
         if text is not None and isinstance(text.value, dict):
             if "dump" in text.value:
                 return DumpPlan.from_acl_document(text.value)
-            if looks_like_npu(text.value) and "models" not in text.value:
+            if looks_like_npu(text.value) and not any(name in text.value for name in _PLAN_ONLY):
                 return DumpPlan.from_npu_settings(text.value)
             return DumpPlan.from_document(text.value)
     except (UsageError, TypeError, AttributeError, KeyError) as error:
