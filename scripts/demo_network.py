@@ -79,7 +79,7 @@ def device(out, broken=None):
     inputs = {"data": np.load(os.path.join(DATA, "input_data.npy"))}
     weights = read_weights(os.path.join(DATA, "resblock.caffemodel"))
     model = run_on_device(os.path.join(DATA, "resblock.prototxt"), weights, inputs, "resblock", broken)
-    files = model.write_tree(os.path.join(out, "dump"))
+    files = model.write_tree(os.path.join(out, "dump"), first_address=0x12C041000000)
     model.write_json(os.path.join(out, "model.json"))
     layouts = sorted({output.format for op in model.dumped_ops() for output in op.outputs})
     what = "computed wrong: " + broken if broken else "all computed right"

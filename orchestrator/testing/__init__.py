@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .dump import DeviceDump, Place, dump_name, overflow_record, recorded, statistics
+    from .dump import DeviceDump, Place, dump_name, overflow_record, recorded, statistics, write_files
     from .faults import Fault, quota
     from .model import DeviceModel, DeviceOp, DeviceTensor
     from .server import DumpServer, Event, Report
@@ -31,6 +31,7 @@ _PLACES = {
     "quota": "faults",
     "recorded": "dump",
     "statistics": "dump",
+    "write_files": "dump",
 }
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "quota",
     "recorded",
     "statistics",
+    "write_files",
 ]
 
 

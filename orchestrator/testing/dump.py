@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ..dumps.write import Part, TensorData, dump_parts
 from ..errors import UsageError
-from ..naming import DumpName, compose_dump_name, fits, hash_digits, sanitise_device
+from ..naming import MAPPING_FILE, DumpName, compose_dump_name, fits, hash_digits, sanitise_device
 
 Bytes = Callable[[], Iterator[Part]]
 GENERATIONS = ("task", "stream", "ffts+")
@@ -209,6 +209,30 @@ def statistics(folder: str, name: str, rows: Sequence[Sequence[Any]]) -> DeviceD
     lines = [_STATS_HEADER] + [",".join(str(cell) for cell in row) for row in rows]
     data = ("\n".join(lines) + "\n").encode("utf-8")
     return DeviceDump(folder, name, source=lambda: iter([data]))
+
+
+def write_files(root: str, dumps: Iterable[DeviceDump]) -> List[str]:
+    """Write whole files below ``root``, one after another, with mapping.csv where a name is too long; return their paths.
+
+    :class:`goldwatch.testing.DumpServer` writes as a device does, in chunks.
+
+    Raises
+    ------
+    FileExistsError
+        A file is there already.
+    """
+    paths = []
+    for dump in dumps:
+        folder = os.path.join(root, dump.folder)
+        path = os.path.join(root, dump.path())
+        os.makedirs(folder, exist_ok=True)
+        with open(path, "xb") as stream:
+            stream.writelines(dump.parts())
+        if dump.file_name() != dump.name:
+            with open(os.path.join(folder, MAPPING_FILE), "a", encoding="utf-8", errors="surrogateescape") as lines:
+                lines.write("%s,%s\n" % (dump.file_name(), dump.name))
+        paths.append(path)
+    return paths
 
 
 def recorded(root: str) -> Iterator[DeviceDump]:

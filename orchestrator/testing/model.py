@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field, replace
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -13,7 +12,8 @@ from ..dumps.write import TensorData
 from ..tensors.axes import device_shape, element_count
 from ..tensors.dtypes import dtype_by_numpy
 from ..tensors.layouts import convert
-from .dump import DeviceDump, Place, dump_name
+from .dump import DeviceDump, Place, dump_name, write_files
+from .graph_text import graph_text
 
 Array = Any
 
@@ -130,6 +130,14 @@ class DeviceModel:
             json.dump(self.document(), stream, indent=1)
         return path
 
+    def write_ge_text(self, path: str) -> str:
+        """Write the graph as GE's text form (``ge_proto_*_Build.txt``), which has no outermost name."""
+        document = self.document()
+        del document["name"]
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write(graph_text(document))
+        return path
+
     def dumped_ops(self) -> List[DeviceOp]:
         """Return the ops that a device dumps."""
         return [op for op in self.ops if op.type not in NEVER_DUMPED]
@@ -188,20 +196,13 @@ class DeviceModel:
         model_id: int = 1,
         step: int = 0,
         first_timestamp_us: int = FIRST_TIMESTAMP_US,
+        **form: Any,
     ) -> List[str]:
-        """Write ``root/{time}/{device}/{model}/{model_id}/{step}/`` with one dump file per op; return the files' paths.
+        """Write ``root/{time}/{device}/{model}/{model_id}/{step}/`` with one whole dump file per op; return the files' paths.
 
-        Parameters as for :meth:`dumps`. Whole files in execution order; :class:`goldwatch.testing.DumpServer` writes as a device does, in
-        chunks.
+        Parameters as for :meth:`dumps`.
         """
-        paths = []
-        for dump in self.dumps(time, device, model_id, step, first_timestamp_us):
-            path = os.path.join(root, dump.path())
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "xb") as stream:
-                stream.writelines(dump.parts())
-            paths.append(path)
-        return paths
+        return write_files(root, self.dumps(time, device, model_id, step, first_timestamp_us, **form))
 
 
 def _at(tensor: TensorData, addresses: Dict[Tuple[str, int], int], op: str, index: int) -> TensorData:
