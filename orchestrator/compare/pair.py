@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Collection, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -77,15 +77,16 @@ def compare_pairs(tasks: Sequence[PairTask], settings: Settings) -> List[Row]:
     A task whose golden tensor and target bytes equal those of an earlier task in ``tasks`` takes its findings.
     """
     rows: List[Row] = []
-    done: List[Tuple[PairTask, Row]] = []
+    done: Dict[Tuple[Any, ...], List[Tuple[PairTask, Row]]] = {}
     for task in tasks:
-        twin = next((row for other, row in done if _same_pair(task, other)), None)
+        alike = done.setdefault(_reading(task), [])
+        twin = next((row for other, row in alike if _same_bytes(task, other)), None)
         if twin is not None:
             rows.append(_take_findings(task.row, twin))
             continue
         row = compare_pair(task, settings)
         if row.verdict in (PASS, FAIL):
-            done.append((task, row))
+            alike.append((task, row))
         rows.append(row)
     return rows
 
@@ -159,10 +160,8 @@ def _take_findings(row: Row, twin: Row) -> Row:
     return replace(row, **{name: getattr(twin, name) for name in names})
 
 
-def _same_pair(task: PairTask, other: PairTask) -> bool:
-    """Tell whether two tasks must give the same findings: the same golden tensor and the same target bytes, read alike."""
-    if _reading(task) != _reading(other):
-        return False
+def _same_bytes(task: PairTask, other: PairTask) -> bool:
+    """Tell whether the target tensors of two tasks, which are read alike, hold the same bytes."""
     mine, theirs = task.target.source, other.target.source
     try:
         for start in range(0, mine.nbytes, _WINDOW_BYTES):
@@ -175,6 +174,7 @@ def _same_pair(task: PairTask, other: PairTask) -> bool:
 
 
 def _reading(task: PairTask) -> Tuple[Any, ...]:
+    """Return all that decides a task's findings but the target's bytes: the golden tensor, and how both are read."""
     target = task.target
     stored = (target.dtype, target.shape, target.format, target.sub_format, target.original_shape, target.source.nbytes)
     return (task.golden, task.origin_format, task.origin_shape, task.as_stored, task.row.reason) + stored

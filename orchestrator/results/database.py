@@ -16,7 +16,7 @@ LAYOUT_VERSION = 1
 BUSY_TIMEOUT_S = 30.0
 
 _TABLES = {"run", "row", "file", "event"}
-_NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "fuse.sshfs")
+NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "fuse.sshfs")
 
 
 def connect_writer(path: str) -> Tuple[sqlite3.Connection, str]:
@@ -41,7 +41,7 @@ def connect_writer(path: str) -> Tuple[sqlite3.Connection, str]:
 
 def _set_journal(connection: sqlite3.Connection, folder: str) -> str:
     kind = file_system(folder)
-    problem = "%s is a network file system (%s)" % (folder, kind) if kind in _NETWORK else _try_wal(connection)
+    problem = "%s is a network file system (%s)" % (folder, kind) if kind in NETWORK_FILE_SYSTEMS else _try_wal(connection)
     if problem:
         connection.execute("PRAGMA journal_mode=DELETE").fetchone()
         connection.execute("PRAGMA synchronous=FULL")

@@ -167,12 +167,18 @@ def _decode_counts(text: str) -> Tuple[int, int]:
 
 def row_from_values(values: Sequence[Any]) -> Row:
     """Return the row whose :data:`SELECTED` columns these are."""
-    fields: Dict[str, Any] = {name: from_sql_text(value) for name, value in zip(SELECTED, values)}
+    fields: Dict[str, Any] = dict(zip(SELECTED, values))
+    for name, value in fields.items():
+        if type(value) is bytes:
+            fields[name] = from_sql_text(value)
     metrics: Dict[str, Any] = {}
     for name in METRICS:
         value = fields.pop(name)
         if value is not None:
-            metrics[name] = _tree_from_json(value) if name == "StandardDeviation" else _NON_FINITE.get(value, value)
+            if name == "StandardDeviation":
+                metrics[name] = _tree_from_json(value)
+            else:
+                metrics[name] = value if type(value) is float else _NON_FINITE.get(value, value)
     others = fields.pop("user_metrics")
     if others is not None:
         metrics.update({name: _NON_FINITE.get(value, value) for name, value in json.loads(others).items()})
@@ -190,7 +196,10 @@ def row_from_values(values: Sequence[Any]) -> Row:
 def _tree_from_json(text: Any) -> Any:
     if text in _NON_FINITE:
         return _NON_FINITE[text]
-    return _finite_tree(json.loads(text)) if isinstance(text, str) else text
+    if not isinstance(text, str):
+        return text
+    tree = json.loads(text)
+    return _finite_tree(tree) if "NaN" in text or "Infinity" in text else tree
 
 
 def _finite_tree(value: Any) -> Any:
