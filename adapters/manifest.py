@@ -62,18 +62,33 @@ def remove_quietly(path: str) -> None:
         pass
 
 
-def sweep(folder: str, pid: int) -> None:
-    """Remove what a writer that died has left: its temporary files, and its journal when no golden file is there (the folder, when empty)."""
+def sweep(folder: str, pid: int, files: bool) -> None:
+    """Remove what a writer that died has left: its temporary files, without golden files its journal, and the folder when empty.
+
+    Parameters
+    ----------
+    pid
+        The process that died.
+    files
+        Whether the golden files of that run go, too (no manifest tells of them).
+    """
     try:
         names = os.listdir(folder)
     except OSError:
         return
     own = "%s%d-" % (TEMPORARY_PREFIX, pid)
-    for name in names:
-        if name.startswith(own) and name.endswith(".tmp"):
-            remove_quietly(os.path.join(folder, name))
+    doomed = [name for name in names if name.startswith(own) and name.endswith(".tmp")]
+    journal = os.path.join(folder, JOURNAL_FILE)
+    if JOURNAL_FILE in names and files:
+        with open(journal, encoding="utf-8", errors="surrogateescape") as stream:
+            listed = stream.read().split()
+        present = set(golden_files(folder))
+        doomed += [name for name in listed if name in present]
+    for name in doomed:
+        remove_quietly(os.path.join(folder, name))
     if JOURNAL_FILE in names and not golden_files(folder):
-        remove_quietly(os.path.join(folder, JOURNAL_FILE))
+        remove_quietly(journal)
+        remove_quietly(os.path.join(folder, MAPPING_FILE))
         try:
             os.rmdir(folder)
         except OSError:

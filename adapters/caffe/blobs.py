@@ -96,5 +96,3 @@ class _Ran(PycaffeBackend):
                 if target is not None:
                     yield target, self.net._blobs[blob].data
 
-
-__all__ = ["save_blobs"]

@@ -285,7 +285,7 @@ def _run_child(
             last = _listen(child, messages, progress)
         code = _wait(child)
         for out in outs:
-            sweep(out, child.pid)
+            sweep(out, child.pid, files=not last)
     return _outcome(last, code, backend, log)
 
 
@@ -354,5 +354,3 @@ def _name_warnings(runs_done: Sequence[Dict[str, Any]]) -> List[str]:
         out.append("%s: its file name is over 255 bytes, so it has a hash name (mapping.csv)" % name)
     return out
 
-
-__all__ = ["DumpOptions", "choose_backend", "dump"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import EnvironmentProblem, FormatError, InputError, UsageError, require_file
 from ...naming import printable
-from .prototxt import Message, number_of
+from .textformat import Message, number_of
 from .wire import read_mean
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp")

@@ -9,7 +9,8 @@ from typing import Dict, FrozenSet, List, Optional, Sequence, Set, Tuple
 
 from ...errors import FormatError, InputError
 from ...naming import printable
-from .prototxt import Document, Field, Message, Value, number_of
+from .prototxt import Document
+from .textformat import Field, Message, Value
 from .v1 import v1_type
 
 _SOLVER_FIELDS = ("net", "train_net", "test_net", "net_param", "base_lr", "lr_policy", "max_iter", "solver_mode", "snapshot", "test_iter")
@@ -251,6 +252,3 @@ def dropout_is_plain(layer: Layer) -> bool:
     if any(field.name not in known for field in layer.message.fields):
         return False
     return all(field.name == "dropout_ratio" for field in layer.message.message("dropout_param").fields)
-
-
-__all__ = ["Layer", "Net", "State", "dropout_is_plain", "eltwise_is_sum", "initial_state", "number_of", "phase_of", "shares_memory"]

@@ -8,7 +8,7 @@ from typing import List, Mapping, Optional, Sequence, Tuple
 from ...errors import InputError
 from ...naming import printable
 from .net import Net
-from .prototxt import Message, number_of
+from .textformat import Message, number_of
 
 Shape = Tuple[int, ...]
 

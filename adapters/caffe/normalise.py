@@ -13,8 +13,8 @@ from ...errors import InputError
 from .net import Layer, Net
 from .netinputs import NetInput
 from .params import Params
-from .prototxt import Message, number_of, quote
 from .shapes import Shape, concat_axis, slice_points, top_shapes
+from .textformat import Message, number_of, quote
 from .whitelist import RULES, WAY_OUT, refuse_unknown
 
 # Parameters that do not change the result, or that the whitelist holds at the importer's default.

@@ -6,7 +6,7 @@ from typing import List, Optional, Tuple
 
 from ...errors import InputError
 from .net import Layer
-from .prototxt import Message, number_of
+from .textformat import Message, number_of
 
 
 class Params:

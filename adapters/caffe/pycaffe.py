@@ -159,5 +159,3 @@ def in_place_layers(made: Any) -> List[str]:
     names = list(made._layer_names)
     return [name for position, name in enumerate(names) if set(made._bottom_ids(position)) & set(made._top_ids(position))]
 
-
-__all__ = ["PycaffeBackend", "in_place_layers", "layer_numbers"]

@@ -10,7 +10,7 @@ from typing import Callable, Dict, List, Sequence, Tuple
 from ...errors import InputError
 from .net import Layer
 from .params import Params, axis_of
-from .prototxt import number_of
+from .textformat import number_of
 
 Shape = Tuple[int, ...]
 

@@ -11,7 +11,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ...errors import FormatError, InputError
 from .net import Layer, Net
-from .prototxt import number_of
+from .textformat import number_of
 
 WAY_OUT = (
     "compute it with a real Caffe: --backend caffe --python PATH, where PATH is a Python in which `import caffe` gives caffe.Net; "
