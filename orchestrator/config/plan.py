@@ -107,11 +107,13 @@ class DumpPlan:
     kernel_data: Tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, known in (("mode", MODES), ("data", DATA), ("level", LEVELS), ("debug_mode", DEBUG_MODES), ("scene", SCENES)):
+        single: Dict[str, Tuple[str, ...]] = {"mode": MODES, "data": DATA, "level": LEVELS, "debug_mode": DEBUG_MODES, "scene": SCENES}
+        for name, known in single.items():
             value = getattr(self, name)
             if value not in known and (value is not None or name == "debug_mode"):
                 raise UsageError("%s: %r is unknown" % (name, value), hint="one of: %s" % ", ".join(known))
-        for name, known in (("stats", STATS), ("kernel_data", KERNEL_DATA)):
+        several: Dict[str, Tuple[str, ...]] = {"stats": STATS, "kernel_data": KERNEL_DATA}
+        for name, known in several.items():
             unknown = [value for value in getattr(self, name) if value not in known]
             if unknown:
                 raise UsageError("%s: %r is unknown" % (name, unknown[0]), hint="of: %s" % ", ".join(known))

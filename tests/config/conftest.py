@@ -7,7 +7,14 @@ import pytest
 
 def op(number, name, kind, inputs=(), shape=(1, 16, 8, 8), originals=None, outputs=1):
     desc = {"dtype": "DT_FLOAT16", "layout": "NCHW", "shape": {"dim": list(shape)}}
-    node = {"name": name, "type": kind, "id": number, "input": list(inputs), "input_desc": [desc] * len(inputs), "output_desc": [desc] * outputs}
+    node = {
+        "name": name,
+        "type": kind,
+        "id": number,
+        "input": list(inputs),
+        "input_desc": [desc] * len(inputs),
+        "output_desc": [desc] * outputs,
+    }
     if originals is not None:
         value = {"list": {"s": list(originals), "val_type": "VT_LIST_STRING"} if originals else {"val_type": "VT_LIST_STRING"}}
         node["attr"] = [{"key": "_datadump_original_op_names", "value": value}]

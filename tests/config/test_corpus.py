@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from goldwatch.config.check import check_file
-from goldwatch.config.plan import DEBUG_MODES, DATA, KERNEL_DATA, LEVELS, MODES, SCENES, STATS
+from goldwatch.config.plan import DATA, DEBUG_MODES, KERNEL_DATA, LEVELS, MODES, SCENES, STATS
 from goldwatch.schemas import load_schema
 
 HERE = os.path.join(os.path.dirname(__file__), "corpus")
@@ -58,7 +58,13 @@ def test_size_of_the_corpus():
 
 def test_every_enum_value_has_a_good_case():
     texts = [json.dumps(case[1]) for case in ACL if case[2] == []] + [json.dumps(case[1]) for case in NPU["JSON_CASES"]]
-    for field, values in (("dump_mode", MODES), ("dump_data", DATA), ("dump_level", LEVELS), ("dump_scene", SCENES), ("dump_debug_mode", DEBUG_MODES)):
+    for field, values in (
+        ("dump_mode", MODES),
+        ("dump_data", DATA),
+        ("dump_level", LEVELS),
+        ("dump_scene", SCENES),
+        ("dump_debug_mode", DEBUG_MODES),
+    ):
         for value in values:
             assert any('"%s": "%s"' % (field, value) in text for text in texts), (field, value)
     for value in STATS + KERNEL_DATA:

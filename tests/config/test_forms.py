@@ -75,7 +75,9 @@ def npu_plans(draw):
     common = {"dump_path": draw(PATHS), "mode": draw(optional(st.sampled_from(MODES))), "data": draw(optional(st.sampled_from(DATA)))}
     if draw(st.booleans()):
         return DumpPlan(debug=True, debug_mode=draw(st.sampled_from(DEBUG_MODES)), **common)
-    return DumpPlan(models=(ModelDump(layers=draw(LISTS)),), step=draw(optional(steps())), debug=draw(st.sampled_from([None, False])), **common)
+    return DumpPlan(
+        models=(ModelDump(layers=draw(LISTS)),), step=draw(optional(steps())), debug=draw(st.sampled_from([None, False])), **common
+    )
 
 
 def assert_clean(text, name):
@@ -141,7 +143,13 @@ def run(text):
 def fake_bridge(monkeypatch, dump_config=FakeDumpConfig):
     empty = {"__path__": []}
     classes = {"DumpConfig": dump_config, "NPURunConfig": FakeRunConfig}
-    fake(monkeypatch, npu_bridge=empty, npu_bridge__estimator=empty, npu_bridge__estimator__npu=empty, npu_bridge__estimator__npu__npu_config=classes)
+    fake(
+        monkeypatch,
+        npu_bridge=empty,
+        npu_bridge__estimator=empty,
+        npu_bridge__estimator__npu=empty,
+        npu_bridge__estimator__npu__npu_config=classes,
+    )
 
 
 def test_estimator_code_runs(monkeypatch):
@@ -208,7 +216,8 @@ def test_acl_refuses_an_overflow_kind():
 @pytest.mark.parametrize(
     "document",
     [
-        [], 1, {"foo": 1}, {"models": {}}, {"models": [1]}, {"models": [{"layers": "a"}]}, {"models": [{"op_ranges": [["a"]]}]}, {"mode": "x"},
+        [], 1, {"foo": 1}, {"models": {}}, {"models": [1]}, {"models": [{"layers": "a"}]}, {"models": [{"op_ranges": [["a"]]}]},
+        {"mode": "x"},
         {"stats": ["max"]}, {"debug": 1}, {"dump_path": 1, "models": None}, {"models": [{"skip_ops": [{"positions": []}]}]},
     ],
 )  # fmt: skip

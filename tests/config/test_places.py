@@ -58,7 +58,7 @@ def test_duplicate_keys_are_located_at_the_repetition():
 
 def test_syntax_errors_have_a_line():
     assert places('{\n"dump": {},\n}', "json-trailing-comma")[0][0] in (2, 3)
-    assert places('{\n // x\n}', "json-comment") == [(2, 2)]
+    assert places("{\n // x\n}", "json-comment") == [(2, 2)]
     assert places(b'{"a":\n "\xc3\xa4\xff"}', "not-utf8") == [(2, 4)]
     assert places('{"a":\n NaN}', "json-syntax") == [(2, 2)]
     assert places('{"a": "NaN",\n "b": NaN}', "json-syntax") == [(2, 7)]
@@ -86,7 +86,7 @@ def test_python_columns_count_characters():
 def test_script_encodings():
     latin = '# -*- coding: latin-1 -*-\n# \u00e4\nDumpConfig(True, "/\u00e4")\n'.encode("latin-1")
     assert [f.rule for f in check(latin, "a.py")] == ["dump-path-not-found"]
-    assert [f.rule for f in check(b'# \xff\nDumpConfig()\n', "a.py")] == ["not-utf8"]
+    assert [f.rule for f in check(b"# \xff\nDumpConfig()\n", "a.py")] == ["not-utf8"]
     assert [f.rule for f in check(b"x = '\0'\n", "a.py")] == ["python-syntax"]
     assert [f.rule for f in check(b"\xef\xbb\xbfDumpConfig()\r\n", "a.py")] == ["all-switches-off"]
 
@@ -117,7 +117,22 @@ def test_near_names():
 
 
 def test_corrected_steps_are_clean():
-    for text in ("5|", "5-", "-5", "5||10", "10-5", "5-5", "1, 2", " 3 ", "99999999999", "1-2-3", "x", "|".join("1" * 200), "\u0665", "7-99999999999999999999999"):
+    for text in (
+        "5|",
+        "5-",
+        "-5",
+        "5||10",
+        "10-5",
+        "5-5",
+        "1, 2",
+        " 3 ",
+        "99999999999",
+        "1-2-3",
+        "x",
+        "|".join("1" * 200),
+        "\u0665",
+        "7-99999999999999999999999",
+    ):
         for _, _, fix in step_problems(text):
             assert step_problems(fix) == [], text
 

@@ -26,34 +26,37 @@ def at(severity, rule, field):
     return (severity, rule, "/dump/dump_list/0/" + field)
 
 
-ENUMS = [
-    ("mode-%s" % value, dump(dump_mode=value), []) for value in ("input", "output", "all")
-] + [
-    ("data-tensor", dump(dump_data="tensor"), []),
-    ("data-stats", dump(dump_data="stats"), []),
-    ("op-switch-on", dump(dump_op_switch="on"), []),
-    ("op-switch-off", dump(dump_op_switch="off"), []),
-    ("op-switch-on-empty-list", dump(dump_op_switch="on", dump_list=[]), []),
-    ("op-switch-on-no-list", dump("dump_list", dump_op_switch="on"), []),
-    ("level-op", dump(dump_level="op"), []),
-    ("level-kernel", dump(dump_level="kernel"), []),
-    ("level-all", dump(dump_level="all"), []),
-    ("debug-on", dump("dump_list", dump_debug="on"), []),
-    ("debug-off", dump(dump_debug="off"), []),
-    ("watcher", dump(dump_scene="watcher", dump_list=[{"layer": ["A"], "watcher_nodes": ["B"]}]), []),
-    ("watcher-all-layers", dump(dump_scene="watcher", dump_mode="output", dump_list=[{"watcher_nodes": ["B"]}]), []),
-    ("kernel-only", dump("dump_list", dump_kernel_data="printf,assert"), []),
-] + [
-    ("scene-%s" % value, dump("dump_list", dump_scene=value), [])
-    for value in ("lite_exception", "aic_err_brief_dump", "aic_err_norm_dump", "aic_err_detail_dump")
-] + [
-    ("scene-without-path", {"dump": {"dump_scene": "lite_exception"}}, []),
-] + [
-    ("stats-%s" % value.replace(" ", "-"), dump(dump_data="stats", dump_stats=[value]), [])
-    for value in ("Max", "Min", "Avg", "Nan", "Negative Inf", "Positive Inf", "L2norm")
-] + [
-    ("kernel-data-%s" % value, dump(dump_kernel_data=value), []) for value in ("all", "printf", "tensor", "assert", "timestamp")
-]
+ENUMS = (
+    [("mode-%s" % value, dump(dump_mode=value), []) for value in ("input", "output", "all")]
+    + [
+        ("data-tensor", dump(dump_data="tensor"), []),
+        ("data-stats", dump(dump_data="stats"), []),
+        ("op-switch-on", dump(dump_op_switch="on"), []),
+        ("op-switch-off", dump(dump_op_switch="off"), []),
+        ("op-switch-on-empty-list", dump(dump_op_switch="on", dump_list=[]), []),
+        ("op-switch-on-no-list", dump("dump_list", dump_op_switch="on"), []),
+        ("level-op", dump(dump_level="op"), []),
+        ("level-kernel", dump(dump_level="kernel"), []),
+        ("level-all", dump(dump_level="all"), []),
+        ("debug-on", dump("dump_list", dump_debug="on"), []),
+        ("debug-off", dump(dump_debug="off"), []),
+        ("watcher", dump(dump_scene="watcher", dump_list=[{"layer": ["A"], "watcher_nodes": ["B"]}]), []),
+        ("watcher-all-layers", dump(dump_scene="watcher", dump_mode="output", dump_list=[{"watcher_nodes": ["B"]}]), []),
+        ("kernel-only", dump("dump_list", dump_kernel_data="printf,assert"), []),
+    ]
+    + [
+        ("scene-%s" % value, dump("dump_list", dump_scene=value), [])
+        for value in ("lite_exception", "aic_err_brief_dump", "aic_err_norm_dump", "aic_err_detail_dump")
+    ]
+    + [
+        ("scene-without-path", {"dump": {"dump_scene": "lite_exception"}}, []),
+    ]
+    + [
+        ("stats-%s" % value.replace(" ", "-"), dump(dump_data="stats", dump_stats=[value]), [])
+        for value in ("Max", "Min", "Avg", "Nan", "Negative Inf", "Positive Inf", "L2norm")
+    ]
+    + [("kernel-data-%s" % value, dump(dump_kernel_data=value), []) for value in ("all", "printf", "tensor", "assert", "timestamp")]
+)
 
 BAD_VALUES = [
     ("%s-%s" % (field, value or "empty"), dump(**{field: value}), [d(E, "enum" if value else "empty-value", field)])
@@ -80,7 +83,17 @@ BAD_VALUES = [
 
 TYPES = [
     ("type-%s-%s" % (field, type(value).__name__), dump(**{field: value}), [d(E, "type", field)])
-    for field in ("dump_path", "dump_mode", "dump_op_switch", "dump_step", "dump_data", "dump_level", "dump_debug", "dump_scene", "dump_kernel_data")
+    for field in (
+        "dump_path",
+        "dump_mode",
+        "dump_op_switch",
+        "dump_step",
+        "dump_data",
+        "dump_level",
+        "dump_debug",
+        "dump_scene",
+        "dump_kernel_data",
+    )
     for value in (0, True, None, ["x"])
 ] + [
     ("type-stats", dump(dump_data="stats", dump_stats="Max"), [d(E, "type", "dump_stats")]),
@@ -94,15 +107,27 @@ TYPES = [
     ("type-watcher-nodes", dump(dump_scene="watcher", dump_list=[{"watcher_nodes": "a"}]), [at(E, "type", "watcher_nodes")]),
     ("type-blacklist", dump(dump_level="op", dump_list=[{"optype_blacklist": {}}]), [at(E, "type", "optype_blacklist")]),
     ("type-blacklist-item", dump(dump_level="op", dump_list=[{"opname_blacklist": ["a"]}]), [at(E, "type", "opname_blacklist/0")]),
-    ("type-blacklist-name", dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": 1, "pos": ["input0"]}]}]),
-     [at(E, "type", "opname_blacklist/0/name")]),
-    ("type-blacklist-pos", dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a", "pos": "input0"}]}]),
-     [at(E, "type", "opname_blacklist/0/pos")]),
-    ("type-blacklist-pos-item", dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a", "pos": [0]}]}]),
-     [at(E, "type", "opname_blacklist/0/pos/0")]),
+    (
+        "type-blacklist-name",
+        dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": 1, "pos": ["input0"]}]}]),
+        [at(E, "type", "opname_blacklist/0/name")],
+    ),
+    (
+        "type-blacklist-pos",
+        dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a", "pos": "input0"}]}]),
+        [at(E, "type", "opname_blacklist/0/pos")],
+    ),
+    (
+        "type-blacklist-pos-item",
+        dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a", "pos": [0]}]}]),
+        [at(E, "type", "opname_blacklist/0/pos/0")],
+    ),
     ("type-range", dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": {}}]), [at(E, "type", "opname_range")]),
-    ("type-range-begin", dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": [{"begin": 1, "end": "b"}]}]),
-     [at(E, "type", "opname_range/0/begin")]),
+    (
+        "type-range-begin",
+        dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": [{"begin": 1, "end": "b"}]}]),
+        [at(E, "type", "opname_range/0/begin")],
+    ),
     ("type-dump", {"dump": []}, [(E, "type", "/dump")]),
     ("type-dump-null", {"dump": None}, [(E, "type", "/dump")]),
     ("type-document", "[]", [(E, "type", "")]),
@@ -149,12 +174,20 @@ PATHS = [
     ("path-braces", dump(dump_path="/data/${USER}/d"), [d(E, "dump-path-variable", "dump_path")]),
     ("path-tilde", dump(dump_path="~/output"), [d(E, "dump-path-characters", "dump_path"), d(E, "dump-path-variable", "dump_path")]),
     ("path-blank", dump(dump_path="@DIR@/a b"), [d(E, "dump-path-characters", "dump_path")]),
-    ("path-chinese", dump(dump_path="@DIR@/\u6570\u636e"), [d(E, "dump-path-characters", "dump_path"), d(E, "dump-path-not-found", "dump_path")]),
+    (
+        "path-chinese",
+        dump(dump_path="@DIR@/\u6570\u636e"),
+        [d(E, "dump-path-characters", "dump_path"), d(E, "dump-path-not-found", "dump_path")],
+    ),
     ("path-pipe", dump(dump_path="@DIR@/a|b"), [d(E, "dump-path-characters", "dump_path"), d(E, "dump-path-not-found", "dump_path")]),
     ("path-nul", dump(dump_path="/tmp/\u0000"), [d(E, "dump-path-characters", "dump_path")] * 2),
     ("path-long", dump(dump_path="/" + "a" * 512), [d(E, "path-too-long", "dump_path")]),
     ("path-relative", dump(dump_path="sub"), [d(N, "dump-path-relative", "dump_path")]),
-    ("path-relative-missing", dump(dump_path="nothing"), [d(N, "dump-path-relative", "dump_path"), d(E, "dump-path-not-found", "dump_path")]),
+    (
+        "path-relative-missing",
+        dump(dump_path="nothing"),
+        [d(N, "dump-path-relative", "dump_path"), d(E, "dump-path-not-found", "dump_path")],
+    ),
     ("path-ip", dump(dump_path="192.168.0.1:/data/dump"), [d(N, "dump-path-remote", "dump_path")]),
     ("path-ip-no-rest", dump(dump_path="192.168.0.1:"), [d(E, "dump-path-remote", "dump_path")]),
     ("path-ip-bad-rest", dump(dump_path="192.168.0.1:/a b"), [d(E, "dump-path-characters", "dump_path")]),
@@ -176,43 +209,91 @@ EXCLUSIONS = [
     ("debug-with-mode", dump("dump_list", dump_debug="on", dump_mode="input"), [d(N, "mode-forced", "dump_mode")]),
     ("scene-with-list", dump(dump_scene="lite_exception"), [d(E, "scene-with-list", "dump_list")]),
     ("scene-with-debug", dump("dump_list", dump_scene="aic_err_norm_dump", dump_debug="on"), [d(E, "scene-with-debug", "dump_debug")]),
-    ("scene-with-op-switch", dump("dump_list", dump_scene="aic_err_brief_dump", dump_op_switch="on"),
-     [d(E, "scene-with-op-switch", "dump_op_switch")]),
+    (
+        "scene-with-op-switch",
+        dump("dump_list", dump_scene="aic_err_brief_dump", dump_op_switch="on"),
+        [d(E, "scene-with-op-switch", "dump_op_switch")],
+    ),
     ("scene-with-mode", dump("dump_list", dump_scene="lite_exception", dump_mode="all"), [d(W, "idle-in-scene", "dump_mode")]),
-    ("watcher-with-debug", dump(dump_scene="watcher", dump_debug="on", dump_list=[{"watcher_nodes": ["B"]}]),
-     [d(E, "scene-with-debug", "dump_debug"), d(E, "debug-with-list", "dump_list")]),
-    ("watcher-with-op-switch", dump(dump_scene="watcher", dump_op_switch="on", dump_list=[{"watcher_nodes": ["B"]}]),
-     [d(E, "scene-with-op-switch", "dump_op_switch")]),
-    ("watcher-mode", dump(dump_scene="watcher", dump_mode="all", dump_list=[{"watcher_nodes": ["B"]}]), [d(E, "watcher-mode", "dump_mode")]),
+    (
+        "watcher-with-debug",
+        dump(dump_scene="watcher", dump_debug="on", dump_list=[{"watcher_nodes": ["B"]}]),
+        [d(E, "scene-with-debug", "dump_debug"), d(E, "debug-with-list", "dump_list")],
+    ),
+    (
+        "watcher-with-op-switch",
+        dump(dump_scene="watcher", dump_op_switch="on", dump_list=[{"watcher_nodes": ["B"]}]),
+        [d(E, "scene-with-op-switch", "dump_op_switch")],
+    ),
+    (
+        "watcher-mode",
+        dump(dump_scene="watcher", dump_mode="all", dump_list=[{"watcher_nodes": ["B"]}]),
+        [d(E, "watcher-mode", "dump_mode")],
+    ),
     ("watcher-no-list", dump("dump_list", dump_scene="watcher"), [(E, "watcher-without-nodes", "/dump")]),
     ("watcher-empty-list", dump(dump_scene="watcher", dump_list=[]), [d(E, "watcher-without-nodes", "dump_list")]),
     ("watcher-no-nodes", dump(dump_scene="watcher", dump_list=[{"layer": ["A"]}]), [d(E, "watcher-without-nodes", "dump_list/0")]),
-    ("watcher-empty-nodes", dump(dump_scene="watcher", dump_list=[{"watcher_nodes": []}]), [at(E, "watcher-without-nodes", "watcher_nodes")]),
-    ("watcher-with-model", dump(dump_scene="watcher", dump_list=[{"model_name": "m", "watcher_nodes": ["B"]}]),
-     [at(E, "watcher-with-model", "model_name")]),
+    (
+        "watcher-empty-nodes",
+        dump(dump_scene="watcher", dump_list=[{"watcher_nodes": []}]),
+        [at(E, "watcher-without-nodes", "watcher_nodes")],
+    ),
+    (
+        "watcher-with-model",
+        dump(dump_scene="watcher", dump_list=[{"model_name": "m", "watcher_nodes": ["B"]}]),
+        [at(E, "watcher-with-model", "model_name")],
+    ),
     ("nodes-without-watcher", item(watcher_nodes=["B"]), [at(E, "nodes-without-watcher", "watcher_nodes")]),
     ("empty-nodes-without-watcher", item(watcher_nodes=[]), [at(W, "empty-list", "watcher_nodes")]),
     ("stats-without-data", dump(dump_stats=["Max"]), [d(E, "stats-without-data", "dump_stats")]),
     ("stats-with-tensor", dump(dump_data="tensor", dump_stats=["Max"]), [d(E, "stats-without-data", "dump_stats")]),
     ("blacklist", dump(dump_level="op", dump_list=[{"optype_blacklist": [{"name": "Cast", "pos": ["input0", "output12"]}]}]), []),
     ("blacklist-level", item(optype_blacklist=[{"name": "Cast", "pos": ["input0"]}]), [at(E, "blacklist-level", "optype_blacklist")]),
-    ("blacklist-level-all", dump(dump_level="all", dump_list=[{"opname_blacklist": [{"name": "a", "pos": ["input0"]}]}]),
-     [at(E, "blacklist-level", "opname_blacklist")]),
+    (
+        "blacklist-level-all",
+        dump(dump_level="all", dump_list=[{"opname_blacklist": [{"name": "a", "pos": ["input0"]}]}]),
+        [at(E, "blacklist-level", "opname_blacklist")],
+    ),
     ("blacklist-101", dump(dump_level="op", dump_list=[{"opname_blacklist": MANY}]), [at(E, "too-many-entries", "opname_blacklist")]),
     ("blacklist-100", dump(dump_level="op", dump_list=[{"opname_blacklist": MANY[:100]}]), []),
     ("blacklist-empty", item(optype_blacklist=[]), [at(W, "empty-list", "optype_blacklist")]),
-    ("blacklist-no-name", dump(dump_level="op", dump_list=[{"opname_blacklist": [{"pos": ["input0"]}]}]), [at(W, "blacklist-name", "opname_blacklist/0")]),
-    ("blacklist-no-pos", dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a"}]}]), [at(W, "blacklist-position", "opname_blacklist/0")]),
-    ("blacklist-empty-pos", dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a", "pos": []}]}]),
-     [at(W, "blacklist-position", "opname_blacklist/0/pos")]),
-    ("blacklist-bad-pos", dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a", "pos": ["in0", "output", "input0"]}]}]),
-     [at(W, "blacklist-position", "opname_blacklist/0/pos/0"), at(W, "blacklist-position", "opname_blacklist/0/pos/1")]),
+    (
+        "blacklist-no-name",
+        dump(dump_level="op", dump_list=[{"opname_blacklist": [{"pos": ["input0"]}]}]),
+        [at(W, "blacklist-name", "opname_blacklist/0")],
+    ),
+    (
+        "blacklist-no-pos",
+        dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a"}]}]),
+        [at(W, "blacklist-position", "opname_blacklist/0")],
+    ),
+    (
+        "blacklist-empty-pos",
+        dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a", "pos": []}]}]),
+        [at(W, "blacklist-position", "opname_blacklist/0/pos")],
+    ),
+    (
+        "blacklist-bad-pos",
+        dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a", "pos": ["in0", "output", "input0"]}]}]),
+        [at(W, "blacklist-position", "opname_blacklist/0/pos/0"), at(W, "blacklist-position", "opname_blacklist/0/pos/1")],
+    ),
     ("range", dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": [{"begin": "a", "end": "b"}]}]), []),
     ("range-level", item(model_name="m", opname_range=[{"begin": "a", "end": "b"}]), [at(E, "range-level", "opname_range")]),
-    ("range-no-model", dump(dump_level="op", dump_list=[{"opname_range": [{"begin": "a", "end": "b"}]}]), [d(E, "range-without-model", "dump_list/0")]),
-    ("range-no-end", dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": [{"begin": "a"}]}]), [at(E, "missing-field", "opname_range/0")]),
-    ("range-empty-begin", dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": [{"begin": "", "end": "b"}]}]),
-     [at(E, "empty-value", "opname_range/0/begin")]),
+    (
+        "range-no-model",
+        dump(dump_level="op", dump_list=[{"opname_range": [{"begin": "a", "end": "b"}]}]),
+        [d(E, "range-without-model", "dump_list/0")],
+    ),
+    (
+        "range-no-end",
+        dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": [{"begin": "a"}]}]),
+        [at(E, "missing-field", "opname_range/0")],
+    ),
+    (
+        "range-empty-begin",
+        dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": [{"begin": "", "end": "b"}]}]),
+        [at(E, "empty-value", "opname_range/0/begin")],
+    ),
     ("range-empty", item(opname_range=[]), [at(W, "empty-list", "opname_range")]),
     ("kernel-with-model", dump(dump_level="kernel", dump_list=[{"model_name": "m"}]), [at(W, "kernel-level", "model_name")]),
     ("exception-ignores-list-rules", dump(dump_scene="lite_exception", dump_list=[{"layer": []}]), [d(E, "scene-with-list", "dump_list")]),
@@ -232,10 +313,16 @@ LISTS = [
     ("empty-model-name-on", dump(dump_op_switch="on", dump_list=[{"model_name": ""}]), [at(W, "empty-value", "model_name")]),
     ("empty-layer", item(model_name="m", layer=[]), [at(E, "empty-list", "layer")]),
     ("empty-layer-on", dump(dump_op_switch="on", dump_list=[{"layer": []}]), [at(W, "empty-list", "layer")]),
-    ("duplicate-model", dump(dump_list=[{"model_name": "m", "layer": ["a"]}, {"model_name": "m", "layer": ["b"]}]),
-     [d(E, "duplicate-model", "dump_list/1/model_name")]),
-    ("triple-model", dump(dump_list=[{"model_name": "m"}] * 3),
-     [d(E, "duplicate-model", "dump_list/1/model_name"), d(E, "duplicate-model", "dump_list/2/model_name")]),
+    (
+        "duplicate-model",
+        dump(dump_list=[{"model_name": "m", "layer": ["a"]}, {"model_name": "m", "layer": ["b"]}]),
+        [d(E, "duplicate-model", "dump_list/1/model_name")],
+    ),
+    (
+        "triple-model",
+        dump(dump_list=[{"model_name": "m"}] * 3),
+        [d(E, "duplicate-model", "dump_list/1/model_name"), d(E, "duplicate-model", "dump_list/2/model_name")],
+    ),
     ("shadowed", dump(dump_list=[{"model_name": "m", "layer": ["a"]}, {}]), [at(W, "shadowed-model", "model_name")]),
     ("nameless-twice", dump(dump_list=[{}, {}]), [d(W, "duplicate-model", "dump_list/1")]),
     ("nameless-differ", dump(dump_list=[{"layer": ["a"]}, {"layer": ["b"]}]), [d(E, "duplicate-model", "dump_list/1")]),
@@ -259,11 +346,17 @@ KEYS = [
     ("nested-dump", dump(dump={"dump_mode": "all"}), [d(W, "unknown-key", "dump")]),
     ("model-name-outside", dump(model_name="m"), [d(W, "unknown-key", "model_name")]),
     ("mode-inside-item", item(dump_mode="all"), [at(W, "unknown-key", "dump_mode")]),
-    ("unknown-in-blacklist", dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a", "pos": ["input0"], "position": 1}]}]),
-     [at(W, "unknown-key", "opname_blacklist/0/position")]),
+    (
+        "unknown-in-blacklist",
+        dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "a", "pos": ["input0"], "position": 1}]}]),
+        [at(W, "unknown-key", "opname_blacklist/0/position")],
+    ),
     ("slash-in-key", dump(**{"a/b~c": 1}), [d(W, "unknown-key", "a~1b~0c")]),
-    ("dump-fields-outside", {"dump_path": "@DIR@", "dump_list": []},
-     [(W, "no-dump-section", ""), (W, "unknown-key", "/dump_path"), (W, "unknown-key", "/dump_list")]),
+    (
+        "dump-fields-outside",
+        {"dump_path": "@DIR@", "dump_list": []},
+        [(W, "no-dump-section", ""), (W, "unknown-key", "/dump_path"), (W, "unknown-key", "/dump_list")],
+    ),
     ("duplicate-key", '{"dump": {"dump_path": "@DIR@", "dump_path": "@DIR@", "dump_list": [{}]}}', [d(W, "duplicate-key", "dump_path")]),
     ("duplicate-section", '{"dump": {}, "dump": {"dump_path": "@DIR@", "dump_list": [{}]}}', [(W, "duplicate-key", "/dump")]),
 ]
@@ -308,10 +401,18 @@ VERSIONS = [
     for version, warned in cases
     for rule in [(field.rpartition("/")[2] or "plain", field, warned)]
 ] + [
-    ("since-watcher-nodes", dump(dump_scene="watcher", dump_list=[{"watcher_nodes": ["B"]}]),
-     [d(W, "newer-than-cann", "dump_scene"), at(W, "newer-than-cann", "watcher_nodes")], {"cann": "8.0.RC3"}),
-    ("since-range", dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": [{"begin": "a", "end": "b"}]}]),
-     [at(W, "newer-than-cann", "opname_range")], {"cann": "8.1"}),
+    (
+        "since-watcher-nodes",
+        dump(dump_scene="watcher", dump_list=[{"watcher_nodes": ["B"]}]),
+        [d(W, "newer-than-cann", "dump_scene"), at(W, "newer-than-cann", "watcher_nodes")],
+        {"cann": "8.0.RC3"},
+    ),
+    (
+        "since-range",
+        dump(dump_level="op", dump_list=[{"model_name": "m", "opname_range": [{"begin": "a", "end": "b"}]}]),
+        [at(W, "newer-than-cann", "opname_range")],
+        {"cann": "8.1"},
+    ),
 ]
 
 MODEL = [
@@ -326,17 +427,42 @@ MODEL = [
     ("layer-data", item(model_name="net", layer=["input"]), [at(E, "never-dumps", "layer/0")], {"om": True}),
     ("layer-const", item(model_name="net", layer=["weights"]), [at(E, "never-dumps", "layer/0")], {"om": True}),
     ("layer-netoutput", item(model_name="net", layer=["Node_Output"]), [at(E, "never-dumps", "layer/0")], {"om": True}),
-    ("watcher-original", dump(dump_scene="watcher", dump_list=[{"watcher_nodes": ["relu1"]}]), [at(E, "unknown-layer", "watcher_nodes/0")],
-     {"om": True}),
-    ("blacklist-unknown-type", dump(dump_level="op", dump_list=[{"optype_blacklist": [{"name": "Kast", "pos": ["input0"]}]}]),
-     [at(W, "unknown-blacklist-name", "optype_blacklist/0/name")], {"om": True}),
-    ("range-known", dump(dump_level="op", dump_list=[{"model_name": "net", "opname_range": [{"begin": "fused_conv", "end": "pool"}]}]), [], {"om": True}),
-    ("range-reversed", dump(dump_level="op", dump_list=[{"model_name": "net", "opname_range": [{"begin": "pool", "end": "fused_conv"}]}]),
-     [at(E, "range-reversed", "opname_range/0")], {"om": True}),
-    ("range-data", dump(dump_level="op", dump_list=[{"model_name": "net", "opname_range": [{"begin": "input", "end": "pool"}]}]),
-     [at(E, "never-dumps", "opname_range/0/begin")], {"om": True}),
-    ("range-unknown", dump(dump_level="op", dump_list=[{"model_name": "net", "opname_range": [{"begin": "x", "end": "pool"}]}]),
-     [at(E, "unknown-layer", "opname_range/0/begin")], {"om": True}),
+    (
+        "watcher-original",
+        dump(dump_scene="watcher", dump_list=[{"watcher_nodes": ["relu1"]}]),
+        [at(E, "unknown-layer", "watcher_nodes/0")],
+        {"om": True},
+    ),
+    (
+        "blacklist-unknown-type",
+        dump(dump_level="op", dump_list=[{"optype_blacklist": [{"name": "Kast", "pos": ["input0"]}]}]),
+        [at(W, "unknown-blacklist-name", "optype_blacklist/0/name")],
+        {"om": True},
+    ),
+    (
+        "range-known",
+        dump(dump_level="op", dump_list=[{"model_name": "net", "opname_range": [{"begin": "fused_conv", "end": "pool"}]}]),
+        [],
+        {"om": True},
+    ),
+    (
+        "range-reversed",
+        dump(dump_level="op", dump_list=[{"model_name": "net", "opname_range": [{"begin": "pool", "end": "fused_conv"}]}]),
+        [at(E, "range-reversed", "opname_range/0")],
+        {"om": True},
+    ),
+    (
+        "range-data",
+        dump(dump_level="op", dump_list=[{"model_name": "net", "opname_range": [{"begin": "input", "end": "pool"}]}]),
+        [at(E, "never-dumps", "opname_range/0/begin")],
+        {"om": True},
+    ),
+    (
+        "range-unknown",
+        dump(dump_level="op", dump_list=[{"model_name": "net", "opname_range": [{"begin": "x", "end": "pool"}]}]),
+        [at(E, "unknown-layer", "opname_range/0/begin")],
+        {"om": True},
+    ),
 ]
 
 CASES = ENUMS + BAD_VALUES + TYPES + STEPS + PATHS + EXCLUSIONS + LISTS + KEYS + TEXTS + VERSIONS + MODEL

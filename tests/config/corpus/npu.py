@@ -13,57 +13,81 @@ def debug(**fields):
     return npu("enable_dump", enable_dump_debug=True, **fields)
 
 
-JSON_CASES = [
-    ("plain", npu(), []),
-    ("full", npu(dump_step="0|5-9", dump_mode="all", enable_dump_debug=False, dump_debug_mode="all", dump_data="stats", dump_layer="a b"), []),
-    ("nulls", npu(dump_step=None, dump_layer=None), []),
-    ("debug", debug(), []),
-    ("unknown", npu(dump_pth="x"), [(W, "unknown-key", "/dump_pth")]),
-    ("both", npu(enable_dump_debug=True), [(E, "dump-with-debug", "/enable_dump_debug")]),
-    ("no-path", npu("dump_path"), [(E, "dump-path-missing", "")]),
-    ("null-path", npu(dump_path=None), [(E, "dump-path-missing", "/dump_path")]),
-    ("debug-no-path", {"enable_dump_debug": True}, [(E, "dump-path-missing", "")]),
-    ("path-empty", npu(dump_path=""), [(E, "empty-value", "/dump_path")]),
-    ("path-not-found", npu(dump_path="/no/such"), [(E, "dump-path-not-found", "/dump_path")]),
-    ("path-file", npu(dump_path="@DIR@/file"), [(E, "dump-path-not-directory", "/dump_path")]),
-    ("path-blank", npu(dump_path="@DIR@/a b"), []),
-    ("path-home", npu(dump_path="$HOME/x"), [(E, "dump-path-variable", "/dump_path")]),
-    ("path-elsewhere", npu(dump_path="/no/such"), [(N, "dump-path-not-found", "/dump_path")], {"elsewhere": True}),
-    ("off", {"enable_dump": False, "dump_path": "@DIR@"}, [(W, "all-switches-off", "/enable_dump")]),
-    ("forgotten", {"dump_path": "@DIR@", "dump_mode": "all"}, [(W, "all-switches-off", "")]),
-    ("type-enable", npu(enable_dump="True"), [(E, "type", "/enable_dump")]),
-    ("type-enable-number", npu(enable_dump=1), [(E, "type", "/enable_dump")]),
-    ("type-step", npu(dump_step=5), [(E, "type", "/dump_step")]),
-    ("type-layer", npu(dump_layer=["a"]), [(E, "type", "/dump_layer")]),
-    ("layer-commas", npu(dump_layer="a,b"), [(W, "layer-separator", "/dump_layer")]),
-    ("layer-twice", npu(dump_layer="a b a"), [(W, "duplicate-layer", "/dump_layer")]),
-    ("layer-empty", npu(dump_layer=" "), [(W, "empty-value", "/dump_layer")]),
-    ("aicore", debug(dump_debug_mode="aicore_overflow"), [(N, "debug-mode-product", "/dump_debug_mode")]),
-    ("atomic", debug(dump_debug_mode="atomic_overflow"), [(N, "debug-mode-product", "/dump_debug_mode")]),
-    ("layer-in-debug", debug(dump_layer="a"), [(N, "idle-setting", "/dump_layer")]),
-    ("since", npu(dump_data="tensor", dump_layer="a"), [(W, "newer-than-cann", "/dump_data"), (W, "newer-than-cann", "/dump_layer")], {"cann": "20.2"}),
-    ("since-old-enough", npu(dump_data="tensor"), [], {"cann": "5.1.RC1"}),
-    ("model-layer", npu(dump_layer="pool fused_conv"), [], {"om": True}),
-    ("model-layer-unknown", npu(dump_layer="pool poll"), [(E, "unknown-layer", "/dump_layer")], {"om": True}),
-    ("model-layer-data", npu(dump_layer="input"), [(E, "never-dumps", "/dump_layer")], {"om": True}),
-    ("model-layer-original", npu(dump_layer="bn1"), [(N, "fused-layer", "/dump_layer")], {"om": True}),
-    ("duplicate-key", '{"enable_dump": true, "enable_dump": true, "dump_path": "@DIR@"}', [(W, "duplicate-key", "/enable_dump")]),
-] + [
-    ("mode-%s" % value, npu(dump_mode=value), [] if good else [(E, "enum" if value else "empty-value", "/dump_mode")])
-    for value, good in (("input", 1), ("output", 1), ("all", 1), ("Output", 0), ("", 0))
-] + [
-    ("debug-mode-%s" % value, debug(dump_debug_mode=value), [] if good else [(E, "enum", "/dump_debug_mode")])
-    for value, good in (("all", 1), ("aicore", 0))
-] + [
-    ("data-%s" % value, npu(dump_data=value), [] if good else [(E, "enum", "/dump_data")])
-    for value, good in (("tensor", 1), ("stats", 1), ("stat", 0))
-] + [
-    ("step-%s" % text, npu(dump_step=text), [(E, rule, "/dump_step")] if rule else [])
-    for text, rule in (
-        ("0", ""), ("", ""), ("0|5-9", ""), ("5-5", "step-equal"), ("5|", "step-syntax"), ("5-", "step-syntax"), ("-5", "step-syntax"),
-        ("9-5", "step-reversed"), ("2147483648", "step-too-large"), ("1 2", "step-syntax"), ("|".join(map(str, range(101))), "step-too-many"),
-    )
-]
+JSON_CASES = (
+    [
+        ("plain", npu(), []),
+        (
+            "full",
+            npu(dump_step="0|5-9", dump_mode="all", enable_dump_debug=False, dump_debug_mode="all", dump_data="stats", dump_layer="a b"),
+            [],
+        ),
+        ("nulls", npu(dump_step=None, dump_layer=None), []),
+        ("debug", debug(), []),
+        ("unknown", npu(dump_pth="x"), [(W, "unknown-key", "/dump_pth")]),
+        ("both", npu(enable_dump_debug=True), [(E, "dump-with-debug", "/enable_dump_debug")]),
+        ("no-path", npu("dump_path"), [(E, "dump-path-missing", "")]),
+        ("null-path", npu(dump_path=None), [(E, "dump-path-missing", "/dump_path")]),
+        ("debug-no-path", {"enable_dump_debug": True}, [(E, "dump-path-missing", "")]),
+        ("path-empty", npu(dump_path=""), [(E, "empty-value", "/dump_path")]),
+        ("path-not-found", npu(dump_path="/no/such"), [(E, "dump-path-not-found", "/dump_path")]),
+        ("path-file", npu(dump_path="@DIR@/file"), [(E, "dump-path-not-directory", "/dump_path")]),
+        ("path-blank", npu(dump_path="@DIR@/a b"), []),
+        ("path-home", npu(dump_path="$HOME/x"), [(E, "dump-path-variable", "/dump_path")]),
+        ("path-elsewhere", npu(dump_path="/no/such"), [(N, "dump-path-not-found", "/dump_path")], {"elsewhere": True}),
+        ("off", {"enable_dump": False, "dump_path": "@DIR@"}, [(W, "all-switches-off", "/enable_dump")]),
+        ("forgotten", {"dump_path": "@DIR@", "dump_mode": "all"}, [(W, "all-switches-off", "")]),
+        ("type-enable", npu(enable_dump="True"), [(E, "type", "/enable_dump")]),
+        ("type-enable-number", npu(enable_dump=1), [(E, "type", "/enable_dump")]),
+        ("type-step", npu(dump_step=5), [(E, "type", "/dump_step")]),
+        ("type-layer", npu(dump_layer=["a"]), [(E, "type", "/dump_layer")]),
+        ("layer-commas", npu(dump_layer="a,b"), [(W, "layer-separator", "/dump_layer")]),
+        ("layer-twice", npu(dump_layer="a b a"), [(W, "duplicate-layer", "/dump_layer")]),
+        ("layer-empty", npu(dump_layer=" "), [(W, "empty-value", "/dump_layer")]),
+        ("aicore", debug(dump_debug_mode="aicore_overflow"), [(N, "debug-mode-product", "/dump_debug_mode")]),
+        ("atomic", debug(dump_debug_mode="atomic_overflow"), [(N, "debug-mode-product", "/dump_debug_mode")]),
+        ("layer-in-debug", debug(dump_layer="a"), [(N, "idle-setting", "/dump_layer")]),
+        (
+            "since",
+            npu(dump_data="tensor", dump_layer="a"),
+            [(W, "newer-than-cann", "/dump_data"), (W, "newer-than-cann", "/dump_layer")],
+            {"cann": "20.2"},
+        ),
+        ("since-old-enough", npu(dump_data="tensor"), [], {"cann": "5.1.RC1"}),
+        ("model-layer", npu(dump_layer="pool fused_conv"), [], {"om": True}),
+        ("model-layer-unknown", npu(dump_layer="pool poll"), [(E, "unknown-layer", "/dump_layer")], {"om": True}),
+        ("model-layer-data", npu(dump_layer="input"), [(E, "never-dumps", "/dump_layer")], {"om": True}),
+        ("model-layer-original", npu(dump_layer="bn1"), [(N, "fused-layer", "/dump_layer")], {"om": True}),
+        ("duplicate-key", '{"enable_dump": true, "enable_dump": true, "dump_path": "@DIR@"}', [(W, "duplicate-key", "/enable_dump")]),
+    ]
+    + [
+        ("mode-%s" % value, npu(dump_mode=value), [] if good else [(E, "enum" if value else "empty-value", "/dump_mode")])
+        for value, good in (("input", 1), ("output", 1), ("all", 1), ("Output", 0), ("", 0))
+    ]
+    + [
+        ("debug-mode-%s" % value, debug(dump_debug_mode=value), [] if good else [(E, "enum", "/dump_debug_mode")])
+        for value, good in (("all", 1), ("aicore", 0))
+    ]
+    + [
+        ("data-%s" % value, npu(dump_data=value), [] if good else [(E, "enum", "/dump_data")])
+        for value, good in (("tensor", 1), ("stats", 1), ("stat", 0))
+    ]
+    + [
+        ("step-%s" % text, npu(dump_step=text), [(E, rule, "/dump_step")] if rule else [])
+        for text, rule in (
+            ("0", ""),
+            ("", ""),
+            ("0|5-9", ""),
+            ("5-5", "step-equal"),
+            ("5|", "step-syntax"),
+            ("5-", "step-syntax"),
+            ("-5", "step-syntax"),
+            ("9-5", "step-reversed"),
+            ("2147483648", "step-too-large"),
+            ("1 2", "step-syntax"),
+            ("|".join(map(str, range(101))), "step-too-many"),
+        )
+    ]
+)
 
 CUSTOM = 'o = c.graph_options.rewrite_options.custom_optimizers.add()\no.name = "NpuOptimizer"\n'
 MAP = CUSTOM + 'o.parameter_map["enable_dump"].b = True\no.parameter_map["dump_path"].s = tf.compat.as_bytes("@DIR@")\n'
@@ -77,7 +101,11 @@ PYTHON_CASES = [
     ("call-unknown", 'DumpConfig(enable_dump=True, dump_pth="@DIR@", dump_path="@DIR@")', [(E, "unknown-keyword", "/dump_pth")]),
     ("call-too-many", 'DumpConfig(True, "@DIR@", None, "all", False, "all", "tensor", None, 1)', [(E, "unknown-keyword", "")]),
     ("call-no-path", "x = DumpConfig(enable_dump=True)", [(E, "dump-path-missing", "")]),
-    ("call-both", 'DumpConfig(enable_dump=True, enable_dump_debug=True, dump_path="@DIR@")', [(E, "dump-with-debug", "/enable_dump_debug")]),
+    (
+        "call-both",
+        'DumpConfig(enable_dump=True, enable_dump_debug=True, dump_path="@DIR@")',
+        [(E, "dump-with-debug", "/enable_dump_debug")],
+    ),
     ("call-step-int", 'DumpConfig(enable_dump=True, dump_path="@DIR@", dump_step=5)', [(E, "type", "/dump_step")]),
     ("call-step", 'DumpConfig(enable_dump=True, dump_path="@DIR@", dump_step="5-5")', [(E, "step-equal", "/dump_step")]),
     ("call-computed", "DumpConfig(enable_dump=FLAGS.dump, dump_path=os.path.join(a, b), dump_step=str(n), dump_mode=mode())", []),
@@ -86,29 +114,49 @@ PYTHON_CASES = [
     ("call-starred", "DumpConfig(*settings)", []),
     ("call-off", "DumpConfig()", [(W, "all-switches-off", "")]),
     ("run-config-wrong", 'NPURunConfig(dump_config={"enable_dump": True})', [(E, "type", "/dump_config")]),
-    ("run-config-none", 'NPURunConfig(dump_config=None)', [(W, "no-dump-section", "")]),
+    ("run-config-none", "NPURunConfig(dump_config=None)", [(W, "no-dump-section", "")]),
     ("map", MAP, []),
     ("map-bytes", CUSTOM + 'o.parameter_map["enable_dump"].b = True\no.parameter_map["dump_path"].s = b"@DIR@"\n', []),
     ("map-encode", CUSTOM + 'o.parameter_map["enable_dump"].b = True\no.parameter_map["dump_path"].s = "@DIR@".encode()\n', []),
-    ("map-text", CUSTOM + 'o.parameter_map["enable_dump"].b = True\no.parameter_map["dump_path"].s = "@DIR@"\n', [(E, "type", "/dump_path")]),
+    (
+        "map-text",
+        CUSTOM + 'o.parameter_map["enable_dump"].b = True\no.parameter_map["dump_path"].s = "@DIR@"\n',
+        [(E, "type", "/dump_path")],
+    ),
     ("map-member", MAP + 'o.parameter_map["enable_dump_debug"].s = b"1"\n', [(E, "parameter-member", "/enable_dump_debug")]),
     ("map-misspelt", MAP + 'o.parameter_map["dump_stp"].s = b"1"\n', [(W, "unknown-key", "/dump_stp")]),
     ("map-others", MAP + 'o.parameter_map["precision_mode"].s = b"x"\no.parameter_map["enable_exception_dump"].i = 1\n', []),
     ("map-mode", MAP + 'o.parameter_map["dump_mode"].s = tf.compat.as_bytes("al")\n', [(E, "enum", "/dump_mode")]),
     ("map-no-path", CUSTOM + 'o.parameter_map["enable_dump"].b = True\n', [(E, "dump-path-missing", "")]),
-    ("map-two-functions", 'def f(o):\n    o.parameter_map["enable_dump"].b = True\ndef g(o):\n    o.parameter_map["dump_path"].s = b"@DIR@"\n', []),
-    ("map-branches", CUSTOM + 'if x:\n    o.parameter_map["enable_dump"].b = True\nelse:\n    o.parameter_map["enable_dump"].b = False\n', []),
+    (
+        "map-two-functions",
+        'def f(o):\n    o.parameter_map["enable_dump"].b = True\ndef g(o):\n    o.parameter_map["dump_path"].s = b"@DIR@"\n',
+        [],
+    ),
+    (
+        "map-branches",
+        CUSTOM + 'if x:\n    o.parameter_map["enable_dump"].b = True\nelse:\n    o.parameter_map["enable_dump"].b = False\n',
+        [],
+    ),
     ("tf2", TF2, []),
     ("tf2-unknown", TF2 + 'npu.global_options().dump_config.dump_stp = "1"\n', [(E, "unknown-option", "/dump_stp")]),
-    ("tf2-alias", 'o = npu.global_options()\no.dump_config.enable_dump = True\nd = o.dump_config\nd.dump_path = "/no/such"\n',
-     [(E, "dump-path-not-found", "/dump_path")]),
+    (
+        "tf2-alias",
+        'o = npu.global_options()\no.dump_config.enable_dump = True\nd = o.dump_config\nd.dump_path = "/no/such"\n',
+        [(E, "dump-path-not-found", "/dump_path")],
+    ),
     ("tf2-type", TF2 + 'npu.global_options().dump_config.enable_dump_debug = "1"\n', [(E, "type", "/enable_dump_debug")]),
-    ("other-config", 'model.dump_config.enable = True\nx.foo = 1\n', [(W, "no-dump-section", "")]),
+    ("other-config", "model.dump_config.enable = True\nx.foo = 1\n", [(W, "no-dump-section", "")]),
     ("empty", "", [(W, "empty-file", "")]),
     ("no-settings", "print(1)\n", [(W, "no-dump-section", "")]),
     ("python-two", 'print "hello"\n', [(E, "python-syntax", "")]),
-    ("not-executed", 'raise SystemExit(7)\n' + TF2, []),
+    ("not-executed", "raise SystemExit(7)\n" + TF2, []),
     ("brackets", "x = " + "(" * 3000 + ")" * 3000, [(E, "file-too-deep", "")]),
     ("operators", "x = " + "-" * 100000 + "1", [(E, "python-syntax", "")]),
-    ("layer", 'DumpConfig(enable_dump=True, dump_path="@DIR@", dump_layer="pool nothing")', [(E, "unknown-layer", "/dump_layer")], {"om": True}),
+    (
+        "layer",
+        'DumpConfig(enable_dump=True, dump_path="@DIR@", dump_layer="pool nothing")',
+        [(E, "unknown-layer", "/dump_layer")],
+        {"om": True},
+    ),
 ]
