@@ -118,7 +118,8 @@ def _run_script(job: Dict[str, Any], report: Report, recorder: Any) -> None:
         code = 130
     except BaseException as error:
         # As python prints it: without the frames of the launcher.
-        sys.excepthook(type(error), error, _script_part(error))
+        shown = error.with_traceback(_script_part(error))
+        sys.excepthook(type(shown), shown, shown.__traceback__)
         code = 1
     finally:
         report.note_recorder(recorder)

@@ -1,0 +1,195 @@
+"""tfdbg's listings become exactly the commands that they should."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import re
+
+import pytest
+
+from goldwatch.adapters.tensorflow.commands import FIRST, LAST, plan_commands
+from goldwatch.adapters.tensorflow.listing import parse_listing
+from goldwatch.errors import FormatError, InputError
+from goldwatch.naming import read_mapping
+
+LISTINGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "data", "tensorflow")
+T = 1700000000000000
+HEAD = "3 dumped tensor(s):\n\nt (ms)    Size (B) Op type    Tensor name\n"
+
+
+def listing(name):
+    return os.path.join(LISTINGS, "lt_listing_%s.txt" % name)
+
+
+def reference(text):
+    """Return the expected ``(commands, mapping)`` of a whole listing, by the rules as the documents put them, the slow way."""
+    rows = []
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 4 and re.match(r"\[[0-9]+\.[0-9]+\]$", words[0]):
+            rows.append((words[2], words[3]))
+    garbage = {"VarHandleOp", "AsString", "StringJoin"}
+    kept, counts = [], {}
+    for op_type, tensor in rows:
+        number = counts.get(tensor, 0)
+        counts[tensor] = number + 1
+        node, _, slot = tensor.rpartition(":")
+        if op_type in garbage or op_type.startswith(("Stack", "Iterator")) or (op_type == "FusedBatchNormV3" and slot == "5"):
+            continue
+        if op_type == "_Arg":
+            node, slot, _ = node[len("_arg_") :].rsplit("_", 2)
+        kept.append((tensor, node, slot, number))
+    plain = {}
+    for _, node, _, _ in kept:
+        plain.setdefault(re.sub("[^A-Za-z0-9_-]", "_", node), set()).add(node)
+    commands, mapping = [], {}
+    for tensor, node, slot, number in kept:
+        op = re.sub("[^A-Za-z0-9_-]", "_", node)
+        if len(plain[op]) > 1:
+            op += "-parked-%d" % (sorted(plain[op]).index(node) + 1)
+        name = "%s.%s.%d.npy" % (op, slot, T + number)
+        if "-parked-" in name or len(name) > 255:
+            digits = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+            mapping["%d.npy" % digits] = name
+            name = "%d.npy" % digits
+        commands.append("pt %s -n %d -w %s" % (tensor, number, name))
+    return commands, mapping
+
+
+@pytest.mark.parametrize("name, count", [("infer", 166), ("train", 454), ("estimator", 33)])
+def test_listings_give_the_exact_commands(tf, tmp_path, name, count):
+    done = tf("commands", listing(name), "--timestamp", T, "-o", "batch.txt")
+    assert done.code == 0, done.err
+    with open(listing(name)) as stream:
+        commands, mapping = reference(stream.read())
+    assert (tmp_path / "batch.txt").read_text().splitlines() == commands
+    assert len(commands) == count
+    if mapping:
+        assert read_mapping(str(tmp_path / "mapping.csv")) == mapping
+    else:
+        assert not (tmp_path / "mapping.csv").exists()
+    assert len(set(commands)) == len({line.rpartition(" ")[2] for line in commands}) == count
+
+
+def test_some_commands_by_hand(tf):
+    done = tf("commands", listing("infer"), "--timestamp", T)
+    lines = done.out.splitlines()
+    assert "pt _arg_input_0_0:0 -n 0 -w input.0.1700000000000000.npy" in lines
+    assert "pt bn.1/FusedBatchNorm:0 -n 0 -w bn_1_FusedBatchNorm.0.1700000000000000.npy" in lines
+    assert "pt loop/step:0 -n 4 -w loop_step.0.1700000000000004.npy" in lines
+    assert "pt topk:1 -n 0 -w topk.1.1700000000000000.npy" in lines
+    assert "bn.1/gamma:0" in done.err and "label_text:0" in done.err and "mapping.csv" in done.err
+
+
+def test_standard_input_select_first_and_last(tf):
+    with open(listing("infer"), "rb") as stream:
+        data = stream.read()
+    last = tf("commands", "-", "--timestamp", T, "--select", "loop/step", "--last", stdin=data)
+    assert last.out == "pt loop/step:0 -n 4 -w loop_step.0.1700000000000004.npy\n"
+    first = tf("commands", "-", "--timestamp", T, "--select", "loop/step:0", "--first", stdin=data)
+    assert first.out == "pt loop/step:0 -n 0 -w loop_step.0.1700000000000000.npy\n"
+    everything = tf("commands", "-", "--timestamp", T, "--select", "loop/st*", "--select", "input", "--all-dumps", stdin=data)
+    assert len(everything.out.splitlines()) == 6
+    assert tf("commands", "-", "--select", "nothing/*", stdin=data).code == 4
+
+
+def test_json_lists_all(tf):
+    document = tf("commands", listing("train"), "--format", "json").json()
+    assert len(document["commands"]) + sum(entry["dumps"] for entry in document["left_out"]) == 504
+    assert document["commands"][0]["timestamp"] > 10**15
+
+
+def test_headers_filters_and_prompts_are_passed_over():
+    text = 'Node name regex filter: "x"\nOp type regex filter: "y"\n' + HEAD
+    text += "tfdbg> lt\n| <-- --> |\r\n[0.000]   206      Const    a/b:0   \r\n[10.250] 1.2k  Add c:0\n[3.100] 1 Add d:12\n"
+    parsed = parse_listing(text, "x")
+    assert [row.tensor for row in parsed.rows] == ["a/b:0", "d:12", "c:0"]
+    assert parsed.notes == ()
+
+
+def test_a_cut_listing_is_noticed():
+    assert "announces 3 dumps, 1 rows" in parse_listing(HEAD + "[0.000] 206 Const a:0\n", "x").notes[0]
+    filtered = '1 dumped tensor(s) passing filter "has_inf_or_nan":\n[0.000] 206 Const a:0\n'
+    assert "filtered by value" in parse_listing(filtered, "x").notes[0]
+    with pytest.raises(FormatError):
+        parse_listing("nothing here\n", "x")
+
+
+def test_dumps_are_numbered_by_time_whatever_the_order_of_the_listing():
+    rows = ["[%d.000] 9 Mul loop/m:0" % k for k in (3, 1, 2)]
+    plan = plan_commands(parse_listing("\n".join(rows), "x"), T)
+    assert [command.number for command in plan.commands] == [0, 1, 2]
+    assert [c.number for c in plan_commands(parse_listing("\n".join(rows), "x"), T, which=LAST).commands] == [2]
+    assert [c.number for c in plan_commands(parse_listing("\n".join(rows), "x"), T, which=FIRST).commands] == [0]
+
+
+def test_a_fed_output_of_a_multi_output_op_wins():
+    text = "[0.000] 9 _Arg _arg_scope/sp_1_0:0\n[1.000] 9 Split scope/sp:0\n[1.100] 9 Split scope/sp:1\n"
+    plan = plan_commands(parse_listing(text, "x"), T)
+    found = [(c.tensor, c.op, c.output_index) for c in plan.commands]
+    assert found == [("_arg_scope/sp_1_0:0", "scope/sp", 1), ("scope/sp:0", "scope/sp", 0)]
+    assert plan.left_out == (("scope/sp:1", "the value that was fed replaces the computed one", 1),)
+
+
+def test_collisions_count_even_where_only_one_of_them_is_selected():
+    parsed = parse_listing("[0.000] 9 Mul a/b:0\n[1.000] 9 Mul a_b:0\n", "x")
+    plan = plan_commands(parsed, T, select=["a/b"])
+    assert plan.commands[0].listed == "a_b-parked-1.0.%d.npy" % T and plan.commands[0].file != plan.commands[0].listed
+    with pytest.raises(InputError):
+        plan_commands(parsed, T, select=["a"])
+
+
+@pytest.mark.parametrize(
+    "op_type, slot, out",
+    [
+        ("VarHandleOp", 0, True),
+        ("StackV2", 0, True),
+        ("StackPopV2", 0, True),
+        ("IteratorV2", 0, True),
+        ("IteratorGetNext", 0, True),
+        ("AsString", 0, True),
+        ("StringJoin", 0, True),
+        ("ReduceJoin", 0, True),
+        ("StringSplit", 1, True),
+        ("StringSplit", 0, False),
+        ("StringToNumber", 0, False),
+        ("TensorArrayV3", 0, True),
+        ("TensorArrayV3", 1, False),
+        ("TensorSliceDataset", 0, True),
+        ("FusedBatchNormV3", 5, True),
+        ("FusedBatchNormV3", 4, False),
+        ("Enter", 0, False),
+        ("_Recv", 0, True),
+    ],
+)
+def test_left_out_by_type(op_type, slot, out):
+    text = "[0.000] 9 %s x:%d\n[1.000] 9 Mul y:0\n" % (op_type, slot)
+    plan = plan_commands(parse_listing(text, "x"), T)
+    assert len(plan.commands) == 2 - out and len(plan.left_out) == out
+    assert all(reason for _, reason, _ in plan.left_out)
+
+
+def test_the_listing_is_never_overwritten(tf, tmp_path):
+    (tmp_path / "l").write_text("[0.000] 9 Mul y:0\n")
+    done = tf("commands", "l", "-o", "l")
+    assert done.code == 2 and (tmp_path / "l").read_text().startswith("[0.000]")
+    assert tf("commands", "missing").code == 4
+    assert tf("commands", "l", "-o", "no/such/folder/x").code == 4
+    assert tf("commands", "l", "--timestamp", "-1").code == 2
+
+
+def test_an_existing_mapping_is_kept(tf, tmp_path):
+    (tmp_path / "mapping.csv").write_text("5.npy,old.0.1.npy\n")
+    (tmp_path / "l").write_text("[0.000] 9 Mul a/b:0\n[1.000] 9 Mul a_b:0\n")
+    assert tf("commands", "l", "-o", "batch").code == 0
+    with open(str(tmp_path / "mapping.csv"), newline="") as stream:
+        rows = list(csv.reader(stream))
+    assert rows[0] == ["5.npy", "old.0.1.npy"] and len(rows) == 3
+
+
+def test_errors_as_json(tf):
+    done = tf("commands", "missing", "--format", "json")
+    assert done.code == 4 and set(json.loads(done.out)["error"]) == {"kind", "message", "hint"}

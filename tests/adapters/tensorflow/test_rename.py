@@ -1,0 +1,133 @@
+"""Names of .npy files are repaired, and nothing is ever lost."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from goldwatch.adapters.tensorflow.rename import KEEP, RENAME, REPORT, apply_renames, plan_renames
+from goldwatch.errors import MissingPath, UsageError
+from goldwatch.naming import parse_golden_name, sanitise_golden
+
+T = 1700000000000000
+PRINTABLE = st.characters(min_codepoint=32, max_codepoint=126, blacklist_characters="/")
+
+
+def save(folder, name, value=1.0):
+    with open(os.path.join(str(folder), name), "wb") as stream:
+        np.save(stream, np.asarray(value))
+
+
+def new_names(folder, **options):
+    return {step.old: (step.action, step.new) for step in plan_renames(str(folder), **options)}
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("bn.1_Const.0.%d.npy" % T, "bn_1_Const.0.%d.npy" % T),
+        ("conv 1.2.%d.npy" % T, "conv_1.2.%d.npy" % T),
+        ("_arg_input_0_0.0.%d.npy" % T, "input.0.%d.npy" % T),
+        ("_arg_scope_sp_3_12.0.%d.npy" % T, "scope_sp.3.%d.npy" % T),
+        ("_arg_a.b_0_0.0.%d.npy" % T, "a_b.0.%d.npy" % T),
+        ("loop_step.0.%d.4.npy" % T, "loop_step.0.%d.npy" % (T + 4)),
+        ("a:b.10.5.npy", "a_b.10.5.npy"),
+        ("1.2.3.4.npy", "1_2.3.4.npy"),
+    ],
+)
+def test_default_rules(tmp_path, old, new):
+    save(tmp_path, old)
+    assert new_names(tmp_path) == {old: (RENAME, new)}
+    assert os.listdir(str(tmp_path)) == [old]
+    apply_renames(str(tmp_path), plan_renames(str(tmp_path)))
+    assert os.listdir(str(tmp_path)) == [new]
+    assert parse_golden_name(new) is not None
+    assert new_names(tmp_path) == {new: (KEEP, None)}
+
+
+def test_nothing_is_overwritten(tmp_path):
+    for value, name in enumerate(["a.b.0.1.npy", "a_b.0.1.npy", "c d.0.1.npy", "c.d.0.1.npy"]):
+        save(tmp_path, name, value)
+    steps = apply_renames(str(tmp_path), plan_renames(str(tmp_path)))
+    assert [step.action for step in steps] == [REPORT, KEEP, REPORT, REPORT]
+    assert "exists already" in steps[0].reason and "2 files" in steps[2].reason
+    assert [float(np.load(os.path.join(str(tmp_path), name))) for name in ("a.b.0.1.npy", "a_b.0.1.npy")] == [0.0, 1.0]
+
+
+def test_a_name_that_appears_after_planning(tmp_path):
+    save(tmp_path, "a.b.0.1.npy", 1)
+    plan = plan_renames(str(tmp_path))
+    save(tmp_path, "a_b.0.1.npy", 2)
+    assert apply_renames(str(tmp_path), plan)[0].action == REPORT
+    assert float(np.load(str(tmp_path / "a_b.0.1.npy"))) == 2.0
+
+
+def test_pickled_and_broken_files_are_reported(tmp_path):
+    np.save(str(tmp_path / "v.1.0.1.npy"), np.array([b"x", "y"], dtype=object), allow_pickle=True)
+    (tmp_path / "w.1.0.1.npy").write_bytes(b"hello")
+    (tmp_path / "x.1.0.1.npy").write_bytes(b"")
+    save(tmp_path, "plain.npy")
+    (tmp_path / "notes.txt").write_text("left")
+    found = new_names(tmp_path)
+    assert set(found.values()) == {(REPORT, None)} and len(found) == 4
+    reasons = {step.old: step.reason for step in plan_renames(str(tmp_path))}
+    assert "pickled" in reasons["v.1.0.1.npy"] and "not a .npy file" in reasons["w.1.0.1.npy"]
+
+
+def test_hash_names_of_a_mapping_stay(tmp_path):
+    save(tmp_path, "123.npy")
+    save(tmp_path, "124.npy")
+    (tmp_path / "mapping.csv").write_text("123.npy,x.0.1.npy\n")
+    assert new_names(tmp_path) == {"123.npy": (KEEP, None), "124.npy": (REPORT, None)}
+
+
+def test_own_rules(tmp_path):
+    save(tmp_path, "model_v2_conv.0.1.npy")
+    save(tmp_path, "a.b.0.1.npy")
+    found = new_names(tmp_path, rules=[("^model_v2_", ""), ("conv", "c")])
+    assert found == {"model_v2_conv.0.1.npy": (RENAME, "c.0.1.npy"), "a.b.0.1.npy": (REPORT, None)}
+    assert new_names(tmp_path, rules=[(r"\.", "_")])["a.b.0.1.npy"] == (RENAME, "a_b.0.1.npy")
+    for pattern, text in (("(", "x"), ("conv", r"\3")):
+        with pytest.raises(UsageError):
+            plan_renames(str(tmp_path), [(pattern, text)])
+    assert new_names(tmp_path, rules=[("model", "../x")])["model_v2_conv.0.1.npy"] == (REPORT, None)
+
+
+def test_no_folder(tmp_path):
+    with pytest.raises(MissingPath):
+        plan_renames(str(tmp_path / "none"))
+
+
+def test_command_line(tf, tmp_path):
+    (tmp_path / "g").mkdir()
+    save(tmp_path / "g", "a.b.0.1.npy")
+    shown = tf("rename", "g")
+    assert shown.code == 0 and "a.b.0.1.npy -> a_b.0.1.npy  (dots become _)" in shown.out and "--apply" in shown.err
+    assert os.listdir(str(tmp_path / "g")) == ["a.b.0.1.npy"]
+    applied = tf("rename", "g", "--apply", "--format", "json")
+    assert applied.json()["files"] == [{"file": "a.b.0.1.npy", "action": "rename", "new": "a_b.0.1.npy", "reason": "dots become _"}]
+    assert os.listdir(str(tmp_path / "g")) == ["a_b.0.1.npy"]
+    save(tmp_path / "g", "a b.0.1.npy")
+    assert tf("rename", "g", "--apply").code == 3
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(names=st.sets(st.text(PRINTABLE, min_size=1, max_size=12), max_size=6))
+def test_files_and_contents_survive_whatever_the_names(tmp_path_factory, names):
+    folder = str(tmp_path_factory.mktemp("r"))
+    written = {}
+    for value, name in enumerate(sorted(names)):
+        full = "%s.0.%d.npy" % (name, T)
+        save(folder, full, value)
+        written[full] = value
+    steps = apply_renames(folder, plan_renames(folder))
+    assert len(os.listdir(folder)) == len(written)
+    for step in steps:
+        name = step.new if step.action == RENAME else step.old
+        assert float(np.load(os.path.join(folder, name))) == written[step.old]
+        if step.action == RENAME:
+            assert sanitise_golden(parse_golden_name(name).op_name) == parse_golden_name(name).op_name
