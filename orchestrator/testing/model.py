@@ -64,7 +64,8 @@ class DeviceTensor:
     def stored(self) -> Array:
         """Return the values in the device's layout, padding zero."""
         if self.format in (self.origin_format, "ND"):
-            return np.ascontiguousarray(self.array)
+            # numpy's ascontiguousarray makes a scalar one-dimensional.
+            return np.ascontiguousarray(self.array).reshape(self.array.shape)
         return np.ascontiguousarray(convert(self.array, self.origin_format, self.format, self.array.shape))
 
 
