@@ -71,14 +71,22 @@ class PairTask:
         return self.target.source.nbytes
 
 
-def compare_pairs(tasks: Sequence[PairTask], settings: Settings) -> List[Row]:
+def compare_pairs(tasks: Sequence[PairTask], settings: Settings, first: Optional[Row] = None) -> List[Row]:
     """Compare pairs, one row each, in order; what cannot be compared becomes that row's reason.
 
     A task whose golden tensor and target bytes equal those of an earlier task in ``tasks`` takes its findings.
+
+    Parameters
+    ----------
+    first
+        The row of the first task, where that was compared already.
     """
     rows: List[Row] = []
     done: Dict[Tuple[Any, ...], List[Tuple[PairTask, Row]]] = {}
-    for task in tasks:
+    if first is not None:
+        rows.append(first)
+        done[_reading(tasks[0])] = [(tasks[0], first)]
+    for task in tasks[len(rows) :]:
         alike = done.setdefault(_reading(task), [])
         twin = next((row for other, row in alike if _same_bytes(task, other)), None)
         if twin is not None:
@@ -103,7 +111,9 @@ def compare_pair(task: PairTask, settings: Settings) -> Row:
     try:
         golden, address = open_golden(task.golden)
         row = replace(row, golden_dtype=golden.dtype.name, golden_address=address)
-        return _compare(row, task, golden, settings)
+        geometry = geometry_of(task, golden)
+        result = compare_blocks(lambda: aligned_blocks(task.target, golden, geometry), settings.metrics)
+        return row_of(task, golden, address, geometry, result, settings)
     except NotComparable as error:
         return refuse(row, error.message, DTYPE if "type" in error.message and "shape" not in error.message else SHAPE)
     except GoldwatchError as error:
@@ -121,20 +131,28 @@ def refuse(row: Row, reason: str, cause: str) -> Row:
     return replace(row, verdict=NOT_COMPARED, reason="; ".join(filter(None, (row.reason, reason))), cause=cause)
 
 
-def _compare(row: Row, task: PairTask, golden: Tensor, settings: Settings) -> Row:
+def geometry_of(task: PairTask, golden: Tensor) -> Geometry:
+    """Return how the task's target is brought to its golden's layout.
+
+    Raises
+    ------
+    NotComparable
+        Types (of two device dumps), layouts or shapes do not agree.
+    """
     target = task.target
     if task.as_stored:
         if target.dtype.name != golden.dtype.name:
             raise NotComparable("data types differ: target %s, golden %s" % (target.dtype.name, golden.dtype.name))
-        geometry = match_stored(target, golden)
-    else:
-        golden_format = golden.format if golden.format not in ("ND", "RESERVED") else None
-        geometry = match_layouts(target, golden.shape, task.origin_format, task.origin_shape, golden_format)
-    result = compare_blocks(lambda: aligned_blocks(target, golden, geometry), settings.metrics)
-    return _with_result(row, geometry, result, settings)
+        return match_stored(target, golden)
+    golden_format = golden.format if golden.format not in ("ND", "RESERVED") else None
+    return match_layouts(target, golden.shape, task.origin_format, task.origin_shape, golden_format)
 
 
-def _with_result(row: Row, geometry: Geometry, result: MetricResult, settings: Settings) -> Row:
+def row_of(
+    task: PairTask, golden: Tensor, address: Optional[int], geometry: Geometry, result: MetricResult, settings: Settings
+) -> Row:
+    """Return the finished row of a pair that could be compared."""
+    row = task.row
     notes = list(geometry.notes)
     if all(size == 1 for size in geometry.shape):
         notes.append("the tensor is a scalar")
@@ -144,6 +162,9 @@ def _with_result(row: Row, geometry: Geometry, result: MetricResult, settings: S
         verdict = FAIL if outside else PASS
     return replace(
         row,
+        target_dtype=task.target.dtype.name,
+        golden_dtype=golden.dtype.name,
+        golden_address=address,
         shape=geometry.shape,
         metrics=result.values,
         nan=result.nan,

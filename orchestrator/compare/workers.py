@@ -12,11 +12,14 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
-from .pair import PairTask, Settings, compare_pairs
-from .row import NOT_COMPARED, Row
+from ..errors import GoldwatchError
+from .pair import PairTask, Settings, compare_pairs, refuse
+from .row import Row
+from .split import SPLIT_BYTES, SplitPair
 
 _PR_SET_PDEATHSIG = 1
 _MAX_CRASHES = 3
+_LOST = "the process that compared it died %d times (out of memory?); look at the kernel log" % _MAX_CRASHES
 
 
 def default_jobs() -> int:
@@ -38,8 +41,12 @@ def _nothing() -> None:
 
 
 @dataclass
-class _Batch:
+class _Call:
+    """One function call in a process: a batch of pairs, or a share of one huge pair with what waits for it."""
+
     tasks: Sequence[PairTask]
+    function: Tuple[Any, ...]
+    split: Optional[SplitPair] = None
     alone: bool = False
     crashes: int = 0
 
@@ -70,10 +77,11 @@ class Workers:
         self.settings = settings
         self.max_in_flight = max_in_flight or 4 * self.jobs
         self.deaths = 0
+        self._restarting = False
         self._pool: Optional[ProcessPoolExecutor] = None
-        self._running: Dict[Future[List[Row]], _Batch] = {}
+        self._running: Dict[Future[Any], _Call] = {}
         self._finished: List[Tuple[Sequence[PairTask], List[Row]]] = []
-        self._suspects: Deque[_Batch] = deque()
+        self._suspects: Deque[_Call] = deque()
         if self.jobs > 1:
             self._start()
 
@@ -98,32 +106,38 @@ class Workers:
         return bool(self._suspects) or self.in_flight >= self.max_in_flight
 
     def submit(self, tasks: Sequence[PairTask]) -> None:
-        """Hand out one batch; its rows come from :meth:`collect`."""
+        """Hand out one batch; its rows come from :meth:`collect`. A batch that begins with a huge pair keeps all processes busy."""
         if self._pool is None:
             self._finished.append((tasks, compare_pairs(tasks, self.settings)))
+        elif tasks[0].nbytes >= SPLIT_BYTES:
+            self._submit_split(tasks, SplitPair(tasks[0], self.settings, 2 * self.jobs))
         else:
-            self._submit(_Batch(tasks))
+            self._submit(self._whole(tasks))
 
-    def _submit(self, batch: _Batch) -> None:
+    def _whole(self, tasks: Sequence[PairTask], first: Optional[Row] = None) -> _Call:
+        return _Call(tasks, (compare_pairs, tasks, self.settings, first))
+
+    def _submit_split(self, tasks: Sequence[PairTask], split: SplitPair) -> None:
+        for function in split.calls():
+            self._submit(_Call(tasks, function, split))
+
+    def _submit(self, call: _Call) -> None:
         assert self._pool is not None
+        if self._restarting:
+            self._suspects.append(call)
+            return
         try:
-            future = self._pool.submit(compare_pairs, batch.tasks, self.settings)
-            self._running[future] = batch
-            if self.on_done is not None:
-                future.add_done_callback(self._tell)
+            self._running[self._pool.submit(*call.function)] = call
         except BrokenProcessPool:
-            self._suspects.append(batch)
+            self._suspects.append(call)
             self._restart()
-
-    def _tell(self, _: Any) -> None:
-        if self.on_done is not None:
-            self.on_done()
 
     def collect(self, timeout_s: Optional[float] = None) -> List[Tuple[Sequence[PairTask], List[Row]]]:
         """Return what is finished as ``(tasks, rows)``, waiting up to ``timeout_s`` seconds for the first (None: for ever)."""
         if self._running and not self._finished:
             done, _ = wait(list(self._running), timeout=timeout_s, return_when=FIRST_COMPLETED)
-            died = [future for future in done if self._take(future)]
+            # A submission among these may meet a dead process and take the others itself.
+            died = [future for future in done if future in self._running and self._take(future)]
             if died:
                 self._restart()
         if self._suspects and not self._running:
@@ -133,32 +147,76 @@ class Workers:
         finished, self._finished = self._finished, []
         return finished
 
-    def _take(self, future: Future[List[Row]]) -> bool:
-        """Move one finished future's batch on; tell whether its process died."""
-        batch = self._running.pop(future)
+    def _take(self, future: Future[Any]) -> bool:
+        """Move one finished future's call on; tell whether its process died."""
+        call = self._running.pop(future)
         try:
-            self._finished.append((batch.tasks, future.result()))
-            return False
+            result = future.result()
         except BrokenProcessPool:
-            self._blame(batch)
+            self._blame(call)
             return True
-
-    def _blame(self, batch: _Batch) -> None:
-        if not batch.alone:
-            self._suspects.append(batch)
-        elif len(batch.tasks) > 1:
-            self._suspects.extend(_Batch([task], alone=True) for task in batch.tasks)
-        elif batch.crashes + 1 < _MAX_CRASHES:
-            self._suspects.append(replace(batch, crashes=batch.crashes + 1))
+        except Exception as error:
+            self._failed(call, error)
+            return False
+        if call.split is None:
+            self._finished.append((call.tasks, result))
         else:
-            self._finished.append((batch.tasks, [_lost(task.row) for task in batch.tasks]))
+            self._take_share(call.tasks, call.split, result)
+        return False
+
+    def _take_share(self, tasks: Sequence[PairTask], split: SplitPair, result: Any) -> None:
+        if split.abandoned:
+            return
+        try:
+            complete = split.take(result)
+        except (GoldwatchError, OSError):
+            self._give_up(tasks, split)
+            return
+        if complete:
+            self._go_on(tasks, split)
+
+    def _failed(self, call: _Call, error: Exception) -> None:
+        """A batch never raises but for what the process itself lacks; a share does when its pair cannot be compared."""
+        if call.split is not None:
+            self._give_up(call.tasks, call.split)
+        else:
+            text = "%s: %s" % (type(error).__name__, error)
+            self._finished.append((call.tasks, [refuse(task.row, text, "crashed") for task in call.tasks]))
+
+    def _give_up(self, tasks: Sequence[PairTask], split: SplitPair) -> None:
+        """Compare a pair in one piece after all: its row then says what is wrong."""
+        if not split.abandoned:
+            split.abandoned = True
+            self._submit(self._whole(tasks))
+
+    def _go_on(self, tasks: Sequence[PairTask], split: SplitPair) -> None:
+        if split.row is None:
+            self._submit_split(tasks, split)
+        elif len(tasks) == 1:
+            self._finished.append((tasks, [split.row]))
+        else:
+            self._submit(self._whole(tasks, split.row))
+
+    def _blame(self, call: _Call) -> None:
+        if not call.alone:
+            self._suspects.append(call)
+        elif call.split is None and len(call.tasks) > 1:
+            self._suspects.extend(replace(self._whole([task]), alone=True) for task in call.tasks)
+        elif call.crashes + 1 < _MAX_CRASHES:
+            self._suspects.append(replace(call, crashes=call.crashes + 1))
+        elif call.split is None or not call.split.abandoned:
+            if call.split is not None:
+                call.split.abandoned = True
+            self._finished.append((call.tasks, [refuse(task.row, _LOST, "crashed") for task in call.tasks]))
 
     def _restart(self) -> None:
         """Start new processes after one died; a broken pool fails all that was in flight."""
         self.deaths += 1
+        self._restarting = True
         wait(list(self._running))
-        for future in list(self._running):
-            self._take(future)
+        while self._running:
+            self._take(next(iter(self._running)))
+        self._restarting = False
         if self._pool is not None:
             self._pool.shutdown(wait=True)
         self._start()
@@ -173,8 +231,3 @@ class Workers:
                 process.terminate()
         pool.shutdown(wait=True)
         self._running.clear()
-
-
-def _lost(row: Row) -> Row:
-    reason = "the process that compared it died %d times (out of memory?); look at the kernel log" % _MAX_CRASHES
-    return replace(row, verdict=NOT_COMPARED, cause="crashed", reason=reason)

@@ -1,0 +1,135 @@
+"""The processes that compare: huge pairs in shares, processes that die, equal tensors compared once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from goldwatch.compare import split, workers
+from goldwatch.compare.pair import PairTask, Settings, compare_pair, compare_pairs
+from goldwatch.compare.row import NOT_COMPARED, PASS, Row
+from goldwatch.compare.workers import Workers
+from goldwatch.dumps.container import DumpFile
+from goldwatch.dumps.golden import GoldenSet
+from goldwatch.dumps.write import TensorData, write_dump
+from goldwatch.tensors.layouts import convert
+
+
+class Killer:
+    """Ends the process that unpickles it."""
+
+    def __reduce__(self):
+        return os._exit, (9,)
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    random = np.random.default_rng(3)
+    tasks = []
+    for number in range(6):
+        golden = random.standard_normal((2, 20, 30, 40)).astype(np.float32)
+        np.save(str(tmp_path / ("op%d.0.1767323045000000.npy" % number)), golden)
+        stored = convert((golden + 0.01).astype(np.float16), "NCHW", "NC1HWC0", golden.shape)
+        path = str(tmp_path / ("Add.op%d.1.2.1767323045000000" % number))
+        write_dump(path, [], [TensorData(stored, format="NC1HWC0", original_shape=golden.shape)])
+        tasks.append((path, number))
+    goldens = GoldenSet.open(str(tmp_path))
+    return [
+        PairTask(
+            Row(index=n, op="op%d" % n, op_type="Add", tensor="op%d:output:0" % n, kind="output", verdict=PASS, target_file=path),
+            DumpFile.open(path).tensor("output", 0),
+            goldens.find("op%d" % n, 0),
+            "NCHW",
+        )
+        for path, n in tasks
+    ]
+
+
+def run_all(pool, batches):
+    rows = {}
+    waiting = list(batches)
+    while waiting or pool.in_flight:
+        while waiting and not pool.full:
+            pool.submit(waiting.pop(0))
+        for tasks, found in pool.collect(30.0):
+            assert len(tasks) == len(found)
+            for row in found:
+                assert row.tensor not in rows
+                rows[row.tensor] = row
+    pool.close()
+    return rows
+
+
+def assert_alike(row, other):
+    assert row.verdict == other.verdict and row.shape == other.shape and row.golden_dtype == other.golden_dtype
+    for name, value in other.metrics.items():
+        if isinstance(value, dict):
+            assert row.metrics[name]["target"] == pytest.approx(value["target"], rel=1e-9)
+        else:
+            assert row.metrics[name] == pytest.approx(value, rel=1e-9, abs=1e-15)
+
+
+def test_shares_of_a_huge_pair_give_the_same_row(pairs, monkeypatch) -> None:
+    monkeypatch.setattr(workers, "SPLIT_BYTES", 1000)
+    monkeypatch.setattr("goldwatch.tensors.blocks.SMALL_BYTES", 1000)
+    twin = replace(pairs[0], row=replace(pairs[0].row, tensor="twin"))
+    rows = run_all(Workers(2, Settings()), [[pairs[0], twin]] + [[task] for task in pairs[1:]])
+    assert len(rows) == 7
+    for task in pairs:
+        assert_alike(rows[task.row.tensor], compare_pair(task, Settings()))
+    assert_alike(rows["twin"], rows["op0:output:0"])
+
+
+def test_the_shares_are_real(pairs, monkeypatch) -> None:
+    monkeypatch.setattr("goldwatch.tensors.blocks.SMALL_BYTES", 1000)
+    pair = split.SplitPair(pairs[0], Settings(), 3)
+    passes = 0
+    while pair.row is None:
+        results = [function(*arguments) for function, *arguments in pair.calls()]
+        passes += 1
+        assert [pair.take(result) for result in results] == [False, False, True]
+    assert passes == 2
+    assert_alike(pair.row, compare_pair(pairs[0], Settings()))
+
+
+def test_a_huge_pair_that_cannot_be_compared_says_why(pairs, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(workers, "SPLIT_BYTES", 1000)
+    np.save(pairs[1].golden.path, np.zeros((3, 4), np.float32))
+    (row,) = run_all(Workers(2, Settings()), [[pairs[1]]]).values()
+    assert row.verdict == NOT_COMPARED and "[3, 4]" in row.reason
+
+
+def test_work_goes_on_after_a_process_was_killed(pairs) -> None:
+    pool = Workers(2, Settings())
+    for task in pairs[:4]:
+        pool.submit([task])
+    os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+    rows = run_all(pool, [[task] for task in pairs[4:]])
+    assert len(rows) == 6 and pool.deaths >= 1
+    for task in pairs:
+        assert_alike(rows[task.row.tensor], compare_pair(task, Settings()))
+
+
+@pytest.mark.parametrize("limit", [1000, 1 << 40])
+def test_a_pair_that_kills_its_process_costs_only_its_own_row(pairs, monkeypatch, limit) -> None:
+    monkeypatch.setattr(workers, "SPLIT_BYTES", limit)
+    deadly = replace(pairs[2], golden=Killer())
+    rows = run_all(Workers(2, Settings()), [[pairs[0], pairs[1]], [deadly], [pairs[3], pairs[4], pairs[5]]])
+    assert {name for name, row in rows.items() if row.verdict == NOT_COMPARED} == {"op2:output:0"}
+    assert rows["op2:output:0"].cause == "crashed" and "died" in rows["op2:output:0"].reason
+    assert len(rows) == 6
+
+
+def test_equal_tensors_are_computed_once(pairs, monkeypatch) -> None:
+    calls = []
+    monkeypatch.setattr("goldwatch.compare.pair.compare_pair", lambda task, settings: calls.append(task) or compare_pair(task, settings))
+    twin = replace(pairs[0], row=replace(pairs[0].row, tensor="other:input:0", op="other"))
+    other = replace(pairs[1], golden=pairs[0].golden)
+    rows = compare_pairs([pairs[0], twin, other], Settings())
+    assert len(calls) == 2
+    assert rows[1].metrics == rows[0].metrics and rows[1].op == "other" and rows[2].metrics != rows[0].metrics
