@@ -1,0 +1,75 @@
+"""Folders are layers: each module imports only what stands above it in CONTRIBUTING.md's table."""
+
+from __future__ import annotations
+
+import ast
+import os
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FOLDERS = {"goldwatch": "orchestrator", "goldwatch.adapters": "adapters", "goldwatch.schemas": "schemas", "goldwatch.proto": "proto"}
+LAYERS = (
+    ("goldwatch", "goldwatch.errors", "goldwatch.naming"),
+    ("goldwatch.proto",),
+    ("goldwatch.schemas",),
+    ("goldwatch.tensors",),
+    ("goldwatch.dumps",),
+    ("goldwatch.model",),
+    ("goldwatch.compare",),
+    ("goldwatch.verdict",),
+    ("goldwatch.results",),
+    ("goldwatch.config",),
+    ("goldwatch.session",),
+    ("goldwatch.watch",),
+    ("goldwatch.adapters",),
+    ("goldwatch.testing",),
+    ("goldwatch.cli", "goldwatch.__main__"),
+)
+ADAPTERS_MAY_IMPORT = ("goldwatch.errors", "goldwatch.naming", "goldwatch.config.plan", "goldwatch.adapters")
+
+
+def modules():
+    found = []
+    for package, folder in FOLDERS.items():
+        for base, _, files in os.walk(os.path.join(ROOT, folder)):
+            for name in files:
+                if name.endswith(".py"):
+                    inside = os.path.relpath(os.path.join(base, name), os.path.join(ROOT, folder))[:-3].replace(os.sep, ".")
+                    module = package if inside == "__init__" else package + "." + inside
+                    found.append((module[: -len(".__init__")] if module.endswith(".__init__") else module, os.path.join(base, name)))
+    return sorted(found)
+
+
+def imports(module, path):
+    with open(path, encoding="utf-8") as stream:
+        tree = ast.parse(stream.read())
+    package = module if path.endswith("__init__.py") else module.rpartition(".")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = package.split(".")
+                parents = parents[: len(parents) - node.level + 1]
+                base = ".".join(parents + ([base] if base else []))
+            # "from .. import naming" names a module, not the package.
+            yield from ([base + "." + alias.name for alias in node.names] if base == "goldwatch" else [base])
+
+
+def layer(module):
+    best = max((name for names in LAYERS for name in names if module == name or module.startswith(name + ".")), key=len)
+    return next(number for number, names in enumerate(LAYERS) if best in names)
+
+
+@pytest.mark.parametrize(("module", "path"), modules(), ids=[module for module, _ in modules()])
+def test_a_module_imports_only_layers_above_it(module, path) -> None:
+    for name in imports(module, path):
+        if name == "goldwatch" or name.startswith("goldwatch."):
+            assert layer(name) <= layer(module), "%s imports %s, which stands below it" % (module, name)
+            if module.startswith("goldwatch.adapters"):
+                allowed = name == "goldwatch.__version__"
+                allowed = allowed or any(name == other or name.startswith(other + ".") for other in ADAPTERS_MAY_IMPORT)
+                assert allowed, "%s imports %s: adapters run inside the framework's own environment" % (module, name)
