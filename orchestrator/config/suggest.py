@@ -37,6 +37,7 @@ class NameIndex:
         self._names = list(dict.fromkeys(names))
         self._left = limit
         self._counts: Optional[np.ndarray] = None
+        self._squares: np.ndarray = np.zeros(0)
         self._plain: Dict[str, str] = {}
 
     def nearest(self, name: str) -> Optional[str]:
@@ -46,10 +47,12 @@ class NameIndex:
         self._left -= 1
         if self._counts is None:
             self._counts = _letter_counts(self._names)
+            self._squares = np.einsum("ij,ij->i", self._counts, self._counts)
             self._plain = {_plain(known): known for known in self._names}
         if _plain(name) in self._plain:
             return self._plain[_plain(name)]
-        distance = np.abs(self._counts - _letter_counts([name])).sum(axis=1, dtype=np.int32)
+        # Squared distance of the counts, but for a constant; einsum, since BLAS would start threads.
+        distance = self._squares - 2 * np.einsum("ij,j->i", self._counts, _letter_counts([name])[0])
         order = np.argsort(distance, kind="stable")[:_CANDIDATES]
         candidates: List[str] = [self._names[index][:300] for index in order]
         found = difflib.get_close_matches(name[:300], candidates, 1, _CUTOFF)
@@ -57,7 +60,7 @@ class NameIndex:
 
 
 def _letter_counts(names: Sequence[str]) -> np.ndarray:
-    """Return int8 counts, at most 63, shape (names, letters + pairs): hashed letters, then hashed pairs of letters."""
+    """Return float32 counts, shape (names, letters + pairs): hashed letters, then hashed pairs of letters."""
     raw = [name.encode("utf-8", "replace")[:300] for name in names]
     lengths = np.array([len(item) for item in raw], dtype=np.int64)
     letters = np.frombuffer(b"".join(raw), dtype=np.uint8).astype(np.int64)
@@ -67,5 +70,5 @@ def _letter_counts(names: Sequence[str]) -> np.ndarray:
     same = rows[1:] == rows[:-1]
     pairs = (rows[1:] * width + _LETTERS + (letters[:-1] * 31 + letters[1:]) % _PAIRS)[same]
     counts = np.bincount(np.concatenate([single, pairs]), minlength=len(raw) * width)
-    result: np.ndarray = np.minimum(counts, 63).reshape(len(raw), width).astype(np.int8)
+    result: np.ndarray = counts.reshape(len(raw), width).astype(np.float32)
     return result

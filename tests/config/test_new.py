@@ -68,7 +68,10 @@ def test_everything_is_said_aloud(folder):
 @pytest.mark.parametrize(
     "words, expected",
     [
-        (["--data", "stats", "--stats", "Max,Negative Inf", "--stats", "L2norm"], {"dump_data": "stats", "dump_stats": ["Max", "Negative Inf", "L2norm"]}),
+        (
+            ["--data", "stats", "--stats", "Max,Negative Inf", "--stats", "L2norm"],
+            {"dump_data": "stats", "dump_stats": ["Max", "Negative Inf", "L2norm"]},
+        ),
         (["--level", "op"], {"dump_level": "op"}),
         (["--op-switch", "off"], {"dump_op_switch": "off"}),
         (["--kernel-data", "printf,assert"], {"dump_kernel_data": "printf,assert"}),
@@ -87,7 +90,8 @@ def test_debug_scene_and_watcher(folder):
 
 
 def test_skips_and_ranges_imply_the_op_level(folder):
-    found = dump("--dump-path", folder, "--model", "m", "--skip-type", "Cast:input0,output1", "--skip-op", "a:b:output0", "--op-range", "x..y")
+    words = ["--skip-type", "Cast:input0,output1", "--skip-op", "a:b:output0", "--op-range", "x..y"]
+    found = dump("--dump-path", folder, "--model", "m", *words)
     assert found["dump_level"] == "op"
     assert found["dump_list"] == [
         {
@@ -119,7 +123,7 @@ def layers(folder, om, *words):
 
 def test_layers_are_chosen_from_the_model(folder, om):
     assert layers(folder, om) is None
-    assert layers(folder, om, "--layers", "*o*") == ["fused_conv", "pool", "soft/max"] or True
+    assert layers(folder, om, "--layers", "*o*") == ["fused_conv", "pool", "soft/max"]
     assert layers(folder, om, "--layers", "p*") == ["pool"]
     assert layers(folder, om, "--layers", "bn*") == ["fused_conv"]
     assert layers(folder, om, "--type", "Pooling", "--type", "SoftmaxV2") == ["pool", "soft/max"]
@@ -160,8 +164,8 @@ def test_npu_settings_take_the_layers(folder, om):
 @pytest.mark.parametrize(
     "words",
     [
-        ["--op-switch", "on"], ["--op-switch", "off"], ["--stats", "Max"], ["--level", "op"], ["--scene", "lite_exception"], ["--watch-node", "a"],
-        ["--skip-type", "Cast"], ["--skip-op", "a"], ["--op-range", "a..b"], ["--kernel-data", "all"],
+        ["--op-switch", "on"], ["--op-switch", "off"], ["--stats", "Max"], ["--level", "op"], ["--scene", "lite_exception"],
+        ["--watch-node", "a"], ["--skip-type", "Cast"], ["--skip-op", "a"], ["--op-range", "a..b"], ["--kernel-data", "all"],
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("form", ["estimator", "session", "tf2", "npu-json"])
@@ -268,7 +272,7 @@ def test_json_output_is_one_document(folder, om, tmp_path):
     assert process.returncode == 0
     document = json.loads(process.stdout.decode())
     assert document["file"] == out and document["for"] == "acl"
-    assert json.loads(document["text"]) == json.load(open(out))
+    assert json.loads(document["text"]) == json.loads((tmp_path / "acl.json").read_text())
     assert document["plan"]["models"] == [{"name": "net", "layers": ["trans_in"]}]
     assert b"per step" in process.stderr
     words[-3:-2] = [str(tmp_path / "no" / "x")]
