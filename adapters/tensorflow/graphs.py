@@ -84,10 +84,11 @@ def _load_frozen(v1: Any, path: str) -> None:
     try:
         definition.ParseFromString(data)
     except Exception:
-        _parse_text(definition, data, path)
+        if os.path.basename(path) != "saved_model.pb":
+            _parse_text(definition, data, path)
+    if os.path.basename(path) == "saved_model.pb" and not definition.node:
+        raise FormatError("this is a SavedModel's file, not a frozen graph", path, hint="use --saved-model with its folder")
     if not definition.node:
-        if os.path.basename(path) == "saved_model.pb":
-            raise FormatError("this is a SavedModel's file, not a frozen graph", path, hint="use --saved-model with its folder")
         raise FormatError("no op in it: not a frozen GraphDef", path, hint="freeze the model (freeze_graph), or use --saved-model DIR")
     try:
         v1.import_graph_def(definition, name="")

@@ -74,8 +74,8 @@ def read_golden():
 def tf(tmp_path):
     """Run ``goldwatch golden tf …`` in the test's own folder."""
 
-    def run(*words, **options):
-        return run_goldwatch(tmp_path, *words, **options)
+    def run(*words, folder=None, **options):
+        return run_goldwatch(folder or tmp_path, *words, **options)
 
     return run
 

@@ -1,0 +1,98 @@
+"""A script that is wrapped for tfdbg is driven without anyone typing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+
+QUIET = """
+import numpy as np
+import tensorflow as tf
+from tensorflow.python import debug as tf_debug
+tf.logging.set_verbosity(tf.logging.ERROR)
+"""
+WRAPPED = (
+    QUIET
+    + """
+tf.set_random_seed(1)
+x = tf.placeholder(tf.float32, [2, 4], name="in/x")
+v = tf.get_variable("v", [4, 2])
+h = tf.get_variable("h", [2], use_resource=True)
+y = tf.nn.relu(tf.matmul(x, v) + h, name="y.1")
+bf16 = tf.cast(y, tf.bfloat16, name="bf16")
+collide = [tf.sin(y, name="a/b"), tf.cos(y, name="a_b")]
+text = tf.constant("hello", name="text")
+_, z = tf.while_loop(lambda i, z: i < 4, lambda i, z: (i + 1, tf.tanh(z * 2.0, name="step")), [0, y], name="loop")
+session = tf_debug.LocalCLIDebugWrapperSession(tf.Session(), ui_type="%s")
+session.run(tf.global_variables_initializer())
+for k in range(4):
+    feed = {x: np.full((2, 4), k + 1, np.float32)}
+    values = session.run([y, tf.cast(bf16, tf.float32), z, collide, text], feed)
+    np.savez("own%%d.npz" %% k, y=values[0], bf16=values[1], z=values[2], sin=values[3][0])
+print("END")
+"""
+)
+
+
+@pytest.mark.parametrize("ui", ["readline", "curses"])
+def test_a_wrapped_session(tf, golden, script, tmp_path, ui):
+    done = tf("drive", "-o", "g", "--run-index", "2", "--", "python", script(WRAPPED % ui))
+    assert done.code == 0, done.err
+    assert done.out.startswith("END\n") and "tfdbg>" not in done.out
+    found = golden("g")
+    with np.load(str(tmp_path / "own2.npz")) as own:
+        assert found.one("y.1").tobytes() == own["y"].tobytes()
+        assert found.one("bf16").tobytes() == own["bf16"].tobytes() and found.one("bf16").dtype == np.float32
+        assert found.one("a/b").tobytes() == own["sin"].tobytes()
+        assert len(found.all("loop/step")) == 4 and found.all("loop/step")[-1].tobytes() == own["z"].tobytes()
+    assert found.one("in/x").tolist() == [[3.0] * 4] * 2
+    reasons = found.reasons()
+    assert "pickled" in reasons["text:0"] and "handle" in reasons["h:0"]
+    manifest = found.manifest
+    assert manifest["dumps"] == len(found.tensors) + len(manifest["skipped"]) + len(manifest["refused"]) and not manifest["refused"]
+    assert "fused" in done.err and any("fused" in note for note in manifest["notes"])
+    assert (tmp_path / "g" / "mapping.csv").exists()
+
+
+HOOKED = (
+    QUIET
+    + """
+def model_fn(features, labels, mode):
+    return tf.estimator.EstimatorSpec(mode, predictions=tf.layers.dense(features, 2, name="fc"))
+def train_fn(features, labels, mode):
+    step = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+    tf.layers.dense(features, 2, name="fc")
+    return tf.estimator.EstimatorSpec(mode, loss=tf.constant(0.0), train_op=step)
+data = np.arange(18, dtype=np.float32).reshape(6, 3)
+pair = lambda: tf.data.Dataset.from_tensors((data, np.ones(6)))
+tf.estimator.Estimator(train_fn, "model").train(pair, steps=1)
+hook = tf_debug.LocalCLIDebugHook(ui_type="readline")
+batches = lambda: tf.data.Dataset.from_tensor_slices(data).batch(2)
+print("COUNT", len(list(tf.estimator.Estimator(model_fn, "model").predict(batches, hooks=[hook]))))
+"""
+)
+
+
+def test_an_estimators_hook(tf, golden, script):
+    done = tf("drive", "-o", "g", "--run-index", "1", "--", "python", script(HOOKED))
+    assert done.code == 0, done.err
+    assert "COUNT 6" in done.out
+    assert golden("g").one("fc/BiasAdd").shape == (2, 2)
+
+
+def test_a_script_without_the_wrapper_or_one_that_fails(tf, script, tmp_path):
+    plain = tf("drive", "-o", "g", "--", "python", script("import tensorflow as tf\ntf.Session().run(tf.add(1, 2))\n"))
+    assert plain.code == 4 and "LocalCLIDebugWrapperSession" in plain.err
+    late = tf("drive", "-o", "g", "--run-index", "9", "--", "python", script(WRAPPED % "readline"))
+    assert late.code == 4 and "run 9 was never reached: the script made 4 runs" in late.err
+    failing = tf("drive", "-o", "g", "--", "python", script((WRAPPED % "readline") + "raise SystemExit(7)\n"))
+    assert failing.code == 5 and "exit code 7" in failing.err and (tmp_path / "g" / "manifest.json").exists()
+
+
+def test_dump_passes_over_the_wrapper(tf, golden, script):
+    """The same script under the direct route: nobody is asked anything either, and nothing is fused."""
+    done = tf("dump", "-o", "g", "--run-index", "2", "--", "python", script(WRAPPED % "readline"))
+    assert done.code == 0, done.err
+    assert golden("g").one("in/x").tolist() == [[3.0] * 4] * 2

@@ -1,0 +1,127 @@
+"""Frozen graphs and SavedModels, without any script."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.tensorflow
+
+MAKER = """
+import sys
+import numpy as np
+import tensorflow as tf
+
+folder = sys.argv[1]
+x = tf.placeholder(tf.float32, [None, 4], name="scope/input")
+flag = tf.placeholder_with_default(True, [], name="flag")
+weights = tf.get_variable("weights", [4, 3], initializer=tf.random_normal_initializer(seed=1))
+logits = tf.matmul(x, weights, name="fc.1")
+prob = tf.nn.softmax(logits, name="prob")
+other = tf.reduce_max(logits, name="other")
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    value = np.linspace(0, 1, 8, dtype=np.float32).reshape(2, 4)
+    np.savez(folder + "/own.npz", prob=session.run(prob, {x: value}), other=session.run(other, {x: value}), w=session.run(weights))
+    tf.saved_model.simple_save(session, folder + "/saved", {"image": x}, {"answer": prob})
+    builder = tf.saved_model.builder.SavedModelBuilder(folder + "/two")
+    build = tf.saved_model.signature_def_utils.predict_signature_def
+    builder.add_meta_graph_and_variables(session, ["mine"], {"a": build({"i": x}, {"o": prob}), "b": build({"i": x}, {"o": other})})
+    builder.save()
+    frozen = tf.graph_util.convert_variables_to_constants(session, session.graph_def, ["prob", "other", "flag"])
+    open(folder + "/raw.pb", "wb").write(session.graph_def.SerializeToString())
+open(folder + "/frozen.pb", "wb").write(frozen.SerializeToString())
+open(folder + "/frozen.pbtxt", "w").write(str(frozen))
+npu = tf.GraphDef()
+npu.CopyFrom(frozen)
+npu.node.add(name="npu", op="NpuOnlyOp")
+open(folder + "/npu.pb", "wb").write(npu.SerializeToString())
+np.save(folder + "/x.npy", value)
+np.save(folder + "/x64.npy", value.astype(np.float64))
+np.save(folder + "/int.npy", np.ones((2, 4), np.complex64))
+np.save(folder + "/bad.npy", np.ones((2, 5), np.float32))
+np.save(folder + "/pickled.npy", np.array([{}], dtype=object), allow_pickle=True)
+value.tofile(folder + "/x.bin")
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with the models and inputs."""
+    import subprocess
+
+    folder = tmp_path_factory.mktemp("models")
+    (folder / "make.py").write_text(MAKER)
+    subprocess.run([sys.executable, str(folder / "make.py"), str(folder)], check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def own(made, name):
+    with np.load(str(made / "own.npz")) as stored:
+        return stored[name]
+
+
+@pytest.mark.parametrize("model", ["frozen.pb", "frozen.pbtxt"])
+def test_all_sinks_of_a_frozen_graph(tf, golden, made, model):
+    done = tf("dump", "-o", "g", "--pb", made / model, "--inputs", "scope/input=%s" % (made / "x.npy"))
+    assert done.code == 0, done.err
+    found = golden("g")
+    assert found.one("prob").tobytes() == own(made, "prob").tobytes() and found.one("other").tobytes() == own(made, "other").tobytes()
+    assert found.one("weights").tobytes() == own(made, "w").tobytes() and found.one("fc.1").shape == (2, 3)
+    assert found.one("scope/input").shape == (2, 4)
+    assert set(found.manifest["source"]) == {"model", "input:scope/input"}
+
+
+@pytest.mark.parametrize("file", ["x64.npy", "x.bin"])
+def test_outputs_and_other_inputs(tf, golden, made, file):
+    done = tf("dump", "-o", "g", "--pb", made / "frozen.pb", "-i", "scope/input:0=%s" % (made / file), "--outputs", "prob:0")
+    assert done.code == 0, done.err
+    found = golden("g")
+    assert found.one("prob").tobytes() == own(made, "prob").tobytes() and "other" not in found.ops
+
+
+def test_saved_model_by_its_signature(tf, golden, made):
+    image = "image=%s" % (made / "x.npy")
+    done = tf("dump", "-o", "g", "--saved-model", made / "saved", "--inputs", image, "--format", "json", "--twice")
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    assert document["reproducible"] is True and document["same"] == document["golden"][0]["saved"]
+    found = golden("g")
+    assert found.one("prob").tobytes() == own(made, "prob").tobytes() and "other" not in found.ops
+    assert "model" in found.manifest["source"] and any(key.startswith("variables/") for key in found.manifest["source"])
+
+
+def test_tags_and_signature(tf, golden, made):
+    image = "i=%s" % (made / "x.npy")
+    assert "--tags" in tf("dump", "-o", "g", "--saved-model", made / "two", "-i", image).err
+    both = tf("dump", "-o", "g", "--saved-model", made / "two", "-i", image, "--tags", "mine")
+    assert both.code == 4 and "signatures a, b" in both.err
+    assert tf("dump", "-o", "g", "--saved-model", made / "two", "-i", image, "--tags", "mine", "--signature", "b").code == 0
+    assert golden("g").ops.issuperset(["other", "fc.1"])
+
+
+@pytest.mark.parametrize(
+    "words, text",
+    [
+        (["--pb", "frozen.pb"], "inputs are missing: scope/input"),
+        (["--pb", "frozen.pb", "-i", "inptu=x.npy"], "scope/input"),
+        (["--pb", "frozen.pb", "-i", "scope/input=bad.npy"], "shape [2, 5]"),
+        (["--pb", "frozen.pb", "-i", "scope/input=int.npy"], "complex64"),
+        (["--pb", "frozen.pb", "-i", "scope/input=pickled.npy"], "not a readable .npy"),
+        (["--pb", "frozen.pb", "-i", "scope/input=none.npy"], "does not exist"),
+        (["--pb", "frozen.pb", "-i", "scope/input=x.npy", "--outputs", "nothing"], "no output nothing"),
+        (["--pb", "raw.pb", "-i", "scope/input=x.npy"], "frozen"),
+        (["--pb", "npu.pb", "-i", "scope/input=x.npy"], "before npu_bridge"),
+        (["--pb", "saved/saved_model.pb"], "--saved-model"),
+        (["--pb", "x.npy"], "not a GraphDef"),
+        (["--saved-model", "saved", "-i", "image=x.npy", "--signature", "none"], "serving_default"),
+    ],
+)
+def test_what_cannot_be_run(tf, made, tmp_path, words, text):
+    done = tf(*(["dump", "-o", str(tmp_path / "g")] + words), folder=made)
+    assert done.code == 4 and text in done.err, done.err
+    assert "Traceback" not in done.err and not os.path.exists(str(tmp_path / "g"))
