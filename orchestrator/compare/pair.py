@@ -13,6 +13,7 @@ from ..errors import FormatError, GoldwatchError, NotComparable
 from ..tensors.blocks import aligned_blocks
 from ..tensors.geometry import Geometry, match_layouts, match_stored
 from ..tensors.tensor import Tensor
+from .kernel import BLOCK
 from .metrics import MetricResult, compare_blocks
 from .row import CORRUPT, DTYPE, FAIL, METRICS, NOT_COMPARED, PASS, SHAPE, Row
 
@@ -112,7 +113,7 @@ def compare_pair(task: PairTask, settings: Settings) -> Row:
         golden, address = open_golden(task.golden)
         row = replace(row, golden_dtype=golden.dtype.name, golden_address=address)
         geometry = geometry_of(task, golden)
-        result = compare_blocks(lambda: aligned_blocks(task.target, golden, geometry), settings.metrics)
+        result = compare_blocks(lambda: aligned_blocks(task.target, golden, geometry, BLOCK), settings.metrics)
         return row_of(task, golden, address, geometry, result, settings)
     except NotComparable as error:
         return refuse(row, error.message, DTYPE if "type" in error.message and "shape" not in error.message else SHAPE)
@@ -171,13 +172,13 @@ def row_of(
         inf=result.inf,
         overflow=result.overflow if settings.overflow else None,
         verdict=verdict,
-        reason="; ".join(filter(None, [row.reason, outside, *result.reasons, *result.notes, *notes])),
+        reason="; ".join(filter(None, [outside, *result.reasons, row.reason, *result.notes, *notes])),
         cause="",
     )
 
 
 def _take_findings(row: Row, twin: Row) -> Row:
-    names = ("shape", "metrics", "nan", "inf", "overflow", "verdict", "reason", "target_dtype", "golden_dtype", "cause")
+    names = ("shape", "metrics", "nan", "inf", "overflow", "verdict", "reason", "target_dtype", "golden_dtype", "golden_address", "cause")
     return replace(row, **{name: getattr(twin, name) for name in names})
 
 
