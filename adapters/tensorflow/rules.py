@@ -18,7 +18,7 @@ ExperimentalThreadPoolHandle FIFOQueueV2 FixedLengthRecordReaderV2 GetSessionHan
 MultiDeviceIterator MultiDeviceIteratorFromStringHandle MutableDenseHashTableV2 MutableHashTableOfTensorsV2 MutableHashTableV2
 MutexV2 OneShotIterator PaddingFIFOQueueV2 PriorityQueueV2 RandomShuffleQueueV2 ResourceConditionalAccumulator
 StatsAggregatorHandle StatsAggregatorHandleV2 StubResourceHandleOp SummaryWriter TFRecordReaderV2 TensorArrayGradV3
-TensorArrayGradWithShape
+TensorArrayGradWithShape TensorForestTreeResourceHandleOp
 TensorArrayV3 TextLineReaderV2 ThreadPoolHandle VarHandleOp WholeFileReaderV2
 """
 _VARIANTS = """
@@ -41,7 +41,9 @@ ReaderSerializeStateV2 RecordInput ReduceJoin RegexReplace ScalarSummary Seriali
 SparseConditionalAccumulator StaticRegexReplace StatsAggregatorSummary StringFormat StringJoin StringLower StringNGrams
 StringSplit:1 StringSplitV2:1 StringStrip StringUpper Substr TFRecordReader TPUCompilationResult TensorArray TensorArrayGrad
 TensorArrayGradV2 TensorArrayV2 TensorSummary TensorSummaryV2 TextLineReader UnicodeEncode UnicodeTranscode UnsortedSegmentJoin
-WholeFileReader WorkerHeartbeat
+WholeFileReader WorkerHeartbeat BigQueryReader DevicePlacementOp FloatOutputStringOutput:1 GenerateBigQueryReaderPartitions
+KernelLabel KernelLabelRequired Rpc Skipgram TensorForestTreeSerialize TestStringOutput:1 TryRpc TryRpc:2 _ConfigureDistributedTPU
+_WaitForDistributedTPU _XlaCompile
 """
 _DATASET = re.compile(r"\w*Dataset(V\d+)?\Z")
 _COPIES = frozenset(["_Recv", "_HostRecv", "_Send", "_HostSend"])
