@@ -71,15 +71,15 @@ class DivergenceSums:
     def add_fast(self, x: np.ndarray, y: np.ndarray, work: Workspace) -> None:
         """Add one piece of at most BLOCK finite numbers (real dtypes)."""
         n = x.size
-        p, q, t = work.d[:n], work.a[:n], work.x[:n]
-        for side, values, buffer, out in ((self._x, x, work.x, p), (self._y, y, work.y, q)):
-            np.subtract(load(values, buffer, work.bits), side.low, out=out)
+        p, q, t = work.x[:n], work.y[:n], work.d[:n]
+        for side, values, out in ((self._x, x, p), (self._y, y, q)):
+            np.subtract(load(values, out, work.bits), side.low, out=out)
             np.multiply(out, side.factor, out=out)
             np.maximum(out, (work.ones if side.constant else work.floor)[:n], out=out)
         self.n += n
         self.p += float(np.add.reduce(p))
         np.divide(p, q, out=t)
-        self.p_log += dot(p, np.log(t, out=work.y[:n]))
+        self.p_log += dot(p, np.log(t, out=work.a[:n]))
         # q*(p/q - 1) rather than p - q: the rounding of p/q then cancels against that in the logarithm.
         self.difference += dot(q, np.subtract(t, 1.0, out=t))
 

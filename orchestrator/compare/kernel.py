@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import NotComparable
 from .sums import SAFE_BIG, SAFE_SMALL, PairSums
 
-BLOCK = 32768
+BLOCK = 65536
 """Elements per pass: few enough that the work arrays stay in cache, enough to hide the cost of the calls."""
 
 RELATIVE_FLOOR = 2.220446e-16
@@ -194,7 +194,7 @@ def fast_sums(x: np.ndarray, y: np.ndarray, x_limit: float, y_limit: float, rela
     Parameters
     ----------
     x, y
-        Contiguous float64 vectors of one size, 1 to BLOCK; not changed.
+        Contiguous float64 vectors of one size, 1 to BLOCK; either may lie in ``work.x`` or ``work.y``, which are overwritten.
     x_limit, y_limit
         Magnitudes beyond which the float64 values cannot be trusted (:func:`load_limit`).
     relative
@@ -210,19 +210,21 @@ def fast_sums(x: np.ndarray, y: np.ndarray, x_limit: float, y_limit: float, rela
     if max(-x_low, x_high) > x_limit or max(-y_low, y_high) > y_limit:
         return None
     sums.n, sums.xx, sums.yy = n, xx, yy
-    d, a = work.d[:n], work.a[:n]
-    sums.x_base, sums.x_mean, sums.x_m2 = _spread(x, xx, x_low, x_high, d)
-    sums.y_base, sums.y_mean, sums.y_m2 = _spread(y, yy, y_low, y_high, d)
+    sums.x_base, sums.x_mean, sums.x_m2 = _spread(x, xx, x_low, x_high, work.d[:n])
+    sums.y_base, sums.y_mean, sums.y_m2 = _spread(y, yy, y_low, y_high, work.d[:n])
+    xy = dot(x, y)
+    # From here on in place, unless x and y are the caller's own: the fewer arrays, the more stays in cache.
+    d, a = work.x[:n], work.y[:n]
     np.subtract(x, y, out=d)
     dd = dot(d, d)
     np.absolute(d, out=d)
     max_ad = float(_most(d))
     if max_ad == 0.0:
-        sums.xy = xx
+        sums.xy = xy
         return sums
     if not SAFE_SMALL < dd < SAFE_BIG:
         return None
-    sums.xy, sums.dd, sums.max_ad, sums.ad = dot(x, y), dd, max_ad, float(_total(d))
+    sums.xy, sums.dd, sums.max_ad, sums.ad = xy, dd, max_ad, float(_total(d))
     if relative:
         np.absolute(y, out=a)
         if not _least(a) > RELATIVE_FLOOR:

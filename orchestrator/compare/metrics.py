@@ -28,7 +28,7 @@ BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance")
 _KL = "KullbackLeiblerDivergence"
 _RELATIVE = ("AccumulatedRelativeError", "MaxRelativeError", "MeanRelativeError")
 _HALF_MAX = 65504.0
-_KEEP_BYTES = 32 * 1024 * 1024
+_KEEP_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)

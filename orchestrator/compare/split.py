@@ -7,6 +7,7 @@ from typing import Any, List, Optional, Tuple
 
 from ..dumps.golden import open_golden
 from ..tensors.blocks import aligned_blocks
+from .kernel import BLOCK
 from .metrics import Accumulator, KLPass, MetricResult
 from .pair import PairTask, Settings, geometry_of, row_of
 from .row import Row
@@ -21,7 +22,7 @@ def first_pass(task: PairTask, settings: Settings, part: Part) -> Accumulator:
     """Return the sums of one share of the pair; errors as those of :func:`goldwatch.compare.pair.compare_pair`'s parts."""
     golden, _ = open_golden(task.golden)
     sums = Accumulator(settings.metrics)
-    for x, y in aligned_blocks(task.target, golden, geometry_of(task, golden), part=part):
+    for x, y in aligned_blocks(task.target, golden, geometry_of(task, golden), BLOCK, part):
         sums.update(x, y)
     return sums
 
@@ -30,7 +31,7 @@ def second_pass(task: PairTask, first: MetricResult, part: Part) -> KLPass:
     """Return one share of the divergence."""
     golden, _ = open_golden(task.golden)
     sums = KLPass(first)
-    for x, y in aligned_blocks(task.target, golden, geometry_of(task, golden), part=part):
+    for x, y in aligned_blocks(task.target, golden, geometry_of(task, golden), BLOCK, part):
         sums.update(x, y)
     return sums
 

@@ -15,7 +15,7 @@ from plain import floor, plain_metrics  # noqa: E402
 
 from goldwatch.compare.metrics import Accumulator, KLPass, compare_blocks  # noqa: E402
 
-BLOCK = 32768
+BLOCK = 65536
 
 
 def goldwatch_metrics(x, y):
@@ -31,7 +31,7 @@ def goldwatch_metrics(x, y):
 
 def strided_metrics(x, y):
     """The target as NC1HWC0 stores it ([H, W, 16]), the golden as NCHW, in blocks that fit the cache."""
-    height, width = 64, 32
+    height, width = 64, 64
     target = x.reshape(-1, height, width, 16).transpose(0, 3, 1, 2)
     golden = y.reshape(-1, 16, height, width)
     return compare_blocks(lambda: zip(target, golden))

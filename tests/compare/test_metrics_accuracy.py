@@ -360,7 +360,7 @@ def fsum_reference(x, y):
 
 @pytest.mark.parametrize("kind", ["plain", "half_zero", "offset"])
 @pytest.mark.parametrize("target", ["f2", "f4"])
-@pytest.mark.parametrize("n", [8191, 8193, 16384, 16385, 100003, 1200001])
+@pytest.mark.parametrize("n", [8191, 8193, 16385, 65536, 65537, 100003, 1200001])
 def test_sizes_around_and_beyond_a_block(n, target, kind):
     rng = np.random.RandomState(n)
     y = data(rng, "f4", n, kind)

@@ -27,7 +27,7 @@ def bench(*arguments):
 
 
 def test_kernel_prints_its_table():
-    done = bench("kernel", "--elements", "32768", "--repeat", "1")
+    done = bench("kernel", "--elements", "65536", "--repeat", "1")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("python ") and "goldwatch" in lines[1]
