@@ -19,6 +19,7 @@ from .whitelist import RULES, WAY_OUT, refuse_unknown
 
 # Parameters that do not change the result, or that the whitelist holds at the importer's default.
 _LEFT_OUT = {"engine", "filler", "bias_filler", "weight_filler", "stable_prod_grad", "transpose", "channel_shared", "num_axes", "eps"}
+_IDENTITY = "power_param { power: 1 scale: 1 shift: 0 }"
 _ENUMS: Dict[str, Dict[str, str]] = {
     "pool": {"0": "MAX", "1": "AVE"},
     "operation": {"0": "PROD", "1": "SUM", "2": "MAX"},
@@ -94,14 +95,23 @@ def normalise(net: Net, inputs: Sequence[NetInput]) -> Normalised:
         bottoms = [current[value.text] for value in layer.bottoms]
         shapes = top_shapes(layer, [bottom.shape for bottom in bottoms])
         tops = [names[number]] + [_unique("%s_top%d" % (names[number], index), used) for index in range(1, len(layer.tops))]
-        body = _param_text(layer, [bottom.shape for bottom in bottoms], shapes)
-        lines.append(_block(names[number], layer.type, [bottom.name for bottom in bottoms], tops, body))
+        if layer.type == "Split":
+            # The importer knows Split with one top only: every top is a copy of its own.
+            tops = [names[number]] * len(layer.tops)
+            lines.append(_block(names[number], "Power", [bottoms[0].name], [names[number]], _IDENTITY))
+        else:
+            body = _param_text(layer, [bottom.shape for bottom in bottoms], shapes)
+            lines.append(_block(names[number], layer.type, [bottom.name for bottom in bottoms], tops, body))
+        if layer.type == "Pooling" and len(tops) > 1:
+            # OpenCV makes as many outputs as are read: without a reader of the first there is no second.
+            reader = _unique(tops[0] + "_read", used)
+            lines.append(_block(reader, "Power", [tops[0]], [reader], _IDENTITY))
         for index, value in enumerate(layer.tops):
             name = tops[index]
             if index:
                 # Only first outputs are held: a further one is copied before anybody may write over it.
                 name = _unique(name + "_copy", used)
-                lines.append(_block(name, "Power", [tops[index]], [name], "power_param { power: 1 scale: 1 shift: 0 }"))
+                lines.append(_block(name, "Power", [tops[index]], [name], _IDENTITY))
             current[value.text] = Output(number, index, name, shapes[index])
             done.outputs.append(current[value.text])
     done.text = "name: %s\n%s" % (quote(net.name), "".join(lines))

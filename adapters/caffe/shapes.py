@@ -178,6 +178,14 @@ def _crop(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     return [bottoms[0][:axis] + bottoms[1][axis:]]
 
 
+def _scale(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
+    if len(bottoms) > 1:
+        axis = axis_of(Params(layer, "scale_param"), "axis", 1, len(bottoms[0]))
+        if bottoms[0][axis : axis + len(bottoms[1])] != bottoms[1]:
+            raise _fail(layer, "its second bottom %s is no part of the first %s from axis %d on" % (list(bottoms[1]), list(bottoms[0]), axis))
+    return [bottoms[0]]
+
+
 def _eltwise(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     if len(set(bottoms)) != 1:
         raise _fail(layer, "its bottoms have different shapes: %s" % _listed(bottoms))
@@ -197,5 +205,6 @@ _RULES: Dict[str, Callable[[Layer, Sequence[Shape]], List[Shape]]] = {
     "Concat": _concat,
     "Slice": _slice,
     "Crop": _crop,
+    "Scale": _scale,
     "Eltwise": _eltwise,
 }

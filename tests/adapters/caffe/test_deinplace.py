@@ -442,7 +442,7 @@ def test_idempotent(name):
 def values_by_step(standin, path):
     """Every layer's tops, taken right after the layer ran; the truth."""
     net = standin.Net(str(path), str(path), standin.TEST)
-    for number, name in enumerate(net._layer_names):
+    for number in range(len(net.layers)):
         if net.layers[number].type == "Input":
             top = net._blobs[net._top_ids(number)[0]]
             top.write(np.random.RandomState(5).standard_normal(top.shape))
