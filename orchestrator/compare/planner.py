@@ -109,13 +109,21 @@ class Planner:
             if pairing is not None:
                 pairing.number(names)
 
+    def first_free_index(self) -> int:
+        """Return the Index of the first op that the json does not know."""
+        return len(self._model.groups) if self._model is not None else 0
+
+    def knows(self, op_name: str) -> bool:
+        """Tell whether the json knows the op (or the op that it is a slice of)."""
+        return self._model is not None and self._model.knows(op_name)
+
     def choice(self, dumped: DumpedOp) -> Tuple[Tuple[str, Optional[str]], ...]:
         """Return which golden file each tensor of a dump is compared with now; two equal answers mean equal plans."""
         found = []
         for plan in self._row_plans(dumped):
             entry = None
             if plan.status == PAIR:
-                entry = self.golden.find(plan.golden_op or "", plan.golden_index or 0, plan.golden_kind)
+                entry = self.golden.find(plan.golden_op or "", plan.golden_index or 0, plan.golden_kind, self.place)
             found.append((plan.status, entry.path if entry is not None else None))
         return tuple(found)
 
@@ -124,10 +132,10 @@ class Planner:
         return not self.two_dumps and self._model is not None and self._model.l1_group(_dumped(entry, None)) is not None
 
     def _has_output(self, op: str, index: int) -> bool:
-        return self.golden.find(op, index, "output") is not None
+        return self.golden.find(op, index, "output", self.place) is not None
 
     def _has_input(self, op: str, index: int) -> bool:
-        return self.golden.find(op, index, "input") is not None
+        return self.golden.find(op, index, "input", self.place) is not None
 
     def plan(self, entry: DumpEntry) -> FilePlan:
         """Return what the tensors of one dump file come to.
@@ -181,7 +189,7 @@ class Planner:
     def _pair(
         self, row: Row, plan: RowPlan, dump: DumpFile, info: TensorInfo, tasks: List[PairTask], rows: List[Row], waiting: List[Row]
     ) -> None:
-        found = self.golden.find(plan.golden_op or "", plan.golden_index or 0, plan.golden_kind)
+        found = self.golden.find(plan.golden_op or "", plan.golden_index or 0, plan.golden_kind, self.place)
         if found is None:
             waiting.append(self._unpaired(row, plan, True))
             return
@@ -196,9 +204,15 @@ class Planner:
 
     def _note_collision(self, row: Row, plan: RowPlan, found: GoldenEntry) -> Row:
         wanted = plan.golden_op or ""
-        if found.op_name != wanted and found.op_name != sanitise_golden(wanted) and found.kind != "npu":
-            return replace(row, reason="; ".join(filter(None, (row.reason, "golden file of %s taken for %s" % (found.op_name, wanted)))))
-        return row
+        key = sanitise_golden(wanted)
+        note = ""
+        if found.kind != "npu" and found.op_name not in (wanted, key):
+            note = "golden file of %s taken for %s" % (found.op_name, wanted)
+        elif found.kind != "npu" and found.op_name == key and self.graph is not None:
+            sharing = self.graph.sharing_golden_name(wanted)
+            if sharing:
+                note = "the golden name %s stands for %s: the file may be of another than %s" % (key, ", ".join(sharing[:5]), wanted)
+        return replace(row, reason="; ".join(filter(None, (row.reason, note)))) if note else row
 
     def _unpaired(self, row: Row, plan: RowPlan, missing: bool) -> Row:
         if not missing:
@@ -292,10 +306,10 @@ class Planner:
 
     def absent(self, entries: Iterable[DumpEntry]) -> List[Row]:
         """Return the rows of ops that have no dump file, given all that there are."""
-        seen = [entry.name.op_name for entry in entries]
+        seen = [_dumped(entry, None) for entry in entries]
         rows: List[Row] = []
         if self.two_dumps:
-            rows += self._golden_only(set(seen))
+            rows += self._golden_only({item.op_name for item in seen})
         elif self._model is not None:
             for plan in self._model.absent_rows(seen):
                 if self._selected(plan) and plan.status != OMITTED:
@@ -308,7 +322,7 @@ class Planner:
         rows: List[Row] = []
         names = {sanitise_golden(name) for name in seen}
         for key in self.golden.op_names():
-            dump = self.golden.find_dump(key)
+            dump = self.golden.find_dump(key, self.place)
             if key in names or dump is None:
                 continue
             plans = self._row_plans(DumpedOp(dump.name.op_name, dump.name.op_type, dump.name.timestamp_us, 0, 0))

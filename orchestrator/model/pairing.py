@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
 from ..naming import sanitise_device
 from .counterpart import Counterparts, HasGolden
@@ -52,6 +52,10 @@ class Pairing:
         self._unknown.clear()
         for name in op_names:
             self._unknown.setdefault(name, len(self.groups) + len(self._unknown))
+
+    def knows(self, op_name: str) -> bool:
+        """Tell whether the model has this op, or the op that it is a slice of."""
+        return self.graph is not None and bool(self.graph.ops_named(op_name) or self._whole(op_name)[0])
 
     @property
     def groups(self) -> Tuple[Group, ...]:
@@ -105,13 +109,14 @@ class Pairing:
             left_out.update(number for _, number in stamps if number not in kept)
         return [item for number, item in enumerate(dumped) if number not in left_out]
 
-    def absent_rows(self, seen_ops: Iterable[str]) -> List[RowPlan]:
+    def absent_rows(self, seen_ops: Iterable[Union[str, DumpedOp]]) -> List[RowPlan]:
         """Return the rows of the ops that have no dump file, in the order of Index.
 
         Parameters
         ----------
         seen_ops
-            The names of the ops that have one, raw or as the device writes them.
+            The ops that have one: their names, raw or as the device writes them, or the dumps (of several ops that are written alike, the
+            type then tells which was seen).
 
         Notes
         -----
@@ -120,14 +125,16 @@ class Pairing:
         if self.graph is None or self._counterparts is None:
             return []
         seen: Set[int] = set()
-        for name in seen_ops:
-            seen.update(op.position for op in self.graph.ops_named(name) or self._whole(name)[0])
+        for item in seen_ops:
+            name = item if isinstance(item, str) else item.op_name
+            found = self.graph.ops_dumped_as(name) if isinstance(item, str) else self._candidates(name, item.op_type)
+            seen.update(op.position for op in found or self._whole(name)[0])
         return [self._absent_row(group) for group in self.groups if not any(op.position in seen for op in group.ops)]
 
     def _candidates(self, name: str, op_type: str) -> List[OpNode]:
         if self.graph is None:
             return []
-        found = self.graph.ops_named(name)
+        found = self.graph.ops_dumped_as(name)
         if len(found) > 1:
             of_type = [op for op in found if sanitise_device(op.type) == sanitise_device(op_type)]
             found = of_type or found
@@ -253,7 +260,7 @@ class Pairing:
         match = _SLICE.match(name)
         if match is None or self.graph is None:
             return [], ""
-        return self.graph.ops_named(match.group("op")), match.group("number")
+        return self.graph.ops_dumped_as(match.group("op")), match.group("number")
 
     def _rows_by_name(self, dumped: DumpedOp) -> List[RowPlan]:
         return _each(dumped, self._unknown_row(dumped), lambda kind, index: self._by_name(dumped.op_name, kind, index))

@@ -105,8 +105,12 @@ class Session:
     def place(self, identity: Identity) -> Planner:
         """Return the planner of one (time, device, model, model_id, step)."""
         if identity not in self._places:
-            self._places[identity] = _Place(Planner(identity, self.golden, self.graph, self._selection))
+            self._places[identity] = _Place(Planner(identity, self.golden_of(identity), self.graph, self._selection))
         return self._places[identity].planner
+
+    def golden_of(self, identity: Identity) -> GoldenSet:
+        """Return the golden tensors that a place is compared with."""
+        return self.golden
 
     def add(self, identity: Identity, entry: DumpEntry) -> FilePlan:
         """Plan one dump file: its known rows are stored, its pairs wait for :meth:`dispatch`."""

@@ -1,1 +1,1 @@
-"""Rows as files arrive."""
+"""Rows as dump files arrive: what changes on disk, which files are whole, when a run has ended."""

@@ -1,0 +1,91 @@
+"""What a watch shows while it runs: one line on a terminal, else one line per event."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from types import TracebackType
+from typing import List, Optional, Type
+
+import click
+
+from ..compare.row import FAIL, NOT_COMPARED, Row
+from ..naming import printable
+from ..watch.state import TargetFile
+from ..watch.watcher import Standing
+
+
+class LiveDisplay:
+    """Writes to stderr.
+
+    Parameters
+    ----------
+    quiet
+        Say nothing but warnings.
+    """
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+        self.terminal = sys.stderr.isatty()
+        self._line = False
+        self._last = (0.0, 0)
+        self._rate = 0.0
+
+    def __enter__(self) -> LiveDisplay:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Take the live line away."""
+        if self._line:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._line = False
+
+    def say(self, text: str) -> None:
+        """Print one sentence; with ``quiet`` only a warning."""
+        if self.quiet and not text.startswith("warning"):
+            return
+        self.clear()
+        click.echo(printable(text), err=True)
+
+    def on_row(self, row: Row) -> None:
+        """Print a failing row."""
+        if row.verdict == FAIL:
+            self.say("FAIL %s%s: %s" % (row.tensor, _where(row), row.reason))
+
+    def on_file(self, file: TargetFile, verdicts: List[str]) -> None:
+        """Print one line for a file that was compared, where there is no live line."""
+        if self.terminal or self.quiet:
+            return
+        parts = ["%d %s" % (verdicts.count(verdict), verdict) for verdict in dict.fromkeys(verdicts)]
+        self.say("%s %s: %s" % (_worst(verdicts), file.rel, ", ".join(parts) or "nothing to compare"))
+
+    def on_standing(self, standing: Standing) -> None:
+        """Show the live line."""
+        if not self.terminal or self.quiet:
+            return
+        seconds, done = self._last
+        if standing.seconds - seconds > 1.0:
+            self._rate = (standing.bytes_done - done) / (standing.seconds - seconds) / 1e6
+            self._last = (standing.seconds, standing.bytes_done)
+        first = "" if standing.first is None else "; first divergence %s" % standing.first.tensor
+        text = "%d rows, %d waiting, %d queued, %d failed, %.1f MB/s%s" % (
+            standing.rows, standing.waiting, standing.queued, standing.failed, self._rate, first
+        )  # fmt: skip
+        width = shutil.get_terminal_size((100, 24)).columns - 1
+        sys.stderr.write("\r\x1b[K" + printable(text)[:width])
+        sys.stderr.flush()
+        self._line = True
+
+
+def _worst(verdicts: List[str]) -> str:
+    return FAIL if FAIL in verdicts else NOT_COMPARED if NOT_COMPARED in verdicts else "done"
+
+
+def _where(row: Row) -> str:
+    parts = (("device", row.device), ("step", row.step))
+    known = ", ".join("%s %s" % part for part in parts if part[1] is not None)
+    return " (%s)" % known if known else ""

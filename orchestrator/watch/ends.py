@@ -1,0 +1,76 @@
+"""When a watch ends: a quiet while, the end of a process, all ops have come, a signal."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import Any, Callable, Dict, Optional
+
+from ..errors import Interrupted
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Process:
+    """Another process, told from a later one with the same number by its start time.
+
+    Source of the fields: proc(5), /proc/PID/stat.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._started = _start_time(pid)
+
+    def ended(self) -> bool:
+        """Tell whether the process has ended (a zombie has)."""
+        now = _start_time(self.pid)
+        return now is None or now != self._started
+
+
+def _start_time(pid: int) -> Optional[str]:
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as stream:
+            fields = stream.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in (b"Z", b"X") else fields[19].decode()
+
+
+class Signals:
+    """The first signal asks for the end, the second one means now.
+
+    A context manager: handlers are set inside and put back afterwards. A second signal raises Interrupted in the main thread.
+
+    Parameters
+    ----------
+    on_first
+        Called with the name of the first signal.
+    on_second
+        Called before Interrupted is raised.
+    """
+
+    def __init__(self, on_first: Callable[[str], None], on_second: Optional[Callable[[], None]] = None) -> None:
+        self.on_first = on_first
+        self.on_second = on_second
+        self.name: Optional[str] = None
+        self._before: Dict[int, Any] = {}
+
+    def __enter__(self) -> Signals:
+        for number in SIGNALS:
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: Optional[FrameType]) -> None:
+        if self.name is None:
+            self.name = signal.Signals(number).name
+            self.on_first(self.name)
+            return
+        for other in SIGNALS:
+            signal.signal(other, signal.SIG_IGN)
+        if self.on_second is not None:
+            self.on_second()
+        raise Interrupted("interrupted twice: what was done stays usable", hint="the same command goes on where this one stopped")
