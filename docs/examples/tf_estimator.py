@@ -1,10 +1,12 @@
 """An Estimator that trains three steps, evaluates and predicts: nothing in it knows of goldwatch."""
 
 import numpy as np
+
 import tensorflow as tf
 
 
 def model_fn(features, labels, mode):
+    """Build a small convolutional net."""
     training = mode == tf.estimator.ModeKeys.TRAIN
     net = tf.reshape(features, [-1, 8, 8, 1], name="image")
     net = tf.layers.conv2d(net, 4, 3, padding="same", activation=tf.nn.relu, name="conv1")
@@ -26,10 +28,12 @@ LABELS = (np.arange(16) % 3).astype(np.int32)
 
 
 def labelled():
+    """Return images and labels in batches of 4."""
     return tf.data.Dataset.from_tensor_slices((IMAGES, LABELS)).batch(4)
 
 
 def unlabelled():
+    """Return images in batches of 8."""
     return tf.data.Dataset.from_tensor_slices(IMAGES).batch(8)
 
 

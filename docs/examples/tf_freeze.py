@@ -4,6 +4,7 @@ import os
 import sys
 
 import numpy as np
+
 import tensorflow as tf
 
 folder = sys.argv[1]

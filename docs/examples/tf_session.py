@@ -1,6 +1,7 @@
 """A classifier that is restored from fixed weights and run once with session.run: nothing in it knows of goldwatch."""
 
 import numpy as np
+
 import tensorflow as tf
 
 x = tf.placeholder(tf.float32, [None, 8, 8, 1], name="input")
