@@ -1,0 +1,162 @@
+"""The inputs' forms, and the images' way to numbers against Caffe's DataTransformer written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from goldwatch.adapters.caffe.images import Transform, load_image, transform_from, with_options
+from goldwatch.adapters.caffe.inputs import load_item, plan_batches, random_input
+from goldwatch.adapters.caffe.net import Net, State
+from goldwatch.adapters.caffe.netinputs import net_inputs, transform_of
+from goldwatch.adapters.caffe.prototxt import Document
+from goldwatch.errors import FormatError, InputError, MissingPath, UsageError
+
+NET = """
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 4 dim: 5 } }
+        transform_param { scale: 0.5 mean_value: 10 mean_value: 20 mean_value: 30 crop_size: 6 } }
+layer { name: "two" type: "Input" top: "a" top: "b" input_param { shape { dim: 1 } shape { dim: 2 dim: 2 } } }
+layer { name: "r" type: "ReLU" bottom: "data" top: "r" }
+"""
+X = np.random.RandomState(3).standard_normal((2, 3, 4, 5)).astype(np.float32)
+
+
+def load(spec, *, random=False, transform=None, net=NET):
+    inputs = net_inputs(Net(Document(net), State()))
+    batch = plan_batches([spec], inputs, True)[0]
+    entry = [entry for entry in inputs if entry.blob in batch.items][0]
+    return load_item(batch.items[entry.blob], entry.shape, transform or Transform())
+
+
+def test_npy_npz_and_raw(tmp_path):
+    np.save(str(tmp_path / "x.npy"), X.astype(np.float64))
+    np.savez(str(tmp_path / "x.npz"), data=X)
+    X.tofile(str(tmp_path / "x.bin"))
+    (X * 10).astype(np.int16).tofile(str(tmp_path / "i:1.bin"))
+    for spec in ("data=%s/x.npy", "data=%s/x.npz", "%s/x.npz", "data=%s/x.bin:float32:2,3,4,5", "data=%s/x.bin:float32:2x3x4x5"):
+        got = load(spec % tmp_path)
+        assert got.dtype == np.float32
+        np.testing.assert_array_equal(got, X)
+    np.testing.assert_array_equal(load("data=%s/i:1.bin:int16:2,3,4,5" % tmp_path), np.trunc(X * 10))
+
+
+def test_batch_size_may_differ_and_may_be_left_out(tmp_path):
+    np.save(str(tmp_path / "one.npy"), X[0])
+    np.save(str(tmp_path / "seven.npy"), np.zeros((7, 3, 4, 5), np.uint8))
+    assert load("data=%s/one.npy" % tmp_path).shape == (1, 3, 4, 5)
+    assert load("data=%s/seven.npy" % tmp_path).shape == (7, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "reason"),
+    [
+        ("data", UsageError, "not NAME=FILE"),
+        ("=x.npy", UsageError, "not NAME=FILE"),
+        ("nope={}/x.npy", UsageError, "nope, which is no input"),
+        ("{}/keys.npz", UsageError, "other, which is no input"),
+        ("data={}/x.bin", UsageError, "dtype and shape"),
+        ("data={}/x.bin:float33:2,3", UsageError, "float33"),
+        ("data={}/missing.npy", MissingPath, "does not exist"),
+        ("data={}/keys.npz", InputError, "no key data; it has other"),
+        ("data={}/x.bin:float32:2,3,4,6", InputError, "needs 576 bytes, the file has 480"),
+        ("data={}/shape.npy", InputError, r"\[2, 3, 5, 4\], the net expects \[2, 3, 4, 5\]"),
+        ("data={}/empty.npy", InputError, "is empty"),
+        ("data={}/complex.npy", InputError, "complex64, not real"),
+        ("data={}/object.npy", FormatError, "not an npy file"),
+        ("data={}/garbage.npy", FormatError, "not an npy file"),
+        ("data={}/garbage.npz", FormatError, "not an npz file"),
+        ("data={}/garbage.png", FormatError, "not an image"),
+        ("data={}/none", MissingPath, "no file in this folder"),
+    ],
+)
+def test_refusals(spec, kind, reason, tmp_path):
+    X.tofile(str(tmp_path / "x.bin"))
+    np.save(str(tmp_path / "x.npy"), X)
+    np.savez(str(tmp_path / "keys.npz"), other=X)
+    np.save(str(tmp_path / "shape.npy"), X.reshape(2, 3, 5, 4))
+    np.save(str(tmp_path / "empty.npy"), X[:0])
+    np.save(str(tmp_path / "complex.npy"), X.astype(np.complex64))
+    np.save(str(tmp_path / "object.npy"), np.array([{}], object), allow_pickle=True)
+    for suffix in ("npy", "npz", "png"):
+        (tmp_path / ("garbage." + suffix)).write_bytes(b"garbage")
+    (tmp_path / "none").mkdir()
+    with pytest.raises(kind, match=reason):
+        load(spec.format(tmp_path))
+
+
+def test_missing_and_repeated_inputs(tmp_path):
+    inputs = net_inputs(Net(Document(NET), State()))
+    with pytest.raises(UsageError, match=r"no file for the net's input a \[1\], b \[2, 2\]"):
+        plan_batches(["data=x.npy"], inputs, False)
+    with pytest.raises(UsageError, match="twice"):
+        plan_batches(["data=x.npy", "data=y.npy"], inputs, True)
+    for name, count in (("p", 2), ("q", 3)):
+        (tmp_path / name).mkdir()
+        for number in range(count):
+            (tmp_path / name / ("%d.npy" % number)).write_bytes(b"")
+    with pytest.raises(InputError, match="different numbers"):
+        plan_batches(["data=%s/p" % tmp_path, "a=%s/q" % tmp_path], inputs, True)
+    batches = plan_batches(["data=%s/p" % tmp_path, "a=one.npy"], inputs, True)
+    assert [(batch.number, batch.items["data"].path[-5:], batch.items["a"].path) for batch in batches] == [
+        (0, "0.npy", "one.npy"),
+        (1, "1.npy", "one.npy"),
+    ]
+
+
+def test_random_is_the_same_everywhere():
+    got = random_input(5, "x", (2, 3), 0)
+    np.testing.assert_allclose(got, np.random.RandomState([5, 0]).standard_normal((2, 3)).astype(np.float32))
+    assert not np.array_equal(got, random_input(5, "x", (2, 3), 1))
+    assert not np.array_equal(got, random_input(6, "x", (2, 3), 0))
+    with pytest.raises(UsageError, match="no shape"):
+        random_input(5, "x", (), 0)
+
+
+def test_images(tmp_path):
+    cv2 = pytest.importorskip("cv2")
+    pixels = np.random.RandomState(0).randint(0, 256, (4, 5, 3)).astype(np.uint8)
+    cv2.imwrite(str(tmp_path / "i.png"), pixels)
+    planes = pixels.transpose(2, 0, 1)[np.newaxis].astype(np.float64)
+    mean = np.array([1, 2, 3], np.float32)
+    shape = (2, 3, 4, 5)
+    path = str(tmp_path / "i.png")
+    np.testing.assert_array_equal(load_image(path, shape, Transform()), planes)
+    got = load_image(path, shape, Transform(mean, 0.25))
+    np.testing.assert_allclose(got, (planes - mean.reshape(1, 3, 1, 1)) * 0.25)
+    got = load_image(path, shape, Transform(mean, 1, "RGB"))
+    np.testing.assert_allclose(got, planes[:, ::-1] - mean.reshape(1, 3, 1, 1))
+    np.testing.assert_array_equal(load_image(path, (1, 3, 2, 2), Transform(crop=2)), planes[:, :, 1:3, 1:3])
+    full = np.random.RandomState(1).rand(3, 6, 7).astype(np.float32)
+    np.testing.assert_allclose(load_image(path, shape, Transform(full)), planes - full[np.newaxis, :, 1:5, 1:6], rtol=1e-6)
+    grey = cv2.imread(path, cv2.IMREAD_GRAYSCALE)
+    np.testing.assert_array_equal(load_image(path, (1, 1, 4, 5), Transform())[0, 0], grey)
+    bigger = load_image(path, (1, 3, 8, 10), Transform())
+    assert bigger.shape == (1, 3, 8, 10)
+    reference = cv2.resize(pixels, (10, 8), interpolation=cv2.INTER_LINEAR).transpose(2, 0, 1)
+    assert np.abs(bigger[0] - reference).max() <= 1
+    with pytest.raises(InputError, match="cannot fill"):
+        load_image(path, (1, 4, 4, 5), Transform())
+    with pytest.raises(InputError, match="does not fit"):
+        load_image(path, shape, Transform(np.zeros(4, np.float32)))
+
+
+def test_transform_param_and_options(tmp_path, binaryproto):
+    net = Net(Document(NET), State())
+    told = transform_from(transform_of(net, "data"), str(tmp_path))
+    assert (list(told.mean), told.scale, told.crop, told.channel_order) == ([10, 20, 30], 0.5, 6, "BGR")
+    assert transform_of(net, "a") is None
+    changed = with_options(told, "1,2,3", 2.0, "rgb")
+    assert (list(changed.mean), changed.scale, changed.crop, changed.channel_order) == ([1, 2, 3], 2.0, 6, "RGB")
+    mean = np.random.RandomState(0).rand(3, 4, 5).astype(np.float32)
+    path = binaryproto(tmp_path / "mean.binaryproto", mean)
+    np.save(str(tmp_path / "mean.npy"), mean)
+    for name in (path, str(tmp_path / "mean.npy")):
+        np.testing.assert_array_equal(with_options(told, name, None, None).mean, mean)
+    text = 'layer { name: "d" type: "Data" top: "data" transform_param { mean_file: "mean.binaryproto" } }'
+    told = transform_from(transform_of(Net(Document(text), State()), "data"), str(tmp_path))
+    np.testing.assert_array_equal(told.mean, mean)
+    with pytest.raises(UsageError, match="neither numbers nor a file"):
+        with_options(told, "no such", None, None)
+    (tmp_path / "bad.binaryproto").write_bytes(b"\x00garbage")
+    with pytest.raises(FormatError):
+        with_options(told, str(tmp_path / "bad.binaryproto"), None, None)
