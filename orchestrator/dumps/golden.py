@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
+from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
 from typing import Dict, Iterator, List, Optional, Tuple
@@ -14,10 +16,13 @@ from ..tensors.tensor import Tensor
 from .container import DumpFile
 from .listing import DumpEntry, GoldenFile, full_name_of, walk
 from .npy import open_npy
-from .tree import DumpTree, tree_of
+from .tree import DumpTree, Identity, identity_of, tree_of
 
 NEAREST_SAMPLE = 2000
 _SUFFIX_RANK = {"npy": 2, "pb": 1, "quant": 0}
+_DEVICE, _MODEL, _MODEL_ID, _STEP = 1, 2, 3, 4
+# The name of a training graph holds the time of its run: ge_default_20200808163719_121.
+_RUN_TIME = re.compile(r"[0-9]{14}")
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,8 @@ class GoldenSet:
         self.unresolved: List[str] = []
         self._files: Dict[Tuple[str, int], List[GoldenEntry]] = {}
         self._dumps: Dict[str, List[DumpEntry]] = {}
+        self._places: Dict[str, Identity] = {}
+        self._levels: Dict[int, Counter[Optional[str]]] = {level: Counter() for level in (_DEVICE, _MODEL, _STEP)}
         self._known: Dict[str, bool] = {}
         self.revision = 0
 
@@ -155,6 +162,9 @@ class GoldenSet:
         if self._known.pop(path, None) is None:
             return False
         self.revision += 1
+        place = self._places.pop(path, None)
+        if place is not None:
+            self._count(place, -1)
         for files in (self._files, self._dumps):
             for key, entries in list(files.items()):
                 entries[:] = [entry for entry in entries if entry.path != path]
@@ -162,11 +172,11 @@ class GoldenSet:
                     del files[key]
         return True
 
-    def find(self, op_name: str, index: int, io: str = "output") -> Optional[GoldenEntry]:
+    def find(self, op_name: str, index: int, io: str = "output", place: Optional[Identity] = None) -> Optional[GoldenEntry]:
         """Return the golden tensor of an op's output (a device's dump: or input), or None.
 
         Names are compared sanitised; among files that collide, one whose name is exactly ``op_name`` is preferred. Of several runs the
-        latest counts.
+        latest counts. ``place`` as for :meth:`find_dump`.
         """
         key = sanitise_golden(op_name)
         if io == "output":
@@ -174,18 +184,46 @@ class GoldenSet:
             exact = [entry for entry in entries if entry.op_name == op_name]
             if exact or entries:
                 return max(exact or entries, key=lambda entry: (entry.timestamp_us, entry.rank, entry.rel))
-        dump = self.find_dump(op_name)
+        dump = self.find_dump(op_name, place)
         if dump is None:
             return None
         return GoldenEntry(dump.path, dump.rel, dump.name.op_name, index, dump.name.timestamp_us, "npu", io)
 
-    def find_dump(self, op_name: str) -> Optional[DumpEntry]:
-        """Return the latest device dump of an op, or None."""
-        entries = self._dumps.get(sanitise_golden(op_name))
+    def find_dump(self, op_name: str, place: Optional[Identity] = None) -> Optional[DumpEntry]:
+        """Return the latest device dump of an op, or None.
+
+        Parameters
+        ----------
+        place
+            (time, device, model, model_id, step) of the target. Where the dumps here are of several devices, models or steps, only those of
+            the target's own count (a time in the model's name apart); where they are all of one, that one is compared with every target.
+            The model_id decides only between dumps that agree in all else.
+        """
+        entries = [entry for entry in self._dumps.get(sanitise_golden(op_name), ()) if place is None or self._is_of(entry, place)]
         if not entries:
             return None
-        exact = [entry for entry in entries if entry.name.op_name == op_name]
-        return max(exact or entries, key=lambda entry: (entry.name.timestamp_us, entry.rel))
+        exact = [entry for entry in entries if entry.name.op_name == op_name] or entries
+        same_id = [entry for entry in exact if place is not None and self._places[entry.path][_MODEL_ID] == place[_MODEL_ID]]
+        return max(same_id or exact, key=lambda entry: (entry.name.timestamp_us, entry.rel))
+
+    def _is_of(self, entry: DumpEntry, place: Identity) -> bool:
+        own = self._places[entry.path]
+        return all(
+            len(values) < 2 or place[level] is None or _level_name(own[level]) == _level_name(place[level])
+            for level, values in self._levels.items()
+        )
+
+    def _count(self, place: Identity, change: int) -> None:
+        for level, values in self._levels.items():
+            name = _level_name(place[level])
+            values[name] += change
+            if not values[name]:
+                del values[name]
+
+    @property
+    def several_places(self) -> bool:
+        """Whether its device dumps are of several devices, models or steps."""
+        return any(len(values) > 1 for values in self._levels.values())
 
     @property
     def collisions(self) -> List[Collision]:
@@ -271,8 +309,14 @@ class GoldenSet:
             return False
         self._known[dump.path] = True
         self.revision += 1
+        self._places[dump.path] = identity_of(os.path.dirname(dump.path), {dump.name.op_name})
+        self._count(self._places[dump.path], 1)
         self._dumps.setdefault(sanitise_golden(dump.name.op_name), []).append(dump)
         return True
+
+
+def _level_name(name: Optional[str]) -> Optional[str]:
+    return None if name is None else _RUN_TIME.sub("", name)
 
 
 def open_golden(entry: GoldenEntry) -> Tuple[Tensor, Optional[int]]:

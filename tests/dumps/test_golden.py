@@ -165,3 +165,26 @@ def test_nearest(tmp_path: Any, touch: Touch) -> None:
     assert golden.nearest("layer7/cnov")[0] == "layer7_conv"
     assert golden.nearest("nothing like it at all, by any means") == []
     assert len(golden.nearest("layer_conv", 5)) == 5
+
+
+def test_dumps_of_several_steps_and_devices_belong_to_their_own(tmp_path: Any) -> None:
+    for device, step in ((0, 9), (0, 10), (1, 9)):
+        folder = tmp_path / "20260102030405" / str(device) / "ge_default_20260102030405_1" / "1" / str(step)
+        folder.mkdir(parents=True)
+        write_dump(str(folder / ("Relu.a.1.1.%s" % T0)), [], [np.float32([device, step])])
+    golden = GoldenSet.open(str(tmp_path))
+
+    def values(device: str, step: str, model: str = "ge_default_20210908070605_1") -> Any:
+        entry = golden.find("a", 0, "output", ("20210908070605", device, model, "7", step))
+        return None if entry is None else golden.tensor(entry).array().tolist()
+
+    assert golden.several_places
+    assert [values("0", "9"), values("0", "10"), values("1", "9")] == [[0, 9], [0, 10], [1, 9]]
+    assert values("1", "10") is None and values("0", "1") is None and values("2", "9") is None
+    # All are of one model: its name need not agree.
+    assert values("0", "10", "net") == [0, 10]
+    for combo in golden.tree.combos:
+        for dump in combo.files:
+            assert combo.device == "1" or golden.discard(dump.path)
+    assert not golden.several_places and values("5", "77") == [1, 9]
+    assert golden.find("a", 0) is not None
