@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..errors import FormatError, InputError, require_file
-from ..naming import sanitise_device, sanitise_golden
+from ..naming import find_collisions, sanitise_device, sanitise_golden
 from .build import GraphBuilder, Notes
 from .getext import parse_text
 from .nodes import OpNode, execution_key
@@ -48,6 +48,7 @@ class ModelGraph:
         self._by_device: Optional[Dict[str, List[OpNode]]] = None
         self._by_golden: Optional[Dict[str, List[OpNode]]] = None
         self._by_original: Optional[Dict[str, List[OpNode]]] = None
+        self._colliding: Optional[Dict[str, List[str]]] = None
         self._in_graph: Dict[Tuple[int, str], OpNode] = {}
         for op in self.ops:
             self._in_graph.setdefault((op.graph_index, op.name), op)
@@ -68,6 +69,21 @@ class ModelGraph:
                 self._by_golden = _index(self.ops, lambda op: [sanitise_golden(op.name)])
             found = self._by_golden.get(sanitise_golden(name))
         return list(found or ())
+
+    def ops_dumped_as(self, name: str) -> List[OpNode]:
+        """Return the ops whose dumps bear this name: of ``a/b``, ``a.b`` and ``a_b`` each is written ``a_b``. Else as :meth:`ops_named`."""
+        written = sanitise_device(name)
+        if self._by_device is None:
+            self._by_device = _index(self.ops, lambda op: [sanitise_device(op.name)])
+        if written == name and name in self._by_device:
+            return list(self._by_device[name])
+        return self.ops_named(name)
+
+    def sharing_golden_name(self, original: str) -> List[str]:
+        """Return all original ops whose golden files have the same name as this one's; empty when it alone has it."""
+        if self._colliding is None:
+            self._colliding = find_collisions(name for op in self.ops for name in op.originals)
+        return self._colliding.get(sanitise_golden(original), [])
 
     def op(self, name: str) -> Optional[OpNode]:
         """Return the first op of :meth:`ops_named`, or None."""

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from goldwatch.errors import FormatError, InputError, MissingPath
-from goldwatch.model import computational_graphs, execution_key, load_model
+from goldwatch.model import DumpedOp, Pairing, computational_graphs, execution_key, load_model
 
 
 @pytest.fixture
@@ -212,3 +212,16 @@ def test_a_large_json_is_read_within_a_few_times_its_size(load_tree):
     ops = [{"name": "op%d" % number, "type": "T", "attr": [unused]} for number in range(1000)]
     graph = load_tree({"graph": [{"op": ops}]})
     assert len(graph.ops) == 1000 and graph.ops[999].name == "op999"
+
+
+def test_names_that_are_written_alike_are_told_apart_by_type_or_not_at_all(load, write):
+    graph = load([write.op("x/y", "Relu"), write.op("x_y", "Relu"), write.op("x.y", "Gelu"), write.op("x.y.z")])
+    assert [op.name for op in graph.ops_dumped_as("x_y")] == ["x/y", "x_y", "x.y"]
+    assert [op.name for op in graph.ops_dumped_as("x.y")] == ["x.y"] and [op.name for op in graph.ops_dumped_as("x_y_z")] == ["x.y.z"]
+    assert graph.sharing_golden_name("x y") == ["x/y", "x_y", "x.y"] and graph.sharing_golden_name("x.y.z") == []
+    paired = Pairing(graph, lambda name, index: True)
+    assert [plan.tensor for plan in paired.rows_for(DumpedOp("x_y", "Gelu", 1, 0, 1))] == ["x.y:output:0"]
+    (plan,) = paired.rows_for(DumpedOp("x_y", "Relu", 1, 0, 1))
+    assert plan.status == "not_compared" and "2 ops of the model file (x/y, x_y)" in plan.reason
+    assert [plan.tensor for plan in paired.absent_rows([DumpedOp("x_y", "Relu", 1, 0, 1)])] == ["x.y", "x.y.z"]
+    assert [plan.tensor for plan in paired.absent_rows(["x_y"])] == ["x.y.z"]
