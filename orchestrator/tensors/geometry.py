@@ -137,7 +137,7 @@ class _Matcher:
         exact = self._origin(origin_shape)
         found = self._readings(exact, False) or self._readings(exact, True)
         if found:
-            return self._geometry(found)
+            return self._geometry(found, exact is not None)
         for other in (self._permuted_nd(), self._flattened(origin_shape)):
             if other is not None:
                 return other
@@ -165,7 +165,7 @@ class _Matcher:
     def _letters(self, name: str) -> Tuple[str, ...]:
         return self.layout.letters if name == "ND" else tuple(name)
 
-    def _geometry(self, found: List[_Reading]) -> Geometry:
+    def _geometry(self, found: List[_Reading], exact: bool) -> Geometry:
         name, letters, dims = found[0]
         known = name == self.origin_format or name == "ND"
         if not known and self.origin_format in self.formats:
@@ -175,7 +175,17 @@ class _Matcher:
         sizes = tuple(dims[letter] for letter in letters)
         if sizes != self.golden:
             self.notes.append("size-1 dims differ: target %s, golden %s" % (list(sizes), list(self.golden)))
+        if not exact and self.layout.blocks:
+            self._note_padding(dims)
         return Geometry(self.golden, self.layout, letters, sizes, tuple(self.notes))
+
+    def _note_padding(self, dims: Dims) -> None:
+        """Say what only the golden's shape tells to be padding: a target that is larger than its golden looks the same."""
+        padded = padded_dims(self.layout, self.target.shape) or {}
+        cut = [(letter, size) for letter, size in dims.items() if size < padded.get(letter, size)]
+        if cut:
+            text = ", ".join("%s %d of %d" % ("dim " + letter if letter.isdigit() else letter, size, padded[letter]) for letter, size in cut)
+            self.notes.append("no origin shape: %s as in the golden, the rest taken as padding" % text)
 
     def _origin(self, origin_shape: Optional[Sequence[int]]) -> Optional[Dims]:
         """Return the dims that the json or the container gives, where they agree with the stored shape."""

@@ -79,9 +79,25 @@ def test_the_shape_decides_where_the_origin_format_does_not_fit():
     ],
 )
 def test_dims_of_size_1_may_be_squeezed_and_are_noted(format, shape, golden, origin_format, origin_shape):
-    geometry = match(format, shape, golden, origin_format, origin_shape)
-    assert len(geometry.notes) == 1 and "size-1 dims differ: target [" in geometry.notes[0]
-    assert geometry.notes[0].endswith("golden %s" % list(golden))
+    squeezed, *rest = match(format, shape, golden, origin_format, origin_shape).notes
+    assert "size-1 dims differ: target [" in squeezed and squeezed.endswith("golden %s" % list(golden))
+    assert [note.startswith("no origin shape: C ") for note in rest] == ([True] if format == "NC1HWC0" and origin_shape is None else [])
+
+
+@pytest.mark.parametrize(
+    "format, shape, golden, note",
+    [
+        ("NC1HWC0", (2, 2, 3, 5, 16), (2, 17, 3, 5), "C 17 of 32 as in the golden"),
+        ("FRACTAL_NZ", (3, 2, 16, 16), (20, 35), "dim 0 20 of 32, dim 1 35 of 48 as in the golden"),
+        ("FRACTAL_NZ", (3, 2, 16, 16), (32, 48), None),
+    ],
+)
+def test_what_only_the_golden_tells_to_be_padding_is_said(format, shape, golden, note):
+    notes = match(format, shape, golden).notes
+    assert [note for note in notes if "taken as padding" in note] == (
+        ["no origin shape: %s, the rest taken as padding" % note] if note else []
+    )
+    assert match(format, shape, golden, original_shape=golden).notes == ()
 
 
 @pytest.mark.parametrize(
@@ -118,7 +134,8 @@ def test_origin_shape_goes_before_guesses():
     assert match("FRACTAL_NZ", (1, 1, 16, 16), (5,), original_shape=(5, 1)).sizes == (5, 1)
     assert match("NC1HWC0", (1, 4, 8, 8, 16), (1, 61, 8, 8), "NCHW", (-1, 61, 8, 8)).sizes == (1, 61, 8, 8)
     geometry = match("NC1HWC0", (1, 4, 8, 8, 16), (1, 61, 8, 8), "NCHW", (4, 61, 8, 8))
-    assert geometry.notes == ("origin shape [4, 61, 8, 8] does not fit NC1HWC0 [1, 4, 8, 8, 16] and was not used",)
+    assert geometry.notes[0] == "origin shape [4, 61, 8, 8] does not fit NC1HWC0 [1, 4, 8, 8, 16] and was not used"
+    assert geometry.notes[1:] == ("no origin shape: C 61 of 64 as in the golden, the rest taken as padding",)
 
 
 def test_flattened_fully_connected_input():
