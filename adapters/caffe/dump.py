@@ -160,7 +160,7 @@ def choose_backend(backend: str, python: Optional[str]) -> Tuple[str, str]:
 
 def _system_pythons() -> List[str]:
     """Return the Pythons on PATH that are not this one: a self-built Caffe is usually found by one of them."""
-    found = []
+    found: List[str] = []
     for name in ("python3", "python"):
         try:
             path = resolve_python(name)
@@ -235,7 +235,7 @@ def _write_arrays(job: _Job, folder: str) -> Tuple[List[Dict[str, Any]], Dict[st
     options = job.options
     model_folder = os.path.dirname(os.path.abspath(options.prototxt))
     shapes: Dict[str, Tuple[int, ...]] = {}
-    batches = []
+    batches: List[Dict[str, Any]] = []
     for batch in job.batches:
         paths, sums = {}, {}
         for number, entry in enumerate(job.inputs):

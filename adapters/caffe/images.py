@@ -90,7 +90,7 @@ def _mean_of(text: str) -> np.ndarray:
     if not text.endswith(".npy"):
         return read_mean(text)
     try:
-        mean = np.load(text, allow_pickle=False).astype(np.float32)
+        mean: np.ndarray = np.load(text, allow_pickle=False).astype(np.float32)
     except (ValueError, OSError, EOFError) as error:
         raise FormatError("not an npy file: %s" % error, text) from error
     return mean[0] if mean.ndim == 4 else mean
@@ -124,7 +124,8 @@ def load_image(path: str, shape: Tuple[int, ...], transform: Transform) -> np.nd
     planes = pixels.reshape(height, width, channels).transpose(2, 0, 1).astype(np.float32)
     if transform.channel_order == "RGB" and channels == 3:
         planes = planes[::-1]
-    return ((planes - _fitting_mean(transform.mean, planes.shape)) * np.float32(transform.scale))[np.newaxis].astype(np.float32)
+    values = (planes - _fitting_mean(transform.mean, planes.shape)) * np.float32(transform.scale)
+    return np.asarray(values[np.newaxis], dtype=np.float32)
 
 
 def _fitting_mean(mean: Optional[np.ndarray], shape: Tuple[int, ...]) -> Any:
@@ -143,12 +144,14 @@ def _decode(path: str, grey: bool) -> np.ndarray:
     try:
         import cv2
     except ImportError:
-        cv2 = None
-    if cv2 is not None:
-        pixels = cv2.imread(path, cv2.IMREAD_GRAYSCALE if grey else cv2.IMREAD_COLOR)
-        if pixels is None:
-            raise FormatError("not an image that OpenCV can decode", path)
-        return np.asarray(pixels)
+        return _decode_with_pillow(path, grey)
+    pixels = cv2.imread(path, cv2.IMREAD_GRAYSCALE if grey else cv2.IMREAD_COLOR)
+    if pixels is None:
+        raise FormatError("not an image that OpenCV can decode", path)
+    return np.asarray(pixels)
+
+
+def _decode_with_pillow(path: str, grey: bool) -> np.ndarray:
     try:
         from PIL import Image
     except ImportError as error:
@@ -168,7 +171,7 @@ def _resize(pixels: np.ndarray, height: int, width: int) -> np.ndarray:
     data = pixels.astype(np.float64).reshape(pixels.shape[0], pixels.shape[1], -1)
     data = data[rows[0]] * (1 - rows[2])[:, None, None] + data[rows[1]] * rows[2][:, None, None]
     data = data[:, columns[0]] * (1 - columns[2])[None, :, None] + data[:, columns[1]] * columns[2][None, :, None]
-    return np.rint(data).astype(np.uint8)
+    return np.asarray(np.rint(data), dtype=np.uint8)
 
 
 def _taps(size: int, new: int) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:

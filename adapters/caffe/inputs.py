@@ -108,7 +108,8 @@ def _parse(spec: str, names: Sequence[str]) -> Iterator[Tuple[str, List[Item], b
         hint = "for example -i data=input.npy, or -i inputs.npz with blob names as keys"
         raise UsageError("-i %s is not NAME=FILE" % printable(spec), hint=hint)
     _known(blob, names, "-i names")
-    dtype, shape = "", ()
+    dtype = ""
+    shape: Shape = ()
     match = None if os.path.exists(rest) else _RAW.match(rest)
     if match is not None:
         rest, dtype = match.group("path"), match.group("dtype")

@@ -59,7 +59,8 @@ def save_run(
         interrupted = False
         for done, (target, array) in enumerate(_timed(backend.run(chosen, arrays), seconds), 1):
             begun = time.perf_counter()
-            writer.write(target.name, target.output_index, array, identity=target.identity, **target.fields)
+            fields: Dict[str, Any] = dict(target.fields)
+            writer.write(target.name, target.output_index, array, identity=target.identity, **fields)
             seconds["save"] += time.perf_counter() - begun
             progress(done, len(chosen))
             if stopped():

@@ -58,7 +58,7 @@ def _convolution(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     stride, pad, dilation = params.pair("stride", 1, both=True), params.pair("pad", 0), params.pair("dilation", 1)
     if kernel is None or stride is None or pad is None or dilation is None or min(kernel + stride) < 1 or not params.has("num_output"):
         raise _fail(layer, "num_output and kernel sizes and strides of at least 1 are required")
-    tops = []
+    tops: List[Shape] = []
     for bottom in bottoms:
         n, channels, height, width = _image(layer, bottom)
         group = params.integer("group", 1)

@@ -625,6 +625,8 @@ def test_ten_thousand_layers_under_a_second():
         begun = time.process_time()
         done = deinplace_text(Document(text))
         best_s = min(best_s, time.process_time() - begun)
+        if best_s < 1.0:
+            break
     assert len(done.renamed) == 5000
     assert best_s < 1.0
 
