@@ -10,6 +10,7 @@
 -- What the run is, one fact a row; values are JSON.
 --   inputs        the inputs and options; only the same ones continue this store
 --   started       "YYYYmmddHHMMSS", local time of the first start; part of the result files' names
+--   model_file    size, modification time and inode of the model file that the rows were planned with
 --   version       goldwatch's version at the first start
 CREATE TABLE run (
     key   TEXT PRIMARY KEY NOT NULL,

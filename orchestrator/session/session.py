@@ -77,7 +77,15 @@ class Session:
         self._groups: Deque[Group] = deque()
         self._by_golden: Dict[Tuple[str, str, int], Group] = {}
         self._signatures: Dict[str, str] = {}
-        self._done = self._still_valid() if store.continued else {}
+        self._done = self._still_valid() if self._same_model() and store.continued else {}
+
+    def _same_model(self) -> bool:
+        """Tell whether the model file is the one that the stored rows were planned with; note the present one."""
+        now = None if self.options.model is None else signature(self.options.model)
+        before = self.store.get("model_file")
+        if before != now:
+            self.store.set("model_file", now)
+        return bool(before == now)
 
     def _still_valid(self) -> Dict[str, Optional[str]]:
         """Return keys and golden files of stored rows that were compared from files which have not changed since."""

@@ -304,3 +304,14 @@ def test_one_job_and_many_give_the_same(network) -> None:
     assert network.compare("--jobs", "3", "--force", "--overflow").returncode == 0
     for tensor, row in network.rows().items():
         assert row["metrics"] == alone[tensor]["metrics"]
+
+
+def test_a_changed_model_is_paired_anew(network) -> None:
+    network.dump()
+    assert network.compare().returncode == 0
+    with open(network.model_path, encoding="utf-8") as stream:
+        text = stream.read()
+    with open(network.model_path, "w", encoding="utf-8") as stream:
+        stream.write(text.replace('"s": "op/2"', '"s": "op/1"'))
+    assert network.compare().returncode == 1
+    assert network.rows()["op/2_fused:output:0"]["golden_file"].startswith("op_1.")
