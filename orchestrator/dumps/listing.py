@@ -79,6 +79,8 @@ class FolderListing:
         Names of the folders in it, and of links to folders.
     notes
         What could not be read or understood, as sentences.
+    unlisted
+        Why the folder could not be listed; empty when it was.
     """
 
     folder: str
@@ -93,6 +95,7 @@ class FolderListing:
     folders: List[str] = field(default_factory=list)
     links: List[str] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
+    unlisted: str = ""
 
     def where(self) -> str:
         """Return the folder's name for a message."""
@@ -110,7 +113,8 @@ def list_folder(folder: str, rel: str = "") -> FolderListing:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
-        listing.notes.append("%s cannot be listed: %s" % (listing.where(), error.strerror))
+        listing.unlisted = error.strerror or str(error)
+        listing.notes.append("%s cannot be listed: %s" % (listing.where(), listing.unlisted))
         return listing
     for entry in found:
         _sort_in(listing, entry, hashes)

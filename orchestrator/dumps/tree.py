@@ -91,6 +91,8 @@ class DumpTree:
         Folders with overflow records, statistics or unexplained hash names only.
     notes
         What was taken, what was left and why, and what could not be read.
+    unlisted
+        (folder relative to root, reason) of folders that could not be listed.
     """
 
     root: str
@@ -98,6 +100,7 @@ class DumpTree:
     left: List[Combo] = field(default_factory=list)
     without_dumps: List[Combo] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
+    unlisted: List[Tuple[str, str]] = field(default_factory=list)
 
 
 def slice_key(name: DumpName) -> Tuple[str, Optional[int], Optional[int], Optional[int], Optional[int]]:
@@ -129,6 +132,8 @@ def tree_of(root: str, listings: List[FolderListing]) -> DumpTree:
     combos: List[Combo] = []
     for listing in listings:
         tree.notes.extend(listing.notes)
+        if listing.unlisted:
+            tree.unlisted.append((listing.rel, listing.unlisted))
         if listing.dumps:
             combos.append(_combo(listing))
             if listing.golden:

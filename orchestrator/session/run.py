@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Type
 
-from ..compare.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
+from ..compare.row import CORRUPT, FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
 from ..compare.workers import Workers
 from ..dumps.golden import GoldenSet
-from ..dumps.tree import Combo, Identity, find_dumps
+from ..dumps.tree import Combo, DumpTree, Identity, find_dumps, identity_of
 from ..errors import InputError, Interrupted, require_file, require_folder
 from ..model.graph import ModelGraph, load_model
 from ..results.files import write_tables
@@ -125,6 +125,8 @@ class Run:
             self.notes.append("golden files collide: %s all stand for %s:%d" % (", ".join(collision.files), collision.key, collision.index))
         if self.golden.kind == "npu":
             self.notes.append("GOLDEN holds device dumps: tensors are paired by op name and compared as stored on the device")
+            if self.golden.several_places:
+                self.notes.append("GOLDEN holds several devices, models or steps: each is compared with TARGET's of the same name")
         elif self.graph is None:
             self.notes.append("no model given (-f): outputs are paired with golden files of the op's own name, inputs are not compared")
 
@@ -132,6 +134,8 @@ class Run:
         """Compare every file of TARGET."""
         for combo in self._taken():
             self._add_combo(combo)
+        behind = max(self.store.op_count(), len(self.graph.ops) if self.graph is not None else 0)
+        self.session.settle([_unlisted(self.tree, rel, why, behind) for rel, why in self.tree.unlisted])
         self.session.sort_pending()
         self.session.drain(on_progress)
         self.session.close_places()
@@ -141,6 +145,8 @@ class Run:
         """Yield the combinations that belong to the model; one that shares no op with it is left out, and said so."""
         combos = list(self.tree.combos) + [combo for combo in self.tree.without_dumps if combo.unresolved]
         known = [combo for combo in combos if self._knows(combo)]
+        if not known:
+            self.notes.append("none of TARGET's ops is in %s: is it the json of the model that was dumped?" % self.options.model)
         for combo in combos:
             if not known or combo in known:
                 yield combo
@@ -188,7 +194,7 @@ class Run:
         summary = self.summarise(program)
         path = os.path.join(self.options.out, RESULT_FILE)
         write_result_json(path, self.document(summary))
-        return Outcome(summary, exit_code(summary), explain(summary.first), tuple(files) + (path,))
+        return Outcome(summary, exit_code(summary), explain(summary.first, bool(summary.passed or summary.failed)), tuple(files) + (path,))
 
     def summarise(self, program: Optional[Mapping[str, Any]] = None) -> Summary:
         """Count the stored rows and judge them."""
@@ -208,6 +214,27 @@ class Run:
             return ()
         found = [(graph.producer(op, source[0]), source[1]) for source in op.inputs if source is not None]
         return [(producer.name, index) for producer, index in found if producer is not None and producer.type not in _CONSTANTS]
+
+
+def _unlisted(tree: DumpTree, rel: str, why: str, index: int) -> Row:
+    """Return the row of a folder of TARGET that cannot be listed: what it holds is not known to be good."""
+    time, device, model, model_id, step = identity_of(os.path.join(tree.root, rel), set())
+    return Row(
+        index=index,
+        op=os.path.basename(rel),
+        op_type="",
+        tensor=os.path.basename(rel),
+        kind="op",
+        verdict=NOT_COMPARED,
+        time=time,
+        device=device,
+        model=model,
+        model_id=model_id,
+        step=step,
+        reason="the folder %s cannot be listed: %s" % (rel, why),
+        cause=CORRUPT,
+        target_file=rel,
+    )
 
 
 def identity_of_combo(combo: Combo) -> Identity:

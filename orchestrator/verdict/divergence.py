@@ -173,8 +173,16 @@ def _state_of_feeds(
     return UNKNOWN, None
 
 
-def explain(first: Optional[FirstDivergence]) -> str:
-    """Return one sentence that names the broken operator and says whether its error is its own or inherited."""
+def explain(first: Optional[FirstDivergence], compared: bool = True) -> str:
+    """Return one sentence that names the broken operator and says whether its error is its own or inherited.
+
+    Parameters
+    ----------
+    compared
+        Whether any tensor was compared at all.
+    """
+    if not compared:
+        return "No tensor was compared, so nothing is known about any operator."
     if first is None:
         return "No operator is outside its limits."
     step = "" if first.place[4] is None else " in step %s" % first.place[4]

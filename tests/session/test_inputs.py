@@ -1,0 +1,147 @@
+"""Odd but possible inputs of a comparison, from the folders to the rows."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Dict, List, Optional
+
+import numpy as np
+import pytest
+
+from goldwatch.dumps import TensorData, write_dump
+from goldwatch.dumps import listing as listing_module
+from goldwatch.session.options import Options
+from goldwatch.session.run import Outcome, Run
+
+TS = 1767323045000000
+VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4) + 1
+
+
+class Case:
+    """Folders written file by file, and a comparison in this process."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.target, self.golden, self.out = (os.path.join(folder, name) for name in ("target", "golden", "out"))
+        self.ops: List[Dict[str, Any]] = []
+        self.model: Optional[str] = None
+        self.notes: List[str] = []
+        self.files = 0
+
+    def dump(self, side: str, place: str, op_type: str, op: str, inputs: Any = (), outputs: Any = ()) -> str:
+        folder = os.path.join(self.folder, side, place)
+        os.makedirs(folder, exist_ok=True)
+        self.files += 1
+        path = os.path.join(folder, "%s.%s.%d.0.%d" % (op_type, op, self.files, TS + self.files))
+        write_dump(path, inputs, outputs)
+        return path
+
+    def npy(self, name: str, values: Any = VALUES) -> None:
+        os.makedirs(self.golden, exist_ok=True)
+        np.save(os.path.join(self.golden, "%s.0.%d.npy" % (name, TS)), values)
+
+    def op(self, name: str, op_type: str, *inputs: str) -> None:
+        op = {"name": name, "type": op_type, "id": len(self.ops), "input": list(inputs), "output_desc": [{"layout": "ND"}]}
+        self.ops.append(op)
+        self.model = os.path.join(self.folder, "net.json")
+        with open(self.model, "w", encoding="utf-8") as stream:
+            json.dump({"graph": [{"name": "net", "op": self.ops}]}, stream)
+
+    def compare(self, **options: Any) -> Outcome:
+        with Run(Options(self.target, self.golden, self.out, self.model, **options)) as run:
+            run.compare_all()
+            self.notes = run.notes
+            return run.finish()
+
+    def rows(self) -> List[Dict[str, Any]]:
+        with open(os.path.join(self.out, "result.json"), encoding="utf-8") as stream:
+            return list(json.load(stream)["rows"])
+
+
+@pytest.fixture
+def case(tmp_path):
+    return Case(str(tmp_path))
+
+
+def test_equal_pairs_keep_the_address_of_their_golden(case) -> None:
+    case.op("a", "Relu")
+    case.op("b", "Abs", "a:0")
+    case.dump("target", "", "Relu", "a", (), [VALUES])
+    case.dump("target", "", "Abs", "b", [VALUES], [VALUES * 2])
+    os.makedirs(case.golden)
+    for name, values, address in (("a", VALUES, 77), ("b", VALUES * 2, 88)):
+        write_dump(os.path.join(case.golden, "%s.0.%d.pb" % (name, TS)), [], [TensorData(values, format="RESERVED", address=address)])
+    outcome = case.compare()
+    assert outcome.exit_code == 0
+    with open(outcome.files[0], encoding="utf-8") as stream:
+        table = [line.split(",") for line in stream]
+    assert table[0][6:8] == ["DataType", "Address"]
+    assert [(line[8], line[7]) for line in table[1:]] == [("a:output:0", "77"), ("b:input:0", "77"), ("b:output:0", "88")]
+
+
+def test_two_dumps_are_compared_step_by_step_and_device_by_device(case) -> None:
+    places = [(device, step) for device in (0, 1) for step in (9, 10)]
+    for side, time in (("target", "20260102030405"), ("golden", "20250102030405")):
+        for device, step in places:
+            place = "%s/%d/ge_default_%s_1/1/%d" % (time, device, time, step)
+            case.dump(side, place, "Relu", "a", [], [VALUES + 100 * device + step])
+            if (side, device, step) == ("golden", 1, 10):
+                case.dump(side, place, "Relu", "only_here", [], [VALUES])
+    outcome = case.compare()
+    rows = case.rows()
+    passed = [(row["device"], row["step"]) for row in rows if row["verdict"] == "pass"]
+    assert passed == [("0", "9"), ("0", "10"), ("1", "9"), ("1", "10")]
+    assert [(row["device"], row["step"], row["op"]) for row in rows if row["verdict"] != "pass"] == [("1", "10", "only_here")]
+    assert outcome.exit_code == 3 and any("several devices, models or steps" in note for note in case.notes)
+
+
+def test_a_step_that_golden_lacks_is_not_compared_with_another(case) -> None:
+    for side, steps in (("target", (0, 1)), ("golden", (0, 2))):
+        for step in steps:
+            case.dump(side, "20260102030405/0/net/1/%d" % step, "Relu", "a", [], [VALUES])
+    assert case.compare().exit_code == 3
+    assert [(row["step"], row["verdict"]) for row in case.rows()] == [("0", "pass"), ("1", "not_compared")]
+
+
+def test_ops_whose_dumps_are_named_alike(case) -> None:
+    for name, op_type in (("x/y", "Relu"), ("x_y", "Relu"), ("x.y", "Gelu"), ("p/q", "Abs"), ("p_q", "Exp")):
+        case.op(name, op_type)
+    case.dump("target", "", "Relu", "x_y", (), [VALUES])
+    case.dump("target", "", "Gelu", "x_y", (), [VALUES])
+    case.dump("target", "", "Abs", "p_q", (), [VALUES])
+    case.npy("x_y")
+    case.npy("p_q")
+    assert case.compare().exit_code == 3
+    rows = {(row["op_type"], row["tensor"]): row for row in case.rows()}
+    assert rows[("Gelu", "x.y:output:0")]["verdict"] == "pass"
+    assert "2 ops of the model file (x/y, x_y)" in rows[("Relu", "x_y:output:0")]["reason"]
+    assert rows[("Abs", "p/q:output:0")]["reason"] == "the golden name p_q stands for p/q, p_q: the file may be of another than p/q"
+    assert rows[("Exp", "p_q")]["reason"] == "no dump file"
+
+
+def test_a_folder_that_cannot_be_listed_is_a_row(case, monkeypatch) -> None:
+    case.dump("target", "20260102030405/0/net/1/0", "Relu", "a", (), [VALUES])
+    case.dump("target", "20260102030405/0/net/1/1", "Relu", "a", (), [VALUES])
+    case.npy("a")
+    scandir = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if str(path).endswith("1" + os.sep + "1"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(listing_module.os, "scandir", refuse)
+    assert case.compare(allow_missing=True).exit_code == 3
+    good, lost = case.rows()
+    assert (good["step"], good["verdict"], lost["step"], lost["verdict"]) == ("0", "pass", "1", "not_compared")
+    assert "cannot be listed: Permission denied" in lost["reason"]
+
+
+def test_the_json_of_another_model_is_said(case) -> None:
+    case.op("elsewhere", "Relu")
+    case.dump("target", "", "Relu", "a", (), [VALUES])
+    case.npy("a")
+    outcome = case.compare()
+    assert outcome.exit_code == 3 and any("is it the json of the model that was dumped?" in note for note in case.notes)
+    assert outcome.sentence == "No tensor was compared, so nothing is known about any operator."
