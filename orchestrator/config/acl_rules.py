@@ -110,6 +110,11 @@ class AclRules:
             consumer = "aclInit accepts it or rejects it by release, GE rejects it: no model is dumped"
             fix = "leave out dump_list, or dump_debug"
             self._conflict("debug-with-list", "dump_list", "dump_debug on excludes a dump_list", consumer, fix)
+        if (debug or scene in EXCEPTION_SCENES) and self._dump.get("dump_list") == []:
+            consumer = "ignored; the newest runtime rejects the combination (EP0005)"
+            what = "dump_debug on" if debug else "dump_scene %s" % scene
+            message = "an empty dump_list has no use with %s" % what
+            self.findings.warning("idle-list", _DUMP + ("dump_list",), message, consumer, "leave it out")
         if scene in EXCEPTION_SCENES:
             self._exception_scene(str(scene))
         elif scene == "watcher":

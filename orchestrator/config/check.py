@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from typing import Any, List, Optional, Sequence
 
 from ..errors import MissingPath, require_file
@@ -15,6 +16,9 @@ from .models import Models, load_models
 from .npu_rules import NpuRules, looks_like_npu
 from .path_rules import nearest_folder
 from .script import check_settings, read_script
+
+# What a text that cannot be parsed was meant to be: no acl.json has these keys.
+_NPU_TEXT = re.compile(rb"[\"'](?:enable_dump|enable_dump_debug|dump_debug_mode|dump_layer)[\"']")
 
 
 def check_file(path: str, models: Sequence[str] = (), cann: Optional[str] = None, elsewhere: bool = False) -> Report:
@@ -85,7 +89,7 @@ class Checker:
         if text is None:
             # What is about the whole file stands at its beginning.
             whole = [finding if finding.line else placed(finding, 1, 1) for finding in findings.items]
-            return Report(file, "acl", tuple(in_file_order(whole)))
+            return Report(file, "npu" if _NPU_TEXT.search(data[:65536]) else "acl", tuple(in_file_order(whole)))
         kind = "npu" if looks_like_npu(text.value) else "acl"
         (self._npu if kind == "npu" else self._acl)(text.value, findings)
         return Report(file, kind, tuple(in_file_order(_located(findings.items, text))))

@@ -25,7 +25,7 @@ def parse_model(text: str) -> ModelDump:
         raise UsageError("--model: an empty layer name in %r" % text, hint="write NAME:LAYER,LAYER, or NAME for all layers")
     if not name and not names:
         raise UsageError("--model: the name is empty", hint="write NAME, or NAME:LAYER,LAYER")
-    return ModelDump(name or None, names)
+    return ModelDump(name or None, tuple(dict.fromkeys(names)))
 
 
 def parse_skip(option: str, text: str) -> Skip:

@@ -18,6 +18,8 @@ _MIN_FREE_BYTES = 1024 * 1024
 _ALLOWED = re.compile(r"[A-Za-z0-9\-=\[\];\\,./!@#$%^&*()_+{}:?]")
 _VARIABLE = re.compile(r"\$(?:\{[A-Za-z_][A-Za-z0-9_]*\}|[A-Za-z_][A-Za-z0-9_]*)|\A~")
 _TIME_FOLDER = re.compile(r"[0-9]{14}\Z")
+#: Up to CANN 5.0 single ops were dumped into {dump_path}/{device_id}/.
+_DEVICE_FOLDER = re.compile(r"[0-9]{1,3}\Z")
 _EPHEMERAL = frozenset(["overlay", "aufs", "tmpfs", "ramfs", "devicemapper"])
 
 _ACL_REJECTS = "aclInit rejects it (EP0003, path check)"
@@ -187,7 +189,7 @@ def _leftovers(folder: str) -> Tuple[List[str], List[str]]:
             for _, entry in zip(range(MAX_ENTRIES), entries):
                 if _TIME_FOLDER.match(entry.name) and entry.is_dir():
                     times.append(entry.name)
-                elif parse_dump_name(entry.name) is not None:
+                elif parse_dump_name(entry.name) is not None or (_DEVICE_FOLDER.match(entry.name) and entry.is_dir()):
                     others.append(entry.name)
     except OSError:
         return [], []

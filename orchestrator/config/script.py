@@ -6,6 +6,7 @@ import ast
 import io
 import re
 import tokenize
+import warnings
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
@@ -93,7 +94,10 @@ def _parse(data: bytes, findings: Findings) -> Tuple[Optional[ast.AST], List[str
         _parse_error(findings, "file-too-deep", "brackets are nested too deeply to be read", consumer, 1)
         return None, []
     try:
-        return ast.parse(text), text.split("\n")
+        with warnings.catch_warnings():
+            # What Python has to say about the script's style is none of our business.
+            warnings.simplefilter("ignore")
+            return ast.parse(text), text.split("\n")
     except SyntaxError as error:
         _parse_error(findings, "python-syntax", "not Python 3: %s" % error.msg, consumer, error.lineno or 1, error.offset)
     except (ValueError, MemoryError, RecursionError) as error:
@@ -125,6 +129,7 @@ class _Reader:
         self._maps: Dict[Tuple[int, str], ScriptSettings] = {}
         self._global: Optional[ScriptSettings] = None
         self._options: Dict[str, str] = {}
+        self._imported: Dict[str, str] = {}
 
     def read(self, tree: ast.AST) -> List[ScriptSettings]:
         """Return the settings in the order of the text."""
@@ -132,6 +137,8 @@ class _Reader:
         for node, _ in nodes:
             if isinstance(node, ast.Assign):
                 self._alias(node)
+            elif isinstance(node, ast.ImportFrom):
+                self._imported.update({name.asname: name.name for name in node.names if name.asname})
         for node, scope in nodes:
             if isinstance(node, ast.Call):
                 self._call(node)
@@ -162,15 +169,18 @@ class _Reader:
                     self._options[target.id] = kind
 
     def _kind(self, node: ast.AST) -> Optional[str]:
-        """Tell whether an expression is npu_device's global options or their dump_config."""
+        """Tell whether an expression is npu_device's global options, their dump_config, or a parameter_map."""
         if isinstance(node, ast.Call) and _last_name(node.func) == "global_options":
             return "options"
         if isinstance(node, ast.Attribute) and node.attr == "dump_config" and self._kind(node.value) == "options":
             return "dump"
+        if isinstance(node, ast.Attribute) and node.attr == "parameter_map":
+            return "map"
         return self._options.get(node.id) if isinstance(node, ast.Name) else None
 
     def _call(self, node: ast.Call) -> None:
         name = _last_name(node.func)
+        name = self._imported.get(name, name)
         if name == "NPURunConfig":
             self._run_config(node)
         if name != "DumpConfig":
@@ -223,7 +233,7 @@ class _Reader:
             self._global_option(target, value, node)
 
     def _map_entry(self, target: ast.Attribute, entry: ast.Subscript, value: Any, node: Any, scope: int) -> None:
-        if _last_name(entry.value) != "parameter_map":
+        if self._kind(entry.value) != "map" and _last_name(entry.value) != "parameter_map":
             return
         index: Any = entry.slice
         # Python 3.8 and older wrap the key.

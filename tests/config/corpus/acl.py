@@ -207,6 +207,8 @@ EXCLUSIONS = [
     ("debug-with-op-switch", dump("dump_list", dump_debug="on", dump_op_switch="on"), [d(E, "debug-with-op-switch", "dump_op_switch")]),
     ("debug-with-list", dump(dump_debug="on"), [d(E, "debug-with-list", "dump_list")]),
     ("debug-with-mode", dump("dump_list", dump_debug="on", dump_mode="input"), [d(N, "mode-forced", "dump_mode")]),
+    ("debug-with-empty-list", dump(dump_debug="on", dump_list=[]), [d(W, "idle-list", "dump_list")]),
+    ("scene-with-empty-list", dump(dump_scene="lite_exception", dump_list=[]), [d(W, "idle-list", "dump_list")]),
     ("scene-with-list", dump(dump_scene="lite_exception"), [d(E, "scene-with-list", "dump_list")]),
     ("scene-with-debug", dump("dump_list", dump_scene="aic_err_norm_dump", dump_debug="on"), [d(E, "scene-with-debug", "dump_debug")]),
     (

@@ -97,6 +97,11 @@ PYTHON_CASES = [
     ("call", 'DumpConfig(enable_dump=True, dump_path="@DIR@")', []),
     ("call-positional", 'DumpConfig(True, "@DIR@", "0|5-9", "all")', []),
     ("call-ints", 'DumpConfig(enable_dump=1, dump_path="@DIR@", enable_dump_debug=0)', []),
+    (
+        "call-renamed",
+        "from npu_bridge.estimator.npu.npu_config import DumpConfig as Dump\nDump(enable_dump=True)",
+        [(E, "dump-path-missing", "")],
+    ),
     ("call-module", 'npu_config.DumpConfig(enable_dump=True, dump_path="@DIR@", dump_mode="outputs")', [(E, "enum", "/dump_mode")]),
     ("call-unknown", 'DumpConfig(enable_dump=True, dump_pth="@DIR@", dump_path="@DIR@")', [(E, "unknown-keyword", "/dump_pth")]),
     ("call-too-many", 'DumpConfig(True, "@DIR@", None, "all", False, "all", "tensor", None, 1)', [(E, "unknown-keyword", "")]),
@@ -116,6 +121,7 @@ PYTHON_CASES = [
     ("run-config-wrong", 'NPURunConfig(dump_config={"enable_dump": True})', [(E, "type", "/dump_config")]),
     ("run-config-none", "NPURunConfig(dump_config=None)", [(W, "no-dump-section", "")]),
     ("map", MAP, []),
+    ("map-renamed", CUSTOM + 'm = o.parameter_map\nm["enable_dump"].b = True\n', [(E, "dump-path-missing", "")]),
     ("map-bytes", CUSTOM + 'o.parameter_map["enable_dump"].b = True\no.parameter_map["dump_path"].s = b"@DIR@"\n', []),
     ("map-encode", CUSTOM + 'o.parameter_map["enable_dump"].b = True\no.parameter_map["dump_path"].s = "@DIR@".encode()\n', []),
     (

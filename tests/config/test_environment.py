@@ -1,0 +1,96 @@
+"""Rules about this machine: permissions, space, containers; and the size of a dump."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from goldwatch.config import path_rules
+from goldwatch.config.check import check_file
+from goldwatch.config.estimate import estimate, human_bytes, step_count
+from goldwatch.config.path_rules import _on_volume, in_container
+from goldwatch.model import load_model
+
+
+@pytest.fixture
+def config(folder, tmp_path):
+    def write(**fields):
+        path = tmp_path / "acl.json"
+        path.write_text(json.dumps({"dump": dict({"dump_path": folder + "/sub", "dump_list": [{}]}, **fields)}))
+        return str(path)
+
+    return write
+
+
+def found(*words, **options):
+    return [(finding.severity, finding.rule) for finding in check_file(*words, **options).findings]
+
+
+def test_permission(config, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: mode == os.R_OK)
+    assert found(config()) == [("error", "dump-path-permission")]
+    assert found(config(), elsewhere=True) == [("note", "dump-path-permission")]
+
+
+def test_nothing_is_written_by_the_check(config, folder):
+    before = sorted(os.listdir(folder))
+    check_file(config())
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_full_disk(config, monkeypatch):
+    monkeypatch.setattr(path_rules, "free_bytes", lambda folder: 4096)
+    assert found(config()) == [("warning", "disk-full")]
+    assert found(config(), elsewhere=True) == [("note", "disk-full")]
+
+
+def test_container(config, monkeypatch):
+    monkeypatch.setattr(path_rules, "in_container", lambda: True)
+    monkeypatch.setattr(path_rules, "_on_volume", lambda folder: False)
+    assert found(config()) == [("note", "container")]
+    monkeypatch.setattr(path_rules, "_on_volume", lambda folder: True)
+    assert found(config()) == []
+
+
+def test_this_machine_can_be_asked(tmp_path):
+    assert isinstance(in_container(), bool)
+    assert isinstance(_on_volume(str(tmp_path)), bool)
+
+
+def test_size_against_free_space(config, om, monkeypatch):
+    monkeypatch.setattr("goldwatch.config.model_rules.free_bytes", lambda folder: 10000)
+    # Three tensors of 1 * 16 * 8 * 8 half floats and one of 10: about 7 KB a step.
+    assert found(config(dump_step="0"), [om]) == [("note", "dump-size")]
+    assert found(config(dump_step="0|1-9"), [om]) == [("warning", "disk-space")]
+    assert found(config(dump_step="0|1-9", dump_data="stats"), [om]) == [("warning", "disk-space")]
+    assert found(config(dump_mode="all"), [om]) == [("warning", "disk-space")]
+    assert found(config(dump_mode="all"), [om], elsewhere=True) == [("note", "dump-size")]
+    assert found(config(dump_list=[{"model_name": "net", "layer": ["soft/max"]}]), [om]) == [("note", "dump-size")]
+
+
+def test_estimate_adds_up(om):
+    graph = load_model(om)
+    conv = [op for op in graph.ops if op.name == "fused_conv"]
+    tensor = 1 * 16 * 8 * 8 * 2 + 256
+    assert estimate(conv).size_bytes == tensor
+    assert estimate(conv, "input").size_bytes == 2 * tensor
+    assert estimate(conv, "all").size_bytes == 3 * tensor
+    assert estimate(conv, "all", skipped={"Conv2D": {"input0"}, "fused_conv": {"output0"}}).size_bytes == tensor
+    assert estimate(conv, "all", "stats").size_bytes == 3 * 256
+
+
+def test_numbers_for_people():
+    assert [human_bytes(size) for size in (0, 1023, 1024, 1536, 2**30, 3 * 2**60)] == [
+        "0 bytes", "1023 bytes", "1.0 KiB", "1.5 KiB", "1.0 GiB", "3.0 EiB",
+    ]  # fmt: skip
+    assert [step_count(step) for step in (None, "", "5", "0|5-9")] == [None, None, 1, 6]
+
+
+def test_only_twenty_layers_get_a_suggestion(config, om):
+    layers = ["fused_konv%d" % index for index in range(30)]
+    report = check_file(config(dump_list=[{"layer": layers}]), [om])
+    messages = [finding.message for finding in report.findings if finding.rule == "unknown-layer"]
+    assert len(messages) == 30
+    assert sum("did you mean 'fused_conv'" in message for message in messages) == 20
