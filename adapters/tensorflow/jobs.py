@@ -170,7 +170,7 @@ def _run_script(job: ScriptJob, action: str, twice: bool) -> JobResult:
             job.tell("running it a second time")
             again = {number: os.path.join(scratch, "second", str(number)) for number in wanted}
             second = run_job(python, options, dict(document, wanted=again, force=False), scratch, job.own_stdout)
-            result.failure = _judged(python, second, document).failure
+            result.failure = _judged(python, second, document, "the second run of the script").failure
             if result.failure is None:
                 _compare(result, wanted, again)
     return result
@@ -188,12 +188,12 @@ def _python_word(words: Sequence[str]) -> Tuple[Optional[str], List[str]]:
     raise UsageError("%s is no Python" % printable(first), hint="behind -- stands: python script.py ARGUMENTS")
 
 
-def _judged(python: Python, outcome: Outcome, document: Dict[str, Any]) -> JobResult:
+def _judged(python: Python, outcome: Outcome, document: Dict[str, Any], what: str = "the script") -> JobResult:
     error = own_error(outcome)
     note_program(outcome)
     if error is not None:
         raise error
-    failure: Optional[GoldwatchError] = script_failure(outcome, "the script")
+    failure: Optional[GoldwatchError] = script_failure(outcome, what)
     version = str(outcome.result["version"] or python.tensorflow or "")
     done = [dict(entry, notes=_notes(entry)) for entry in outcome.done]
     done.sort(key=lambda entry: int(entry["run"]))

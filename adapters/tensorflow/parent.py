@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
@@ -49,6 +50,8 @@ def scratch_folder(out: str) -> Iterator[str]:
     """Yield a folder on the file system of ``out``, removed at the end."""
     parent = os.path.dirname(os.path.abspath(out))
     while not os.path.isdir(parent):
+        if os.path.lexists(parent):
+            raise UsageError("%s is not a folder" % printable(parent), hint="choose another folder with -o")
         parent = os.path.dirname(parent)
     try:
         folder = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX + "tf-", dir=parent)
@@ -85,7 +88,7 @@ def run_job(python: Python, options: Sequence[str], job: Dict[str, Any], scratch
     job = dict(job, pythonpath=os.environ.get("PYTHONPATH"))
     with open(path, "w", encoding="utf-8") as stream:
         json.dump(job, stream)
-    with child_environment() as environment:
+    with _heeding_sigterm(), child_environment() as environment:
         package = environment["PYTHONPATH"].split(os.pathsep)[0]
         command = [python.path] + list(options) + words_of(path, package)
         sys.stdout.flush()
@@ -100,6 +103,23 @@ def run_job(python: Python, options: Sequence[str], job: Dict[str, Any], scratch
             raise
     result = _read_result(os.path.join(folder, RESULT_FILE), python, returncode)
     return Outcome(returncode, result)
+
+
+@contextlib.contextmanager
+def _heeding_sigterm() -> Iterator[None]:
+    """Let SIGTERM unwind (the child ended, folders removed) before it ends this process; only the main thread can ask for that."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+
+    def leave(number: int, _: Any) -> None:
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _end(child: Any) -> None:
@@ -194,4 +214,5 @@ def never_reached(outcome: Outcome, wanted: Sequence[int], estimator: bool, driv
         hint = "goldwatch sees runs of tf.Session, MonitoredSession, Estimator and Keras on graphs; eager TensorFlow 2 code has none"
     if runs == 0 and driven:
         hint = "the script must wrap its session in LocalCLIDebugWrapperSession or use LocalCLIDebugHook; dump needs neither"
-    return InputError("run %s was never reached: the script made %s%s" % (numbers, made, kind), hint=hint)
+    which = "run %s was" % numbers if len(missing) == 1 else "runs %s were" % numbers
+    return InputError("%s never reached: the script made %s%s" % (which, made, kind), hint=hint)

@@ -276,11 +276,15 @@ def patch_monitored(module: Any) -> None:
 
 @contextlib.contextmanager
 def _inside(scope: str) -> Iterator[None]:
-    setattr(_scope, scope, getattr(_scope, scope, 0) + 1)
+    """Mark that this thread is in ``scope``; a step within some set-up is a step (train_and_evaluate evaluates while training closes)."""
+    before = {name: getattr(_scope, name, 0) for name in ("set_up", "step")}
+    if scope == "step":
+        _scope.set_up = 0
+    setattr(_scope, scope, before[scope] + 1)
     try:
         yield
     finally:
-        setattr(_scope, scope, getattr(_scope, scope) - 1)
+        vars(_scope).update(before)
 
 
 def _in_scope(owner: Any, name: str, scope: str) -> None:

@@ -264,6 +264,26 @@ def test_estimator_train_evaluate_predict(tf, golden):
     assert predict.one("conv1/Relu").tobytes() == relu.tobytes()
 
 
+EVALUATES = (
+    QUIET
+    + """
+dense = [tf.keras.layers.Dense(4, activation="relu", input_shape=(3,)), tf.keras.layers.Dense(1)]
+model = tf.keras.Sequential(dense)
+model.compile("adam", "mse")
+estimator = tf.keras.estimator.model_to_estimator(model, model_dir="model")
+pairs = lambda: tf.data.Dataset.from_tensor_slices((np.ones((8, 3), np.float32), np.ones((8, 1), np.float32))).repeat().batch(4)
+tf.estimator.train_and_evaluate(estimator, tf.estimator.TrainSpec(pairs, max_steps=3), tf.estimator.EvalSpec(pairs, steps=2))
+tf.Session(graph=tf.Graph())
+"""
+)
+
+
+def test_an_evaluation_within_the_training(tf, golden, script):
+    done = tf("dump", "-o", "g", "--steps", "2,4,7,8", "--", "python", script(EVALUATES))
+    assert done.code == 4 and "runs 7, 8 were never reached: the script made 5 runs (0 to 4)" in done.err
+    assert any("Grad" in e["type"] for e in golden("g/2").tensors) and not any("Grad" in e["type"] for e in golden("g/4").tensors)
+
+
 def test_three_thousand_tensors_in_three_seconds(tmp_path):
     """Times the conversion alone; the best of three, for the machine may be busy."""
     import tensorflow.compat.v1 as v1
