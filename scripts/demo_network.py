@@ -4,7 +4,8 @@
     demo_network.py golden OUT               golden files from the outputs that a real Caffe computed (where OpenCV cannot be installed)
     demo_network.py check GOLDEN             compare golden files with the outputs that a real Caffe computed
     demo_network.py device OUT [BROKEN_OP]   run the network on the stand-in of a device: OUT/dump and OUT/model.json
-    demo_network.py verdict RESULT.json OP|-  fail unless exactly this op was found (-: everything passed)
+    demo_network.py verdict RESULT.json OP   fail unless exactly this op was found (-: everything passed)
+    demo_network.py same RESULT.json OTHER   fail unless both hold the same rows
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ GOLDEN_LIMIT = 1e-5
 
 
 def main(words):
-    commands = {"golden": (golden, 1, 1), "check": (check, 1, 1), "device": (device, 1, 2), "verdict": (verdict, 2, 2)}
+    commands = {"golden": (golden, 1), "check": (check, 1), "device": (device, 1), "verdict": (verdict, 2), "same": (same, 2)}
     name, given = words[0] if words else "", words[1:]
-    if name not in commands or not commands[name][1] <= len(given) <= commands[name][2]:
+    if name not in commands or len(given) not in ((1, 2) if name == "device" else (commands[name][1],)):
         sys.stderr.write(__doc__)
         return 2
     return commands[name][0](*given)
@@ -101,6 +102,19 @@ def verdict(path, op):
         print("the broken op is %s, but the result says: %s, first divergence %r" % (op, summary["verdict"], first))
         return 1
     print("found: %s, and nothing before it" % op)
+    return 0
+
+
+def same(path, other):
+    rows = []
+    for name in (path, other):
+        with open(name, encoding="utf-8") as stream:
+            rows.append({row["tensor"]: (row["verdict"], row["metrics"]) for row in json.load(stream)["rows"]})
+    different = [tensor for tensor in sorted(set(rows[0]) | set(rows[1])) if rows[0].get(tensor) != rows[1].get(tensor)]
+    if different:
+        print("rows that differ: " + ", ".join(different))
+        return 1
+    print("the same %d rows, to the last digit, as from the comparison afterwards" % len(rows[0]))
     return 0
 
 

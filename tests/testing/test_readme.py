@@ -81,8 +81,6 @@ def test_commands_exist_and_their_options_parse(page, line, whole) -> None:
                 if word == "--":
                     break
                 assert not word.startswith("-") or word in source, "no option %s" % word
-    else:
-        assert words[0] in ("python3", "python", "pip", "git", "cd"), "who runs %s?" % words[0]
 
 
 def test_the_readme_starts_with_its_two_commands() -> None:
@@ -108,7 +106,8 @@ def test_links_lead_somewhere(page) -> None:
 
 
 def test_every_page_of_docs_is_named_in_the_readme() -> None:
-    assert [page for page in PAGES if page.startswith("docs/") and "](%s)" % page not in text_of("README.md")] == []
+    missing = [page for page in PAGES if page.startswith("docs/") and "](%s)" % page not in text_of("README.md")]
+    assert missing == [], "add them to the table at README's end"
 
 
 def test_the_output_in_the_readme_is_what_comes_out(tmp_path) -> None:
