@@ -165,11 +165,14 @@ class GoldenSet:
         place = self._places.pop(path, None)
         if place is not None:
             self._count(place, -1)
-        for files in (self._files, self._dumps):
-            for key, entries in list(files.items()):
-                entries[:] = [entry for entry in entries if entry.path != path]
-                if not entries:
-                    del files[key]
+        for key, entries in list(self._files.items()):
+            entries[:] = [entry for entry in entries if entry.path != path]
+            if not entries:
+                del self._files[key]
+        for name, dumps in list(self._dumps.items()):
+            dumps[:] = [dump for dump in dumps if dump.path != path]
+            if not dumps:
+                del self._dumps[name]
         return True
 
     def find(self, op_name: str, index: int, io: str = "output", place: Optional[Identity] = None) -> Optional[GoldenEntry]:

@@ -182,7 +182,7 @@ class _Matcher:
     def _note_padding(self, dims: Dims) -> None:
         """Say what only the golden's shape tells to be padding: a target that is larger than its golden looks the same."""
         padded = padded_dims(self.layout, self.target.shape) or {}
-        cut = [letter for letter, size in padded.items() if dims[letter] < size]
+        cut = [letter for letter, size in dims.items() if size < padded.get(letter, size)]
         if cut:
             text = ", ".join("%s %d of %d" % ("dim " * letter.isdigit() + letter, dims[letter], padded[letter]) for letter in cut)
             self.notes.append("no origin shape: %s as in the golden, the rest taken as padding" % text)
