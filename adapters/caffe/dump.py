@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -14,14 +15,14 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ... import errors
-from ...errors import EnvironmentProblem, GoldwatchError, InputError, Interrupted, require_file
+from ...errors import EnvironmentProblem, GoldwatchError, InputError, Interrupted, UsageError, require_file
 from ...naming import printable
 from ..golden_writer import refuse_golden
 from ..launch import child_environment, resolve_python, runs
 from ..manifest import require_space, sha256_of_file, sweep
 from . import opencv, pycaffe
 from .aliasing import memory_warnings
-from .images import transform_from, with_options
+from .images import is_image, transform_from, with_options
 from .inputs import Batch, hash_of, load_item, plan_batches, random_input
 from .net import Net, initial_state
 from .netinputs import NetInput, net_inputs, transform_of, with_shapes
@@ -32,6 +33,7 @@ from .whitelist import RULES, refuse_unknown
 from .wire import weight_shapes
 
 _STOP_TIMEOUT_S = 30
+_TICK_S = 0.25
 _RUN = """import os, sys
 sys.path.append(os.getcwd())
 from goldwatch.adapters.caffe.worker import main
@@ -126,6 +128,10 @@ def _check(options: DumpOptions) -> _Job:
     net = Net(document, initial_state(document, "TEST", options.level, options.stages))
     inputs = net_inputs(net)
     batches = plan_batches(options.inputs, inputs, options.seed is not None)
+    if (options.mean, options.scale, options.channel_order) != (None, None, None) and not any(
+        is_image(item.path) for batch in batches for item in batch.items.values()
+    ):
+        raise UsageError("--mean, --scale and --channel-order are for images, and no input is one", hint="leave them out")
     for batch in batches:
         refuse_golden(_out_of(options.out, batch), options.force)
     if batches[0].number is not None:
@@ -280,31 +286,43 @@ def _run_child(
             start_new_session=True,
         )
         os.close(writing)
-        last: Dict[str, Any] = {}
-        with os.fdopen(reading, "r", encoding="utf-8") as messages:
-            last = _listen(child, messages, progress)
+        try:
+            last = _listen(child, reading, progress)
+        finally:
+            os.close(reading)
         code = _wait(child)
         for out in outs:
             sweep(out, child.pid, files=not last)
     return _outcome(last, code, backend, log)
 
 
-def _listen(child: "subprocess.Popen[bytes]", messages: Any, progress: Callable[[int, int], None]) -> Dict[str, Any]:
-    """Read the child's messages to the end and return the last that is no progress; passes a Ctrl-C on."""
+def _listen(child: "subprocess.Popen[bytes]", descriptor: int, progress: Callable[[int, int], None]) -> Dict[str, Any]:
+    """Read the child's messages to the end and return the last that is no progress; passes a Ctrl-C on.
+
+    ``progress`` is called a few times a second even when nothing new came, so that a bar can appear during a long step.
+    """
     last: Dict[str, Any] = {}
+    latest = (0, 0)
+    buffer = b""
     interrupted = False
     while True:
         try:
-            line = messages.readline()
-            if not line:
+            ready, _, _ = select.select([descriptor], [], [], _TICK_S)
+            data = os.read(descriptor, 65536) if ready else None
+            if data == b"":
                 break
-            message = json.loads(line)
-            if "progress" in message:
-                progress(*message["progress"])
-            else:
-                last = message
+            buffer += data or b""
+            *lines, buffer = buffer.split(b"\n")
+            for line in lines:
+                message = json.loads(line.decode("utf-8"))
+                if "progress" in message:
+                    latest = (message["progress"][0], message["progress"][1])
+                else:
+                    last = message
+            if latest[1] and not interrupted:
+                progress(*latest)
         except KeyboardInterrupt:
-            child.send_signal(signal.SIGINT if not interrupted else signal.SIGKILL)
+            child.send_signal(signal.SIGKILL if interrupted else signal.SIGINT)
             interrupted = True
     if interrupted and not last:
         last = {"stopped": None}

@@ -19,6 +19,11 @@ from .wire import read_mean
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
 
 
+def is_image(path: str) -> bool:
+    """Tell by its name whether a file is an image."""
+    return path.lower().endswith(IMAGE_SUFFIXES)
+
+
 @dataclass(frozen=True)
 class Transform:
     """How an image becomes numbers.

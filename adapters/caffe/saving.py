@@ -57,6 +57,7 @@ def save_run(
         require_space(writer.out, backend.size_bytes(chosen, arrays) + FILE_OVERHEAD_BYTES * (len(chosen) + 2))
         seconds = {"forward": 0.0, "save": 0.0}
         interrupted = False
+        progress(0, len(chosen))
         for done, (target, array) in enumerate(_timed(backend.run(chosen, arrays), seconds), 1):
             begun = time.perf_counter()
             fields: Dict[str, Any] = dict(target.fields)

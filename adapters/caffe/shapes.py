@@ -182,7 +182,8 @@ def _scale(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     if len(bottoms) > 1:
         axis = axis_of(Params(layer, "scale_param"), "axis", 1, len(bottoms[0]))
         if bottoms[0][axis : axis + len(bottoms[1])] != bottoms[1]:
-            raise _fail(layer, "its second bottom %s is no part of the first %s from axis %d on" % (list(bottoms[1]), list(bottoms[0]), axis))
+            problem = "its second bottom %s is no part of the first %s from axis %d on"
+            raise _fail(layer, problem % (list(bottoms[1]), list(bottoms[0]), axis))
     return [bottoms[0]]
 
 

@@ -139,12 +139,14 @@ def refuse_unknown(net: Net) -> None:
     shown = problems[:_REFUSALS_SHOWN]
     if len(problems) > len(shown):
         shown.append("and %d more" % (len(problems) - len(shown)))
-    raise InputError("the opencv backend does not compute this net as Caffe does:\n  " + "\n  ".join(shown), hint=WAY_OUT)
+    raise InputError("the opencv backend does not compute this net as Caffe does: " + "; ".join(shown), hint=WAY_OUT)
 
 
 def _problems(layer: Layer) -> List[str]:
     where = "layer %s (%s)" % (layer.title, layer.type or "no type")
     rule = RULES.get(layer.type)
+    if rule is None and not layer.bottoms and layer.tops:
+        return ["%s: it reads its data itself; a deploy prototxt has an Input layer in its place" % where]
     if rule is None:
         return ["%s: the type is not on the list of types checked against Caffe" % where]
     out = []

@@ -1,0 +1,127 @@
+"""`goldwatch golden caffe` from the command line: exit codes, what is printed, and the commands of docs/caffe.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+
+import numpy as np
+import pytest
+
+from goldwatch.cli import goldwatch
+from goldwatch.cli.common import run_command
+
+DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "caffe.md")
+NET = """layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 12 dim: 2 dim: 2 } } }
+layer { name: "r" type: "ReLU" bottom: "data" top: "data" }
+layer { name: "many" type: "Slice" bottom: "data" %s }
+""" % " ".join('top: "t%d"' % number for number in range(12))
+
+
+@pytest.fixture
+def run(capfd):
+    def call(*argv):
+        with pytest.raises(SystemExit) as caught:
+            run_command(goldwatch, [str(word) for word in ("golden", "caffe") + argv])
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err
+        return caught.value.code, out, err
+
+    return call
+
+
+@pytest.fixture
+def net(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "net.prototxt").write_text(NET)
+    (tmp_path / "net.caffemodel").write_bytes(b"")
+    return tmp_path
+
+
+def test_deinplace(run, net):
+    code, out, err = run("deinplace", "net.prototxt", "--report", "r.json")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == ["renamed  r: top data -> r", "new_net.prototxt: 1 tops renamed, 0 layers removed, 0 warnings"]
+    report = json.loads((net / "r.json").read_text())
+    assert report == {"renamed": [{"layer": "r", "old": "data", "new": "r"}], "removed": [], "warnings": [], "changed_outputs": []}
+    code, out, _ = run("deinplace", "net.prototxt", "--force", "--format", "json")
+    assert (code, json.loads(out)["output"]) == (0, "new_net.prototxt")
+    assert run("deinplace", "net.prototxt")[0] == 2
+    assert run("deinplace", "net.prototxt", "-o", "net.prototxt", "--force")[0] == 2
+    assert run("deinplace", "missing.prototxt")[0] == 4
+    (net / "empty").write_text("")
+    assert run("deinplace", "empty")[0] == 4
+    code, out, err = run("deinplace", "new_net.prototxt")
+    assert (code, (net / "new_new_net.prototxt").read_text()) == (0, (net / "new_net.prototxt").read_text())
+    assert "nothing to change" in err
+
+
+def test_warnings_alone_exit_0(run, net):
+    text = NET.replace('"r" type: "ReLU" bottom: "data"', '"r" type: "Eltwise" bottom: "data" bottom: "data"')
+    (net / "net.prototxt").write_text(text)
+    code, _, err = run("deinplace", "net.prototxt", "--report", "r.json")
+    assert code == 0
+    assert "warning: layer r adds in place" in err
+    assert [entry["layer"] for entry in json.loads((net / "r.json").read_text())["warnings"]] == ["r"]
+
+
+def test_dump_and_more_than_ten_tops(run, net):
+    np.save("in.npy", np.arange(48, dtype=np.float32).reshape(1, 12, 2, 2) - 20)
+    code, out, err = run(
+        "dump", "net.prototxt", "net.caffemodel", "-i", "data=in.npy", "-o", "out", "--backend", "opencv", "--format", "json"
+    )
+    assert (code, err) == (0, "")
+    result = json.loads(out)
+    assert result["runs"][0]["counts"]["written"] == 14
+    entries = {(e["op"], e["output_index"]): e["file"] for e in json.loads((net / "out" / "manifest.json").read_text())["tensors"]}
+    assert np.load("out/" + entries["data", 0]).min() == -20
+    assert np.load("out/" + entries["r", 0]).min() == 0
+    for index in range(12):
+        np.testing.assert_array_equal(np.load("out/" + entries["many", index]), np.maximum(np.load("in.npy"), 0)[:, index : index + 1])
+    assert entries["many", 11].startswith("many.11.")
+    code, out, err = run("dump", "net.prototxt", "net.caffemodel", "-i", "data=in.npy", "-o", "out", "--backend", "opencv")
+    assert (code, out) == (2, "")
+    assert "already holds golden files" in err and "--force" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["-o", "o"], 2),
+        (["--random", "1"], 2),
+        (["--random", "-1", "-o", "o"], 2),
+        (["--random", "1", "-o", "o", "--mean", "1,2,3"], 2),
+        (["--random", "1", "-o", "o", "--layers", "nope"], 2),
+        (["--random", "1", "-o", "net.prototxt"], 2),
+        (["--random", "1", "-o", "o", "--python", "/no/such/python"], 2),
+        (["-i", "nope=x.npy", "-o", "o"], 2),
+        (["-i", "data=missing.npy", "-o", "o"], 4),
+    ],
+)
+def test_refusals_leave_nothing(run, net, words, code):
+    got, out, err = run("dump", "net.prototxt", "net.caffemodel", "--backend", "opencv", *words)
+    assert (got, out) == (code, "")
+    assert err
+    assert sorted(os.listdir(str(net))) == ["net.caffemodel", "net.prototxt"]
+
+
+def test_refused_layer_is_named_and_json_is_one_document(run, net):
+    (net / "net.prototxt").write_text(NET + 'layer { name: "n1" type: "LRN" bottom: "t0" top: "n1" lrn_param { k: 2 } }')
+    code, out, _ = run("dump", "net.prototxt", "net.caffemodel", "--random", "1", "-o", "o", "--backend", "opencv", "--format", "json")
+    assert code == 4
+    error = json.loads(out)["error"]
+    assert "layer n1 (LRN): parameter lrn_param.k 2" in error["message"]
+    assert "--backend caffe" in error["hint"]
+
+
+def test_the_documents_commands(run, net, resblock):
+    for name in ("resblock.prototxt", "resblock.caffemodel", "input_data.npy"):
+        shutil.copy(resblock(name), name)
+    with open(DOCS, encoding="utf-8") as stream:
+        commands = re.findall(r"^\$ goldwatch golden caffe (.*)$", stream.read(), re.MULTILINE)
+    assert len(commands) >= 4
+    for command in commands:
+        assert run(*shlex.split(command))[0] == 0, command
