@@ -14,7 +14,7 @@ from goldwatch.adapters.tensorflow.commands import ALL, FIRST, LAST, CommandPlan
 from goldwatch.adapters.tensorflow.listing import parse_listing
 from goldwatch.adapters.tensorflow.rename import RENAME, REPORT, Renaming, apply_renames, plan_renames
 
-from ..errors import EXIT_INCOMPLETE, InputError, MissingPath, UsageError, require_file
+from ..errors import EXIT_INCOMPLETE, InputError, MissingPath, UsageError
 from ..naming import MAPPING_FILE, mapping_line, printable, read_mapping
 from .common import format_option, print_json, say
 
@@ -66,7 +66,10 @@ def _read_listing(listing: str) -> Tuple[str, str]:
     if listing == "-":
         data, name = sys.stdin.buffer.read(_LISTING_LIMIT_BYTES + 1), "standard input"
     else:
-        require_file(listing, "LISTING")
+        if not os.path.exists(listing):
+            raise MissingPath("LISTING: %s does not exist" % listing, hint="- is standard input")
+        if os.path.isdir(listing):
+            raise MissingPath("LISTING: %s is a folder" % listing)
         with open(listing, "rb") as stream:
             data, name = stream.read(_LISTING_LIMIT_BYTES + 1), listing
     if len(data) > _LISTING_LIMIT_BYTES:
