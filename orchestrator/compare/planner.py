@@ -85,6 +85,7 @@ class Planner:
         self.golden = golden
         self.graph = graph
         self.selection = selection
+        self._left_out: List[DumpEntry] = []
         self.two_dumps = golden.kind == "npu"
         self._made_for: Optional[Tuple[int, bool]] = None
         self._model = Pairing(graph, self._has_output) if graph is not None else None
@@ -298,6 +299,7 @@ class Planner:
             return list(entries), []
         dumped = [_dumped(entry, None) for entry in entries]
         kept = {id(item) for item in self._model.l1_selected(dumped)}
+        self._left_out = [entry for entry, item in zip(entries, dumped) if id(item) not in kept]
         omitted = []
         for item in dumped:
             if id(item) not in kept:
@@ -305,8 +307,8 @@ class Planner:
         return [entry for entry, item in zip(entries, dumped) if id(item) in kept], omitted
 
     def absent(self, entries: Iterable[DumpEntry]) -> List[Row]:
-        """Return the rows of ops that have no dump file, given all that there are."""
-        seen = [_dumped(entry, None) for entry in entries]
+        """Return the rows of ops that have no dump file, given all that there are; those that :meth:`leave_out` left out have one."""
+        seen = [_dumped(entry, None) for entry in [*entries, *self._left_out]]
         rows: List[Row] = []
         if self.two_dumps:
             rows += self._golden_only({item.op_name for item in seen})

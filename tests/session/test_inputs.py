@@ -41,8 +41,9 @@ class Case:
         os.makedirs(self.golden, exist_ok=True)
         np.save(os.path.join(self.golden, "%s.0.%d.npy" % (name, TS)), values)
 
-    def op(self, name: str, op_type: str, *inputs: str) -> None:
-        op = {"name": name, "type": op_type, "id": len(self.ops), "input": list(inputs), "output_desc": [{"layout": "ND"}]}
+    def op(self, name: str, op_type: str, *inputs: str, **texts: str) -> None:
+        attrs = [{"key": key, "value": {"s": text}} for key, text in texts.items()]
+        op = {"name": name, "type": op_type, "id": len(self.ops), "input": list(inputs), "output_desc": [{"layout": "ND"}], "attr": attrs}
         self.ops.append(op)
         self.model = os.path.join(self.folder, "net.json")
         with open(self.model, "w", encoding="utf-8") as stream:
@@ -54,9 +55,12 @@ class Case:
             self.notes = run.notes
             return run.finish()
 
-    def rows(self) -> List[Dict[str, Any]]:
+    def document(self) -> Dict[str, Any]:
         with open(os.path.join(self.out, "result.json"), encoding="utf-8") as stream:
-            return list(json.load(stream)["rows"])
+            return dict(json.load(stream))
+
+    def rows(self) -> List[Dict[str, Any]]:
+        return list(self.document()["rows"])
 
 
 @pytest.fixture
@@ -145,3 +149,13 @@ def test_the_json_of_another_model_is_said(case) -> None:
     outcome = case.compare()
     assert outcome.exit_code == 3 and any("is it the json of the model that was dumped?" in note for note in case.notes)
     assert outcome.sentence == "No tensor was compared, so nothing is known about any operator."
+
+
+def test_an_op_that_its_l1_group_leaves_out_is_not_missing(case) -> None:
+    for name in "abc":
+        case.op(name, "Conv2D", _L1_fusion_sub_graph_no="7")
+        case.dump("target", "", "Conv2D", name, (), [VALUES])
+        case.npy(name)
+    assert case.compare().exit_code == 0
+    assert [row["tensor"] for row in case.rows()] == ["a:output:0", "c:output:0"]
+    assert [entry["tensor"] for entry in case.document()["omitted"]] == ["b"]
