@@ -80,6 +80,8 @@ def finish_rows(session: LiveSession) -> None:
             files = places.get(identity, [])
             rows = list(unnamed.get(identity, []))
             there = [file for file in files if file.has_rows or file.state != GONE]
+            if not there and not rows:
+                continue
             _number(session, identity, there, [row.op for row in rows])
             rows += session.place(identity).absent([file.entry() for file in there])
             kept.update(row_key(row) for row in rows)
