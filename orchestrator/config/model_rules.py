@@ -108,7 +108,7 @@ class ModelRules:
 
     def _blacklists(self, entry: Mapping[str, Any], path: Path, graphs: Sequence[ModelGraph], types: Any) -> None:
         for field in ("optype_blacklist", "opname_blacklist"):
-            for index, item in enumerate(entry[field] if isinstance(entry.get(field), list) else ()):
+            for index, item in enumerate(_items(entry.get(field))):
                 name = item.get("name") if isinstance(item, dict) else None
                 if not isinstance(name, str) or not name:
                     continue
@@ -122,7 +122,7 @@ class ModelRules:
                 self.findings.warning("unknown-blacklist-name", path + (field, index, "name"), message, "nothing is left out", fix)
 
     def _ranges(self, entry: Mapping[str, Any], path: Path, graphs: Sequence[ModelGraph]) -> None:
-        for index, item in enumerate(entry["opname_range"] if isinstance(entry.get("opname_range"), list) else ()):
+        for index, item in enumerate(_items(entry.get("opname_range"))):
             if not isinstance(item, dict):
                 continue
             bounds: Dict[str, OpNode] = {}
@@ -173,7 +173,7 @@ def acl_size(document: Any, models: Models) -> Estimate:
         for graph in graphs:
             chosen.update((id(op), op) for op in _entry_ops(entry, models, graph))
         for field in ("optype_blacklist", "opname_blacklist"):
-            for item in entry[field] if isinstance(entry.get(field), list) else ():
+            for item in _items(entry.get(field)):
                 if isinstance(item, dict) and isinstance(item.get("name"), str):
                     skips.append((item["name"], [text for text in _strings(item.get("pos")) if text]))
     mode, data = dump.get("dump_mode", "output"), dump.get("dump_data", "tensor")
@@ -198,7 +198,7 @@ def _entry_ops(entry: Mapping[str, Any], models: Models, graph: ModelGraph) -> L
             for op in dumpable(models.exact(layer, [graph]) or models.from_original(layer, [graph])):
                 found[id(op)] = op
         ops = list(found.values())
-    ranges = [item for item in entry.get("opname_range") or () if isinstance(item, dict)]
+    ranges = [item for item in _items(entry.get("opname_range")) if isinstance(item, dict)]
     if not ranges:
         return ops
     inside = []
@@ -212,4 +212,8 @@ def _entry_ops(entry: Mapping[str, Any], models: Models, graph: ModelGraph) -> L
 
 def _strings(value: Any) -> List[Optional[str]]:
     """Return the items of a list, with None for what is no string; nothing for what is no list."""
-    return [item if isinstance(item, str) else None for item in value] if isinstance(value, list) else []
+    return [item if isinstance(item, str) else None for item in _items(value)]
+
+
+def _items(value: Any) -> List[Any]:
+    return value if isinstance(value, list) else []
