@@ -6,16 +6,16 @@ import os
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Callable, List, Mapping, Optional, Set
+from typing import Callable, List, Optional, Set
 
-from ..compare.row import FAIL, Row
+from ..compare.row import Row
 from ..compare.workers import Workers
 from ..dumps.tree import Identity
 from ..errors import InputError, require_file, require_folder
 from ..model.graph import ModelGraph, load_model
 from ..results.files import write_tables
 from ..results.store import RunStore
-from ..session.run import Outcome, Run
+from ..session.run import Run
 from .catalogue import Catalogue
 from .closing import finish_rows, settle_files
 from .ends import Process
@@ -135,7 +135,6 @@ class Watch(Run):
         self._folder_activity = time.monotonic()
         self._replan_at = 0.0
         self._shown_at = 0.0
-        self._finished_writing = False
         if self.hook.row is not None and self.watch.stop_on_divergence:
             self._stop = "divergence"
 
@@ -144,13 +143,22 @@ class Watch(Run):
         self._stop = self._stop or why
         self._wake.set()
 
-    def follow(self, ended: Optional[Callable[[], bool]] = None) -> None:
+    def follow(
+        self,
+        ended: Optional[Callable[[], bool]] = None,
+        start: Optional[Callable[[], None]] = None,
+        stopping: Optional[Callable[[], bool]] = None,
+    ) -> None:
         """Compare files as they come, until the end.
 
         Parameters
         ----------
         ended
             Asked now and then: whether the program that makes the dumps has ended.
+        start
+            Called once TARGET is watched: starts that program.
+        stopping
+            Called again and again after the end, until it returns True: stops that program if it still runs.
 
         Raises
         ------
@@ -160,13 +168,17 @@ class Watch(Run):
             The store cannot be written.
         """
         self._ended = ended
+        self._over = False
         self.monitor.start()
         try:
             self.monitor.add(self.golden_root)
             self._first_listing()
             self.monitor.add(self.target_root)
+            self.monitor.tick()
             self.say("watching %s; golden data in %s" % (self.options.target, self.options.golden))
-            while not self._at_end():
+            if start is not None and not self._stop:
+                start()
+            while not self._at_end() or (stopping is not None and not stopping()):
                 if not self._turn():
                     self._wait()
             self._drain()
@@ -262,6 +274,10 @@ class Watch(Run):
 
     def _at_end(self) -> bool:
         """Tell whether the watch has ended; before the last word everything is listed once more."""
+        self._over = self._over or self._finds_end()
+        return self._over
+
+    def _finds_end(self) -> bool:
         if self._stop:
             return True
         if self._process is not None and self._process.ended():
@@ -298,21 +314,20 @@ class Watch(Run):
         """Compare what has come, and give everything else its rows."""
         self.monitor.rescan()
         self._look_around()
-        while self.live.busy and not self._divergence_is_enough():
+        while self.live.busy:
             self._turn_of_drain()
         settle_files(self.live)
         while self.live.busy:
             self._turn_of_drain()
-        if not self.live.seen and not sum(self.store.counts().values()):
+        nothing = not self.live.seen and not any(target for target, _ in self.store.target_files())
+        if not nothing or self._ended is not None:
+            finish_rows(self.live)
+        if nothing:
             raise InputError(self._nothing_came(), hint="dump files are named {op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}")
-        finish_rows(self.live)
         self._settle_done()
         self.hook.tick()
         self.keeper.tick(last=True)
         self._note_nearest()
-
-    def _divergence_is_enough(self) -> bool:
-        return False
 
     def _turn_of_drain(self) -> None:
         self.live.dispatch()
@@ -359,11 +374,6 @@ class Watch(Run):
         self.tables.close()
         return self._write_some_tables(None)
 
-    def finish(self, program: Optional[Mapping[str, object]] = None) -> Outcome:
-        """Write all result files and judge the run."""
-        outcome = super().finish(program)
-        return outcome
-
     @property
     def stopped_by(self) -> str:
         """Return why the watch was stopped: the name of a signal, ``divergence``, or nothing."""
@@ -374,6 +384,3 @@ def _below(folder: str, others: object) -> List[str]:
     """Return those of ``others`` that lie below ``folder``."""
     assert isinstance(others, tuple)
     return [other for other in others if other.startswith(folder.rstrip(os.sep) + os.sep)]
-
-
-__all__ = ["FAIL", "Standing", "Watch"]

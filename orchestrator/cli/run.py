@@ -1,0 +1,97 @@
+"""``goldwatch run``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Optional, Tuple
+
+import click
+
+from ..compare.workers import default_jobs
+from ..errors import EXIT_FAIL, InputError, UsageError
+from ..results.outfolder import make_folder
+from ..verdict.summary import exit_code
+from ..watch.ends import Signals
+from ..watch.prepare import ACL, NPU, PLAN, Prepared, find_program, make_golden, prepare
+from ..watch.program import LOG_FILE, Program
+from ..watch.watcher import Watch
+from .common import say, set_up_logging
+from .compare import make_options
+from .live import LiveDisplay
+from .watch import make_watch_options, print_result, watch_options
+
+
+@click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.argument("program", nargs=-1, type=click.UNPROCESSED)
+@click.option("--plan", metavar="PLAN", help="Dump plan (config new --form plan); written as acl.json for the program.")
+@click.option("--acl", metavar="ACL.json", help="The acl.json of the program.")
+@click.option("--npu", metavar="FILE", help="The program's npu settings: JSON, or the Python script that holds them.")
+@click.option(
+    "--acl-at", metavar="FILE", help="Where the program expects acl.json.  [default: ./acl.json for --plan, else ACL.json itself]"
+)
+@click.option("--golden", required=True, metavar="GOLDEN", help="Golden data.")
+@click.option("--golden-run", metavar="CMD", help="Make the golden data first, such as 'golden caffe dump … -o GOLDEN'.")
+@click.option("--grace", type=float, default=10.0, show_default=True, metavar="SECONDS", help="Time to stop in, before SIGKILL.")
+@click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files.")
+@watch_options
+def run(program: Tuple[str, ...], golden: str, out: str, **given: Any) -> int:
+    """Run a program on the NPU, compare its dumps as they arrive, and judge them.
+
+    The configuration is checked, dump_path made, acl.json written; then the program starts. Ctrl-C once: the program is asked to stop and
+    what has come is judged; twice: stop now. Exit code: the verdict's (0, 1, 3), 4 where nothing could be run or nothing was dumped, 5
+    where the program failed.
+
+    Example: goldwatch run --plan plan.json --golden golden -f model.json -o out -- ./infer --input data.bin
+    """
+    set_up_logging(given["quiet"], given["verbose"])
+    kind, path = _configuration(given)
+    if not 0 <= given["grace"] < 1e6:
+        raise UsageError("--grace %g: expected seconds, 0 or more" % given["grace"])
+    chosen = make_watch_options(given)
+    chosen.check(make_options(".", golden, out, given))
+    find_program(program)
+    with LiveDisplay(given["quiet"]) as display:
+        make_folder(out)
+        prepared = prepare(kind, path, given["model"], given["acl_at"], out, display.say)
+        output = sys.stderr.fileno() if given["output_format"] == "json" else sys.stdout.fileno()
+        if given["golden_run"]:
+            make_golden(given["golden_run"], display.say, output)
+        started = Program(program, os.path.join(out, LOG_FILE), output, sys.stderr.fileno(), given["grace"], display.say)
+        return _follow(started, prepared, golden, out, given, display, chosen)
+
+
+def _configuration(given: Any) -> Tuple[str, str]:
+    found = [(kind, given[name]) for kind, name in ((PLAN, "plan"), (ACL, "acl"), (NPU, "npu")) if given[name] is not None]
+    if len(found) != 1:
+        raise UsageError("give one of --plan, --acl and --npu", hint="goldwatch config new writes all three")
+    return found[0]
+
+
+def _follow(program: Program, prepared: Prepared, golden: str, out: str, given: Any, display: LiveDisplay, chosen: Any) -> int:
+    options = make_options(prepared.target, golden, out, given)
+    watch = Watch(options, given["jobs"] or default_jobs(), given["force"], display.on_row, watch=chosen, command="run", say=display.say,
+                  on_file=display.on_file, on_standing=display.on_standing, left_alone=list(prepared.earlier))  # fmt: skip
+    with Signals(lambda name: watch.stop(name), program.kill), watch:
+        nothing: Optional[InputError] = None
+        try:
+            watch.follow(program.ended, program.start, program.stopping)
+        except InputError as error:
+            if not program.failure():
+                raise
+            nothing = error
+        finally:
+            if not program.ended():
+                program.kill()
+            program.close()
+        display.clear()
+        outcome = watch.finish(program.document())
+        print_result(watch, outcome, given)
+        failure = program.failure()
+        if failure:
+            say(failure)
+        if nothing is not None:
+            say(nothing.message)
+        if watch.stopped_by == "divergence":
+            return EXIT_FAIL
+        return exit_code(outcome.summary, program.stopped)

@@ -1,0 +1,220 @@
+"""What happens before the program starts: its dump configuration is read, checked and put where the program expects it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from typing import Callable, List, Optional, Sequence
+
+from ..config.check import check_file
+from ..config.finding import ERROR, WARNING, Finding
+from ..config.forms import read_plan, write_plan
+from ..config.plan import DumpPlan
+from ..errors import EnvironmentProblem, InputError, ProgramFailed, UsageError, require_file
+from ..results.atomic import replacing
+from .options import free_bytes
+
+PLAN, ACL, NPU = "--plan", "--acl", "--npu"
+WRITTEN_FILE = "acl.json"
+KEPT_FILE = "acl.before.json"
+
+_LIMIT_BYTES = 10 * 1024 * 1024
+_RESERVE_BYTES = 1024 * 1024
+_TIME = re.compile(r"[0-9]{14}\Z")
+_REMOTE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}:")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A configuration that can be run.
+
+    Attributes
+    ----------
+    target
+        dump_path, absolute; it exists.
+    earlier
+        Its time folders from before the start.
+    written
+        The file that the program reads, where one was written.
+    """
+
+    target: str
+    earlier: List[str]
+    written: Optional[str] = None
+
+
+def prepare(kind: str, path: str, model: Optional[str], acl_at: Optional[str], out: str, say: Callable[[str], None]) -> Prepared:
+    """Check a configuration, make its dump_path and write what the program reads.
+
+    Parameters
+    ----------
+    kind
+        ``--plan``, ``--acl`` or ``--npu``: what ``path`` is.
+    model
+        The model's json, to hold names against and to tell the space needed; or None.
+    acl_at
+        Where the program expects acl.json; None: ``--acl`` is read where it is, a plan is written to ./acl.json.
+    out
+        OUT, which exists.
+    say
+        Takes sentences for the user.
+
+    Raises
+    ------
+    InputError
+        The configuration is refused, or is no configuration.
+    EnvironmentProblem
+        dump_path cannot be made, or the disk is full.
+    """
+    require_file(path, kind)
+    with open(path, "rb") as stream:
+        data = stream.read(_LIMIT_BYTES + 1)
+    if kind == NPU and acl_at is not None:
+        raise UsageError("--acl-at goes with --plan or --acl: npu settings are the program's own")
+    if kind != PLAN:
+        # What this machine's file system says comes later: dump_path may have to be made.
+        _check(path, path, model, lambda text: None, elsewhere=True)
+    plan = read_plan(data, path)
+    target = _target_of(plan, path)
+    made = _make_folder(target)
+    try:
+        written = _write(kind, plan, path, acl_at, out, say) if kind != NPU else None
+        _check(written or path, path, model, say)
+    except BaseException:
+        _take_back(made)
+        raise
+    free = free_bytes(target)
+    if free is not None and free <= _RESERVE_BYTES:
+        raise EnvironmentProblem(
+            "%s: the disk is full (%d bytes free): nothing could be dumped" % (target, free), hint="free some space first"
+        )
+    earlier = sorted(entry.path for entry in os.scandir(target) if _TIME.match(entry.name) and entry.is_dir(follow_symlinks=False))
+    if earlier:
+        say(
+            "note: %d time folders from before the start are left alone: %s" % (len(earlier), ", ".join(map(os.path.basename, earlier[:3])))
+        )
+    return Prepared(target, earlier, written)
+
+
+def _target_of(plan: DumpPlan, path: str) -> str:
+    if not plan.dump_path:
+        raise InputError("%s names no dump_path: there would be nothing to watch" % path, hint="add a dump_path")
+    if _REMOTE.match(plan.dump_path):
+        raise InputError("%s: dump_path %s is on another machine" % (path, plan.dump_path), hint="dump to a local folder")
+    return os.path.realpath(plan.dump_path)
+
+
+def _make_folder(target: str) -> List[str]:
+    """Make a folder; return those that were made, the innermost first."""
+    missing: List[str] = []
+    folder = target
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    try:
+        os.makedirs(target, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise EnvironmentProblem("dump_path %s cannot be made: %s" % (target, getattr(error, "strerror", None) or error)) from error
+    return missing
+
+
+def _take_back(made: Sequence[str]) -> None:
+    for folder in made:
+        try:
+            os.rmdir(folder)
+        except OSError:
+            return
+
+
+def _write(kind: str, plan: DumpPlan, path: str, acl_at: Optional[str], out: str, say: Callable[[str], None]) -> Optional[str]:
+    """Write acl.json where the program expects it; return that place, None when the program reads the given file itself."""
+    if kind == ACL and (acl_at is None or (os.path.exists(acl_at) and os.path.samefile(acl_at, path))):
+        return None
+    place = os.path.abspath(acl_at or WRITTEN_FILE)
+    if os.path.isdir(place):
+        raise InputError(
+            "--acl-at %s is a folder" % acl_at, hint="name the file itself, such as %s" % os.path.join(acl_at or "", WRITTEN_FILE)
+        )
+    if kind == ACL:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as stream:
+            text = stream.read()
+    else:
+        # The program may have another current folder.
+        text = write_plan(replace(plan, dump_path=os.path.abspath(plan.dump_path or "")), "acl")
+    _keep_earlier(place, text, out, say)
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    with replacing(place) as stream:
+        stream.write(text)
+    return place
+
+
+def _keep_earlier(place: str, text: str, out: str, say: Callable[[str], None]) -> None:
+    if not os.path.exists(place):
+        return
+    with open(place, encoding="utf-8", errors="surrogateescape", newline="") as stream:
+        before = stream.read(_LIMIT_BYTES)
+    if before != text:
+        kept = os.path.join(out, KEPT_FILE)
+        shutil.copyfile(place, kept)
+        say("note: %s is replaced; what it was is kept as %s" % (place, kept))
+
+
+def _check(checked: str, named: str, model: Optional[str], say: Callable[[str], None], elsewhere: bool = False) -> None:
+    """Refuse what ``config check`` finds errors in; tell its warnings."""
+    report = check_file(checked, [model] if model is not None else [], None, elsewhere)
+    for finding in report.findings:
+        if finding.severity == WARNING or finding.rule == "dump-size":
+            say("%s: %s: %s" % ("warning" if finding.severity == WARNING else "note", named, finding.message))
+    errors = [finding for finding in report.findings if finding.severity == ERROR]
+    if errors:
+        text = "; ".join(_sentence(finding) for finding in errors[:5])
+        more = " (and %d more)" % (len(errors) - 5) if len(errors) > 5 else ""
+        raise InputError(
+            "%s is refused: %s%s" % (named, text, more), hint="%s; goldwatch config check %s says more" % (errors[0].fix, named)
+        )
+
+
+def _sentence(finding: Finding) -> str:
+    return "%s%s [%s]" % (finding.pointer + ": " if finding.pointer else "", finding.message, finding.rule)
+
+
+def make_golden(command: str, say: Callable[[str], None], output: int) -> None:
+    """Run the command that makes the golden data: ``golden caffe dump …`` as goldwatch's own, anything else by the shell.
+
+    Parameters
+    ----------
+    output
+        Descriptor for what it prints.
+
+    Raises
+    ------
+    ProgramFailed
+        It failed.
+    """
+    say("making golden data: %s" % command)
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError("--golden-run: %s" % error) from error
+    if not words:
+        raise UsageError("--golden-run: the command is empty")
+    own = words[0] == "golden"
+    arguments = [sys.executable, "-m", "goldwatch", *words] if own else ["/bin/sh", "-c", command]
+    code = subprocess.call(arguments, stdout=output)
+    if code:
+        how = "exit code %d" % code if code > 0 else "signal %d" % -code
+        raise ProgramFailed("--golden-run failed with %s: %s" % (how, command), code, hint="run it by itself first")
+
+
+def find_program(words: Sequence[str]) -> None:
+    """Raise InputError when the program cannot be found or run, before anything is written."""
+    if not words:
+        raise UsageError("no program is given", hint="goldwatch run … -- PROGRAM ARGS…")
+    if shutil.which(words[0]) is None:
+        what = "is not a program that this user may run" if os.path.exists(words[0]) else "was not found"
+        raise InputError("%s %s" % (words[0], what), hint="name a program after --, with its path if it is not in PATH")

@@ -1,0 +1,194 @@
+"""The user's program: started in a group of its own, its output passed on and kept, ended politely and then firmly."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from typing import Any, BinaryIO, Callable, Dict, List, Optional, Sequence
+
+from ..errors import InputError
+
+LOG_FILE = "program.log"
+
+_READ_BYTES = 1 << 16
+_OUTPUT_WAIT_S = 2.0
+
+
+class Program:
+    """A program that makes dumps.
+
+    Parameters
+    ----------
+    words
+        The program and its arguments.
+    log
+        Where its output is kept.
+    stdout, stderr
+        Descriptors that its output is passed on to.
+    grace_s
+        Seconds between SIGTERM and SIGKILL.
+    say
+        Takes sentences for the user.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        log: str,
+        stdout: int,
+        stderr: int,
+        grace_s: float = 10.0,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.words = list(words)
+        self.log = log
+        self.grace_s = grace_s
+        self.say = say
+        self.stopped = False
+        self._targets = (stdout, stderr)
+        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._threads: List[threading.Thread] = []
+        self._stream: Optional[BinaryIO] = None
+        self._lock = threading.Lock()
+        self._asked_at: Optional[float] = None
+        self._killed = False
+
+    def start(self) -> None:
+        """Start it, with this process's environment and standard input.
+
+        Raises
+        ------
+        InputError
+            It cannot be started.
+        """
+        self._stream = open(self.log, "wb")  # noqa: SIM115  open as long as the program writes
+        try:
+            # A session of its own: Ctrl-C in the terminal comes to us alone, and its whole group can be ended.
+            # The environment is named, or it would be what C libraries have made of it.
+            self._process = subprocess.Popen(
+                self.words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ), start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            self._stream.close()
+            reason = getattr(error, "strerror", None) or str(error)
+            raise InputError(
+                "%s cannot be started: %s" % (self.words[0], reason), hint="name a program that can be run after --"
+            ) from error
+        for source, target in zip((self._process.stdout, self._process.stderr), self._targets):
+            thread = threading.Thread(target=self._pass_on, args=(source, target), daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def _pass_on(self, source: Any, target: int) -> None:
+        """Copy what the program writes to the log and to our own output."""
+        open_target = True
+        while True:
+            data = os.read(source.fileno(), _READ_BYTES)
+            if not data:
+                return
+            with self._lock:
+                try:
+                    if self._stream is not None:
+                        self._stream.write(data)
+                        self._stream.flush()
+                except (OSError, ValueError):
+                    # A full disk must not stop the program.
+                    pass
+                rest = memoryview(data)
+                while len(rest) and open_target:
+                    try:
+                        rest = rest[os.write(target, rest) :]
+                    except OSError:
+                        open_target = False
+
+    @property
+    def started(self) -> bool:
+        """Whether it was started."""
+        return self._process is not None
+
+    def ended(self) -> bool:
+        """Tell whether the program itself has ended; processes that it left behind do not count."""
+        return self._process is None or self._process.poll() is not None
+
+    def stopping(self) -> bool:
+        """Ask it to stop, at the first call; later calls make it stop once its time is over. Tell whether its group is gone."""
+        if self._process is None:
+            return True
+        if self._asked_at is None:
+            if self.ended():
+                return True
+            self.stopped = True
+            self._asked_at = time.monotonic()
+            self.say("stopping the program: SIGTERM, after %g s SIGKILL" % self.grace_s)
+            self._send(signal.SIGTERM)
+        if self.ended() and not self._group_lives():
+            return True
+        if time.monotonic() - self._asked_at >= self.grace_s and not self._killed:
+            self._killed = True
+            self._send(signal.SIGKILL)
+        return self._killed and self.ended()
+
+    def kill(self) -> None:
+        """End its whole group now."""
+        if self._process is not None:
+            self.stopped = True
+            self._send(signal.SIGKILL)
+            try:
+                self._process.wait(5.0)
+            except subprocess.TimeoutExpired:
+                pass
+
+    def _send(self, number: int) -> None:
+        assert self._process is not None
+        try:
+            os.killpg(self._process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+    def _group_lives(self) -> bool:
+        assert self._process is not None
+        try:
+            os.killpg(self._process.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
+
+    def close(self) -> None:
+        """Wait for the last of its output."""
+        end = time.monotonic() + _OUTPUT_WAIT_S
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        with self._lock:
+            stream, self._stream = self._stream, None
+            if stream is not None:
+                try:
+                    stream.close()
+                except OSError:
+                    pass
+
+    def document(self) -> Dict[str, Any]:
+        """Return ``{"exit_code", "signal"}`` of the program that has ended."""
+        code = None if self._process is None else self._process.poll()
+        if code is None or code >= 0:
+            return {"exit_code": code, "signal": None}
+        return {"exit_code": None, "signal": _signal_name(-code)}
+
+    def failure(self) -> str:
+        """Return how the program failed, in words; empty when it did not, or when it was stopped by us."""
+        found = self.document()
+        if self.stopped or (found["exit_code"] == 0 and found["signal"] is None) or self._process is None:
+            return ""
+        how = "exit code %s" % found["exit_code"] if found["signal"] is None else "signal %s" % found["signal"]
+        return "the program failed with %s: %s (its output is in %s)" % (how, " ".join(self.words), self.log)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "signal %d" % number
