@@ -136,7 +136,7 @@ def require_decodable(dtype: DType) -> None:
     """Raise NotComparable with the reason unless ``dtype`` can be decoded."""
     if dtype.decodable:
         return
-    if dtype.code == _NO_CODE:
+    if dtype.code == _NO_CODE and not dtype.name.startswith("unknown("):
         raise NotComparable("elements of numpy type %s cannot be compared" % dtype.name)
     if dtype.code not in _BY_CODE:
         raise NotComparable("data type code %d is not known" % dtype.code, hint="goldwatch knows the codes 0 to %d" % max(_BY_CODE))

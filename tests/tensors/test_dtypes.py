@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goldwatch.errors import FormatError, NotComparable
-from goldwatch.tensors.dtypes import bfloat16_to_float32, decode, dtype_by_code, dtype_by_name, dtype_by_numpy, nbytes
+from goldwatch.tensors.dtypes import bfloat16_to_float32, decode, dtype_by_code, dtype_by_name, dtype_by_numpy, nbytes, require_decodable
 from goldwatch.tensors.formats import FORMATS, format_code, format_name, split_format
 from goldwatch.tensors.tensor import MemorySource, Tensor
 
@@ -206,6 +206,9 @@ def test_tensor_reads_only_its_window_and_says_when_bytes_are_missing():
 def test_names_and_formats():
     assert dtype_by_name("BF16") == dtype_by_code(27) == dtype_by_name("bfloat16") and dtype_by_name("no such") is None
     assert dtype_by_code(2).enumerator == "FLOAT16" and dtype_by_code(99).enumerator == "unknown(99)"
+    for code in (-1, 99):
+        with pytest.raises(NotComparable, match="data type code %d is not known" % code):
+            require_decodable(dtype_by_code(code))
     assert nbytes(dtype_by_code(28), 5) == 3 and nbytes(dtype_by_code(29), 9) == 2 and nbytes(dtype_by_code(1), 7) == 28
     assert len(FORMATS) == 51 and [FORMATS[code] for code in (3, 29, 49, 255)] == ["NC1HWC0", "FRACTAL_NZ", "C1HWC0", "MAX"]
     assert format_code("fractal_z") == 4 and format_code("nonsense") is None and format_name(77) == "unknown(77)"
