@@ -8,7 +8,7 @@ from .acl_list import ListRules
 from .cann import ACL_SINCE, Version
 from .finding import ERROR, WARNING, Findings, Path
 from .key_rules import OTHER_SECTIONS, KeyRules, check_since
-from .path_rules import check_dump_path
+from .path_rules import check_dump_path, check_variables
 from .plan import EXCEPTION_SCENES
 from .schema_rules import SchemaRules, field_schema
 from .steps import ACL_LAX, step_problems
@@ -77,6 +77,9 @@ class AclRules:
         if isinstance(entries, list):
             rules = ListRules(self.findings, dump, self.version, self.version_text)
             rules.check(entries, fields["dump_list"]["items"])
+        if self._entries() or self._on("dump_op_switch") or self._on("dump_debug") or self._scene():
+            place = _DUMP + (("dump_path",) if "dump_path" in dump else ())
+            check_variables(self.findings, place, self._scene() in EXCEPTION_SCENES)
         self.dumps_models = bool(self._entries()) and not self._on("dump_debug") and self._scene() not in EXCEPTION_SCENES
 
     def _on(self, field: str) -> bool:

@@ -13,7 +13,7 @@ from .finding import WARNING, Findings, Path
 from .models import Models, dumpable
 from .path_rules import free_bytes
 from .steps import step_problems
-from .suggest import nearest_word
+from .suggest import MAX_SUGGESTIONS, nearest_word
 
 _MAX_ADVICE = 200
 _UNKNOWN_LAYER = "GE only warns that the op does not exist in the model; nothing of it is dumped"
@@ -34,6 +34,7 @@ class ModelRules:
         self.findings = findings
         self.models = models
         self._advice_left = _MAX_ADVICE
+        self._types_left = MAX_SUGGESTIONS
 
     def check_acl(self, document: Any) -> None:
         """Check every entry of dump_list."""
@@ -115,11 +116,15 @@ class ModelRules:
                 known = name in types if field == "optype_blacklist" else bool(self.models.exact(name, graphs))
                 if known:
                     continue
-                near = nearest_word(name, sorted(types)) if field == "optype_blacklist" else self.models.nearest(name, graphs)
+                near = self._near_type(name, types) if field == "optype_blacklist" else self.models.nearest(name, graphs)
                 what = "type" if field == "optype_blacklist" else "op"
                 message = "the model has no %s %r%s" % (what, name, "; did you mean %r?" % near if near else "")
                 fix = '"%s"' % near if near else "leave it out"
                 self.findings.warning("unknown-blacklist-name", path + (field, index, "name"), message, "nothing is left out", fix)
+
+    def _near_type(self, name: str, types: Any) -> Optional[str]:
+        self._types_left -= 1
+        return nearest_word(name, sorted(types)) if self._types_left >= 0 else None
 
     def _ranges(self, entry: Mapping[str, Any], path: Path, graphs: Sequence[ModelGraph]) -> None:
         for index, item in enumerate(_items(entry.get("opname_range"))):

@@ -7,7 +7,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 from .cann import NPU_SINCE, Version
 from .finding import Findings, Path
 from .key_rules import KeyRules, check_since
-from .path_rules import check_dump_path
+from .path_rules import check_dump_path, check_variables
 from .plan import NPU_DEFAULTS
 from .schema_rules import SchemaRules, field_schema, rejects
 from .steps import NPU_LAX, step_problems
@@ -107,6 +107,8 @@ class NpuRules:
             return
         must_work = any(self._may_be_on(name) for name in _SWITCHES)
         self.folder = check_dump_path(self.findings, value, ("dump_path",), "npu", must_work)
+        if any(self._is_on(name) for name in _SWITCHES):
+            check_variables(self.findings, ("dump_path",), False)
 
     def _step(self) -> None:
         value = self._values.get("dump_step")

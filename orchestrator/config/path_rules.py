@@ -165,6 +165,26 @@ def _look_around(findings: Findings, folder: str, path: Path) -> None:
         findings.environment(NOTE, "container", path, message, consumer, "mount a host folder and dump there")
 
 
+def check_variables(findings: Findings, path: Path, exception: bool) -> None:
+    """Say which environment variables of this shell take the dump away from dump_path.
+
+    Parameters
+    ----------
+    exception
+        Whether only exceptions are dumped.
+    """
+    if not exception and os.environ.get("NPU_COLLECT_PATH"):
+        message = "NPU_COLLECT_PATH is set in this environment: %s" % os.environ["NPU_COLLECT_PATH"]
+        consumer = "with it only exceptions are collected; models, ops and overflows are not dumped"
+        findings.environment(WARNING, "npu-collect-path", path, message, consumer, "unset NPU_COLLECT_PATH")
+    for name in ("NPU_COLLECT_PATH", "ASCEND_DUMP_PATH", "ASCEND_WORK_PATH") if exception else ():
+        if os.environ.get(name):
+            message = "%s is set in this environment: %s" % (name, os.environ[name])
+            consumer = "exception dumps go there instead of dump_path"
+            findings.environment(NOTE, "exception-path", path, message, consumer, "unset %s, or look there" % name)
+            return
+
+
 def nearest_folder(text: str) -> Optional[str]:
     """Return the folder itself, or the nearest one above it that exists."""
     folder = os.path.abspath(text)

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Mapping
 from ..schemas import load_schema
 from .finding import Findings, Path
 from .steps import ACL_LAX, NPU_LAX, step_problems
-from .suggest import nearest_word
+from .suggest import MAX_SUGGESTIONS, nearest_word
 
 REJECTS = {
     "acl": "aclInit rejects it (ACL_ERROR_INVALID_DUMP_CONFIG 100009, %s); releases of 2020 only log it and dump nothing",
@@ -59,6 +59,7 @@ class SchemaRules:
     def __init__(self, kind: str, findings: Findings) -> None:
         self.kind = kind
         self.findings = findings
+        self._left = MAX_SUGGESTIONS
 
     def check(self, value: Any, schema: Mapping[str, Any], path: Path = ()) -> bool:
         """Add the findings of ``value`` and all below; return whether it has the right form."""
@@ -88,7 +89,8 @@ class SchemaRules:
             fix = "one of: %s; or leave the field out" % ", ".join(known)
             self.findings.error("empty-value", path, "%s is empty" % _name(path), rejects(self.kind, path=path), fix)
             return
-        near = nearest_word(str(value), known)
+        near = nearest_word(str(value), known) if self._left > 0 else None
+        self._left -= 1
         message = "%s: %r is not allowed%s" % (_name(path), value, "; did you mean %r?" % near if near else "")
         fix = '"%s"' % near if near else "one of: %s" % ", ".join(known)
         self.findings.error("enum", path, message, rejects(self.kind, "EP0002", path), fix)

@@ -68,7 +68,13 @@ class ScriptSettings:
 def read_script(data: bytes, findings: Findings) -> Optional[List[ScriptSettings]]:
     """Return all dump settings of a script in the order of the text, or None with a finding when it is no Python."""
     tree, lines = _parse(data, findings)
-    return None if tree is None else _Reader(lines).read(tree)
+    if tree is None:
+        return None
+    try:
+        return _Reader(lines).read(tree)
+    except RecursionError:
+        _parse_error(findings, "python-syntax", "an expression is nested too deeply to be read", "Python may run it", 1)
+        return None
 
 
 def check_settings(settings: ScriptSettings, rules: NpuRules) -> Dict[str, Any]:

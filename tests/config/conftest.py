@@ -44,6 +44,8 @@ def om(tmp_path):
 def folder(tmp_path, monkeypatch):
     """A folder with what the cases need; the current folder, and no container."""
     monkeypatch.setattr("goldwatch.config.path_rules.in_container", lambda: False)
+    for name in ("NPU_COLLECT_PATH", "ASCEND_DUMP_PATH", "ASCEND_WORK_PATH"):
+        monkeypatch.delenv(name, raising=False)
     home = tmp_path / "d"
     for name in ("sub", "a b", "stale/20240101000000", "two/20240101000000", "two/20240101000001"):
         (home / name).mkdir(parents=True)

@@ -54,6 +54,21 @@ def test_container(config, monkeypatch):
     assert found(config()) == []
 
 
+def test_variables_that_take_the_dump_away(config, monkeypatch):
+    monkeypatch.setenv("ASCEND_WORK_PATH", "/w")
+    assert found(config()) == []
+    monkeypatch.setenv("NPU_COLLECT_PATH", "/c")
+    assert found(config()) == [("warning", "npu-collect-path")]
+    assert found(config(), elsewhere=True) == [("note", "npu-collect-path")]
+
+
+def test_variables_of_exception_dumps(folder, tmp_path, monkeypatch):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"dump": {"dump_scene": "lite_exception", "dump_path": folder}}))
+    monkeypatch.setenv("ASCEND_WORK_PATH", "/w")
+    assert found(str(path)) == [("note", "exception-path")]
+
+
 def test_this_machine_can_be_asked(tmp_path):
     assert isinstance(in_container(), bool)
     assert isinstance(_on_volume(str(tmp_path)), bool)

@@ -103,6 +103,12 @@ def test_only_twenty_keys_get_a_suggestion():
     assert sum("did you mean" in f.message for f in found) == 20
 
 
+def test_only_twenty_values_get_a_suggestion():
+    text = json.dumps({"dump": {"dump_path": "/d", "dump_list": [{}], "dump_data": "stats", "dump_stats": ["max"] * 30}})
+    found = [f for f in check(text) if f.rule == "enum"]
+    assert (len(found), sum("did you mean" in f.message for f in found)) == (30, 20)
+
+
 def test_near_names():
     assert nearest_word("dump-Path", ["dump_path", "dump_mode"]) == "dump_path"
     assert nearest_word("zzz", ["dump_path"]) is None

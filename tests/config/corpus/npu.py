@@ -158,6 +158,7 @@ PYTHON_CASES = [
     ("python-two", 'print "hello"\n', [(E, "python-syntax", "")]),
     ("not-executed", "raise SystemExit(7)\n" + TF2, []),
     ("brackets", "x = " + "(" * 3000 + ")" * 3000, [(E, "file-too-deep", "")]),
+    ("attributes", "x" + ".b" * 50000 + '.parameter_map["enable_dump"].b = True', [(E, "python-syntax", "")]),
     ("operators", "x = " + "-" * 100000 + "1", [(E, "python-syntax", "")]),
     (
         "layer",
