@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ _GE_DTYPES = {
     "bool": "DT_BOOL",
 }
 FIRST_TIMESTAMP_US = 1767323045000000
-NEVER_DUMPED = ("Data", "Const", "NetOutput")
+NEVER_DUMPED = ("Data", "Const", "Variable", "NetOutput", "StreamActive", "Send", "Recv")
 
 
 @dataclass(frozen=True)
@@ -230,8 +230,3 @@ def _desc(tensor: DeviceTensor, with_origin: bool) -> Dict[str, Any]:
         "shape": {"dim": list(shape)} if shape else {},
         "attr": attrs,
     }
-
-
-def find_op(ops: Sequence[DeviceOp], name: str) -> Optional[DeviceOp]:
-    """Return the op of that name, or None."""
-    return next((op for op in ops if op.name == name), None)
