@@ -180,7 +180,7 @@ PATHS = [
         [d(E, "dump-path-characters", "dump_path"), d(E, "dump-path-not-found", "dump_path")],
     ),
     ("path-pipe", dump(dump_path="@DIR@/a|b"), [d(E, "dump-path-characters", "dump_path"), d(E, "dump-path-not-found", "dump_path")]),
-    ("path-nul", dump(dump_path="/tmp/\u0000"), [d(E, "dump-path-characters", "dump_path")] * 2),
+    ("path-nul", dump(dump_path="/data/\u0000"), [d(E, "dump-path-characters", "dump_path")] * 2),
     ("path-long", dump(dump_path="/" + "a" * 512), [d(E, "path-too-long", "dump_path")]),
     ("path-relative", dump(dump_path="sub"), [d(N, "dump-path-relative", "dump_path")]),
     (
