@@ -41,6 +41,7 @@ def _wanted(out: str, run_index: int, steps: Optional[Sequence[int]], force: boo
     numbers = [run_index] if steps is None else list(steps)
     if not numbers or any(number < 0 for number in numbers):
         raise UsageError("run numbers are not negative, and there is at least one: %r" % (numbers,))
+    out = os.path.abspath(out)
     wanted = {run_index: out} if steps is None else {int(step): os.path.join(out, str(int(step))) for step in numbers}
     for folder in wanted.values():
         refuse_golden(folder, force)

@@ -78,8 +78,7 @@ def only_sets_up(graph: Any, fetches: Any) -> bool:
     ops = fetched_ops(graph, fetches)
     if not ops:
         return not list(_leaves(fetches))
-    initializers = _initializers(graph)
-    return all(_sets_up(op, initializers, 0) for op in ops)
+    return all(_sets_up(graph, op, 0) for op in ops)
 
 
 def _initializers(graph: Any) -> Set[str]:
@@ -92,14 +91,15 @@ def _initializers(graph: Any) -> Set[str]:
     return names
 
 
-def _sets_up(op: Any, initializers: Set[str], depth: int) -> bool:
-    if op.type in _SET_UP or op.name in initializers or "report_uninitialized_" in op.name:
+def _sets_up(graph: Any, op: Any, depth: int) -> bool:
+    if op.type in _SET_UP or "report_uninitialized_" in op.name:
         return True
-    if op.type in _ASSIGN and op.inputs:
+    if op.type in _ASSIGN:
         variable = op.inputs[0].op
-        return variable.type in _VARIABLES and op.name == variable.name + "/Assign"
+        plain = variable.type in _VARIABLES and op.name == variable.name + "/Assign"
+        return bool(plain) or op.name in _initializers(graph)
     if op.type == "NoOp" and depth < 50:
-        return all(_sets_up(control, initializers, depth + 1) for control in op.control_inputs)
+        return all(_sets_up(graph, control, depth + 1) for control in op.control_inputs)
     return False
 
 

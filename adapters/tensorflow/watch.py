@@ -99,6 +99,7 @@ class Recorder:
         self.raised: List[Tuple[int, str]] = []
         self.error: Optional[GoldwatchError] = None
         self._lock = threading.Lock()
+        self._pid = os.getpid()
 
     def begin(self, graph: Any, fetches: Any, kind: str, monitored: bool, config: Any = None) -> Optional[Ticket]:
         """Count one of the user's runs; return a ticket when it is a chosen one.
@@ -108,7 +109,8 @@ class Recorder:
         Refused
             The run cannot give golden data under this TensorFlow.
         """
-        if self.monitored_only and not monitored:
+        if (self.monitored_only and not monitored) or os.getpid() != self._pid:
+            # A process that the script forked counts for itself; it must not write into the same folders.
             return None
         with self._lock:
             number = self.count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 
 import numpy as np
@@ -46,6 +47,7 @@ np.save(folder + "/int.npy", np.ones((2, 4), np.complex64))
 np.save(folder + "/bad.npy", np.ones((2, 5), np.float32))
 np.save(folder + "/pickled.npy", np.array([{}], dtype=object), allow_pickle=True)
 value.tofile(folder + "/x.bin")
+value[:1, :3].tofile(folder + "/odd.bin")
 """
 
 
@@ -97,31 +99,52 @@ def test_saved_model_by_its_signature(tf, golden, made):
 
 def test_tags_and_signature(tf, golden, made):
     image = "i=%s" % (made / "x.npy")
-    assert "--tags" in tf("dump", "-o", "g", "--saved-model", made / "two", "-i", image).err
-    both = tf("dump", "-o", "g", "--saved-model", made / "two", "-i", image, "--tags", "mine")
-    assert both.code == 4 and "signatures a, b" in both.err
     assert tf("dump", "-o", "g", "--saved-model", made / "two", "-i", image, "--tags", "mine", "--signature", "b").code == 0
     assert golden("g").ops.issuperset(["other", "fc.1"])
 
 
+def job(made, model, inputs, **options):
+    """Return the job that the command line would hand to the Python that has TensorFlow."""
+    path = str(made / model)
+    kind = "saved_model" if os.path.isdir(path) else "pb"
+    pairs = [list(pair) for pair in ((name, str(made / file)) for name, file in inputs)]
+    document = {"model": kind, "path": path, "tags": ["serve"], "signature": None, "inputs": pairs, "outputs": [], "force": False}
+    document.update({"source": {}, "extra": {}}, **options)
+    return document
+
+
 @pytest.mark.parametrize(
-    "words, text",
+    "model, inputs, options, text",
     [
-        (["--pb", "frozen.pb"], "inputs are missing: scope/input"),
-        (["--pb", "frozen.pb", "-i", "inptu=x.npy"], "scope/input"),
-        (["--pb", "frozen.pb", "-i", "scope/input=bad.npy"], "shape [2, 5]"),
-        (["--pb", "frozen.pb", "-i", "scope/input=int.npy"], "complex64"),
-        (["--pb", "frozen.pb", "-i", "scope/input=pickled.npy"], "not a readable .npy"),
-        (["--pb", "frozen.pb", "-i", "scope/input=none.npy"], "does not exist"),
-        (["--pb", "frozen.pb", "-i", "scope/input=x.npy", "--outputs", "nothing"], "no output nothing"),
-        (["--pb", "raw.pb", "-i", "scope/input=x.npy"], "frozen"),
-        (["--pb", "npu.pb", "-i", "scope/input=x.npy"], "before npu_bridge"),
-        (["--pb", "saved/saved_model.pb"], "--saved-model"),
-        (["--pb", "x.npy"], "not a GraphDef"),
-        (["--saved-model", "saved", "-i", "image=x.npy", "--signature", "none"], "serving_default"),
+        ("frozen.pb", [], {}, "inputs are missing: scope/input"),
+        ("frozen.pb", [("inptu", "x.npy")], {}, "scope/input"),
+        ("frozen.pb", [("scope/input", "bad.npy")], {}, r"shape \[2, 5\]"),
+        ("frozen.pb", [("scope/input", "int.npy")], {}, "complex64"),
+        ("frozen.pb", [("scope/input", "pickled.npy")], {}, "not a readable .npy"),
+        ("frozen.pb", [("scope/input", "odd.bin")], {}, "do not fit"),
+        ("frozen.pb", [("scope/input", "x.npy")], {"outputs": ["nothing"]}, "no output nothing"),
+        ("raw.pb", [("scope/input", "x.npy")], {}, "frozen"),
+        ("npu.pb", [("scope/input", "x.npy")], {}, "before npu_bridge"),
+        ("saved/saved_model.pb", [], {}, "--saved-model"),
+        ("x.npy", [], {}, "not a GraphDef"),
+        ("saved", [("image", "x.npy")], {"signature": "none"}, "serving_default"),
+        ("two", [("i", "x.npy")], {}, "--tags"),
+        ("two", [("i", "x.npy")], {"tags": ["mine"]}, "signatures a, b"),
     ],
 )
-def test_what_cannot_be_run(tf, made, tmp_path, words, text):
-    done = tf(*(["dump", "-o", str(tmp_path / "g")] + words), folder=made)
-    assert done.code == 4 and text in done.err, done.err
+def test_what_cannot_be_run(made, tmp_path, model, inputs, options, text):
+    from goldwatch.adapters.tensorflow.child import Report
+    from goldwatch.adapters.tensorflow.graphs import dump_graph
+    from goldwatch.errors import InputError
+
+    with pytest.raises(InputError) as caught:
+        dump_graph(job(made, model, inputs, **dict(options, out=str(tmp_path / "g"))), Report(str(tmp_path)))
+    assert re.search(text, "%s %s" % (caught.value.message, caught.value.hint))
+    assert not os.path.exists(str(tmp_path / "g"))
+
+
+def test_a_model_that_cannot_be_run_on_the_command_line(tf, made, tmp_path):
+    done = tf("dump", "-o", "g", "--pb", made / "frozen.pb", "--format", "json")
+    assert done.code == 4 and "inputs are missing" in done.json()["error"]["message"]
     assert "Traceback" not in done.err and not os.path.exists(str(tmp_path / "g"))
+    assert tf("dump", "-o", "g", "--pb", made / "frozen.pb", "-i", "scope/input=none.npy").code == 4

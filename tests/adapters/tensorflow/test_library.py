@@ -112,6 +112,24 @@ def test_dump_hook_with_a_monitored_session(v1, tmp_path, read_golden):
         session.run(y)
 
 
+def test_training_under_tensorflow_2_is_refused(v1, tmp_path, monkeypatch):
+    """What the version decides is all that is pretended: the graphs and the runs are real."""
+    from goldwatch.adapters.tensorflow import dump_session, watch
+    from goldwatch.errors import InputError
+
+    monkeypatch.setattr(watch, "tensorflow_version", lambda: "2.21.0")
+    x = v1.placeholder(v1.float32, [2], name="x")
+    loss = v1.reduce_sum(x * v1.get_variable("v", [2]), name="loss")
+    train = v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+    with v1.Session() as session:
+        session.run(v1.global_variables_initializer())
+        with pytest.raises(InputError, match="gradient graph"), dump_session(session, str(tmp_path / "a")):
+            session.run([loss, train], {x: [1, 2]})
+        with dump_session(session, str(tmp_path / "b")):
+            session.run(loss, {x: [1, 2]})
+    assert not (tmp_path / "a").exists() and (tmp_path / "b" / "manifest.json").exists()
+
+
 REGISTRY = """
 import json
 import tensorflow
