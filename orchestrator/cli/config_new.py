@@ -89,6 +89,8 @@ def new(
 ) -> None:
     """Write a dump configuration: acl.json, code for Estimator, session or TensorFlow 2, or a JSON of the settings."""
     set_up_logging(quiet, verbose)
+    if output == "-":
+        output = None
     if list_only:
         _list(given, output, output_format)
         return
@@ -181,8 +183,8 @@ def _write(path: str, text: str) -> None:
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         raise MissingPath("-o: the folder %s does not exist" % folder, hint="make it first")
-    if os.path.isdir(path):
-        raise MissingPath("-o: %s is a folder" % path, hint="name a file")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise MissingPath("-o: %s is not a regular file" % path, hint="name a file, or leave -o out to print on stdout")
     with replacing(path) as stream:
         stream.write(text)
 
