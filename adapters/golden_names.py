@@ -79,6 +79,9 @@ class GoldenNames:
             self._reserved.add((owner, index))
         self._plan()
 
+    def __len__(self) -> int:
+        return len(self._reserved)
+
     def __contains__(self, key: Key) -> bool:
         return key in self._reserved
 

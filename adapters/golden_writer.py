@@ -40,7 +40,6 @@ from .manifest import (
 
 __all__ = ["GoldenWriter", "refuse_golden", "require_space"]
 
-_WORKERS = 2
 _TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9]+-[0-9a-f]+\.tmp\Z")
 _OWN_HASH = re.compile(r"[0-9]{1,20}\.(?:npy|quant)\Z")
 
@@ -104,7 +103,7 @@ class GoldenWriter:
         except BaseException:
             self._journal.close()
             raise
-        self._files = AsideFiles(self.out, _WORKERS)
+        self._files = AsideFiles(self.out)
 
     def reserve(self, names: Iterable[Tuple[Any, ...]]) -> None:
         """Do all the name work before the run.
@@ -124,9 +123,10 @@ class GoldenWriter:
         if self.tensors:
             raise ValueError("names must be reserved before the first tensor is written")
         self.names.reserve(names)
+        self.prepare(len(self.names))
 
     def prepare(self, count: int) -> None:
-        """Make ``count`` empty files ahead, while the model is loaded or runs: that is the slow part of writing small ones."""
+        """Begin to make ``count`` empty files, while the model is loaded or runs: that is the slow part of writing small ones."""
         self._files.prepare(count)
 
     @property
@@ -152,7 +152,7 @@ class GoldenWriter:
         Parameters
         ----------
         array
-            Any numeric or bool array; written in C order. It is written by another thread, so it must not change until :meth:`close`.
+            Any numeric or bool array; written in C order. Its sum is taken later, so it must not change until :meth:`close`.
         timestamp
             Microseconds; by default the run's start plus a counter. Several dumps of one output keep their order: a timestamp that is not
             later than the one before becomes one more than that.
@@ -201,9 +201,9 @@ class GoldenWriter:
         return name
 
     def flush(self) -> None:
-        """Wait until everything handed over is in its file (or could not be: :meth:`close` tells)."""
+        """Wait until the sums of everything written are known."""
         for _, future in self._futures:
-            future.exception()
+            future.result()
 
     def skip(self, tensor: str, reason: str) -> None:
         """Note in the manifest that ``tensor`` is not saved, and why."""
@@ -216,18 +216,13 @@ class GoldenWriter:
         ----------
         complete
             False when the run was interrupted: the manifest then says so and lists what is usable.
-
-        Raises
-        ------
-        OSError
-            A file could not be written; the manifest lists the others and says that it is not complete.
         """
-        error = self._settle()
+        self._settle()
         document: Dict[str, Any] = {
             "backend": self.backend,
             "backend_version": self.backend_version,
             "source": self.source,
-            "complete": complete and error is None,
+            "complete": complete,
             "tensors": self.tensors,
             "skipped": self.skipped,
         }
@@ -238,8 +233,6 @@ class GoldenWriter:
         self._closed = True
         remove_quietly(os.path.join(self.out, JOURNAL_FILE))
         self._journal.close()
-        if error is not None:
-            raise error
         return document
 
     def abandon(self) -> None:
@@ -287,19 +280,12 @@ class GoldenWriter:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(mapping_line(name, listed).encode("utf-8", "surrogateescape"))
 
-    def _settle(self) -> Optional[BaseException]:
-        """Wait for the files; fill in their sums, drop the entries that could not be written, and return the first error."""
+    def _settle(self) -> None:
+        """Wait for the sums and fill them in."""
         self._files.close()
-        first: Optional[BaseException] = None
         for entry, future in self._futures:
-            error = future.exception()
-            if error is None:
-                entry["sha256"] = future.result()
-            else:
-                first = first or error
-                self.tensors = [other for other in self.tensors if other is not entry]
+            entry["sha256"] = future.result()
         self._futures = []
-        return first
 
     def _clear(self) -> int:
         """Remove what an earlier run left (temporary files; with force its golden files) and return the latest timestamp that stays."""

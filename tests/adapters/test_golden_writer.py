@@ -217,9 +217,8 @@ def test_a_file_that_cannot_be_written(tmp_path):
     writer.flush()
     blocked = writer.names.file_name(("b", ""), 0, 1700000000000000, {}).file
     (tmp_path / "o" / blocked).write_text("in the way")
-    writer.write("b", 0, X, timestamp=1700000000000000)
-    with pytest.raises(FileExistsError):
-        writer.close()
+    with pytest.raises(FileExistsError), writer:
+        writer.write("b", 0, X, timestamp=1700000000000000)
     manifest = json.loads((tmp_path / "o" / "manifest.json").read_text())
     assert [entry["file"] for entry in manifest["tensors"]] == [name]
     assert manifest["complete"] is False
