@@ -6,8 +6,9 @@ import os
 import time
 from typing import Callable, Dict, List, Optional, Set
 
-from ..dumps.complete import COMPLETE, NO_LAW, probe
+from ..dumps.complete import NO_LAW, probe
 from ..dumps.golden import GoldenSet
+from ..dumps.header import COMPLETE
 from ..dumps.tree import Identity
 from ..errors import GoldwatchError
 from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, parse_golden_name
