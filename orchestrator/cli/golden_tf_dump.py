@@ -32,7 +32,7 @@ def _steps(_: click.Context, __: click.Parameter, value: Optional[str]) -> Optio
 
 
 def _named_files(_: click.Context, __: click.Parameter, values: Tuple[str, ...]) -> List[Tuple[str, str]]:
-    pairs = []
+    pairs: List[Tuple[str, str]] = []
     for value in values:
         name, equals, path = value.partition("=")
         if not equals or not name or not path:
@@ -152,7 +152,8 @@ def _tell(result: JobResult, output_format: str, quiet: bool) -> int:
         raise result.failure
     refused = sum(len(entry["refusals"]) for entry in result.done)
     if refused:
-        raise InputError("%d dumps could not be used; the others are saved (manifest.json names them)" % refused)
+        counted = "1 dump" if refused == 1 else "%d dumps" % refused
+        raise InputError("%s could not be used; the others are saved (manifest.json tells which)" % counted)
     if output_format == "json":
         print_json(result.document())
     return EXIT_FAIL if result.differences else 0
