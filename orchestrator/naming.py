@@ -174,7 +174,7 @@ def read_mapping(path: str) -> Dict[str, str]:
     Raises
     ------
     FormatError
-        The file is larger than 100 MiB, a line has not two fields, or one hash stands for two names.
+        The file is larger than 100 MiB, a line has no name, or one hash stands for two names.
     OSError
         The file cannot be read.
     """
@@ -186,14 +186,18 @@ def read_mapping(path: str) -> Dict[str, str]:
     if text and not text.endswith("\n"):
         # The writer appends whole lines; what stands behind the last newline may still be growing.
         complete, _, rest = text.rpartition("\n")
-        text = complete + ("\n" + rest if rest.count(",") == 1 and rest.rpartition(",")[2] else "")
+        text = complete + ("\n" + rest if "," in rest and rest.partition(",")[2] else "")
     names: Dict[str, str] = {}
-    for number, fields in enumerate(csv.reader(io.StringIO(text, newline="")), 1):
-        if not fields:
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
             continue
-        if len(fields) != 2:
-            raise FormatError("line %d has %d fields, expected hash,original_name" % (number, len(fields)), path)
-        key, original = fields[0].strip(), fields[1].strip()
+        # The device writes the name as it is, commas included; a CSV writer quotes such a one.
+        key, comma, original = line.partition(",")
+        key, original = key.strip(), original.strip()
+        if len(original) > 1 and original[0] == original[-1] == '"':
+            original = original[1:-1].replace('""', '"')
+        if not comma or not original:
+            raise FormatError("line %d is not hash,original_name" % number, path)
         if names.setdefault(key, original) != original:
             raise FormatError("line %d: %s stands for two names" % (number, key), path)
     return names

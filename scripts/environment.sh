@@ -47,6 +47,9 @@ make_environment() {
         rm -rf "$folder"
         "$python" -m venv "$folder" || return 1
     fi
+    # Of the same version pip would keep what an earlier run installed.
+    "$folder/bin/python" -m pip uninstall --quiet --disable-pip-version-check --yes goldwatch >/dev/null 2>&1 || true
+    rm -rf build # what an earlier build left there would land in the wheel
     # Old pips cannot read pyproject.toml or newer wheel tags. Without a network the one that came with Python must do.
     if [ -z "${WHEELS:-}" ]; then
         "$folder/bin/python" -m pip install "${options[@]}" --upgrade pip || return 1

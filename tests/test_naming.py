@@ -93,12 +93,18 @@ def test_hash_names_are_digits_and_resolved_by_mapping(tmp_path) -> None:
     assert naming.read_mapping(str(path)) == {digits: original}
 
 
-@pytest.mark.parametrize("text", ["1,a,b\n", "1\n", "1,a\n1,b\n"])
+@pytest.mark.parametrize("text", ["1,\n", "1\n", "1,a\n1,b\n"])
 def test_bad_mapping_says_the_line(tmp_path, text: str) -> None:
     path = tmp_path / "mapping.csv"
     path.write_text(text)
     with pytest.raises(FormatError, match="line [12]"):
         naming.read_mapping(str(path))
+
+
+def test_names_with_commas_are_read_raw_and_quoted(tmp_path) -> None:
+    path = tmp_path / "mapping.csv"
+    path.write_text("1,Add.a,b.1.2.3\n" + naming.mapping_line("2", "Add.c,d.1.2.3"))
+    assert naming.read_mapping(str(path)) == {"1": "Add.a,b.1.2.3", "2": "Add.c,d.1.2.3"}
 
 
 def test_a_line_still_being_written_is_not_read(tmp_path) -> None:
