@@ -59,6 +59,9 @@ def render_table(
     """
     chosen, total = _choose(rows, most)
     table = [_line(row, metrics, first_tensor) for row in chosen]
+    if len({(row.device, row.model, row.step) for row in chosen}) > 1:
+        for line, row in zip(table, chosen):
+            line[2] = "%s: %s" % (_place(row), line[2])
     headings = ["", "verdict", "tensor"] + [_HEADINGS.get(name, printable(name)[:24]) for name in metrics] + ["reason"]
     widths = [max(len(line[column]) for line in [headings, *table]) for column in range(len(headings))]
     room = max(_LEAST_REASON, width - sum(widths[:-1]) - 2 * (len(widths) - 1))
@@ -94,6 +97,11 @@ def _line(row: Row, metrics: Sequence[str], first_tensor: Optional[str]) -> List
     numbers = ["-" if value is None else number_text(metric_number(value)) for value in values]
     mark = ">" if first_tensor is not None and row.tensor == first_tensor and row.verdict == FAIL else ""
     return [mark, _WORDS[row.verdict], _shorten(printable(row.tensor)), *numbers, printable(row.reason)]
+
+
+def _place(row: Row) -> str:
+    """Return where in the tree a row's dump lies, as a short prefix: device/model/step."""
+    return "/".join(_shorten(printable(part)) if part is not None else "-" for part in (row.device, row.model, row.step))
 
 
 def _shorten(name: str) -> str:
