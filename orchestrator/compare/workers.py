@@ -137,10 +137,17 @@ class Workers:
             self._suspects.append(call)
             return
         try:
-            self._running[self._pool.submit(*call.function)] = call
+            future = self._pool.submit(*call.function)
+            self._running[future] = call
+            if self.on_done is not None:
+                future.add_done_callback(self._tell)
         except BrokenProcessPool:
             self._suspects.append(call)
             self._restart()
+
+    def _tell(self, _: Any) -> None:
+        if self.on_done is not None:
+            self.on_done()
 
     def collect(self, timeout_s: Optional[float] = None) -> List[Tuple[Sequence[PairTask], List[Row]]]:
         """Return what is finished as ``(tasks, rows)``, waiting up to ``timeout_s`` seconds for the first (None: for ever)."""

@@ -140,8 +140,8 @@ class Watch(Run):
 
     def stop(self, why: str) -> None:
         """End the watch as soon as what has come is compared; may be called from a signal handler."""
+        # Nothing is woken: a handler that runs while this thread holds the event's lock would wait for itself. The loop looks often.
         self._stop = self._stop or why
-        self._wake.set()
 
     def follow(
         self,
