@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import Any, Optional, Tuple
 
 import click
 
 from ..compare.workers import default_jobs
-from ..errors import EXIT_FAIL, InputError, UsageError
+from ..errors import EXIT_FAIL, InputError, Interrupted, UsageError
 from ..results.outfolder import make_folder
 from ..verdict.summary import exit_code
 from ..watch.ends import Signals
@@ -80,9 +81,13 @@ def _follow(program: Program, prepared: Prepared, golden: str, out: str, given: 
             if not program.failure():
                 raise
             nothing = error
+        except Interrupted:
+            program.kill()
+            raise
         finally:
-            if not program.ended():
-                program.kill()
+            # An error of ours does not end the program rudely.
+            while not program.stopping():
+                time.sleep(0.05)
             program.close()
         display.clear()
         outcome = watch.finish(program.document())

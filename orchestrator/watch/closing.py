@@ -21,6 +21,9 @@ def settle_files(session: LiveSession) -> None:
         session.replan()
         _forget_moved(session)
         for identity, files in session.catalogue.by_place().items():
+            if not session.is_taken(identity):
+                session.store.event("left out", None, "%s and the like: none of its ops is in the model file" % files[0].rel)
+                continue
             session.place(identity).refresh()
             _settle_groups(session, identity, files)
             for file in files:
@@ -80,13 +83,14 @@ def finish_rows(session: LiveSession) -> None:
             files = places.get(identity, [])
             rows = list(unnamed.get(identity, []))
             there = [file for file in files if file.has_rows or file.state != GONE]
-            if not there and not rows:
+            if (not there and not rows) or not session.is_taken(identity):
                 continue
             _number(session, identity, there, [row.op for row in rows])
             rows += session.place(identity).absent([file.entry() for file in there])
             kept.update(row_key(row) for row in rows)
             session.put_rows(None, rows)
-        known = {file.rel for file in session.catalogue.files.values() if file.state not in (EARLIER,)}
+        files = [file for file in session.catalogue.files.values() if file.state != EARLIER and session.is_taken(file.identity)]
+        known = {file.rel for file in files}
         stale = []
         for row in session.store.rows("arrival"):
             if row.target_file not in known and row_key(row) not in kept:

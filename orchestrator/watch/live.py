@@ -14,6 +14,7 @@ from ..compare.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..compare.workers import Workers
 from ..dumps.golden import GoldenSet
 from ..dumps.header import COMPLETE, HEADERLESS, LONG
+from ..dumps.listing import DumpEntry
 from ..dumps.tree import Identity
 from ..model.graph import ModelGraph
 from ..model.never import no_dump_reason
@@ -89,6 +90,8 @@ class LiveSession(Session):
         self._with_rows: Set[str] = set()
         self._by_rel: Dict[str, TargetFile] = {}
         self._planned_for = 0
+        self.own_places: Set[Identity] = set()
+        self._foreign: Dict[Identity, List[TargetFile]] = {}
         self._done_files: List[TargetFile] = []
         super().__init__(options, goldens.of((None,) * 5), graph, store, workers, on_row)
         self._expected = None if graph is None else self._expected_ops(graph)
@@ -150,6 +153,8 @@ class LiveSession(Session):
         file, _ = self._meet(path)
         if file is not None:
             file.has_rows = True
+            if self.graph is not None and self.graph.ops_named(file.entry().name.op_name):
+                self.own_places.add(file.identity)
             file.state = DELETED if state.startswith(DELETED_PREFIX) else GONE
             self._note_come(file)
 
@@ -253,6 +258,9 @@ class LiveSession(Session):
         planner = self.place(file.identity)
         planner.refresh()
         entry = file.entry()
+        if not self.final and self._is_foreign(file, entry):
+            file.state = HELD
+            return
         if planner.waits_for_group(entry) and not self.final:
             file.state = HELD
             self._note_come(file)
@@ -281,6 +289,20 @@ class LiveSession(Session):
                 file.expected_bytes = 0
             elif not settled:
                 self._settle_later(file)
+
+    def _is_foreign(self, file: TargetFile, entry: DumpEntry) -> bool:
+        """Tell whether the file's place may be another model's: no op of the json has come there so far."""
+        if self.graph is None or file.identity in self.own_places:
+            return False
+        if not self.graph.ops_named(entry.name.op_name):
+            self._foreign.setdefault(file.identity, []).append(file)
+            return True
+        self.own_places.add(file.identity)
+        for held in self._foreign.pop(file.identity, ()):
+            if held.state == HELD:
+                held.state, held.signature = GROWING, None
+                self.later(held.path)
+        return False
 
     def accept(self, file: TargetFile, plan: FilePlan) -> None:
         """Store what is known of a planned file and queue its pairs."""
@@ -376,9 +398,13 @@ class LiveSession(Session):
 
     def all_come(self) -> bool:
         """Tell whether every op of the json that can dump has come, in every place seen."""
-        if self._expected is None or not self._places:
+        if self._expected is None or not self.own_places:
             return False
-        return all(self._expected <= self.come.get(identity, set()) for identity in self._places)
+        return all(self._expected <= self.come.get(identity, set()) for identity in self.own_places)
+
+    def is_taken(self, identity: Identity) -> bool:
+        """Tell whether a place belongs to the run: it has ops of the json, or no place has."""
+        return self.graph is None or not self.own_places or identity in self.own_places
 
     def replan(self) -> None:
         """Plan those files anew whose golden files are others than before. Must be called inside a transaction of the store."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import pty
 import shutil
 import signal
+import subprocess
+import threading
 import time
 
 import numpy as np
@@ -263,3 +266,45 @@ def test_lost_events_are_made_up_for(net, watch) -> None:
     assert watcher.wait() == 0, watcher.stderr
     assert "listed again" in watcher.stderr
     assert net.count("step = '2' AND verdict = 'pass'") == 8
+
+
+def test_the_dumps_of_another_model_are_left_out(make_net, watch) -> None:
+    net = make_net()
+    net.write_golden()
+    other = {path.replace("/net/", "/another/").replace(".op", ".foreign"): data for path, data in net.files().items()}
+    net.put(other)
+    watcher = watch(net, "--expect-all")
+    time.sleep(2.0)
+    assert net.count() == 0
+    net.put(net.files())
+    assert watcher.wait() == 0, watcher.stderr
+    assert net.rows() == net.compare_rows()
+    assert {row["model"] for row in net.result()["rows"]} == {"net"}
+
+
+def test_tables_are_kept_current_and_the_terminal_shows_a_line(net) -> None:
+    net.write_golden()
+    master, slave = pty.openpty()
+    process = subprocess.Popen(net.command("--until-idle", "4"), stdout=slave, stderr=slave)
+    os.close(slave)
+    shown = []
+
+    def read() -> None:
+        try:
+            while True:
+                shown.append(os.read(master, 65536))
+        except OSError:
+            pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    net.put(dict(list(net.files().items())[:2]))
+    net.until(lambda: len(net.tables()) == 1)
+    with open(os.path.join(net.out, net.tables()[0])) as stream:
+        assert len(stream.readlines()) == 5
+    assert process.poll() is None
+    net.put(dict(list(net.files().items())[2:]))
+    assert process.wait(30) == 0
+    reader.join()
+    os.close(master)
+    assert b"8 rows, 0 waiting, 0 queued, 0 failed, " in b"".join(shown)
