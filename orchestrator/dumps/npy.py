@@ -133,8 +133,8 @@ def _parse(major: int, text: bytes, path: str) -> Tuple[Any, bool, Any]:
         return np.lib.format.read_array_header_2_0(io.BytesIO(struct.pack("<I", len(text)) + text))
     except Exception as error:  # tokenizer, parser and dtype each raise their own
         # Without the addresses of objects, so that the same file always gives the same reason.
-        text = re.sub(r" at 0x[0-9a-f]+", "", (str(error).splitlines() or [""])[0][:200])
-        raise FormatError("the npy header cannot be understood: %s" % text, path) from None
+        cause = re.sub(r" at 0x[0-9a-f]+", "", (str(error).splitlines() or [""])[0][:200])
+        raise FormatError("the npy header cannot be understood: %s" % cause, path) from None
 
 
 def _element_type(dtype: Any, path: str) -> DType:

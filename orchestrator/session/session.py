@@ -207,7 +207,8 @@ class Session:
         for tasks, rows in self.workers.collect(timeout_s):
             with self.store.transaction():
                 self.store.put_all(rows)
-                for path in {os.path.join(self.options.target, row.target_file or "") for row in rows} | {task.golden.path for task in tasks}:
+                targets = {os.path.join(self.options.target, row.target_file or "") for row in rows}
+                for path in targets | {task.golden.path for task in tasks}:
                     found = self._signatures.get(path)
                     if found is not None:
                         size, mtime = (int(part) for part in found.split(":")[:2])
