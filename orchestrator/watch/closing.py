@@ -109,7 +109,7 @@ def _unnamed(session: LiveSession) -> Dict[Identity, List[Row]]:
 
 def _number(session: LiveSession, identity: Identity, files: List[TargetFile], unnamed: List[str]) -> None:
     """Number the ops that the json does not know as compare does, whatever order they came in."""
-    names = [file.entry().name.op_name for file in files if file.state != EARLIER] + unnamed
+    names = [file.op_name for file in files if file.state != EARLIER] + unnamed
     planner = session.place(identity)
     unknown = list(dict.fromkeys(name for name in names if not planner.knows(name)))
     planner.number(unknown)

@@ -18,7 +18,6 @@ from ..dumps.listing import DumpEntry
 from ..dumps.tree import Identity
 from ..model.graph import ModelGraph
 from ..model.never import no_dump_reason
-from ..model.plan import DumpedOp
 from ..naming import MAPPING_FILE, sanitise_device
 from ..results.rowsql import row_key
 from ..results.store import RunStore
@@ -153,7 +152,7 @@ class LiveSession(Session):
         file, _ = self._meet(path)
         if file is not None:
             file.has_rows = True
-            if self.graph is not None and self.graph.ops_named(file.entry().name.op_name):
+            if self.graph is not None and self.graph.ops_named(file.op_name):
                 self.own_places.add(file.identity)
             file.state = DELETED if state.startswith(DELETED_PREFIX) else GONE
             self._note_come(file)
@@ -358,24 +357,18 @@ class LiveSession(Session):
 
     def _choice(self, file: TargetFile) -> int:
         """Return what stands for the golden files that the tensors are compared with, as they are now."""
-        dumped = self._dumped(file)
-        found = self.place(file.identity).choice(dumped)
+        found = self.place(file.identity).choice(file.dumped())
         return hash(tuple((status, path, self.goldens.signature(path) if path is not None else None) for status, path in found))
-
-    def _dumped(self, file: TargetFile) -> DumpedOp:
-        name = file.entry().name
-        return DumpedOp(name.op_name, name.op_type, name.timestamp_us, *file.tensors)
 
     def _supersede(self, earlier: TargetFile, newer: TargetFile) -> None:
         """The rows of a newer dump take the place of an earlier one's."""
         earlier.state = EARLIER
         earlier.pending.clear()
         self._due.pop(earlier.path, None)
-        name = earlier.entry().name.op_name
         self.remove_rows(earlier, set(), "%s is a later dump of the op" % newer.rel)
         earlier.has_rows = False
         self._valid.pop(earlier.rel, None)
-        self.store.omit(name, "%s: an earlier dump of the op; the latest counts" % newer.rel)
+        self.store.omit(earlier.op_name, "%s: an earlier dump of the op; the latest counts" % newer.rel)
 
     def _complete(self, file: TargetFile) -> None:
         """Note that all pairs of a file are compared."""
@@ -385,7 +378,7 @@ class LiveSession(Session):
         self._done_files.append(file)
 
     def _note_come(self, file: TargetFile) -> None:
-        self.come.setdefault(file.identity, set()).add(file.entry().name.op_name)
+        self.come.setdefault(file.identity, set()).add(file.op_name)
 
     def take_done(self) -> List[TargetFile]:
         """Return the files that were completed since the last call; their rows are committed."""

@@ -9,6 +9,7 @@ from typing import Any, Dict, Optional, Tuple
 from ..compare.pair import PairTask
 from ..dumps.listing import DumpEntry
 from ..dumps.tree import Identity
+from ..model.plan import DumpedOp
 from ..naming import parse_dump_name
 
 Signature = Tuple[int, int, int]
@@ -47,7 +48,9 @@ class TargetFile:
     full_name
         The name that mapping.csv gives; None for a file that has its own.
     identity, group
-        Its place, and its place with the folder: of files of one op in one group the newest counts.
+        Its place; and (folder, op_type, op_name, …): of the files of one group the newest counts.
+    order
+        (timestamp in µs, rel): the newest is the largest.
     signature
         As last looked at; None before.
     state
@@ -102,6 +105,15 @@ class TargetFile:
         self.tensors = (0, 0)
         self.has_rows = False
         self.changed_at = 0.0
+
+    @property
+    def op_name(self) -> str:
+        """The op's name, as in the file's name."""
+        return str(self.group[2])
+
+    def dumped(self) -> DumpedOp:
+        """Return the file as the pairing sees it."""
+        return DumpedOp(self.op_name, str(self.group[1]), self.order[0], *self.tensors)
 
     def entry(self) -> DumpEntry:
         """Return the file as the planner takes it."""
