@@ -21,7 +21,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
     epilog="Example: goldwatch config check acl.json --om model.json --cann 8.0.RC1",
     short_help="Check a dump configuration as its real consumers do.",
 )
-@click.argument("file", type=click.Path())
+@click.argument("file")
 @click.option("--om", "models", multiple=True, metavar="MODEL.json", help="Model json or ge_proto_*_Build.txt to check names against.")
 @click.option("--cann", metavar="VERSION", help="The CANN in use, such as 8.0.RC1: warn about fields first seen in a newer one.")
 @click.option("--strict", is_flag=True, help="Warnings count as errors for the exit code.")
@@ -64,5 +64,10 @@ def _text(report: Report, colour: bool) -> str:
         lines.append("%s: %s" % (printable(place), severity) + printable(": %s%s [%s]" % (where, finding.message, finding.rule)))
         lines.append(printable("    consumer: %s" % finding.consumer))
         lines.append(printable("    fix: %s" % finding.fix))
-    lines.append(printable("%s (%s): %d errors, %d warnings" % (report.file, report.kind, report.errors, report.warnings)))
+    counts = "%s, %s" % (_count(report.errors, "error"), _count(report.warnings, "warning"))
+    lines.append(printable("%s (%s): %s" % (report.file, report.kind, counts)))
     return "\n".join(lines)
+
+
+def _count(number: int, noun: str) -> str:
+    return "%d %s%s" % (number, noun, "" if number == 1 else "s")

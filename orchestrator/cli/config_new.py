@@ -98,7 +98,8 @@ def new(
     for remark in configuration.remarks:
         say("note: " + remark, quiet)
     for finding in softened(configuration.report.findings):
-        say("%s: %s (%s)" % (finding.severity, finding.message, finding.fix), quiet and finding.severity == "note")
+        fix = "" if finding.severity == "note" else "; fix: " + finding.fix
+        say("%s: %s%s" % (finding.severity, finding.message, fix), quiet and finding.severity == "note")
     if output is not None:
         _write(output, configuration.text)
     _report(form, output, configuration, output_format)

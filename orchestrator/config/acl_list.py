@@ -169,7 +169,7 @@ class ListRules:
             return
         if self.level != "op":
             self._needs_op_level("range-level", "opname_range", path)
-        if not entry.get("model_name"):
+        if not entry.get("model_name") and (self.single or entry.get("model_name") != ""):
             place = path + ("model_name",) if "model_name" in entry else path
             message = "opname_range needs a model_name"
             self.findings.error("range-without-model", place, message, "aclInit rejects it (EP0001)", 'add "model_name"')

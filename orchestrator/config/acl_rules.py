@@ -178,7 +178,7 @@ class AclRules:
                 self.findings.add(severity, rule, path, "dump_step: " + message, consumer, '"%s"' % fix)
         if step and self._on("dump_op_switch") and not self._entries():
             message = "dump_step is set, but ops called one by one have no step"
-            self.findings.warning("step-without-model", path, message, "with a step list they are not dumped", "leave out dump_step")
+            self.findings.error("step-without-model", path, message, "with a step list none of them is dumped", "leave out dump_step")
 
     def _stats(self) -> None:
         stats = self._dump.get("dump_stats")
@@ -202,7 +202,7 @@ class AclRules:
         entries = dump.get("dump_list")
         if "dump_list" in dump and not isinstance(entries, list):
             return
-        fix = '"dump_list": [{}] dumps everything'
+        fix = 'write "dump_list": [{}] to dump everything'
         if entries == []:
             consumer = _NOTHING + "; releases of 2020 and GE reject it (E10001)"
             message = "dump_list is empty and nothing else is switched on"
@@ -212,10 +212,10 @@ class AclRules:
         elif "dump_op_switch" in dump or "dump_debug" in dump:
             field = "dump_op_switch" if "dump_op_switch" in dump else "dump_debug"
             message = "every switch is off and there is no dump_list"
-            self.findings.add(WARNING, "all-switches-off", _DUMP + (field,), message, _NOTHING, '"on", or ' + fix)
+            self.findings.add(WARNING, "all-switches-off", _DUMP + (field,), message, _NOTHING, 'set it to "on", or ' + fix)
         else:
             message = "there is neither a dump_list nor a switch that is on"
-            self.findings.error("nothing-dumped", _DUMP, message, _NOTHING, "add " + fix)
+            self.findings.error("nothing-dumped", _DUMP, message, _NOTHING, fix)
 
 
 def model_entries(document: Any) -> List[Mapping[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..model import ModelGraph, OpNode, no_dump_reason
 from ..model.never import INPUT_TYPES
@@ -38,7 +38,6 @@ class ModelRules:
 
     def check_acl(self, document: Any) -> None:
         """Check every entry of dump_list."""
-        dump = document.get("dump")
         types = {op.type for graph in self.models.graphs for op in graph.ops}
         for index, entry in enumerate(model_entries(document)):
             path: Path = ("dump", "dump_list", index)
@@ -54,7 +53,28 @@ class ModelRules:
                         self.check_layer(layer, path + (field, number), graphs, originals=field == "layer")
             self._blacklists(entry, path, graphs, types)
             self._ranges(entry, path, graphs)
-        assert isinstance(dump, dict)
+        self._both_names(document)
+
+    def _both_names(self, document: Any) -> None:
+        """Find an entry by a model's own name beside one by its file's name, which wins."""
+        entries: Dict[int, Tuple[int, str]] = {}
+        own: List[Tuple[int, str, ModelGraph]] = []
+        for index, entry in enumerate(model_entries(document)):
+            name = entry.get("model_name")
+            if not isinstance(name, str) or not name:
+                continue
+            for graph in self.models.named(name):
+                if name == graph.name or name in graph.graph_names:
+                    own.append((index, name, graph))
+                else:
+                    entries.setdefault(id(graph), (index, name))
+        for index, name, graph in own:
+            if id(graph) in entries:
+                other, file_name = entries[id(graph)]
+                message = "entry %d, %r, may be the same model by its file's name, which wins over %r" % (other, file_name, name)
+                consumer = "GE looks for the om file's name first; this entry has no effect when the om file is called %s.om" % file_name
+                path: Path = ("dump", "dump_list", index, "model_name")
+                self.findings.warning("model-named-twice", path, message, consumer, "keep one of the two entries")
 
     def check_layers(self, text: str, path: Path) -> None:
         """Check dump_layer of the npu settings."""
@@ -151,7 +171,7 @@ class ModelRules:
 
 def check_size(findings: Findings, size: Optional[Estimate], step: Any, folder: Optional[str], path: Path) -> None:
     """Add the estimate of a dump's size, held against the free space of its folder."""
-    if size is None:
+    if size is None or not size.ops:
         return
     free = free_bytes(folder) if folder else None
     valid = isinstance(step, str) and not any(rule != "step-equal" for rule, _, _ in step_problems(step))

@@ -15,8 +15,15 @@ from .models import Models, load_for_writing, require_models
 from .narrow import Divergence, read_divergence
 from .plan import EXCEPTION_SCENES, DumpPlan, ModelDump, Skip
 from .select import Selection, choose, named_ops, resolve_layers
-from .steps import step_problems
+from .steps import step_fix, step_problems
 
+_OPTIONS = {
+    "dump_path": "--dump-path", "dump_mode": "--mode", "dump_op_switch": "--op-switch", "dump_step": "--step", "dump_data": "--data",
+    "dump_stats": "--stats", "dump_level": "--level", "dump_debug": "--debug", "dump_scene": "--scene", "dump_kernel_data": "--kernel-data",
+    "model_name": "--model", "layer": "--model", "watcher_nodes": "--watch-node", "optype_blacklist": "--skip-type",
+    "opname_blacklist": "--skip-op", "opname_range": "--op-range",
+    "enable_dump_debug": "--debug", "dump_debug_mode": "--debug-mode", "dump_layer": "--model",
+}  # fmt: skip
 _EVERYTHING = "neither a model nor a switch was named: everything is dumped"
 
 
@@ -237,7 +244,10 @@ class _Maker:
             return skip
         ops = [op for graph in graphs for op in graph.ops if (op.type if by_type else op.name) == skip.name]
         if not ops:
-            self.remarks.append("%s: no positions are known, and without positions nothing is left out; name them or add --om" % skip.name)
+            # With a model the checker says that it has no such name.
+            if not graphs:
+                message = "%s: without positions nothing is left out; write %s:input0,output0, or add --om to leave out all of them"
+                self.remarks.append(message % (skip.name, skip.name))
             return skip
         inputs = max(max(len(op.inputs), len(op.input_descs)) for op in ops)
         outputs = max(len(op.output_descs) for op in ops)
@@ -246,7 +256,7 @@ class _Maker:
 
 def _check_step(step: Optional[str]) -> None:
     for _, message, fix in step_problems(step or ""):
-        raise UsageError("--step: " + message, hint='write "%s"' % fix if fix else "such as 0|5-10")
+        raise UsageError("--step: " + message, hint="write " + step_fix(fix))
 
 
 def _checked(request: Request, plan: DumpPlan, text: str, models: Models) -> Report:
@@ -258,11 +268,25 @@ def _checked(request: Request, plan: DumpPlan, text: str, models: Models) -> Rep
     errors = [finding for finding in report.findings if finding.severity == ERROR]
     for finding in errors:
         if not finding.environment:
-            raise UsageError(finding.message, hint="%s (%s)" % (finding.fix, finding.consumer))
+            raise UsageError(_refusal(finding), hint=_advice(finding))
     for finding in errors:
         if finding.rule != "dump-path-not-found":
-            raise EnvironmentProblem(finding.message, hint="%s (%s)" % (finding.fix, finding.consumer))
+            raise EnvironmentProblem(_refusal(finding), hint=_advice(finding))
     return report
+
+
+def _refusal(finding: Finding) -> str:
+    """Return what is wrong and what the consumer would do, led by the option that said it."""
+    option = _OPTIONS.get(_field(finding))
+    return "%s%s; %s" % (option + ": " if option else "", finding.message, finding.consumer)
+
+
+def _advice(finding: Finding) -> str:
+    return "name an existing folder with --dump-path" if finding.rule == "dump-path-missing" else finding.fix
+
+
+def _field(finding: Finding) -> str:
+    return next((part for part in reversed(finding.path) if part in _OPTIONS), "")
 
 
 def softened(findings: Iterable[Finding]) -> List[Finding]:

@@ -49,7 +49,8 @@ def check_dump_path(findings: Findings, text: str, path: Path, kind: str, must_w
         if rest is not None:
             _check_remote(findings, text, rest, path, hard)
             return None
-        _check_characters(findings, text, text, path, hard)
+        # A leading ~ is what the rule about variables speaks of.
+        _check_characters(findings, text, text[1:] if _is_home(text) else text, path, hard)
         if len(os.fsencode(text)) > 512 >= len(text):
             message = "dump_path has %d bytes, at most 512 are allowed" % len(os.fsencode(text))
             findings.add(hard, "path-too-long", path, message, _ACL_REJECTS, "choose a shorter path")
@@ -100,6 +101,10 @@ def _check_characters(findings: Findings, text: str, checked: str, path: Path, s
     return False
 
 
+def _is_home(text: str) -> bool:
+    return text.startswith("~") and not _exists(text)
+
+
 def _check_literal_variable(findings: Findings, text: str, path: Path, severity: str, rejects: str) -> bool:
     match = _VARIABLE.search(text)
     if match is None or _exists(text):
@@ -137,7 +142,8 @@ def _check_folder(findings: Findings, text: str, path: Path, severity: str, reje
             rule, message = "dump-path-permission", "a folder above dump_path cannot be entered by this user: %s" % text
             fix = "ask for permission, or name another folder"
         else:
-            rule, message = "dump-path-not-found", "dump_path does not exist: %s (%s)" % (text, error.strerror)
+            reason = "" if error.errno == errno.ENOENT else " (%s)" % error.strerror
+            rule, message = "dump-path-not-found", "dump_path does not exist: %s%s" % (text, reason)
             fix = "make the folder first: mkdir -p %s" % text
     if rule:
         findings.environment(severity, rule, path, message, rejects, fix)

@@ -111,12 +111,12 @@ class DumpPlan:
         for name, known in single.items():
             value = getattr(self, name)
             if value not in known and (value is not None or name == "debug_mode"):
-                raise UsageError("%s: %r is unknown" % (name, value), hint="one of: %s" % ", ".join(known))
+                raise _not_allowed(name, value, known)
         several: Dict[str, Tuple[str, ...]] = {"stats": STATS, "kernel_data": KERNEL_DATA}
         for name, known in several.items():
             unknown = [value for value in getattr(self, name) if value not in known]
             if unknown:
-                raise UsageError("%s: %r is unknown" % (name, unknown[0]), hint="of: %s" % ", ".join(known))
+                raise _not_allowed(name, unknown[0], known)
 
     @property
     def dumps_ops(self) -> bool:
@@ -356,6 +356,12 @@ def _names(value: Any, where: str) -> Tuple[str, ...]:
 def _expect(value: Any, kinds: Tuple[type, ...], where: str) -> None:
     if not isinstance(value, kinds):
         raise _wrong(where, " or ".join("null" if kind is type(None) else kind.__name__ for kind in kinds))
+
+
+def _not_allowed(name: str, value: Any, known: Sequence[str]) -> UsageError:
+    near = [word for word in known if word.lower() == str(value).strip().lower()]
+    hint = "one of: %s" % ", ".join(known)
+    return UsageError("%s: %r is not allowed%s" % (name, value, "; did you mean %r?" % near[0] if near else ""), hint=hint)
 
 
 def _wrong(where: str, expected: str) -> UsageError:

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping
 
 from ..schemas import load_schema
 from .finding import Findings, Path
-from .steps import ACL_LAX, NPU_LAX, step_problems
+from .steps import ACL_LAX, NPU_LAX, step_fix, step_problems
 from .suggest import MAX_SUGGESTIONS, nearest_word
 
 REJECTS = {
@@ -113,7 +113,7 @@ class SchemaRules:
             for rule, message, fix in step_problems(value):
                 if rule in _STEP_RULES:
                     lax = ACL_LAX if self.kind == "acl" else NPU_LAX
-                    self.findings.error(rule, path, "dump_step: " + message, rejects(self.kind, "EP0003", path) + "; " + lax, '"%s"' % fix)
+                    self.findings.error(rule, path, "dump_step: " + message, rejects(self.kind, "EP0003", path) + "; " + lax, step_fix(fix))
             return False
         kinds = ["all", "printf", "tensor", "assert", "timestamp"]
         wrong = next(part for part in value.split(",") if part not in kinds)

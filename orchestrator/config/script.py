@@ -16,8 +16,11 @@ from .plan import NPU_DEFAULTS
 from .suggest import nearest_word
 
 _MEMBERS = {"enable_dump": "b", "enable_dump_debug": "b"}
-_OTHER_OPTIONS = ("quant_dumpable", "enable_exception_dump")
+#: Options about dumps that are no part of a plan: the member that is read, and the values it knows.
+_OTHER_OPTIONS: Dict[str, Tuple[str, Tuple[Any, ...]]] = {"quant_dumpable": ("s", ("0", "1")), "enable_exception_dump": ("i", (0, 1, 2))}
 _MAX_BRACKETS = 100
+_AT_THIS_LINE = "correct the script at this line"
+_ELSEWHERE = "put the dump settings into a module of their own"
 _CONVERTERS = ("as_bytes", "as_text", "as_str", "as_str_any", "bytes", "str")
 _UNREADABLE = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
 
@@ -73,7 +76,7 @@ def read_script(data: bytes, findings: Findings) -> Optional[List[ScriptSettings
     try:
         return _Reader(lines).read(tree)
     except RecursionError:
-        _parse_error(findings, "python-syntax", "an expression is nested too deeply to be read", "Python may run it", 1)
+        _parse_error(findings, "python-syntax", "an expression is nested too deeply to be read", "Python may run it", 1, fix=_ELSEWHERE)
         return None
 
 
@@ -97,7 +100,7 @@ def _parse(data: bytes, findings: Findings) -> Tuple[Optional[ast.AST], List[str
         return None, []
     text = re.sub(r"\r\n?", "\n", text[1:] if text.startswith("\ufeff") else text)
     if not _shallow(text):
-        _parse_error(findings, "file-too-deep", "brackets are nested too deeply to be read", consumer, 1)
+        _parse_error(findings, "file-too-deep", "brackets are nested too deeply to be read", "Python may run it", 1, fix=_ELSEWHERE)
         return None, []
     try:
         with warnings.catch_warnings():
@@ -107,12 +110,14 @@ def _parse(data: bytes, findings: Findings) -> Tuple[Optional[ast.AST], List[str
     except SyntaxError as error:
         _parse_error(findings, "python-syntax", "not Python 3: %s" % error.msg, consumer, error.lineno or 1, error.offset)
     except (ValueError, MemoryError, RecursionError) as error:
-        _parse_error(findings, "python-syntax", "not readable as Python 3: %s" % (error or "nested too deeply"), consumer, 1)
+        reason = str(error) or "an expression is nested too deeply"
+        _parse_error(findings, "python-syntax", "not readable as Python 3: %s" % reason, consumer, 1, fix=_ELSEWHERE)
     return None, []
 
 
-def _parse_error(findings: Findings, rule: str, message: str, consumer: str, line: int, column: Optional[int] = None) -> None:
-    fix = "correct the script at this line"
+def _parse_error(
+    findings: Findings, rule: str, message: str, consumer: str, line: int, column: Optional[int] = None, fix: str = _AT_THIS_LINE
+) -> None:
     findings.items.append(Finding(ERROR, rule, (), message, consumer, fix, line=max(line, 1), column=max(column, 1) if column else None))
 
 
@@ -202,9 +207,13 @@ class _Reader:
                 self._problem(settings, "unknown-keyword", (), message, "Python raises TypeError", "name the arguments", argument)
                 break
             settings.set(names[index], self._plain(names[index], _literal(argument)), self._place(argument))
+        given = set(settings.values)
         for keyword in node.keywords:
             if keyword.arg is None:
                 settings.open = True
+            elif keyword.arg in given:
+                message = "DumpConfig gets %s twice, by position and by name" % keyword.arg
+                self._problem(settings, "repeated-argument", (keyword.arg,), message, "Python raises TypeError", "keep one", keyword.value)
             elif keyword.arg in NPU_DEFAULTS:
                 value = self._plain(keyword.arg, _literal(keyword.value))
                 settings.set(keyword.arg, value, self._place(keyword.value))
@@ -244,16 +253,17 @@ class _Reader:
         index: Any = entry.slice
         # Python 3.8 and older wrap the key.
         key = _literal(getattr(index, "value", index) if type(index).__name__ == "Index" else index)
-        if not isinstance(key, str) or key in _OTHER_OPTIONS:
+        if not isinstance(key, str):
             return
-        near = None if key in NPU_DEFAULTS else _near_option(key)
-        if key not in NPU_DEFAULTS and not near and "dump" not in key:
+        known = key in NPU_DEFAULTS or key in _OTHER_OPTIONS
+        near = None if known else _near_option(key)
+        if not known and not near and "dump" not in key:
             return
         settings = self._maps.get((scope, ast.dump(entry.value)))
         if settings is None:
             settings = self._maps[(scope, ast.dump(entry.value))] = ScriptSettings("parameter_map", self._place(target))
             self._found.append(settings)
-        if key not in NPU_DEFAULTS:
+        if not known:
             message = "NpuOptimizer has no option %r%s" % (key, "; did you mean %r?" % near if near else "")
             fix = near or "one of: " + ", ".join(NPU_DEFAULTS)
             finding = Finding(WARNING, "unknown-key", (key,), message, "ignored without a word", fix)
@@ -263,20 +273,26 @@ class _Reader:
 
     def _member(self, settings: ScriptSettings, key: str, target: ast.Attribute, value: Any, node: Any) -> None:
         """Check that the value goes into the member that the adapter reads: .b for switches, .s (bytes) for text."""
-        member = _MEMBERS.get(key, "s")
+        member = _OTHER_OPTIONS[key][0] if key in _OTHER_OPTIONS else _MEMBERS.get(key, "s")
         if target.attr != member:
             message = "%s must be set through .%s, not .%s" % (key, member, target.attr)
             fix = 'parameter_map["%s"].%s' % (key, member)
             consumer = "the adapter reads .%s only and finds it unset" % member
             self._problem(settings, "parameter-member", (key,), message, consumer, fix, target)
-            settings.set(key, COMPUTED, self._place(target))
+            if key in NPU_DEFAULTS:
+                settings.set(key, COMPUTED, self._place(target))
             return
         literal = getattr(node, "value", None)
         if member == "s" and isinstance(value, str) and _is_text(literal):
             fix = "tf.compat.as_bytes(%r)" % value[:200]
             message = "%s must be set to bytes, it is text" % key
             self._problem(settings, "type", (key,), message, "protobuf raises TypeError", fix, literal)
-        settings.set(key, self._plain(key, value), self._place(target))
+        if key in NPU_DEFAULTS:
+            settings.set(key, self._plain(key, value), self._place(target))
+        elif value is not COMPUTED and value not in _OTHER_OPTIONS[key][1]:
+            values = ", ".join(str(word) for word in _OTHER_OPTIONS[key][1])
+            finding = Finding(WARNING, "enum", (key,), "%s: %r is not known" % (key, value), "no consumer is known to take it", "one of: " + values)
+            settings.problems.append(placed(finding, *self._place(target)))
 
     def _global_option(self, target: ast.Attribute, value: Any, node: Any) -> None:
         if self._global is None:

@@ -158,5 +158,6 @@ def _add(found: Dict[int, OpNode], remarks: List[str], ops: List[OpNode], option
     left_out = list(dict.fromkeys(op.name for op in ops if no_dump_reason(op) is not None))
     if left_out:
         shown = ", ".join(left_out[:_SHOWN]) + (" …" if len(left_out) > _SHOWN else "")
-        remarks.append("%s: %d ops that never dump are left out (%s)" % (option, len(left_out), shown))
+        what = "1 op that never dumps is left out" if len(left_out) == 1 else "%d ops that never dump are left out" % len(left_out)
+        remarks.append("%s: %s (%s)" % (option, what, shown))
     found.update((op.position, op) for op in usable)

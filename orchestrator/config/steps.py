@@ -38,6 +38,11 @@ def step_problems(text: str) -> List[Tuple[str, str, str]]:
     return problems
 
 
+def step_fix(repaired: str) -> str:
+    """Return the correction for people: the repaired text, or an example when no step is left of it."""
+    return '"%s"' % repaired if repaired else 'a form such as "0|5-10"; leave it out for every step'
+
+
 def _syntax_message(part: str) -> str:
     if not part:
         return "an empty step (| at the start, at the end or doubled)"

@@ -160,7 +160,9 @@ STEPS = [
 ] + [
     ("step-100", dump(dump_step="|".join(str(i) for i in range(100))), []),
     ("step-101", dump(dump_step="|".join(str(i) for i in range(101))), [d(E, "step-too-many", "dump_step")]),
-    ("step-single-op", dump("dump_list", dump_op_switch="on", dump_step="1"), [d(W, "step-without-model", "dump_step")]),
+    ("step-single-op", dump("dump_list", dump_op_switch="on", dump_step="1"), [d(E, "step-without-model", "dump_step")]),
+    ("step-single-op-empty-list", dump(dump_list=[], dump_op_switch="on", dump_step="1"), [d(E, "step-without-model", "dump_step")]),
+    ("step-single-op-and-model", dump(dump_op_switch="on", dump_step="1"), []),
     ("step-unchecked-in-exception", dump("dump_list", dump_scene="lite_exception", dump_step="5-1"), [d(W, "idle-in-scene", "dump_step")]),
 ]
 
@@ -172,7 +174,8 @@ PATHS = [
     ("path-through-a-file", dump(dump_path="@DIR@/file/x"), [d(E, "dump-path-not-found", "dump_path")]),
     ("path-home", dump(dump_path="$HOME/output"), [d(E, "dump-path-variable", "dump_path")]),
     ("path-braces", dump(dump_path="/data/${USER}/d"), [d(E, "dump-path-variable", "dump_path")]),
-    ("path-tilde", dump(dump_path="~/output"), [d(E, "dump-path-characters", "dump_path"), d(E, "dump-path-variable", "dump_path")]),
+    ("path-tilde", dump(dump_path="~/output"), [d(E, "dump-path-variable", "dump_path")]),
+    ("path-tilde-inside", dump(dump_path="@DIR@/a~"), [d(E, "dump-path-characters", "dump_path"), d(E, "dump-path-not-found", "dump_path")]),
     ("path-blank", dump(dump_path="@DIR@/a b"), [d(E, "dump-path-characters", "dump_path")]),
     (
         "path-chinese",
@@ -285,6 +288,11 @@ EXCLUSIONS = [
         "range-no-model",
         dump(dump_level="op", dump_list=[{"opname_range": [{"begin": "a", "end": "b"}]}]),
         [d(E, "range-without-model", "dump_list/0")],
+    ),
+    (
+        "range-empty-model",
+        dump(dump_level="op", dump_list=[{"model_name": "", "opname_range": [{"begin": "a", "end": "b"}]}]),
+        [at(E, "empty-value", "model_name")],
     ),
     (
         "range-no-end",
@@ -421,6 +429,12 @@ MODEL = [
     ("model-known", item(model_name="net", layer=["fused_conv", "pool"]), [], {"om": True}),
     ("model-graph-name", item(model_name="net_graph"), [], {"om": True}),
     ("model-file-name", item(model_name="file"), [at(N, "model-file-name", "model_name")], {"om": True}),
+    (
+        "model-both-names",
+        dump(dump_list=[{"model_name": "net"}, {"model_name": "file"}]),
+        [at(W, "model-named-twice", "model_name"), (N, "model-file-name", "/dump/dump_list/1/model_name")],
+        {"om": True},
+    ),
     ("model-unknown", item(model_name="nett"), [at(E, "unknown-model", "model_name")], {"om": True}),
     ("model-everything", dump(), [], {"om": True}),
     ("layer-unknown", item(model_name="net", layer=["fused_konv"]), [at(E, "unknown-layer", "layer/0")], {"om": True}),

@@ -111,6 +111,7 @@ PYTHON_CASES = [
         'DumpConfig(enable_dump=True, enable_dump_debug=True, dump_path="@DIR@")',
         [(E, "dump-with-debug", "/enable_dump_debug")],
     ),
+    ("call-repeated", 'DumpConfig(True, "@DIR@", enable_dump=True)', [(E, "repeated-argument", "/enable_dump")]),
     ("call-step-int", 'DumpConfig(enable_dump=True, dump_path="@DIR@", dump_step=5)', [(E, "type", "/dump_step")]),
     ("call-step", 'DumpConfig(enable_dump=True, dump_path="@DIR@", dump_step="5-5")', [(E, "step-equal", "/dump_step")]),
     ("call-computed", "DumpConfig(enable_dump=FLAGS.dump, dump_path=os.path.join(a, b), dump_step=str(n), dump_mode=mode())", []),
@@ -132,6 +133,10 @@ PYTHON_CASES = [
     ("map-member", MAP + 'o.parameter_map["enable_dump_debug"].s = b"1"\n', [(E, "parameter-member", "/enable_dump_debug")]),
     ("map-misspelt", MAP + 'o.parameter_map["dump_stp"].s = b"1"\n', [(W, "unknown-key", "/dump_stp")]),
     ("map-others", MAP + 'o.parameter_map["precision_mode"].s = b"x"\no.parameter_map["enable_exception_dump"].i = 1\n', []),
+    ("map-exception", MAP + 'o.parameter_map["enable_exception_dump"].i = 7\n', [(W, "enum", "/enable_exception_dump")]),
+    ("map-exception-member", MAP + 'o.parameter_map["enable_exception_dump"].b = True\n', [(E, "parameter-member", "/enable_exception_dump")]),
+    ("map-quant", MAP + 'o.parameter_map["quant_dumpable"].s = tf.compat.as_bytes("1")\n', []),
+    ("map-quant-value", MAP + 'o.parameter_map["quant_dumpable"].s = b"on"\n', [(W, "enum", "/quant_dumpable")]),
     ("map-mode", MAP + 'o.parameter_map["dump_mode"].s = tf.compat.as_bytes("al")\n', [(E, "enum", "/dump_mode")]),
     ("map-no-path", CUSTOM + 'o.parameter_map["enable_dump"].b = True\n', [(E, "dump-path-missing", "")]),
     (

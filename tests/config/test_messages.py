@@ -1,0 +1,79 @@
+"""What people read: the text of config check, and why config new refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from click.testing import CliRunner
+
+from goldwatch.cli.config_check import check
+from goldwatch.cli.config_new import new
+from goldwatch.errors import EXIT_BAD_INPUT, GoldwatchError
+
+
+def text_of(tmp_path, content):
+    path = tmp_path / "acl.json"
+    path.write_text(json.dumps(content))
+    result = CliRunner().invoke(check, [str(path)])
+    return result.exit_code, result.output
+
+
+def refusal(*words):
+    result = CliRunner().invoke(new, list(words))
+    assert isinstance(result.exception, GoldwatchError), result.output
+    return str(result.exception), result.exception.hint
+
+
+def test_an_unreadable_file_is_no_usage_error(tmp_path, monkeypatch):
+    path = tmp_path / "acl.json"
+    path.write_text("{}")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    error = CliRunner().invoke(check, [str(path)]).exception
+    assert isinstance(error, GoldwatchError) and error.exit_code == EXIT_BAD_INPUT and "cannot be read by this user" in str(error)
+
+
+def test_the_summary_counts_in_words(folder, tmp_path):
+    code, text = text_of(tmp_path, {"dump": {"dump_path": folder}})
+    assert code == 1 and text.endswith("(acl): 1 error, 0 warnings\n")
+    assert "fix: write \"dump_list\": [{}] to dump everything\n" in text
+    assert text_of(tmp_path, {"dump": {}})[1].endswith("(acl): 0 errors, 1 warning\n")
+
+
+def test_a_step_that_cannot_be_repaired_gets_an_example(folder, tmp_path):
+    _, text = text_of(tmp_path, {"dump": {"dump_path": folder, "dump_list": [{}], "dump_step": "x"}})
+    assert 'fix: a form such as "0|5-10"; leave it out for every step\n' in text
+
+
+def test_no_size_when_nothing_of_the_model_is_dumped(folder, tmp_path, om):
+    path = tmp_path / "acl.json"
+    path.write_text(json.dumps({"dump": {"dump_path": folder, "dump_list": [{"layer": ["nothing"]}]}}))
+    assert "per step" not in CliRunner().invoke(check, [str(path), "--om", om]).output
+
+
+@pytest.mark.parametrize(
+    "words, message, hint",
+    [
+        (["--stats", "Max"], '--stats: dump_stats needs dump_data "stats"; aclInit rejects it', 'add "dump_data": "stats", or leave'),
+        (["--stats", "max", "--data", "stats"], "stats: 'max' is not allowed; did you mean 'Max'?", "one of: Max, Min"),
+        (["--step", "x"], "--step: 'x' is neither", "write a form such as"),
+        (["--op-switch", "on", "--step", "1"], "--step: dump_step is set, but ops called one by one have no step", "leave out dump_step"),
+        (["--debug", "--model", "m"], "dump_debug on excludes a dump_list", "leave out dump_list, or dump_debug"),
+    ],
+)
+def test_refusals_name_the_option_and_the_way_out(folder, words, message, hint):
+    found, advice = refusal("--dump-path", folder, *words)
+    assert message in found
+    assert advice.startswith(hint)
+
+
+def test_a_missing_path_names_the_option():
+    assert refusal("--model", "m")[1] == "name an existing folder with --dump-path"
+
+
+def test_an_unknown_type_to_skip_is_said_once(folder, om):
+    said = CliRunner().invoke(new, ["--dump-path", folder, "--om", om, "--skip-type", "Nothing:input0"]).output
+    assert said.count("Nothing") == 2  # in the file and in the warning
+    said = CliRunner().invoke(new, ["--dump-path", folder, "--model", "m", "--skip-type", "Conv2D"]).output
+    assert "write Conv2D:input0,output0, or add --om" in said
