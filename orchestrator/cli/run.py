@@ -25,7 +25,7 @@ from .watch import make_watch_options, print_result, watch_options
 
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
-@click.option("--plan", metavar="PLAN", help="Dump plan (config new --form plan); written as acl.json for the program.")
+@click.option("--plan", metavar="PLAN", help="Dump plan (config new --for plan); written as acl.json for the program.")
 @click.option("--acl", metavar="ACL.json", help="The acl.json of the program.")
 @click.option("--npu", metavar="FILE", help="The program's npu settings: JSON, or the Python script that holds them.")
 @click.option(

@@ -20,6 +20,8 @@ class Catalogue:
     ----------
     root
         TARGET.
+    shown
+        TARGET as the user named it.
 
     Attributes
     ----------
@@ -29,8 +31,9 @@ class Catalogue:
         Files with hash names that no mapping.csv explains so far: their place by path.
     """
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: Root, shown: str) -> None:
         self.root = root
+        self.shown = shown
         self.files: Dict[str, TargetFile] = {}
         self.unresolved: Dict[str, Identity] = {}
         self._folders: Dict[str, Set[str]] = {}
@@ -66,7 +69,7 @@ class Catalogue:
             base = os.path.dirname(folder)
         group = (base, name.op_type, name.op_name, name.task_type, name.context_id, name.thread_id, name.device_id)
         rel = self.rel(path)
-        file = TargetFile(path, rel, full_name, identity, group, (name.timestamp_us, rel))
+        file = TargetFile(path, rel, self.shown, full_name, identity, group, (name.timestamp_us, rel))
         self.files[path] = file
         self._folders.setdefault(folder, set()).add(path)
         return file, self._rank(file)

@@ -26,7 +26,7 @@ class GoldenFiles:
     Parameters
     ----------
     folder
-        GOLDEN.
+        GOLDEN, as the user named it.
     steps
         ``one``, or ``each``: a step takes the files below GOLDEN/{step}/.
     dumps_too
@@ -37,6 +37,7 @@ class GoldenFiles:
 
     def __init__(self, folder: str, steps: str, store: RunStore, dumps_too: bool, on_change: Callable[[], None]) -> None:
         self.folder = folder
+        self._real = os.path.realpath(folder)
         self.steps = steps
         self.store = store
         self.dumps_too = dumps_too
@@ -72,13 +73,19 @@ class GoldenFiles:
 
     def signature(self, path: str) -> Optional[Signature]:
         """Return how a file looked when it was taken."""
-        return self._signatures.get(path)
+        return self._signatures.get(self._named(path))
+
+    def _named(self, path: str) -> str:
+        """Return a path below GOLDEN as the user would write it, for messages."""
+        prefix = self._real.rstrip(os.sep) + os.sep
+        return os.path.join(self.folder, path[len(prefix) :]) if path.startswith(prefix) else path
 
     def look(self, path: str) -> bool:
         """Look at a file that may have come, changed or gone; tell whether anything was new.
 
         Must be called inside a transaction of the store.
         """
+        path = self._named(path)
         name = os.path.basename(path)
         if name == MAPPING_FILE:
             return self._look_at_mapping(path)
@@ -122,7 +129,7 @@ class GoldenFiles:
         self._signatures[path] = found
         if changed:
             self.on_change()
-        self.store.put_file(path, found[0], found[1], signature_text(found))
+        self.store.put_file(os.path.realpath(path), found[0], found[1], signature_text(found))
         if path not in self._added:
             self._added.add(path)
             self._folders.setdefault(os.path.dirname(path), set()).add(path)
@@ -154,6 +161,7 @@ class GoldenFiles:
 
     def known_below(self, folder: str) -> List[str]:
         """Return the paths of known files in a folder (where that has gone: also below it)."""
+        folder = self._named(folder + os.sep).rstrip(os.sep)
         folders = [folder]
         if not os.path.isdir(folder):
             folders += [other for other in self._folders if other.startswith(folder + os.sep)]

@@ -141,7 +141,7 @@ class LiveSession(Session):
     def _golden_unchanged(self, rel: str, noted: Any, known: Dict[str, bool]) -> bool:
         path = os.path.join(self.goldens.folder, rel)
         if path not in known:
-            record, found = noted.get(path), look_at(path)
+            record, found = noted.get(os.path.realpath(path)), look_at(path)
             known[path] = record is not None and found is not None and record.state == signature_text(found)
         return known[path]
 

@@ -45,6 +45,8 @@ class TargetFile:
     ----------
     path, rel
         Absolute, and relative to TARGET.
+    shown
+        TARGET as the user named it, for messages.
     full_name
         The name that mapping.csv gives; None for a file that has its own.
     identity, group
@@ -74,6 +76,7 @@ class TargetFile:
     __slots__ = (
         "path",
         "rel",
+        "shown",
         "full_name",
         "identity",
         "group",
@@ -89,9 +92,12 @@ class TargetFile:
         "changed_at",
     )
 
-    def __init__(self, path: str, rel: str, full_name: Optional[str], identity: Identity, group: Any, order: Tuple[int, str]) -> None:
+    def __init__(
+        self, path: str, rel: str, shown: str, full_name: Optional[str], identity: Identity, group: Any, order: Tuple[int, str]
+    ) -> None:
         self.path = path
         self.rel = rel
+        self.shown = shown
         self.full_name = full_name
         self.identity = identity
         self.group = group
@@ -120,4 +126,4 @@ class TargetFile:
         own = os.path.basename(self.path)
         name = parse_dump_name(self.full_name or own)
         assert name is not None
-        return DumpEntry(self.path, self.rel, name, own if self.full_name else None)
+        return DumpEntry(os.path.join(self.shown, self.rel), self.rel, name, own if self.full_name else None)

@@ -120,8 +120,8 @@ class Watch(Run):
         self.targets.filled = self.golden_paths.filled = self._wake
         self.target_root = Root("TARGET", target, self.targets, _below(target, (golden, out)) + self.left_alone)
         self.golden_root = Root("GOLDEN", golden, self.golden_paths, _below(golden, (target, out)))
-        self.catalogue = Catalogue(self.target_root)
-        self.goldens = GoldenFiles(golden, self.watch.golden_steps, self.store, golden != target, self._golden_changed)
+        self.catalogue = Catalogue(self.target_root, self.options.target)
+        self.goldens = GoldenFiles(self.options.golden, self.watch.golden_steps, self.store, golden != target, self._golden_changed)
         self.monitor = Monitor(self.watch.poll_s, self.say, self._folder_listed)
         self.monitor.wake = self.workers.on_done = self._wake.set
         self.hook = DivergenceHook(self.watch.on_divergence, self.store, self.say)
@@ -249,8 +249,8 @@ class Watch(Run):
                 self.on_file(file, [verdict for verdict, _ in self.store.verdicts_of_file(file.rel)])
 
     def _later(self, path: str) -> None:
-        below_golden = path.startswith(self.golden_root.path + os.sep) and not self.golden_root.excludes(path)
-        if below_golden:
+        """Look again at a file below TARGET, or at a golden file that is known."""
+        if self.goldens.signature(path) is not None:
             self.golden_paths.put(path)
         if path.startswith(self.target_root.path + os.sep) and not self.target_root.excludes(path):
             self.targets.put(path)
