@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Optional
 
 import click
 
-from ..config.forms import FORMS, read_plan
+from ..config.forms import FORMS, left_out, read_plan
 from ..config.listing import list_ops
 from ..config.models import load_for_writing, require_models
 from ..config.new import Configuration, Request, make_configuration, softened
@@ -161,7 +161,10 @@ def _read_plan_file(path: str) -> DumpPlan:
         data = stream.read(_PLAN_LIMIT_BYTES + 1)
     if len(data) > _PLAN_LIMIT_BYTES:
         raise FormatError("larger than 10 MiB", path)
-    return read_plan(data, path)
+    plan = read_plan(data, path)
+    for finding in left_out(data, path):
+        say("warning: --plan: %s: %s" % (finding.pointer, finding.message), False)
+    return plan
 
 
 def _list(given: Dict[str, Any], output: Optional[str], output_format: str) -> None:

@@ -85,6 +85,10 @@ class ListRules:
         if isinstance(name, str) and name != name.strip():
             message, fix = "%r begins or ends with a blank" % name, '"%s"' % name.strip()
             self.findings.warning("blank-in-name", path + ("model_name",), message, "names match exactly", fix)
+        elif isinstance(name, str) and name.endswith(".om") and name != ".om":
+            message = "%r is a file's name; model_name is the name without the suffix" % name
+            consumer = "GE compares it with the om file's name without suffix and with the graph's name"
+            self.findings.warning("model-suffix", path + ("model_name",), message, consumer, '"%s"' % name[:-3])
         for field in ("layer", "watcher_nodes"):
             if isinstance(entry.get(field), list):
                 self._layers(entry[field], path + (field,))

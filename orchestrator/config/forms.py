@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Mapping
 
 from ..errors import FormatError, UsageError
-from .finding import Findings
+from .check import Checker
+from .finding import Finding, Findings
 from .jsontext import read_json
+from .models import Models
 from .npu_rules import COMPUTED, looks_like_npu
 from .plan import DumpPlan
+from .schema_rules import SchemaRules, field_schema
 from .script import read_script
 
 FORMS = ("acl", "estimator", "session", "tf2", "npu-json", "plan")
@@ -124,15 +127,33 @@ def read_plan(data: bytes, file: str) -> DumpPlan:
             return _from_script(data, file, findings)
         text = read_json(data, findings)
         if text is not None and isinstance(text.value, dict):
-            if "dump" in text.value:
-                return DumpPlan.from_acl_document(text.value)
-            if looks_like_npu(text.value) and not any(name in text.value for name in _PLAN_ONLY):
-                return DumpPlan.from_npu_settings(text.value)
-            return DumpPlan.from_document(text.value)
+            kind = _kind(text.value)
+            if kind == "plan":
+                return DumpPlan.from_document(text.value)
+            SchemaRules(kind, findings).check(text.value, field_schema(kind))
+            if not findings.items:
+                return DumpPlan.from_acl_document(text.value) if kind == "acl" else DumpPlan.from_npu_settings(text.value)
     except (UsageError, TypeError, AttributeError, KeyError) as error:
         raise FormatError("no dump plan: %s" % error, file, hint="goldwatch config check %s" % file) from error
     problem = findings.items[0].message if findings.items else "it holds no object"
-    raise FormatError("no dump plan: %s" % problem, file)
+    raise FormatError("no dump plan: %s" % problem, file, hint="goldwatch config check %s" % file)
+
+
+def left_out(data: bytes, file: str) -> List[Finding]:
+    """Return the keys that :func:`read_plan` leaves out, as the consumer does: unknown ones and all but the last of repeated ones."""
+    if not file.lower().endswith(".py"):
+        text = read_json(data, Findings())
+        if text is None or not isinstance(text.value, dict) or _kind(text.value) == "plan":
+            return []
+    report = Checker(Models([]), elsewhere=True).check(file, data)
+    return [finding for finding in report.findings if finding.rule in ("unknown-key", "duplicate-key")]
+
+
+def _kind(document: Mapping[str, Any]) -> str:
+    """Return ``acl``, ``npu`` or ``plan``."""
+    if "dump" in document:
+        return "acl"
+    return "npu" if looks_like_npu(document) and not any(name in document for name in _PLAN_ONLY) else "plan"
 
 
 def _from_script(data: bytes, file: str, findings: Findings) -> DumpPlan:

@@ -146,8 +146,8 @@ class _Reader:
         """Return the settings in the order of the text."""
         nodes = sorted(_walk(tree), key=lambda pair: self._order(pair[0]))
         for node, _ in nodes:
-            if isinstance(node, ast.Assign):
-                self._alias(node)
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+                self._alias(node.targets if isinstance(node, ast.Assign) else [node.target], node.value)
             elif isinstance(node, ast.ImportFrom):
                 self._imported.update({name.asname: name.name for name in node.names if name.asname})
         for node, scope in nodes:
@@ -172,10 +172,10 @@ class _Reader:
         line = self._lines[node.lineno - 1] if node.lineno <= len(self._lines) else ""
         return node.lineno, len(line.encode("utf-8", "replace")[: node.col_offset].decode("utf-8", "replace")) + 1
 
-    def _alias(self, node: ast.Assign) -> None:
-        for target in node.targets:
+    def _alias(self, targets: List[ast.expr], value: ast.expr) -> None:
+        for target in targets:
             if isinstance(target, ast.Name):
-                kind = self._kind(node.value)
+                kind = self._kind(value)
                 if kind:
                     self._options[target.id] = kind
 
@@ -291,7 +291,8 @@ class _Reader:
             settings.set(key, self._plain(key, value), self._place(target))
         elif value is not COMPUTED and value not in _OTHER_OPTIONS[key][1]:
             values = ", ".join(str(word) for word in _OTHER_OPTIONS[key][1])
-            finding = Finding(WARNING, "enum", (key,), "%s: %r is not known" % (key, value), "no consumer is known to take it", "one of: " + values)
+            message = "%s: %r is not known" % (key, value)
+            finding = Finding(WARNING, "enum", (key,), message, "no consumer is known to take it", "one of: " + values)
             settings.problems.append(placed(finding, *self._place(target)))
 
     def _global_option(self, target: ast.Attribute, value: Any, node: Any) -> None:

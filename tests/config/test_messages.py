@@ -77,3 +77,25 @@ def test_an_unknown_type_to_skip_is_said_once(folder, om):
     assert said.count("Nothing") == 2  # in the file and in the warning
     said = CliRunner().invoke(new, ["--dump-path", folder, "--model", "m", "--skip-type", "Conv2D"]).output
     assert "write Conv2D:input0,output0, or add --om" in said
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [({"dump_list": [{"layer": "conv"}]}, "dump_list[0].layer must be a list"), ({"dump_path": 5}, "dump_path must be a string")],
+)
+def test_a_plan_of_the_wrong_types_is_refused(tmp_path, fields, message):
+    path = tmp_path / "acl.json"
+    path.write_text(json.dumps({"dump": dict({"dump_path": "/d", "dump_list": [{}]}, **fields)}))
+    found, hint = refusal("--plan", str(path), "--elsewhere")
+    assert message in found and hint == "goldwatch config check %s" % path
+
+
+def test_what_a_plan_cannot_hold_is_said(folder, tmp_path):
+    path = tmp_path / "acl.json"
+    path.write_text('{"dump": {"dump_path": "%s", "dump_path": "%s", "dump_list": [{"layers": ["a"]}]}}' % (folder, folder))
+    said = CliRunner().invoke(new, ["--plan", str(path), "-q"]).output
+    assert "warning: --plan: /dump/dump_list/0/layers: unknown key 'layers'; did you mean 'layer'?" in said
+    assert "warning: --plan: /dump/dump_path: the key 'dump_path' is used twice" in said
+    own = tmp_path / "plan.json"
+    own.write_text(json.dumps({"dump_path": folder, "models": [{"layers": ["a"]}]}))
+    assert "--plan" not in CliRunner().invoke(new, ["--plan", str(own)]).output

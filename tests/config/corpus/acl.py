@@ -175,7 +175,11 @@ PATHS = [
     ("path-home", dump(dump_path="$HOME/output"), [d(E, "dump-path-variable", "dump_path")]),
     ("path-braces", dump(dump_path="/data/${USER}/d"), [d(E, "dump-path-variable", "dump_path")]),
     ("path-tilde", dump(dump_path="~/output"), [d(E, "dump-path-variable", "dump_path")]),
-    ("path-tilde-inside", dump(dump_path="@DIR@/a~"), [d(E, "dump-path-characters", "dump_path"), d(E, "dump-path-not-found", "dump_path")]),
+    (
+        "path-tilde-inside",
+        dump(dump_path="@DIR@/a~"),
+        [d(E, "dump-path-characters", "dump_path"), d(E, "dump-path-not-found", "dump_path")],
+    ),
     ("path-blank", dump(dump_path="@DIR@/a b"), [d(E, "dump-path-characters", "dump_path")]),
     (
         "path-chinese",
@@ -338,6 +342,7 @@ LISTS = [
     ("nameless-differ", dump(dump_list=[{"layer": ["a"]}, {"layer": ["b"]}]), [d(E, "duplicate-model", "dump_list/1")]),
     ("duplicate-layer", item(layer=["a", "b", "a"]), [at(W, "duplicate-layer", "layer/2")]),
     ("blank-layer", item(layer=[" a"]), [at(W, "blank-in-name", "layer/0")]),
+    ("suffix-of-model", item(model_name="resnet50.om"), [at(W, "model-suffix", "model_name")]),
     ("blank-model", item(model_name="m "), [at(W, "blank-in-name", "model_name")]),
 ]
 
