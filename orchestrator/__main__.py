@@ -1,5 +1,20 @@
-"""``python -m goldwatch`` is the command line."""
+"""``goldwatch`` and ``python -m goldwatch``: the command line, Ctrl-C answered from the first moment on."""
 
-from goldwatch.cli import main
+from __future__ import annotations
 
-main()
+import sys
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    try:
+        from goldwatch.cli import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.stderr.write("goldwatch: interrupted\n")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

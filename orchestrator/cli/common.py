@@ -83,7 +83,7 @@ def run_command(command: click.Command, argv: Optional[Any] = None) -> NoReturn:
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        report_error("interrupted", "interrupted", None, as_json)
+        report_error("interrupted", "interrupted", "nothing is lost: the same command begins anew, or goes on with what OUT holds", as_json)
         sys.exit(EXIT_INTERRUPTED)
     except click.UsageError as error:
         if as_json:

@@ -170,11 +170,16 @@ def row_of(
         metrics=result.values,
         nan=result.nan,
         inf=result.inf,
-        overflow=result.overflow if settings.overflow else None,
+        overflow=_overflow(task.target, result) if settings.overflow else None,
         verdict=verdict,
         reason="; ".join(filter(None, [outside, *result.reasons, row.reason, *result.notes, *notes])),
         cause="",
     )
+
+
+def _overflow(target: Tensor, result: MetricResult) -> Optional[bool]:
+    """Return the OverFlow column's value; a float tensor without elements does not overflow."""
+    return False if not result.count and target.dtype.kind in ("f", "c") else result.overflow
 
 
 def _take_findings(row: Row, twin: Row) -> Row:

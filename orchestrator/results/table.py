@@ -7,7 +7,7 @@ from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..compare.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
-from ..verdict.limits import metric_number, number_text
+from ..verdict.limits import metric_number, short_text
 
 SHOWN_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", "MaxAbsoluteError")
 
@@ -94,7 +94,7 @@ def _choose(rows: Iterable[Row], most: Optional[int]) -> Tuple[List[Row], int]:
 
 def _line(row: Row, metrics: Sequence[str], first_tensor: Optional[str]) -> List[str]:
     values = [row.metrics.get(name) for name in metrics]
-    numbers = ["-" if value is None else number_text(metric_number(value)) for value in values]
+    numbers = ["-" if value is None else short_text(metric_number(value)) for value in values]
     mark = ">" if first_tensor is not None and row.tensor == first_tensor and row.verdict == FAIL else ""
     return [mark, _WORDS[row.verdict], _shorten(printable(row.tensor)), *numbers, printable(row.reason)]
 

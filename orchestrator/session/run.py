@@ -120,7 +120,7 @@ class Run:
                 hint="golden files are named {op_name}.{output_index}.{timestamp}.npy (or .pb, .quant), or are device dumps",
             )
         self.notes += tree.notes
-        self.notes += [note for note in self.golden.notes if note not in tree.notes]
+        self.notes += ["GOLDEN: " + note if self.golden.kind == "npu" else note for note in self.golden.notes]
         for collision in self.golden.collisions[:10]:
             self.notes.append("golden files collide: %s all stand for %s:%d" % (", ".join(collision.files), collision.key, collision.index))
         if self.golden.kind == "npu":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .divergence import FirstDivergence, execution_key, explain, first_divergence, place_of
 from .judging import judge_row, not_applicable
-from .limits import Judgement, Limit, Limits, judge, number_text, parse_limits
+from .limits import Judgement, Limit, Limits, judge, number_text, parse_limits, short_text
 from .summary import Summary, exit_code, summarise
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "not_applicable",
     "number_text",
     "parse_limits",
+    "short_text",
     "place_of",
     "summarise",
 ]

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set,
 
 from ..compare.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from .judging import not_applicable
-from .limits import Limit, Limits, judge, number_text
+from .limits import Limit, Limits, judge, short_text
 
 GOOD = "good"
 BAD = "bad"
@@ -202,5 +202,5 @@ def _finding(first: FirstDivergence) -> str:
         return "%s failed (%s)" % (first.tensor, first.reason)
     if math.isnan(first.value):
         return "%s has no usable %s (%s)" % (first.tensor, first.metric, first.reason or "NaN")
-    value, limit = number_text(first.value), first.limit
+    value, limit = short_text(first.value), first.limit
     return "%s has %s %s, limit %s %.9g" % (first.tensor, first.metric, value, limit.comparison, limit.value)

@@ -208,7 +208,7 @@ def judge(values: Mapping[str, Any], limits: Limits, not_applicable: Collection[
         if math.isnan(value):
             undefined = undefined or limit
         elif not limit.met(value):
-            text = "%s %s is not %s %.9g" % (limit.metric, number_text(value), limit.comparison, limit.value)
+            text = "%s %s is not %s %.9g" % (limit.metric, short_text(value), limit.comparison, limit.value)
             return Judgement(False, limit.metric, value, limit, text)
     if undefined is None:
         return Judgement(True)
@@ -231,3 +231,8 @@ def number_text(value: float) -> str:
     if math.isnan(value):
         return "NaN"
     return "%.6e" % value if 0 < abs(value) < 1e-4 else "%.6f" % value
+
+
+def short_text(value: float) -> str:
+    """Return a metric for a sentence or a terminal: as :func:`number_text`, but ``%.6e`` from 1e12 on too."""
+    return "%.6e" % value if 1e12 <= abs(value) < math.inf else number_text(value)
