@@ -89,7 +89,7 @@ def deinplace_file(
     if report is not None:
         if os.path.abspath(report) == os.path.abspath(path):
             raise UsageError("%s is both the output and the report" % printable(report))
-        check_output(report, [model, path], force or _is_report(report))
+        check_output(report, [model, path], force or _is_report(report), "--report")
     with no_collections():
         done = deinplace_text(document, phase, level, stages, drop_dropout)
         write_new(path, encode(done.text))
@@ -108,7 +108,7 @@ def _is_report(path: str) -> bool:
     return isinstance(document, dict) and {"renamed", "removed", "warnings", "changed_outputs"} <= set(document)
 
 
-def check_output(path: str, inputs: Sequence[str], force: bool) -> None:
+def check_output(path: str, inputs: Sequence[str], force: bool, option: str = "-o") -> None:
     """Refuse an output that is one of the inputs (even forced), exists already (unless forced), or has no folder to be in."""
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
@@ -116,12 +116,12 @@ def check_output(path: str, inputs: Sequence[str], force: bool) -> None:
     if not os.path.lexists(path):
         return
     if os.path.isdir(path):
-        raise UsageError("%s is a folder" % printable(path), hint="give a file name with -o")
+        raise UsageError("%s is a folder" % printable(path), hint="give a file name with %s" % option)
     for name in inputs:
         if os.path.exists(path) and os.path.exists(name) and os.path.samefile(path, name):
-            raise UsageError("%s is the input itself, which is never written" % printable(path), hint="choose another name with -o")
+            raise UsageError("%s is the input itself, which is never written" % printable(path), hint="choose another name with %s" % option)
     if not force:
-        raise UsageError("%s exists already" % printable(path), hint="choose another name with -o, or add --force to replace it")
+        raise UsageError("%s exists already" % printable(path), hint="choose another name with %s, or add --force to replace it" % option)
 
 
 def deinplace_text(
@@ -141,12 +141,19 @@ def _rewrite(net: Net, drop_dropout: bool) -> Deinplaced:
     dropped = _droppable(net) if drop_dropout else set()
     done.warnings = memory_warnings(net, dropped)
     used = net.blobs
+    tried: Dict[str, int] = {}
     current: Dict[str, str] = {}
     unread: Dict[str, str] = {}
+    made = set(net.inputs)
     for number, layer in enumerate(net.layers):
         old_bottoms = [value.text for value in layer.bottoms]
         for value in layer.bottoms:
             unread.pop(value.text, None)
+            if value.text not in made:
+                made.add(value.text)
+                message = "reads blob %s, which no layer before it makes in phase %s; Caffe refuses such a net, the new one as well"
+                done.warnings.append({"layer": layer.name, "message": message % (value.text, net.state.phase)})
+        made.update(value.text for value in layer.tops)
         if number in dropped:
             current[layer.tops[0].text] = current.get(old_bottoms[0], old_bottoms[0])
             continue
@@ -158,7 +165,7 @@ def _rewrite(net: Net, drop_dropout: bool) -> Deinplaced:
             unread[value.text] = value.text
             if not layer.in_place(index):
                 continue
-            new = _new_name(layer, index, used)
+            new = _new_name(layer, index, used, tried)
             used.add(new)
             current[value.text] = unread[value.text] = new
             net.document.replace_string(value, new)
@@ -171,17 +178,19 @@ def _rewrite(net: Net, drop_dropout: bool) -> Deinplaced:
     return done
 
 
-def _new_name(layer: Layer, index: int, used: Set[str]) -> str:
+def _new_name(layer: Layer, index: int, used: Set[str], tried: Dict[str, int]) -> str:
+    """Return an unused name; ``tried`` holds the last number of each base, so that thousands of equal names are not counted through."""
     if not layer.name:
         base = layer.tops[index].text + "_inplace"
     elif len(layer.tops) > 1:
         base = "%s_%d" % (layer.name, index)
     else:
         base = layer.name
-    name, number = base, 0
+    name, number = base, tried.get(base, 0)
     while name in used:
         number += 1
         name = "%s_%d" % (base, number)
+    tried[base] = number
     return name
 
 

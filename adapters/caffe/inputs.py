@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import zipfile
+import zlib
 from dataclasses import dataclass
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -18,6 +19,8 @@ from .netinputs import NetInput
 
 Shape = Tuple[int, ...]
 _RAW = re.compile(r"(?P<path>.+):(?P<dtype>[a-z]+[0-9]*):(?P<shape>[\[(]?[0-9]+(?:[,x][0-9]+)*[\])]?)\Z", re.DOTALL)
+# What numpy raises for files that are cut, damaged, encrypted, or claim a size beyond memory.
+_LOAD_ERRORS = (ValueError, OSError, EOFError, MemoryError, RuntimeError, KeyError, zlib.error, zipfile.BadZipFile)
 _RAW_DTYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
@@ -101,7 +104,7 @@ def _parse(spec: str, names: Sequence[str]) -> Iterator[Tuple[str, List[Item], b
     blob, equals, rest = spec.partition("=")
     if not equals and spec.endswith(".npz"):
         for key in _npz_keys(spec):
-            _known(key, names, "%s: its key" % printable(spec))
+            _known(key, names, "%s has a key" % printable(spec))
             yield key, [Item(key, spec)], False
         return
     if not equals or not blob or not rest:
@@ -146,8 +149,8 @@ def _npz_keys(path: str) -> List[str]:
 def _open_npz(path: str) -> "np.lib.npyio.NpzFile":
     try:
         archive = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise FormatError("not an npz file: %s" % error, path) from error
+    except _LOAD_ERRORS as error:
+        raise FormatError("not an npz file: %s" % _told(error), path) from error
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise FormatError("not an npz file", path)
     return archive
@@ -191,15 +194,24 @@ def load_item(item: Item, expected: Shape, transform: Transform) -> np.ndarray:
 def _checked(archive: "np.lib.npyio.NpzFile", item: Item) -> np.ndarray:
     try:
         return np.asarray(archive[item.blob])
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise FormatError("key %s: %s" % (printable(item.blob), error), item.path) from error
+    except _LOAD_ERRORS as error:
+        raise FormatError("key %s: %s" % (printable(item.blob), _told(error)), item.path) from error
+
+
+def _told(error: BaseException) -> str:
+    """Return what numpy says, but not its advice to load pickles."""
+    if "allow_pickle" in str(error) or "pickle" in str(error):
+        return "it holds Python objects, or is no numpy file at all; pickles are never loaded"
+    if isinstance(error, MemoryError):
+        return "its header tells of more values than fit into memory"
+    return str(error) or type(error).__name__
 
 
 def _load_npy(path: str) -> np.ndarray:
     try:
         array = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise FormatError("not an npy file of numbers: %s" % error, path) from error
+    except _LOAD_ERRORS as error:
+        raise FormatError("not an npy file of numbers: %s" % _told(error), path) from error
     if not isinstance(array, np.ndarray):
         array.close()
         raise FormatError("an npz file under the name of an npy file", path)

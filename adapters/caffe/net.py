@@ -83,6 +83,12 @@ class Layer:
             self.type = v1_type(self.type)
 
     @property
+    def phase(self) -> str:
+        """The phase of its own in which the layer runs, whatever the net's phase is; empty when it has none (no rule: nothing is filtered by it)."""
+        text = self.message.text("phase")
+        return phase_of(text) if text else ""
+
+    @property
     def start(self) -> int:
         """Where the layer's message begins in the text."""
         return self.field.values[self.element].start
@@ -245,10 +251,10 @@ def _check_strings(document: Document, layer: Layer) -> None:
 
 
 def dropout_is_plain(layer: Layer) -> bool:
-    """Tell whether a Dropout layer is the identity at TEST: one bottom, one top, and no field of other branches of Caffe."""
+    """Tell whether a Dropout layer is the identity at TEST: one bottom, one top, no phase of its own and no field of other branches of Caffe."""
     if layer.type != "Dropout" or len(layer.bottoms) != 1 or len(layer.tops) != 1:
         return False
     known = {"name", "type", "bottom", "top", "include", "exclude", "phase", "loss_weight", "param", "propagate_down", "dropout_param"}
-    if any(field.name not in known for field in layer.message.fields):
+    if layer.phase == "TRAIN" or any(field.name not in known for field in layer.message.fields):
         return False
     return all(field.name == "dropout_ratio" for field in layer.message.message("dropout_param").fields)

@@ -53,7 +53,8 @@ class Document:
     def replace_string(self, value: Value, content: str) -> None:
         """Give a string value another content; of adjacent pieces the first takes it and the others become empty."""
         for number, span in enumerate(value.pieces):
-            self._edits[span] = quote(content) if number == 0 else '""'
+            mark = self.text[span[0]]
+            self._edits[span] = quote(content, mark) if number == 0 else mark * 2
 
     def delete(self, field: Field, elements: List[int]) -> None:
         """Delete some (or all) of a field's values; comments around them stay."""

@@ -46,8 +46,10 @@ class PycaffeBackend:
         self.version = str(getattr(caffe, "__version__", "unknown"))
         if hasattr(caffe, "set_mode_cpu"):
             caffe.set_mode_cpu()
-        if job["level"] or job["stages"]:
-            made = make(job["prototxt"], caffe.TEST, weights=job["weights"], level=job["level"] or 0, stages=list(job["stages"]))
+        # Caffe sets the level that it is given (0 by default) over the file's own, and adds the stages to the file's own.
+        level = net.state.level
+        if level or job["stages"]:
+            made = make(job["prototxt"], caffe.TEST, weights=job["weights"], level=level, stages=list(job["stages"]))
         else:
             made = make(job["prototxt"], job["weights"], caffe.TEST)
         self._setup(made, net)

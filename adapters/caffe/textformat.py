@@ -178,17 +178,17 @@ def number_of(text: str) -> float:
         raise FormatError("%r is not a number" % text) from error
 
 
-def quote(content: str) -> str:
-    """Return a string literal in double quotes."""
+def quote(content: str, mark: str = '"') -> str:
+    """Return a string literal between two quotation marks of a kind."""
     out = []
     for character in content:
-        if character in '"\\':
+        if character in (mark, "\\"):
             out.append("\\" + character)
         elif character < " " or character == "\x7f":
             out.append("\\%03o" % ord(character))
         else:
             out.append(character)
-    return '"' + "".join(out) + '"'
+    return mark + "".join(out) + mark
 
 
 def unquote(literal: str) -> str:

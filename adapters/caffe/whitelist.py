@@ -156,6 +156,8 @@ def _problems(layer: Layer) -> List[str]:
     # Convolutions apply the same weights to each bottom; that was not compared.
     if len(layer.tops) > rule.tops or (not layer.tops and rule.tops):
         out.append("%s: %d tops" % (where, len(layer.tops)))
+    if layer.phase == "TRAIN":
+        out.append("%s: parameter phase TRAIN" % where)
     for field in layer.message.fields:
         if field.name not in _FREE_FIELDS and field.name != rule.param:
             out.append("%s: parameter %s" % (where, field.name))

@@ -306,7 +306,7 @@ CASES = {
         "# top: \"a\"\nname: 'n'  # bottom\r\n"
         + DATA
         + POWER
-        + "layer{name:'r'type:'ReLU'bottom:'a'# the input\n,top:<<'a'|\"r\">>;;}\n".replace(";;", ";")
+        + "layer{name:'r'type:'ReLU'bottom:'a'# the input\n,top:'<<a|r>>';;}\n".replace(";;", ";")
         + 'layer: <\n\ttype: "Sigmoid" name: "z" bottom: <<"\\x61"|"r">> top: \'z\' >  # end',
         [("r", "a", "r")],
         [],
@@ -367,7 +367,7 @@ CASES = {
     "34 adjacent string pieces": (
         DATA
         + 'layer { name: "p" type: "Power" bottom: "da" \'ta\' top: "a" "b" }\n'
-        + 'layer { name: "r" type: "ReLU" bottom: "ab" top: <<"a"|"r">> # why\n <<\'b\'|"">> }\n',
+        + 'layer { name: "r" type: "ReLU" bottom: "ab" top: <<"a"|"r">> # why\n \'<<b|>>\' }\n',
         [("r", "ab", "r")],
         [],
         [],
@@ -566,6 +566,24 @@ def test_refused(name):
     assert caught.value.exit_code == 4
 
 
+def test_dropout_with_the_train_phase_of_its_own_is_kept():
+    text = DATA + POWER + 'layer { name: "d" type: "Dropout" bottom: "a" top: "a" phase: %s }\n' + relu("t", "a", "t")
+    assert deinplace_text(Document(text % "TRAIN"), drop_dropout=True).removed == []
+    assert deinplace_text(Document(text % "TEST"), drop_dropout=True).removed == ["d"]
+
+
+def test_a_blob_that_nothing_makes_is_told():
+    done = deinplace_text(Document(DATA + relu("loss", "label", "loss") + relu("again", "label", "again")))
+    assert [entry["layer"] for entry in done.warnings] == ["loss"]
+    assert "reads blob label, which no layer before it makes in phase TEST" in done.warnings[0]["message"]
+
+
+def test_quotation_marks_stay():
+    text = "layer { name: 'd' type: 'Input' top: 'it\\'s' }\nlayer { name: 'x\\'y\"' type: 'ReLU' bottom: 'it' '\\'s' top: %s }\n"
+    done = deinplace_text(Document(text % "'it' '\\'s'"))
+    assert done.text == text % "'x\\'y\"' ''"
+
+
 def test_train_phase_level_and_stages():
     text = (
         DATA
@@ -606,11 +624,20 @@ def test_files(tmp_path):
     with pytest.raises(MissingPath):
         deinplace_file(str(tmp_path / "missing"))
     (tmp_path / "text").write_text("keep me")
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="exists already") as caught:
         deinplace_file(str(model), str(tmp_path / "x"), report=str(tmp_path / "text"))
+    assert "--report" in caught.value.hint
     assert model.read_bytes() == data
     assert not (tmp_path / "x").exists()
     assert sorted(os.listdir(str(tmp_path))) == ["hard.prototxt", "link.prototxt", "net.prototxt", "new_net.prototxt", "r.json", "text"]
+
+
+def test_ten_thousand_layers_of_one_name():
+    text = DATA + POWER + "".join(relu("r", "a", "a") for _ in range(10000))
+    begun = time.process_time()
+    done = deinplace_text(Document(text))
+    assert time.process_time() - begun < 5
+    assert [entry["new"] for entry in done.renamed] == ["r"] + ["r_%d" % number for number in range(1, 10000)]
 
 
 def test_ten_thousand_layers_under_a_second():

@@ -244,3 +244,17 @@ def test_save_blobs_in_a_users_script(model, tmp_path):
     command = [sys.executable, str(script), model[0], model[1], str(tmp_path / "in.npz"), str(tmp_path / "out")]
     subprocess.run(command, check=True)
     check(tmp_path / "out", truth(DATA, OTHER))
+
+
+@pytest.mark.parametrize("level, own", [(None, True), (2, False), (2, True)])
+def test_level_of_the_file_or_the_option_reaches_caffe(level, own, tmp_path, monkeypatch, standin_path):
+    monkeypatch.setenv("PYTHONPATH", standin_path)
+    text = 'state { level: 2 }\n' if own else ""
+    text += 'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 2 } } }\n'
+    text += 'layer { name: "q" type: "ReLU" bottom: "data" top: "q" include { min_level: 2 } }\n'
+    (tmp_path / "m.prototxt").write_text(text)
+    (tmp_path / "m.caffemodel").write_bytes(b"")
+    options = DumpOptions(
+        str(tmp_path / "m.prototxt"), str(tmp_path / "m.caffemodel"), str(tmp_path / "o"), backend="caffe", seed=1, level=level
+    )
+    assert dump(options)["runs"][0]["counts"]["written"] == 2

@@ -334,6 +334,7 @@ REFUSED = {
     'type: "SoftmaxWithLoss"': "(SoftmaxWithLoss)",
     'type: "AscendQuant"': "(AscendQuant)",
     'type: "Permute"': "(Permute)",
+    'type: "Dropout" phase: TRAIN': "layer L (Dropout): parameter phase TRAIN",
     'type: "Python"': "(Python)",
     "": "layer L (no type)",
 }

@@ -63,7 +63,9 @@ def test_batch_size_may_differ_and_may_be_left_out(tmp_path):
         ("data={}/empty.npy", InputError, "is empty"),
         ("data={}/complex.npy", InputError, "complex64, not real"),
         ("data={}/object.npy", FormatError, "not an npy file"),
-        ("data={}/garbage.npy", FormatError, "not an npy file"),
+        ("data={}/garbage.npy", FormatError, "not an npy file of numbers: .*pickles are never loaded"),
+        ("data={}/huge.npy", FormatError, "not an npy file of numbers"),
+        ("data={}/damaged.npz", FormatError, "key data"),
         ("data={}/garbage.npz", FormatError, "not an npz file"),
         ("data={}/garbage.png", FormatError, "not an image"),
         ("data={}/none", MissingPath, "no file in this folder"),
@@ -79,6 +81,12 @@ def test_refusals(spec, kind, reason, tmp_path):
     np.save(str(tmp_path / "object.npy"), np.array([{}], object), allow_pickle=True)
     for suffix in ("npy", "npz", "png"):
         (tmp_path / ("garbage." + suffix)).write_bytes(b"garbage")
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 1024), }"
+    (tmp_path / "huge.npy").write_bytes(b"\x93NUMPY\x01\x00\x76\x00" + header.ljust(117) + b"\n")
+    np.savez_compressed(str(tmp_path / "damaged.npz"), data=X)
+    archive = bytearray((tmp_path / "damaged.npz").read_bytes())
+    archive[60:90] = b"\xff" * 30
+    (tmp_path / "damaged.npz").write_bytes(bytes(archive))
     (tmp_path / "none").mkdir()
     with pytest.raises(kind, match=reason):
         load(spec.format(tmp_path))

@@ -69,7 +69,11 @@ class Net:
             specs.append(_Spec("input", "Input", [], root.texts("input")))
         for message in root.messages("layer"):
             rules = message.messages("include")
-            if rules and not any(rule.text("phase", wanted) == wanted and set(rule.texts("stage")) <= set(stages) for rule in rules):
+            # As in Caffe, the level that is given counts, even the default 0, and not the file's own.
+            if rules and not any(
+                rule.text("phase", wanted) == wanted and set(rule.texts("stage")) <= set(stages) and rule.number("min_level", level) <= level
+                for rule in rules
+            ):
                 continue
             if any(rule.text("phase", wanted) == wanted for rule in message.messages("exclude")):
                 continue
