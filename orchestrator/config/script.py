@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import sys
 import tokenize
 import warnings
 from dataclasses import dataclass, field
@@ -90,7 +91,9 @@ def check_settings(settings: ScriptSettings, rules: NpuRules) -> Dict[str, Any]:
 
 
 def _parse(data: bytes, findings: Findings) -> Tuple[Optional[ast.AST], List[str]]:
-    consumer = "Python does not run it"
+    # The grammar is that of the Python that runs here: a newer script is none for an older Python.
+    python = "Python %d.%d" % sys.version_info[:2]
+    consumer = python + " does not run it"
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = data.decode(encoding)
@@ -108,10 +111,11 @@ def _parse(data: bytes, findings: Findings) -> Tuple[Optional[ast.AST], List[str
             warnings.simplefilter("ignore")
             return ast.parse(text), text.split("\n")
     except SyntaxError as error:
-        _parse_error(findings, "python-syntax", "not Python 3: %s" % error.msg, consumer, error.lineno or 1, error.offset)
-    except (ValueError, MemoryError, RecursionError) as error:
-        reason = str(error) or "an expression is nested too deeply"
-        _parse_error(findings, "python-syntax", "not readable as Python 3: %s" % reason, consumer, 1, fix=_ELSEWHERE)
+        _parse_error(findings, "python-syntax", "not %s: %s" % (python, error.msg), consumer, error.lineno or 1, error.offset)
+    except ValueError as error:
+        _parse_error(findings, "python-syntax", "not %s: %s" % (python, error), consumer, data.count(b"\n", 0, max(data.find(b"\0"), 0)) + 1)
+    except (MemoryError, RecursionError):
+        _parse_error(findings, "python-syntax", "an expression is nested too deeply to be read", python + " may run it", 1, fix=_ELSEWHERE)
     return None, []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -99,3 +100,12 @@ def test_what_a_plan_cannot_hold_is_said(folder, tmp_path):
     own = tmp_path / "plan.json"
     own.write_text(json.dumps({"dump_path": folder, "models": [{"layers": ["a"]}]}))
     assert "--plan" not in CliRunner().invoke(new, ["--plan", str(own)]).output
+
+
+def test_a_script_is_read_by_this_python(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text('print "x"\n')
+    assert "not Python %d.%d: " % sys.version_info[:2] in CliRunner().invoke(check, [str(path)]).output
+    path.write_bytes(b"x = 1\ny = 2\0\n")
+    result = CliRunner().invoke(check, [str(path)])
+    assert result.exit_code == 1 and "null bytes" in result.output
