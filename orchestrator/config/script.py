@@ -113,7 +113,8 @@ def _parse(data: bytes, findings: Findings) -> Tuple[Optional[ast.AST], List[str
     except SyntaxError as error:
         _parse_error(findings, "python-syntax", "not %s: %s" % (python, error.msg), consumer, error.lineno or 1, error.offset)
     except ValueError as error:
-        _parse_error(findings, "python-syntax", "not %s: %s" % (python, error), consumer, data.count(b"\n", 0, max(data.find(b"\0"), 0)) + 1)
+        line = data.count(b"\n", 0, max(data.find(b"\0"), 0)) + 1
+        _parse_error(findings, "python-syntax", "not %s: %s" % (python, error), consumer, line)
     except (MemoryError, RecursionError):
         _parse_error(findings, "python-syntax", "an expression is nested too deeply to be read", python + " may run it", 1, fix=_ELSEWHERE)
     return None, []
