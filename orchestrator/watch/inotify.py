@@ -127,7 +127,7 @@ def _checked(result: int, what: Any) -> int:
     return result
 
 
-class ChangeEmitter(EventEmitter):  # type: ignore[misc]
+class ChangeEmitter(EventEmitter):
     """Emits changes at and below one folder: files as modified or deleted, folders as created (to be listed) or deleted.
 
     Lost events are a ``DirModifiedEvent`` of the root: everything is to be listed again. So is a folder that could not be subscribed to.

@@ -94,7 +94,7 @@ class Root:
         return any(path == folder or path.startswith(folder + os.sep) for folder in self.excluded)
 
 
-class Monitor(FileSystemEventHandler):  # type: ignore[misc]
+class Monitor(FileSystemEventHandler):
     """Watches folders; subscribes first, then lists, so that nothing is missed in between.
 
     Parameters

@@ -112,7 +112,7 @@ def small(folder, count):
         time.sleep(0.1)
     done = time.perf_counter() - begin
     peak = watcher.peak_mib()
-    text = "%d files of 512 bytes: written in %.1f s, all rows after %.1f s (%.0f files/s); the watcher's peak %.0f MiB, %.0f MiB at its start"
+    text = "%d files of 512 bytes: written in %.1f s, all rows after %.1f s (%.0f files/s); peak memory %.0f MiB, %.0f MiB at the start"
     print(text % (count, written, done, count / done, peak, before))
     begin = time.perf_counter()
     watcher.end()

@@ -59,14 +59,14 @@ def test_target_that_holds_the_files_directly(net, watch) -> None:
     assert net.rows() == net.compare_rows()
     net.put(files)
     net.target, net.out = folder, net.out + "2"
-    watcher = watch(net, "--until-idle", "1")
+    watcher = watch(net, "--until-idle", "0.5")
     assert watcher.wait() == 0, watcher.stderr
     assert [name[:7] for name in net.tables()] == ["result_"]
 
 
 def test_golden_data_that_arrive_later(net, watch) -> None:
     net.put(net.files())
-    watcher = watch(net, "--until-idle", "2")
+    watcher = watch(net, "--until-idle", "1.2")
     time.sleep(1.0)
     assert net.count("verdict <> 'expected_absent'") == 0
     whole = os.path.join(net.folder, "scratch.npy")
@@ -84,7 +84,7 @@ def test_golden_data_that_arrive_later(net, watch) -> None:
 def test_golden_data_that_change_or_never_become_whole(net, watch) -> None:
     net.write_golden()
     net.put(net.files())
-    watcher = watch(net, "--until-idle", "2")
+    watcher = watch(net, "--until-idle", "1.2")
     net.until(lambda: net.count("verdict = 'pass'") == 8)
     np.save(net.golden_path("op1"), net.values["op1"] + 3)
     net.until(lambda: net.count("verdict = 'fail'") == 2)
@@ -103,7 +103,7 @@ def test_hash_names_wait_for_their_line(net, watch) -> None:
     net.write_golden()
     files = net.files()
     names = list(files)
-    watcher = watch(net, "--until-idle", "2")
+    watcher = watch(net, "--until-idle", "1.2")
     hashed = {}
     for number, path in enumerate(names):
         hashed[os.path.join(os.path.dirname(path), "1234567890%d" % number)] = files[path]
@@ -124,7 +124,7 @@ def test_short_long_and_headerless_files(net, watch) -> None:
     net.write_golden()
     files = net.files()
     paths = list(files)
-    watcher = watch(net, "--until-idle", "2.5")
+    watcher = watch(net, "--until-idle", "1.5")
     size = len(files[paths[0]])
     net.append(paths[0], files[paths[0]][:-10])
     net.append(paths[1], files[paths[1]])
@@ -146,7 +146,7 @@ def test_files_that_are_made_anew(net, watch) -> None:
     net.write_golden()
     files = net.files()
     paths = list(files)
-    watcher = watch(net, "--until-idle", "2.5")
+    watcher = watch(net, "--until-idle", "1.5")
     net.put(files)
     net.until(lambda: net.count("verdict = 'pass'") == 8)
     os.unlink(paths[0])
@@ -167,7 +167,7 @@ def test_files_that_are_made_anew(net, watch) -> None:
 
 def test_the_latest_dump_of_an_op_counts(net, watch) -> None:
     net.write_golden()
-    watcher = watch(net, "--until-idle", "2.5")
+    watcher = watch(net, "--until-idle", "1.5")
     first, second, third = (net.files(stamp=STAMP + 10**7 * number) for number in range(3))
     net.put(second)
     net.until(lambda: net.count("verdict = 'pass'") == 8)
@@ -181,7 +181,7 @@ def test_the_latest_dump_of_an_op_counts(net, watch) -> None:
 
 def test_a_folder_that_is_removed_and_made_again(net, watch) -> None:
     net.write_golden()
-    watcher = watch(net, "--until-idle", "2.5")
+    watcher = watch(net, "--until-idle", "1.5")
     net.put(net.files())
     net.until(lambda: net.count("verdict = 'pass'") == 8)
     shutil.rmtree(net.target)
@@ -197,7 +197,7 @@ def test_folders_that_are_moved_in_and_away(net, watch) -> None:
     net.write_golden()
     files = net.files()
     os.makedirs(net.target)
-    watcher = watch(net, "--until-idle", "2.5")
+    watcher = watch(net, "--until-idle", "1.5")
     time.sleep(0.5)
     aside = os.path.join(net.folder, "aside")
     for path, data in files.items():
@@ -215,7 +215,7 @@ def test_permission_that_comes_back_and_files_that_vanish(net, watch) -> None:
     net.write_golden()
     files = net.files()
     paths = list(files)
-    watcher = watch(net, "--until-idle", "2.5", model=False)
+    watcher = watch(net, "--until-idle", "1.5", model=False)
     net.put({path: files[path] for path in paths[2:]})
     net.append(paths[0], files[paths[0]][:-3])
     net.until(lambda: net.count("verdict = 'pass'") == 2)
@@ -239,7 +239,7 @@ def test_links_are_not_followed_but_target_may_be_one(net, watch) -> None:
     net.put(net.files())
     net.put({path.replace(net.target, other): data for path, data in net.files(step=4).items()})
     os.symlink(other, os.path.join(real, "link"))
-    watcher = watch(net, "--until-idle", "1", "--keep", "none")
+    watcher = watch(net, "--until-idle", "0.5", "--keep", "none")
     assert watcher.wait() == 0, watcher.stderr
     assert {row["step"] for row in net.result()["rows"]} == {"0"}
     assert not [name for _, _, names in os.walk(real) for name in names]
@@ -249,7 +249,7 @@ def test_links_are_not_followed_but_target_may_be_one(net, watch) -> None:
 def test_lost_events_are_made_up_for(net, watch) -> None:
     """The watcher is stopped while more changes come than the kernel keeps."""
     net.write_golden()
-    watcher = watch(net, "--until-idle", "2")
+    watcher = watch(net, "--until-idle", "1.2")
     os.makedirs(net.target)
     net.put(net.files())
     net.until(lambda: net.count("verdict = 'pass'") == 8)
@@ -285,7 +285,7 @@ def test_the_dumps_of_another_model_are_left_out(make_net, watch) -> None:
 def test_tables_are_kept_current_and_the_terminal_shows_a_line(net) -> None:
     net.write_golden()
     master, slave = pty.openpty()
-    process = subprocess.Popen(net.command("--until-idle", "4"), stdout=slave, stderr=slave)
+    process = subprocess.Popen(net.command("--until-idle", "2.5"), stdout=slave, stderr=slave)
     os.close(slave)
     shown = []
 

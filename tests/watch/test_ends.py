@@ -32,7 +32,7 @@ def test_a_signal_ends_with_the_verdict_of_what_is_there(net, watch, number) -> 
 
 
 def test_a_second_signal_is_130(make_net, watch) -> None:
-    net = make_net(shape=(8, 64, 128, 256))
+    net = make_net(shape=(4, 64, 128, 128))
     net.write_golden()
     net.put(net.files())
     watcher = watch(net)
@@ -42,7 +42,7 @@ def test_a_second_signal_is_130(make_net, watch) -> None:
     time.sleep(0.1)
     watcher.signal()
     assert watcher.wait() == 130, watcher.stderr
-    watcher = watch(net, "--until-idle", "1")
+    watcher = watch(net, "--until-idle", "0.5")
     assert watcher.wait() == 0, watcher.stderr
     assert net.count("verdict = 'pass'") == 8
 
@@ -89,7 +89,7 @@ def test_stop_on_divergence_and_the_command(make_net, watch) -> None:
     with open(told + ".env") as stream:
         assert json.loads(stream.read()) == row
     assert "exit code 7" in watcher.stderr
-    assert watch(net, "--on-divergence", command, "--until-idle", "1").wait() == 1
+    assert watch(net, "--on-divergence", command, "--until-idle", "0.5").wait() == 1
     with open(told) as stream:
         assert json.loads(stream.read()) == row
 
@@ -99,11 +99,11 @@ def test_one_watcher_at_a_time(net, watch) -> None:
     net.put(net.files())
     first = watch(net)
     net.until(lambda: net.count("verdict = 'pass'") == 8)
-    second = watch(net, "--until-idle", "1")
+    second = watch(net, "--until-idle", "0.5")
     assert second.wait() == 4 and str(first.process.pid) in second.stderr
     first.signal(signal.SIGKILL)
     first.process.wait()
-    third = watch(net, "--until-idle", "1")
+    third = watch(net, "--until-idle", "0.5")
     assert third.wait() == 0, third.stderr
     assert net.rows() == net.compare_rows()
 
@@ -111,9 +111,9 @@ def test_one_watcher_at_a_time(net, watch) -> None:
 def test_missing_golden_and_bad_options(net, watch) -> None:
     net.put(net.files())
     os.rmdir(net.golden)
-    assert watch(net, "--until-idle", "1").wait() == 4
+    assert watch(net, "--until-idle", "0.5").wait() == 4
     os.mkdir(net.golden)
-    watcher = watch(net, "--until-idle", "1")
+    watcher = watch(net, "--until-idle", "0.5")
     assert watcher.wait() == 3 and set(net.verdicts().values()) == {"not_compared", "expected_absent"}
     for options in (["--until-idle", "-1"], ["--poll", "0"], ["--min-free", "much"], ["--keep", "some"], ["--golden-steps", "two"]):
         assert watch(net, *options).wait() == 2
@@ -124,7 +124,7 @@ def test_golden_data_for_each_step(net, watch) -> None:
     net.write_golden(below="1")
     os.unlink(net.golden_path("op3", below="1"))
     net.put(dict(net.files(step=0), **net.files(step=1)))
-    watcher = watch(net, "--until-idle", "1", "--golden-steps", "each")
+    watcher = watch(net, "--until-idle", "0.5", "--golden-steps", "each")
     assert watcher.wait() == 3, watcher.stderr
     found = {(row["step"], row["tensor"]): row for row in net.result()["rows"]}
     assert found["0", "op3:output:0"]["verdict"] == "pass" and found["0", "op3:output:0"]["golden_file"].startswith("0/")

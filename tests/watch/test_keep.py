@@ -15,13 +15,13 @@ def test_failed_files_stay(make_net, watch) -> None:
     net.write_golden()
     net.put(net.files())
     expected = net.compare_rows()
-    assert watch(net, "--until-idle", "1.5", "--keep", "failed").wait() == 1
+    assert watch(net, "--until-idle", "0.5", "--keep", "failed").wait() == 1
     assert left(net) == ["op1", "op2"] and net.rows() == expected
-    assert watch(net, "--until-idle", "1", "--keep", "failed").wait() == 1
+    assert watch(net, "--until-idle", "0.5", "--keep", "failed").wait() == 1
     assert net.rows() == expected
-    assert watch(net, "--until-idle", "1", "--keep", "none").wait() == 1
+    assert watch(net, "--until-idle", "0.5", "--keep", "none").wait() == 1
     assert left(net) == [] and net.rows() == expected
-    assert watch(net, "--until-idle", "1").wait() == 1
+    assert watch(net, "--until-idle", "0.5").wait() == 1
     assert net.rows() == expected and len(os.listdir(net.golden)) == 5
 
 
@@ -32,7 +32,7 @@ def test_what_was_not_compared_stays(net, watch) -> None:
     net.put({path: files[path] for path in paths[1:]})
     with open(paths[0], "wb") as stream:
         stream.write(files[paths[0]][:-1])
-    assert watch(net, "--until-idle", "1.5", "--keep", "none").wait() == 3
+    assert watch(net, "--until-idle", "0.5", "--keep", "none").wait() == 3
     assert left(net) == ["op0", "op3"]
 
 
@@ -44,7 +44,7 @@ def test_golden_data_below_target_and_links_stay(net, watch) -> None:
     outside = os.path.join(net.folder, "outside")
     os.rename(path, outside)
     os.symlink(outside, path)
-    assert watch(net, "--until-idle", "1.5", "--keep", "none").wait() == 0
+    assert watch(net, "--until-idle", "0.5", "--keep", "none").wait() == 0
     assert os.path.islink(path) and os.path.exists(outside)
     assert left(net) == ["0", "0", "0", "0", "0", "op0"]
     assert net.count("verdict = 'pass'") == 8
@@ -52,7 +52,7 @@ def test_golden_data_below_target_and_links_stay(net, watch) -> None:
 
 def test_the_disk_of_many_steps_is_that_of_one(net, watch) -> None:
     net.write_golden()
-    watcher = watch(net, "--until-idle", "2", "--keep", "failed", "--poll", "0.1")
+    watcher = watch(net, "--until-idle", "1.2", "--keep", "failed", "--poll", "0.1")
     peak = 0
     time.sleep(1.0)
     for step in range(10):
@@ -68,17 +68,17 @@ def test_the_disk_of_many_steps_is_that_of_one(net, watch) -> None:
 def test_least_free_space(net, watch) -> None:
     net.write_golden()
     net.put(net.files())
-    watcher = watch(net, "--until-idle", "1", "--keep", "none", "--min-free", "1k")
+    watcher = watch(net, "--until-idle", "0.5", "--keep", "none", "--min-free", "1k")
     assert watcher.wait() == 0 and len(left(net)) == 4
-    watcher = watch(net, "--until-idle", "1", "--min-free", "1000000T")
+    watcher = watch(net, "--until-idle", "0.5", "--min-free", "1000000T")
     assert watcher.wait() == 0 and "--min-free" in watcher.stderr and len(left(net)) == 4
-    watcher = watch(net, "--until-idle", "1", "--min-free", "1000000T", "--keep", "failed")
+    watcher = watch(net, "--until-idle", "0.5", "--min-free", "1000000T", "--keep", "failed")
     assert watcher.wait() == 0 and len(left(net)) == 0
 
 
 def test_a_deleted_file_that_comes_again_is_compared_again(net, watch) -> None:
     net.write_golden()
-    watcher = watch(net, "--until-idle", "2.5", "--keep", "none")
+    watcher = watch(net, "--until-idle", "0.5", "--keep", "none")
     files = net.files()
     net.put(files)
     net.until(lambda: not left(net))
