@@ -111,6 +111,7 @@ def _is_report(path: str) -> bool:
 def check_output(path: str, inputs: Sequence[str], force: bool, option: str = "-o") -> None:
     """Refuse an output that is one of the inputs (even forced), exists already (unless forced), or has no folder to be in."""
     folder = os.path.dirname(os.path.abspath(path))
+    another = "choose another name with %s" % option
     if not os.path.isdir(folder):
         raise MissingPath("%s: the folder %s does not exist" % (printable(path), printable(folder)))
     if not os.path.lexists(path):
@@ -119,9 +120,9 @@ def check_output(path: str, inputs: Sequence[str], force: bool, option: str = "-
         raise UsageError("%s is a folder" % printable(path), hint="give a file name with %s" % option)
     for name in inputs:
         if os.path.exists(path) and os.path.exists(name) and os.path.samefile(path, name):
-            raise UsageError("%s is the input itself, which is never written" % printable(path), hint="choose another name with %s" % option)
+            raise UsageError("%s is the input itself, which is never written" % printable(path), hint=another)
     if not force:
-        raise UsageError("%s exists already" % printable(path), hint="choose another name with %s, or add --force to replace it" % option)
+        raise UsageError("%s exists already" % printable(path), hint=another + ", or add --force to replace it")
 
 
 def deinplace_text(

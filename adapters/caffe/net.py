@@ -84,7 +84,7 @@ class Layer:
 
     @property
     def phase(self) -> str:
-        """The phase of its own in which the layer runs, whatever the net's phase is; empty when it has none (no rule: nothing is filtered by it)."""
+        """The layer's own phase, in which it runs whatever the net's phase is (nothing is filtered by it); empty when it has none."""
         text = self.message.text("phase")
         return phase_of(text) if text else ""
 
@@ -251,7 +251,7 @@ def _check_strings(document: Document, layer: Layer) -> None:
 
 
 def dropout_is_plain(layer: Layer) -> bool:
-    """Tell whether a Dropout layer is the identity at TEST: one bottom, one top, no phase of its own and no field of other branches of Caffe."""
+    """Tell whether a Dropout layer is the identity at TEST: one bottom, one top, not its own phase TRAIN, no field of other branches of Caffe."""
     if layer.type != "Dropout" or len(layer.bottoms) != 1 or len(layer.tops) != 1:
         return False
     known = {"name", "type", "bottom", "top", "include", "exclude", "phase", "loss_weight", "param", "propagate_down", "dropout_param"}

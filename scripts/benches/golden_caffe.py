@@ -123,6 +123,8 @@ def main():
         print("forward that keeps every layer     %7.1f ms" % (np.median(forward) * 1000))
         print("saving 143 files with their sums   %7.1f ms" % (np.median(save) * 1000))
         print("saving / forward                   %7.1f %%" % (100 * np.median(np.array(save) / np.array(forward))))
+        added = (np.array(forward) + np.array(save)) / np.array(plain) - 1
+        print("added to the plain forward         %7.1f %%" % (100 * np.median(added)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

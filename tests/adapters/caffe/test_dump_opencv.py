@@ -14,6 +14,7 @@ import jsonschema
 import numpy as np
 import pytest
 
+from goldwatch.adapters.caffe import opencv
 from goldwatch.adapters.caffe.dump import DumpOptions, dump
 from goldwatch.adapters.caffe.net import Net, State
 from goldwatch.adapters.caffe.prototxt import Document
@@ -537,3 +538,14 @@ def test_interrupt_leaves_usable_files(caffemodel, tmp_path):
     if not manifest["complete"]:
         assert child.returncode == 130
         assert b"usable" in error
+
+
+def test_touched_memory_is_given_back_and_bounded(monkeypatch):
+    pages = opencv._Pages(5 * 1024 * 1024 + 17)
+    pages.run()
+    assert [block.nbytes for block in pages._blocks] == [1024 * 1024] * 5
+    pages = opencv._Pages(1 << 50)
+    monkeypatch.setattr(opencv.np, "empty", lambda size, dtype: np.zeros(8, np.uint8))
+    pages.start()
+    pages.give_back()
+    assert pages._blocks == [] and pages._n_blocks == 256 and not pages.is_alive()

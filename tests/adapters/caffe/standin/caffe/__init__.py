@@ -70,10 +70,8 @@ class Net:
         for message in root.messages("layer"):
             rules = message.messages("include")
             # As in Caffe, the level that is given counts, even the default 0, and not the file's own.
-            if rules and not any(
-                rule.text("phase", wanted) == wanted and set(rule.texts("stage")) <= set(stages) and rule.number("min_level", level) <= level
-                for rule in rules
-            ):
+            deep = [rule for rule in rules if rule.number("min_level", level) <= level]
+            if rules and not any(rule.text("phase", wanted) == wanted and set(rule.texts("stage")) <= set(stages) for rule in deep):
                 continue
             if any(rule.text("phase", wanted) == wanted for rule in message.messages("exclude")):
                 continue
