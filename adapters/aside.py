@@ -80,18 +80,21 @@ class AsideFiles:
         with self._lock:
             temporary = self._spares.pop() if self._spares else ""
         temporary = temporary or self._make()
+        path = os.path.join(self._folder, name)
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             try:
                 _write_all(descriptor, header, body)
             finally:
                 os.close(descriptor)
-            path = os.path.join(self._folder, name)
             if os.path.lexists(path):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
             os.rename(temporary, path)
-        except BaseException:
+        except BaseException as error:
             remove_quietly(temporary)
+            if isinstance(error, OSError) and error.filename is None:
+                # A write names no file.
+                error.filename = path
             raise
         return self._sum(header, body)
 

@@ -107,7 +107,7 @@ def read_manifest(folder: str) -> Optional[Dict[str, Any]]:
     try:
         with open(path, "rb") as stream:
             data = stream.read(MANIFEST_LIMIT_BYTES + 1)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     if len(data) > MANIFEST_LIMIT_BYTES:
         raise FormatError("larger than %d bytes" % MANIFEST_LIMIT_BYTES, path)

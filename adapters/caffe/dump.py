@@ -356,10 +356,10 @@ def _outcome(last: Dict[str, Any], code: int, backend: str, log: str) -> Dict[st
     fatal = [line for line in lines if "Check failed" in line or " F" in line[:3] or line.startswith("F")] or lines[-5:]
     told = " / ".join(fatal[:5]) or "it said nothing"
     how = "signal %d" % -code if code < 0 else "exit code %d" % code
-    raise InputError(
-        "%s ended the model's process (%s): %s" % (backend, how, printable(told)),
-        hint="the message is the framework's own; the prototxt, the weights or the inputs do not fit each other",
-    )
+    message = "%s ended the model's process (%s): %s" % (backend, how, printable(told))
+    if code == -signal.SIGKILL:
+        raise EnvironmentProblem(message, hint="something killed it, often the system for want of memory: free some, or use a smaller batch")
+    raise InputError(message, hint="the message is the framework's own; the prototxt, the weights or the inputs do not fit each other")
 
 
 def _name_warnings(runs_done: Sequence[Dict[str, Any]]) -> List[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -75,7 +76,10 @@ def main(job_path: str, descriptor: int) -> int:
         parent.tell({"error": {"class": type(error).__name__, "message": error.message, "hint": error.hint}})
         return error.exit_code
     except OSError as error:
-        parent.tell({"error": {"class": "EnvironmentProblem", "message": str(error), "hint": None}})
+        where = "%s: " % error.filename if error.filename else ""
+        full = "free some space, or choose another folder with -o" if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
+        message = where + (error.strerror or str(error))
+        parent.tell({"error": {"class": "EnvironmentProblem", "message": message, "hint": full}})
         return 4
     except KeyboardInterrupt:
         parent.tell({"stopped": None})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ import pytest
 
 from goldwatch.adapters.golden_writer import GoldenWriter, require_space
 from goldwatch.adapters.launch import child_environment, resolve_python, runs
+from goldwatch.adapters.manifest import read_manifest
 from goldwatch.errors import EnvironmentProblem, InputError, UsageError
 from goldwatch.naming import parse_golden_name, read_mapping
 from goldwatch.schemas import load_schema
@@ -163,6 +165,16 @@ def test_refusals(tmp_path):
     assert not (tmp_path / "b").exists()
 
 
+def test_a_manifest_of_a_failed_program_is_not_in_the_way(tmp_path):
+    writer = GoldenWriter(str(tmp_path), "test", "1", {})
+    writer.close(complete=False)
+    make(tmp_path, [("a", 0)])
+    empty = tmp_path / "empty"
+    GoldenWriter(str(empty), "test", "1", {}).close()
+    with pytest.raises(UsageError, match="already holds"):
+        make(empty, [("a", 0)])
+
+
 def test_force_replaces_only_its_own(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     make(tmp_path, [("a/b", 0), ("a_b", 0), ("m" * 240, 0), ("old", 0)])
@@ -223,6 +235,29 @@ def test_a_file_that_cannot_be_written(tmp_path):
     assert [entry["file"] for entry in manifest["tensors"]] == [name]
     assert manifest["complete"] is False
     assert (tmp_path / "o" / blocked).read_text() == "in the way"
+
+
+def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
+    def full(descriptor, buffers):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    writer = GoldenWriter(str(tmp_path / "o"), "b", "1", {})
+    writer.reserve([("a", 0)])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "writev", full)
+        with pytest.raises(OSError) as caught:
+            writer.write("a", 0, np.ones(3))
+    assert caught.value.errno == errno.ENOSPC and "a.0." in caught.value.filename
+    writer.abandon()
+    assert not (tmp_path / "o").exists()
+
+
+def test_an_output_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "o").write_text("keep me")
+    assert read_manifest(str(tmp_path / "o")) is None
+    with pytest.raises(UsageError, match="not a folder"):
+        GoldenWriter(str(tmp_path / "o"), "b", "1", {})
+    assert (tmp_path / "o").read_text() == "keep me"
 
 
 def test_interrupted_run_is_usable(tmp_path):

@@ -258,3 +258,33 @@ def test_level_of_the_file_or_the_option_reaches_caffe(level, own, tmp_path, mon
         str(tmp_path / "m.prototxt"), str(tmp_path / "m.caffemodel"), str(tmp_path / "o"), backend="caffe", seed=1, level=level
     )
     assert dump(options)["runs"][0]["counts"]["written"] == 2
+
+
+def test_v1_net_with_its_input_in_place(tmp_path, monkeypatch, standin_path):
+    monkeypatch.setenv("PYTHONPATH", standin_path)
+    text = 'input: "data" input_dim: 1 input_dim: 4 input_dim: 3 input_dim: 3\n'
+    text += 'layers { name: "r" type: RELU bottom: "data" top: "data" }\n'
+    text += 'layers { name: "q" type: POWER bottom: "data" top: "q" power_param { shift: 1 } }\n'
+    (tmp_path / "m.prototxt").write_text(text)
+    (tmp_path / "m.caffemodel").write_bytes(b"")
+    np.save(str(tmp_path / "x.npy"), DATA)
+    options = DumpOptions(
+        str(tmp_path / "m.prototxt"), str(tmp_path / "m.caffemodel"), str(tmp_path / "o"), ["data=%s/x.npy" % tmp_path], "caffe"
+    )
+    dump(options)
+    with open(str(tmp_path / "o" / "manifest.json"), encoding="utf-8") as stream:
+        found = {entry["op"]: np.load(str(tmp_path / "o" / entry["file"])) for entry in json.load(stream)["tensors"]}
+    np.testing.assert_array_equal(found["data"], DATA)
+    np.testing.assert_array_equal(found["r"], np.maximum(DATA, 0))
+    np.testing.assert_array_equal(found["q"], np.maximum(DATA, 0) + 1)
+
+
+def test_a_killed_child_is_told_as_such(model, tmp_path, monkeypatch):
+    with open(model[0]) as stream:
+        text = stream.read()
+    with open(model[0], "w") as stream:
+        stream.write(text.replace('type: "Silence"', 'type: "Killed"'))
+    with pytest.raises(EnvironmentProblem, match="signal 9") as caught:
+        dump(DumpOptions(model[0], model[1], str(tmp_path / "o"), [str(tmp_path / "in.npz")], backend="caffe"))
+    assert "memory" in caught.value.hint
+    assert not (tmp_path / "o").exists()

@@ -6,11 +6,13 @@ an in-place layer writes into its bottom's cell, and Flatten, Reshape and Split 
 
 import collections
 import os
+import signal
 import sys
 
 import numpy as np
 
 from goldwatch.adapters.caffe.prototxt import read_document
+from goldwatch.adapters.caffe.v1 import v1_type
 
 TRAIN, TEST = 0, 1
 __version__ = "1.0.0"
@@ -67,7 +69,7 @@ class Net:
         specs = []
         if root.has("input"):
             specs.append(_Spec("input", "Input", [], root.texts("input")))
-        for message in root.messages("layer"):
+        for message in root.messages("layer") + root.messages("layers"):
             rules = message.messages("include")
             # As in Caffe, the level that is given counts, even the default 0, and not the file's own.
             deep = [rule for rule in rules if rule.number("min_level", level) <= level]
@@ -75,7 +77,8 @@ class Net:
                 continue
             if any(rule.text("phase", wanted) == wanted for rule in message.messages("exclude")):
                 continue
-            specs.append(_Spec(message.text("name"), message.text("type"), message.texts("bottom"), message.texts("top"), message))
+            kind = v1_type(message.text("type")) if root.has("layers") else message.text("type")
+            specs.append(_Spec(message.text("name"), kind, message.texts("bottom"), message.texts("top"), message))
         self._root = root
         self._specs = _insert_splits(specs)
         self._build()
@@ -146,6 +149,8 @@ class Net:
         for index in range(first, last + 1):
             if self._specs[index].kind == "Crash":
                 fatal("bottom[0]->count() == 7 (8 vs. 7) in layer %s" % self._specs[index].name)
+            if self._specs[index].kind == "Killed":
+                os.kill(os.getpid(), signal.SIGKILL)
             self._one(index)
         return 0.0
 
@@ -153,7 +158,7 @@ class Net:
         spec = self._specs[index]
         bottoms = [self._blobs[number] for number in self._bottoms[index]]
         tops = [self._blobs[number] for number in self._tops[index]]
-        if spec.kind in ("Input", "Silence"):
+        if spec.kind in ("Input", "Silence", "Killed"):
             return
         if spec.kind in ("Flatten", "Reshape", "Split"):
             for top in tops:
