@@ -355,10 +355,22 @@ def _make_folder(out: str) -> bool:
     return missing
 
 
+def _lists_something(out: str) -> bool:
+    """Tell whether there is a manifest, other than one of a program that failed before anything was saved."""
+    try:
+        manifest = read_manifest(out)
+    except FormatError:
+        return True
+    return manifest is not None and bool(manifest["tensors"] or manifest.get("complete", True))
+
+
 def refuse_golden(out: str, force: bool) -> None:
-    """Raise UsageError when ``out`` already holds golden files and ``force`` is not set; a missing folder is fine."""
+    """Raise UsageError when ``out`` already holds golden files and ``force`` is not set.
+
+    A missing folder is fine, and so is one in which a program failed before anything was saved.
+    """
     present: Sequence[str] = golden_files(out)
-    if os.path.exists(os.path.join(out, MANIFEST_FILE)) and not present:
+    if not present and _lists_something(out):
         present = [MANIFEST_FILE]
     if present and not force:
         raise UsageError(

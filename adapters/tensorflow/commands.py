@@ -6,7 +6,8 @@ import fnmatch
 from dataclasses import dataclass
 from typing import Dict, List, Sequence, Set, Tuple
 
-from ...errors import InputError
+from ...errors import InputError, UsageError
+from ...naming import TIMESTAMP_DIGITS
 from ..golden_names import GoldenNames
 from .listing import ListedDump, Listing
 from .rules import feed_of, left_out
@@ -40,6 +41,11 @@ class PrintCommand:
     timestamp_us: int
     file: str
     listed: str
+
+    @property
+    def graph_tensor(self) -> str:
+        """The tensor's name in the user's graph."""
+        return "%s:%d" % (self.op, self.output_index)
 
     @property
     def text(self) -> str:
@@ -84,6 +90,8 @@ def plan_commands(listing: Listing, timestamp_us: int, select: Sequence[str] = (
     ------
     InputError
         No row matches ``select``.
+    UsageError
+        A timestamp would have more than 16 digits, which no golden file has.
     """
     entries = _numbered(listing.rows)
     chosen = [entry for entry in entries if _selected(entry[2], select)]
@@ -99,6 +107,10 @@ def plan_commands(listing: Listing, timestamp_us: int, select: Sequence[str] = (
         kept = [entry for entry in kept if entry[1] == 0]
     elif which == LAST:
         kept = [entry for entry in kept if entry[1] == last[entry[0].tensor]]
+    latest = timestamp_us + max([number for _, number, _ in kept] or [0])
+    if len(str(latest)) > TIMESTAMP_DIGITS:
+        message = "timestamp %d has more than %d digits" % (latest, TIMESTAMP_DIGITS)
+        raise UsageError(message, hint="give microseconds since 1970, such as 1700000000000000")
     mapping: Dict[str, str] = {}
     commands: List[PrintCommand] = []
     for row, number, (op, index) in kept:

@@ -18,7 +18,7 @@ from .commands import CommandPlan, PrintCommand, plan_commands
 from .convert import is_fused, plain_array
 from .listing import parse_listing
 from .patches import LOCAL_CLI, Action
-from .runs import only_sets_up, trains
+from .runs import calling_module, made_by_keras, on_users_behalf, only_sets_up, trains
 from .watch import Refused, optimiser_state, tensorflow_version, training_refusal
 
 READLINE = "tensorflow.python.debug.cli.readline_ui"
@@ -67,7 +67,7 @@ class Driver:
 
         def on_run_start(session: Any, request: Any) -> Any:
             graph = session.graph if hasattr(session, "graph") else session._sess.graph
-            own = request.is_callable_runner or not only_sets_up(graph, request.fetches)
+            own = _users_own(graph, request, calling_module())
             self._number = self.count if own else None
             self.count += own
             self._at_end = False
@@ -188,18 +188,25 @@ class Driver:
         try:
             value = load_saved(path)
         except FormatError as error:
-            refusals.append({"tensor": command.tensor, "reason": error.message.replace(path + ": ", "")})
+            refusals.append({"tensor": command.graph_tensor, "reason": error.message.replace(path + ": ", "")})
             return
         if value is None:
-            writer.skip(command.tensor, "strings, a handle or not initialised: tfdbg saved a pickled object, not numbers")
+            writer.skip(command.graph_tensor, "strings, a handle or not initialised: tfdbg saved a pickled object, not numbers")
             return
         array, source_dtype = plain_array(value)
         extra: Dict[str, Any] = {"type": command.op_type, "dump": command.number}
         if source_dtype is not None:
             extra["source_dtype"] = source_dtype
-        if command.tensor != "%s:%d" % (command.op, command.output_index):
+        if command.tensor != command.graph_tensor:
             extra["fed"] = True
         writer.write(command.op, command.output_index, array, timestamp=command.timestamp_us, **extra)
+
+
+def _users_own(graph: Any, request: Any, caller: str) -> bool:
+    """Tell whether tfdbg stopped at one of the user's own runs; a callable's request (Keras makes such) names no fetches."""
+    if request.is_callable_runner or request.fetches is None:
+        return on_users_behalf(caller) or made_by_keras(caller)
+    return on_users_behalf(caller) and not only_sets_up(graph, request.fetches)
 
 
 def load_saved(path: str) -> Optional[np.ndarray]:

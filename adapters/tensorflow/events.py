@@ -53,8 +53,8 @@ class Dump:
 
     @property
     def tensor(self) -> str:
-        """The tensor's name in the debug run."""
-        return "%s:%d" % (self.node, self.slot)
+        """The tensor's name in the user's graph."""
+        return "%s:%d" % self.key
 
     @property
     def key(self) -> Key:

@@ -166,7 +166,8 @@ def _feed(graph: Any, named: Dict[str, str], name: str, path: str) -> Tuple[Any,
         try:
             value = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
-            raise FormatError("not a readable .npy file: %s" % error, path) from error
+            hint = "save strings as an array of str or bytes, not of objects" if "pickle" in str(error) else None
+            raise FormatError("not a readable .npy file: %s" % error, path, hint=hint) from error
         value = _cast(value, np.dtype(wanted), tensor, path)
     else:
         value = _raw(tensor, np.dtype(wanted), path)
@@ -179,9 +180,9 @@ def _feed(graph: Any, named: Dict[str, str], name: str, path: str) -> Tuple[Any,
 def _cast(value: np.ndarray, wanted: np.dtype, tensor: Any, path: str) -> np.ndarray:
     if value.dtype == wanted:
         return value
-    if wanted.kind != "O" and np.can_cast(value.dtype, wanted, "same_kind"):
+    if np.can_cast(value.dtype, wanted, "same_kind") if wanted.kind != "O" else value.dtype.kind in "US":
         return value.astype(wanted)
-    message = "%s holds %s, %s takes %s" % (printable(path), value.dtype, tensor.name, wanted)
+    message = "%s holds %s, %s takes %s" % (printable(path), value.dtype, tensor.name, tensor.dtype.name)
     raise InputError(message, hint="save the array with that dtype")
 
 

@@ -190,11 +190,11 @@ def _python_word(words: Sequence[str]) -> Tuple[Optional[str], List[str]]:
 
 def _judged(python: Python, outcome: Outcome, document: Dict[str, Any], what: str = "the script") -> JobResult:
     error = own_error(outcome)
-    note_program(outcome)
+    version = str(outcome.result["version"] or python.tensorflow or "")
+    note_program(outcome, document, version)
     if error is not None:
         raise error
     failure: Optional[GoldwatchError] = script_failure(outcome, what)
-    version = str(outcome.result["version"] or python.tensorflow or "")
     done = [dict(entry, notes=_notes(entry)) for entry in outcome.done]
     done.sort(key=lambda entry: int(entry["run"]))
     if failure is None:

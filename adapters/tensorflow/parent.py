@@ -16,8 +16,9 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from ...errors import EnvironmentProblem, GoldwatchError, InputError, Interrupted, ProgramFailed, UsageError
 from ...naming import printable
+from ..golden_writer import GoldenWriter
 from ..launch import child_environment
-from ..manifest import MANIFEST_FILE, TEMPORARY_PREFIX, read_manifest, write_whole
+from ..manifest import MANIFEST_FILE, TEMPORARY_PREFIX, golden_files, read_manifest, write_whole
 from .child import OWN_ERROR, RESULT_FILE, words_of
 from .pythons import Python
 
@@ -176,12 +177,19 @@ def signal_name(number: int) -> str:
         return "signal %d" % number
 
 
-def note_program(outcome: Outcome) -> None:
-    """Write how the script ended into the manifests of its golden folders."""
+def note_program(outcome: Outcome, job: Dict[str, Any], version: str) -> None:
+    """Write how the script ended into the manifests of its golden folders; one that failed before any run was saved gets empty manifests."""
     code = outcome.returncode
     program = {"exit_code": code if code >= 0 else None, "signal": signal_name(-code) if code < 0 else None}
     for entry in outcome.done:
         add_to_manifest(entry["out"], {"program": program})
+    if code not in (0, 130, -signal.SIGINT) and outcome.result["error"] is None and not outcome.done:
+        for number, out in job["wanted"].items():
+            if golden_files(out) or os.path.exists(os.path.join(out, MANIFEST_FILE)):
+                # With --force: what an earlier run left is not what this one tells of.
+                continue
+            with GoldenWriter(out, "tensorflow", version, job["source"]) as writer:
+                writer.extra.update(job["extra"], complete=False, run={"index": number}, dumps=0, refused=[], program=program)
 
 
 def add_to_manifest(out: str, fields: Dict[str, Any]) -> None:

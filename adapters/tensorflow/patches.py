@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from .longnames import unwatched
-from .runs import on_users_behalf, only_sets_up
+from .runs import calling_module, made_by_keras, on_users_behalf, only_sets_up
 from .watch import Recorder, Ticket, feed_names, golden_config, watch_options
 
 SESSION = "tensorflow.python.client.session"
@@ -113,10 +113,6 @@ def session_actions(optimiser_off: bool) -> Dict[str, Action]:
     }
 
 
-def _caller(depth: int) -> str:
-    return str(sys._getframe(depth + 1).f_globals.get("__name__", ""))
-
-
 def _begin(session: Any, fetches: Any, kind: str, caller: str) -> Any:
     """Return ``(recorder, ticket)`` when this run is a chosen one, else None."""
     setting_up: int = getattr(_scope, "set_up", 0)
@@ -188,7 +184,7 @@ def _patch_run(base: Any) -> None:
     original = base.run
 
     def run(self: Any, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        begun = _begin(self, fetches, "session.run", _caller(1))
+        begun = _begin(self, fetches, "session.run", calling_module())
         if begun is None:
             return original(self, fetches, feed_dict, options, run_metadata)
         return _run_watched(begun, original, self, fetches, feed_dict, options, run_metadata)
@@ -201,7 +197,7 @@ def _patch_make_callable(base: Any) -> None:
 
     def make_callable(self: Any, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Any:
         plain = original(self, fetches, feed_list, accept_options)
-        caller = _caller(1)
+        caller = calling_module()
 
         def call(*values: Any, **options: Any) -> Any:
             begun = _begin(self, fetches, "callable", caller)
@@ -225,7 +221,7 @@ def _patch_callable(base: Any) -> None:
 
     def _make_callable_from_options(self: Any, callable_options: Any) -> Any:
         plain = original(self, callable_options)
-        return _Callable(self, plain, callable_options, original, _caller(1))
+        return _Callable(self, plain, callable_options, original, calling_module())
 
     _install(base, "_make_callable_from_options", _make_callable_from_options, original)
 
@@ -238,8 +234,7 @@ class _Callable:
         self._plain = plain
         self._options = options
         self._make = make
-        # Keras' functions are made by its backend module, but only for what the user asked to run.
-        self._caller = "" if ".keras." in caller or caller.startswith("keras.") else caller
+        self._caller = "" if made_by_keras(caller) else caller
 
     def __call__(self, *values: Any, **keywords: Any) -> Any:
         fetches = list(self._options.fetch) + list(self._options.target)
@@ -309,8 +304,11 @@ def _unwrap_local_cli(module: Any) -> None:
     def make_callable(self: Any, *values: Any, **keywords: Any) -> Any:
         return self._sess.make_callable(*values, **keywords)
 
-    module.LocalCLIDebugWrapperSession.run = run
-    module.LocalCLIDebugWrapperSession.make_callable = make_callable
+    def _make_callable_from_options(self: Any, callable_options: Any) -> Any:
+        return self._sess._make_callable_from_options(callable_options)
+
+    for function in (run, make_callable, _make_callable_from_options):
+        setattr(module.LocalCLIDebugWrapperSession, function.__name__, function)
 
 
 def _unwrap_cli_hook(module: Any) -> None:

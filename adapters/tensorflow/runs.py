@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Container, Dict, Iterable, List, Set
 
 # Modules of TensorFlow that run what the user asked for; every other run that TensorFlow starts is its own housekeeping.
 _ON_BEHALF = (
     "tensorflow.python.framework.ops",
     "tensorflow.python.client.session",
-    "tensorflow.python.debug.wrappers.",
     "tensorflow.python.training.monitored_session",
     "tensorflow.python.training.basic_loops",
     "tensorflow.contrib.slim.",
     "tensorflow.contrib.training.",
     "tf_slim.",
 )
+# Frames that only pass a run on.
+_PASSING_ON = (__name__.rpartition(".")[0] + ".", "tensorflow.python.debug.wrappers.")
 _HOUSEKEEPING = ("tensorflow.", "tensorflow_core.", "tensorflow_estimator.", "keras.backend.", "keras.src.")
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "TemporaryVariable")
 _ASSIGN = ("Assign", "AssignVariableOp")
@@ -34,9 +36,28 @@ _SET_UP = (
 
 def on_users_behalf(module: str) -> bool:
     """Tell whether a run called from ``module`` (a module's name) is the user's wish, not TensorFlow's own housekeeping."""
-    if module.startswith("tensorflow_core."):
-        module = "tensorflow." + module[len("tensorflow_core.") :]
+    module = _public(module)
     return module.startswith(_ON_BEHALF) or not module.startswith(_HOUSEKEEPING)
+
+
+def calling_module() -> str:
+    """Return the name of the module that asked for the run: goldwatch's own frames and tfdbg's wrappers only pass it on."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if not _public(name).startswith(_PASSING_ON):
+            return name
+        frame = frame.f_back
+    return ""
+
+
+def made_by_keras(module: str) -> bool:
+    """Tell whether this is Keras' backend module: it makes the callables for what the user asked to run."""
+    return ".keras." in module or module.startswith("keras.")
+
+
+def _public(module: str) -> str:
+    return "tensorflow." + module[len("tensorflow_core.") :] if module.startswith("tensorflow_core.") else module
 
 
 def fetched_ops(graph: Any, fetches: Any) -> List[Any]:

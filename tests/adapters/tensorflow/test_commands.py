@@ -181,6 +181,13 @@ def test_the_listing_is_never_overwritten(tf, tmp_path):
     assert tf("commands", "l", "--timestamp", "-1").code == 2
 
 
+def test_a_timestamp_has_16_digits_at_most(tf):
+    done = tf("commands", listing("train"), "--timestamp", "9999999999999994")
+    assert done.code == 0 and "-w loop_Merge.0.9999999999999999.npy" in done.out
+    done = tf("commands", listing("train"), "--timestamp", "9999999999999995")
+    assert done.code == 2 and not done.out and "more than 16 digits" in done.err
+
+
 def test_an_existing_mapping_is_kept(tf, tmp_path):
     (tmp_path / "mapping.csv").write_text("5.npy,old.0.1.npy\n")
     (tmp_path / "l").write_text("[0.000] 9 Mul a/b:0\n[1.000] 9 Mul a_b:0\n")

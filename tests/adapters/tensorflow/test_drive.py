@@ -96,3 +96,40 @@ def test_dump_passes_over_the_wrapper(tf, golden, script):
     done = tf("dump", "-o", "g", "--run-index", "2", "--", "python", script(WRAPPED % "readline"))
     assert done.code == 0, done.err
     assert golden("g").one("in/x").tolist() == [[3.0] * 4] * 2
+
+
+RESTORED = (
+    QUIET
+    + """
+x = tf.placeholder(tf.float32, [2], name="x")
+v = tf.get_variable("v", initializer=tf.ones([2]))
+y = tf.add(x, v, name="y")
+saver = tf.train.Saver()
+with tf.Session() as first:
+    first.run(tf.global_variables_initializer())
+    saver.save(first, "./saved")
+wrapped = tf_debug.LocalCLIDebugWrapperSession(tf.Session(), ui_type="readline")
+saver.restore(wrapped, "./saved")
+for k in range(2):
+    wrapped.run(y, {x: [k, k]})
+tf.keras.backend.set_session(wrapped)
+model = tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(4,), name="d")])
+model.get_weights()
+print("SHAPE", model.predict(np.ones((4, 4)), batch_size=2).shape)
+y.eval({x: [9, 9]}, session=wrapped)
+"""
+)
+
+
+def test_the_same_runs_count_with_and_without_tfdbg(tf, golden, script):
+    """Neither the saver's nor Keras' own runs; Keras' batches do, also through the wrapper's callables."""
+    name = script(RESTORED)
+    dumped = tf("dump", "-o", "g", "--steps", "0,1,2,3,4,5", "--", "python", name)
+    assert "run 5 was never reached: the script made 5 runs (0 to 4)" in dumped.err, dumped.err
+    assert "SHAPE (4, 3)" in dumped.out
+    for number, op in enumerate(["y", "y", "d/BiasAdd", "d/BiasAdd", "y"]):
+        if number in (0, 3, 4):
+            driven = tf("drive", "-o", "d%d" % number, "--run-index", str(number), "--", "python", name)
+            assert driven.code == 0 and "SHAPE (4, 3)" in driven.out, driven.err
+            assert op in golden("d%d" % number).ops and op in golden("g/%d" % number).ops
+    assert golden("g/1").one("x").tolist() == [1, 1] and golden("d4").one("y").tolist() == [10, 10]

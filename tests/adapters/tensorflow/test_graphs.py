@@ -45,6 +45,11 @@ np.save(folder + "/x.npy", value)
 np.save(folder + "/x64.npy", value.astype(np.float64))
 np.save(folder + "/int.npy", np.ones((2, 4), np.complex64))
 np.save(folder + "/bad.npy", np.ones((2, 5), np.float32))
+np.save(folder + "/text.npy", np.array(["1", "\\u00e4"]))
+with tf.Graph().as_default() as words:
+    text = tf.placeholder(tf.string, [2], name="text")
+    tf.strings.length(text, name="length")
+    open(folder + "/words.pb", "wb").write(words.as_graph_def().SerializeToString())
 np.save(folder + "/pickled.npy", np.array([{}], dtype=object), allow_pickle=True)
 value.tofile(folder + "/x.bin")
 value[:1, :3].tofile(folder + "/odd.bin")
@@ -86,6 +91,12 @@ def test_outputs_and_other_inputs(tf, golden, made, file):
     assert found.one("prob").tobytes() == own(made, "prob").tobytes() and "other" not in found.ops
 
 
+def test_strings_are_fed_from_an_array_of_text(tf, golden, made):
+    done = tf("dump", "-o", "g", "--pb", made / "words.pb", "-i", "text=%s" % (made / "text.npy"))
+    assert done.code == 0, done.err
+    assert golden("g").one("length").tolist() == [1, 2] and "strings" in golden("g").reasons()["text:0"]
+
+
 def test_saved_model_by_its_signature(tf, golden, made):
     image = "image=%s" % (made / "x.npy")
     done = tf("dump", "-o", "g", "--saved-model", made / "saved", "--inputs", image, "--format", "json", "--twice")
@@ -121,6 +132,7 @@ def job(made, model, inputs, **options):
         ("frozen.pb", [("scope/input", "bad.npy")], {}, r"shape \[2, 5\]"),
         ("frozen.pb", [("scope/input", "int.npy")], {}, "complex64"),
         ("frozen.pb", [("scope/input", "pickled.npy")], {}, "not a readable .npy"),
+        ("frozen.pb", [("scope/input", "text.npy")], {}, "input:0 takes float32"),
         ("frozen.pb", [("scope/input", "odd.bin")], {}, "do not fit"),
         ("frozen.pb", [("scope/input", "x.npy")], {"outputs": ["nothing"]}, "no output nothing"),
         ("raw.pb", [("scope/input", "x.npy")], {}, "frozen"),

@@ -128,6 +128,18 @@ def test_a_script_that_fails(tf, golden, script, end, program, text):
         assert 'File "script.py", line 6' in trace and "child.py" not in trace and "ValueError: mine" in trace
 
 
+def test_a_script_that_fails_before_any_run(tf, golden, script):
+    done = tf("dump", "-o", "g", "--", "python", script("raise SystemExit(3)\n"))
+    assert done.code == 5 and "exit code 3" in done.err and "no golden data" in done.err
+    manifest = golden("g").manifest
+    assert manifest["program"] == {"exit_code": 3, "signal": None}
+    assert manifest["tensors"] == [] and manifest["complete"] is False and manifest["backend_version"].startswith("1.15")
+    # Nothing is lost, so the next try needs no --force; and with --force a failure leaves alone what is there.
+    assert tf("dump", "-o", "g", "--", "python", script(FAILS % "")).code == 0
+    assert tf("dump", "-o", "g", "--force", "--", "python", script("raise SystemExit(3)\n")).code == 5
+    assert golden("g").manifest["program"]["exit_code"] == 0 and golden("g").one("y") == 3.0
+
+
 RAISES = (
     QUIET
     + """
