@@ -34,8 +34,15 @@ class Estimate:
 
     def text(self) -> str:
         """Return one line for people."""
-        line = "about %s per step (%d ops, %d tensors)" % (human_bytes(self.size_bytes), self.ops, self.tensors)
-        return line + (", without %d tensors of unknown size" % self.unknown if self.unknown else "")
+        counts = "%s, %s" % (_count(self.ops, "op"), _count(self.tensors, "tensor"))
+        if self.unknown == self.tensors > 0:
+            return "an unknown size per step (%s; the model does not tell their shapes)" % counts
+        line = "about %s per step (%s)" % (human_bytes(self.size_bytes), counts)
+        return line + (", without %s of unknown size" % _count(self.unknown, "tensor") if self.unknown else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return "%d %s%s" % (number, noun, "" if number == 1 else "s")
 
 
 def estimate(

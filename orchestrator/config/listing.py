@@ -7,7 +7,7 @@ from typing import List, Optional, Tuple
 
 from ..model import no_dump_reason
 from .models import Models
-from .select import Selection, choose
+from .select import Selection, choose, divided
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class ListedOp:
 def list_ops(models: Models, selection: Selection) -> List[ListedOp]:
     """Return all ops in the order of the file, or those that are chosen in execution order."""
     listed = []
-    for graph in models.graphs:
-        for op in choose(models, graph, selection).ops if selection else graph.ops:
+    for graph, part in divided(models, models.graphs, selection):
+        for op in choose(models, graph, part).ops if part else graph.ops:
             reason = no_dump_reason(op)
             listed.append(ListedOp(graph.name, op.name, op.type, op.originals, reason is None, reason))
     return listed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..model import ModelGraph, OpNode, no_dump_reason
@@ -16,6 +17,7 @@ from .steps import step_problems
 from .suggest import MAX_SUGGESTIONS, nearest_word
 
 _MAX_ADVICE = 200
+_POSITION = re.compile(r"(input|output)([0-9]+)\Z")
 _UNKNOWN_LAYER = "GE only warns that the op does not exist in the model; nothing of it is dumped"
 
 
@@ -38,7 +40,7 @@ class ModelRules:
 
     def check_acl(self, document: Any) -> None:
         """Check every entry of dump_list."""
-        types = {op.type for graph in self.models.graphs for op in graph.ops}
+        types = _widest(self.models.graphs)
         for index, entry in enumerate(model_entries(document)):
             path: Path = ("dump", "dump_list", index)
             graphs: Sequence[ModelGraph] = self.models.graphs
@@ -133,14 +135,33 @@ class ModelRules:
                 name = item.get("name") if isinstance(item, dict) else None
                 if not isinstance(name, str) or not name:
                     continue
-                known = name in types if field == "optype_blacklist" else bool(self.models.exact(name, graphs))
+                by_type = field == "optype_blacklist"
+                known = types.get(name, []) if by_type else self.models.exact(name, graphs)
+                place = path + (field, index)
                 if known:
+                    self._positions(item, place, known)
+                    continue
+                fused = [] if by_type else self.models.from_original(name, graphs)
+                if fused:
+                    message = "%r is a name before fusion; here only names after fusion count" % name
+                    fix = '"%s"' % fused[0].name
+                    self.findings.warning("unknown-blacklist-name", place + ("name",), message, "nothing is left out", fix)
                     continue
                 near = self._near_type(name, types) if field == "optype_blacklist" else self.models.nearest(name, graphs)
                 what = "type" if field == "optype_blacklist" else "op"
                 message = "the model has no %s %r%s" % (what, name, "; did you mean %r?" % near if near else "")
                 fix = '"%s"' % near if near else "leave it out"
-                self.findings.warning("unknown-blacklist-name", path + (field, index, "name"), message, "nothing is left out", fix)
+                self.findings.warning("unknown-blacklist-name", place + ("name",), message, "nothing is left out", fix)
+
+    def _positions(self, item: Mapping[str, Any], path: Path, ops: Sequence[OpNode]) -> None:
+        """Find positions that no op of this name or type has."""
+        inputs, outputs = (max(counts) for counts in zip(*(_ports(op) for op in ops)))
+        counts = {"input": inputs, "output": outputs}
+        for number, position in enumerate(_strings(item.get("pos"))):
+            match = _POSITION.match(position or "")
+            if match and len(match.group(2)) < 10 and int(match.group(2)) >= counts[match.group(1)]:
+                message = "%r has no %s; its inputs: %d, outputs: %d" % (item["name"], position, inputs, outputs)
+                self.findings.warning("unknown-position", path + ("pos", number), message, "nothing is left out", "leave it out")
 
     def _near_type(self, name: str, types: Any) -> Optional[str]:
         self._types_left -= 1
@@ -167,6 +188,22 @@ class ModelRules:
                 message = "%s runs after %s" % (bounds["begin"].name, bounds["end"].name)
                 place = path + ("opname_range", index)
                 self.findings.error("range-reversed", place, message, "nothing lies between", "exchange begin and end")
+
+
+def _widest(graphs: Sequence[ModelGraph]) -> Dict[str, List[OpNode]]:
+    """Return of each type the op with most inputs and the one with most outputs."""
+    types: Dict[str, List[OpNode]] = {}
+    for op in (op for graph in graphs for op in graph.ops):
+        widest = types.setdefault(op.type, [op, op])
+        for side in (0, 1):
+            if _ports(op)[side] > _ports(widest[side])[side]:
+                widest[side] = op
+    return types
+
+
+def _ports(op: OpNode) -> Tuple[int, int]:
+    """Return how many inputs and outputs an op has."""
+    return max(len(op.inputs), len(op.input_descs)), len(op.output_descs)
 
 
 def check_size(findings: Findings, size: Optional[Estimate], step: Any, folder: Optional[str], path: Path) -> None:

@@ -14,7 +14,7 @@ from .forms import CODE_FORMS, NPU_FORMS, write_plan
 from .models import Models, load_for_writing, require_models
 from .narrow import Divergence, read_divergence
 from .plan import EXCEPTION_SCENES, DumpPlan, ModelDump, Skip
-from .select import Selection, choose, named_ops, resolve_layers
+from .select import Selection, choose, divided, named_ops, resolve_layers
 from .steps import step_fix, step_problems
 
 _OPTIONS = {
@@ -166,8 +166,8 @@ class _Maker:
             return (ModelDump(layers=names),)
         require_models(self.models, "choosing layers")
         entries = []
-        for graph in self._holding_divergence():
-            layers = self._layers(graph)
+        for graph, part in divided(self.models, self._holding_divergence(), self.request.selection):
+            layers = self._layers(graph, part)
             entries.append(ModelDump(name=None if plan.scene == "watcher" else graph.name or None, layers=layers))
         return tuple(entries)
 
@@ -181,8 +181,7 @@ class _Maker:
             raise UsageError(message, hint="name the model that was compared with --om")
         return found
 
-    def _layers(self, graph: ModelGraph) -> Tuple[str, ...]:
-        selection = self.request.selection
+    def _layers(self, graph: ModelGraph, selection: Selection) -> Tuple[str, ...]:
         if self.divergence is not None:
             op = graph.op(self.divergence.op)
             center = op.name if op is not None else self.divergence.op
@@ -209,8 +208,8 @@ class _Maker:
             for resolved in self._resolved(name, graphs):
                 layers[resolved] = None
         if chosen:
-            for graph in graphs:
-                layers.update(dict.fromkeys(self._layers(graph)))
+            for graph, part in divided(self.models, graphs, self.request.selection):
+                layers.update(dict.fromkeys(self._layers(graph, part)))
         return replace(entry, layers=tuple(layers))
 
     def _resolved(self, name: str, graphs: Sequence[ModelGraph]) -> Tuple[str, ...]:
@@ -240,6 +239,11 @@ class _Maker:
 
     def _skip(self, skip: Skip, graphs: Sequence[ModelGraph], by_type: bool) -> Skip:
         """Return a blacklist entry with its positions: without any the consumer leaves nothing out."""
+        if not by_type and graphs and not self.models.exact(skip.name, graphs):
+            fused = self.models.from_original(skip.name, graphs)
+            if len(fused) == 1:
+                self.remarks.append("%s was fused; the model has %s" % (skip.name, fused[0].name))
+                skip = replace(skip, name=fused[0].name)
         if skip.positions:
             return skip
         ops = [op for graph in graphs for op in graph.ops if (op.type if by_type else op.name) == skip.name]

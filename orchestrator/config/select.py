@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
-from dataclasses import dataclass
-from typing import Dict, Iterable, List, Optional, Tuple
+from dataclasses import dataclass, replace
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import UsageError
 from ..model import ModelGraph, OpNode, no_dump_reason
@@ -86,6 +86,33 @@ def choose(models: Models, graph: ModelGraph, selection: Selection) -> Chosen:
     return Chosen(tuple(ops), tuple(remarks))
 
 
+def divided(models: Models, graphs: Sequence[ModelGraph], selection: Selection) -> List[Tuple[ModelGraph, Selection]]:
+    """Return every model with the part of the selection that it has; models without any part are left out.
+
+    A part that no model has stays with one of them, so that :func:`choose` refuses it there.
+    """
+    if len(graphs) < 2 or not (selection.layers or selection.types or selection.around):
+        return [(graph, selection) for graph in graphs]
+    finders: Dict[str, Callable[[ModelGraph, str], List[OpNode]]] = {
+        "layers": lambda graph, text: _matching(models, graph, text),
+        "types": lambda graph, text: [op for op in graph.ops if op.type == text],
+        "around": lambda graph, text: models.exact(text, [graph]) or models.from_original(text, [graph]),
+    }
+    parts: List[Dict[str, Tuple[str, ...]]] = [{} for _ in graphs]
+    for name, find in finders.items():
+        for text in getattr(selection, name):
+            found = [find(graph, text) for graph in graphs]
+            holders = [index for index, ops in enumerate(found) if dumpable(ops)]
+            for index in holders or [index for index, ops in enumerate(found) if ops][:1] or [0]:
+                parts[index][name] = parts[index].get(name, ()) + (text,)
+    result = []
+    for graph, part in zip(graphs, parts):
+        if part:
+            layers, types, around = (part.get(name, ()) for name in ("layers", "types", "around"))
+            result.append((graph, replace(selection, layers=layers, types=types, around=around)))
+    return result
+
+
 def named_ops(models: Models, graph: ModelGraph, name: str) -> List[OpNode]:
     """Return the ops of this name, after or before fusion.
 
@@ -128,11 +155,13 @@ def never_dumps_error(models: Models, name: str, op: OpNode) -> UsageError:
     return UsageError("%s (%s) never dumps: %s" % (name, op.type, no_dump_reason(op)), hint=models.instead(op))
 
 
-def _by_glob(models: Models, graph: ModelGraph, pattern: str) -> List[OpNode]:
+def _matching(models: Models, graph: ModelGraph, pattern: str) -> List[OpNode]:
     exact = models.exact(pattern, [graph]) or models.from_original(pattern, [graph])
-    if exact:
-        return exact
-    found = [op for op in graph.ops if any(fnmatch.fnmatchcase(name, pattern) for name in (op.name,) + op.originals)]
+    return exact or [op for op in graph.ops if any(fnmatch.fnmatchcase(name, pattern) for name in (op.name,) + op.originals)]
+
+
+def _by_glob(models: Models, graph: ModelGraph, pattern: str) -> List[OpNode]:
+    found = _matching(models, graph, pattern)
     if not found:
         near = models.nearest(pattern, [graph])
         hint = "did you mean %r?" % near if near else "config new --om MODEL --list shows the names"

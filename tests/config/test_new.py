@@ -343,3 +343,41 @@ def test_help_shows_an_example():
         process = subprocess.run([sys.executable, "-m", "goldwatch"] + words + ["--help"], stdout=subprocess.PIPE)
         assert process.returncode == 0
         assert b"Example: goldwatch config" in process.stdout
+
+
+def second_model(tmp_path):
+    desc = {"dtype": "DT_FLOAT", "shape": {"dim": [4]}}
+    ops = [
+        {"name": "input", "type": "Data", "output_desc": [desc]},
+        {"name": "other", "type": "Relu", "id": 1, "input": ["input:0"], "input_desc": [desc], "output_desc": [desc]},
+    ]
+    path = tmp_path / "second.json"
+    path.write_text(json.dumps({"name": "second", "graph": [{"name": "second", "op": ops}]}))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        (["--layers", "oth*"], {"second": ["other"]}),
+        (["--type", "Pooling"], {"net": ["pool"]}),
+        (["--layers", "input", "--layers", "pool", "--layers", "other"], None),
+        (["--layers", "pool", "--around", "other", "--radius", "0"], {"net": ["pool"], "second": ["other"]}),
+        (["--last", "1"], {"net": ["soft/max"], "second": ["other"]}),
+    ],
+)
+def test_among_several_models_a_choice_need_be_in_one_only(folder, om, tmp_path, words, expected):
+    words = ["--dump-path", folder, "--om", om, "--om", second_model(tmp_path)] + words
+    if expected is None:
+        assert "never dumps" in str(refused(2, *words))
+        return
+    assert {entry["model_name"]: entry["layer"] for entry in dump(*words)["dump_list"]} == expected
+
+
+def test_a_choice_that_no_model_has_is_refused(folder, om, tmp_path):
+    assert "matches no op" in str(refused(2, "--dump-path", folder, "--om", om, "--om", second_model(tmp_path), "--layers", "zz*"))
+
+
+def test_an_op_to_skip_is_found_by_its_original_name(folder, om):
+    found = dump("--dump-path", folder, "--om", om, "--skip-op", "relu1:input0")["dump_list"]
+    assert found == [{"model_name": "net", "opname_blacklist": [{"name": "fused_conv", "pos": ["input0"]}]}]

@@ -461,6 +461,18 @@ MODEL = [
         {"om": True},
     ),
     (
+        "blacklist-position-too-high",
+        dump(dump_level="op", dump_list=[{"optype_blacklist": [{"name": "Conv2D", "pos": ["input1", "input2", "output1"]}]}]),
+        [at(W, "unknown-position", "optype_blacklist/0/pos/1"), at(W, "unknown-position", "optype_blacklist/0/pos/2")],
+        {"om": True},
+    ),
+    (
+        "blacklist-original",
+        dump(dump_level="op", dump_list=[{"opname_blacklist": [{"name": "relu1", "pos": ["input0"]}]}]),
+        [at(W, "unknown-blacklist-name", "opname_blacklist/0/name")],
+        {"om": True},
+    ),
+    (
         "range-known",
         dump(dump_level="op", dump_list=[{"model_name": "net", "opname_range": [{"begin": "fused_conv", "end": "pool"}]}]),
         [],
