@@ -178,7 +178,7 @@ def signal_name(number: int) -> str:
 
 
 def note_program(outcome: Outcome, job: Dict[str, Any], version: str) -> None:
-    """Write how the script ended into the manifests of its golden folders; one that failed before any run was saved gets empty manifests."""
+    """Write how the script ended into the manifests of its golden folders; one that failed before any run was saved gets empty ones."""
     code = outcome.returncode
     program = {"exit_code": code if code >= 0 else None, "signal": signal_name(-code) if code < 0 else None}
     for entry in outcome.done:

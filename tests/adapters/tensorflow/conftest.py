@@ -7,8 +7,11 @@ import os
 import subprocess
 import sys
 
+import jsonschema
 import numpy as np
 import pytest
+
+from goldwatch.schemas import load_schema
 
 
 class Done:
@@ -30,6 +33,7 @@ class Golden:
         self.folder = str(folder)
         with open(os.path.join(self.folder, "manifest.json")) as stream:
             self.manifest = json.load(stream)
+        jsonschema.validate(self.manifest, load_schema("manifest"))
         self.tensors = self.manifest["tensors"]
 
     def all(self, op, index=0):
