@@ -223,3 +223,13 @@ def model_entries(document: Any) -> List[Mapping[str, Any]]:
     dump = document.get("dump") if isinstance(document, dict) else None
     entries = dump.get("dump_list") if isinstance(dump, dict) else None
     return [entry if isinstance(entry, dict) else {} for entry in entries] if isinstance(entries, list) else []
+
+
+def strings_of(value: Any) -> List[Optional[str]]:
+    """Return the items of a list, with None for what is no string; nothing for what is no list."""
+    return [item if isinstance(item, str) else None for item in items_of(value)]
+
+
+def items_of(value: Any) -> List[Any]:
+    """Return a list, or nothing for what is no list."""
+    return value if isinstance(value, list) else []

@@ -9,9 +9,10 @@ from typing import Any, List, Optional, Sequence
 from ..errors import MissingPath, require_file
 from .acl_rules import AclRules
 from .cann import Version, parse_version
+from .dump_size import acl_size, check_size, npu_size
 from .finding import Finding, Findings, Report, in_file_order, placed
 from .jsontext import MAX_BYTES, JsonText, read_json
-from .model_rules import ModelRules, acl_size, check_size, npu_size
+from .model_rules import ModelRules
 from .models import Models, load_models
 from .npu_rules import NpuRules, looks_like_npu
 from .path_rules import nearest_folder

@@ -1,4 +1,4 @@
-"""Third layer: what the configuration names against what the model has, and the size of the dump."""
+"""Third layer: what the configuration names against what the model has."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..model import ModelGraph, OpNode, no_dump_reason
 from ..model.never import INPUT_TYPES
 from ..model.nodes import execution_key
-from .acl_rules import model_entries
-from .estimate import Estimate, estimate, human_bytes, skipped_positions, step_count
-from .finding import WARNING, Findings, Path
+from .acl_rules import items_of, model_entries, strings_of
+from .finding import Findings, Path
 from .models import Models, dumpable
-from .path_rules import free_bytes
-from .steps import step_problems
 from .suggest import MAX_SUGGESTIONS, nearest_word
 
 _MAX_ADVICE = 200
@@ -50,7 +47,7 @@ class ModelRules:
                 if not graphs:
                     continue
             for field in ("layer", "watcher_nodes"):
-                for number, layer in enumerate(_strings(entry.get(field))):
+                for number, layer in enumerate(strings_of(entry.get(field))):
                     if layer is not None:
                         self.check_layer(layer, path + (field, number), graphs, originals=field == "layer")
             self._blacklists(entry, path, graphs, types)
@@ -131,7 +128,7 @@ class ModelRules:
 
     def _blacklists(self, entry: Mapping[str, Any], path: Path, graphs: Sequence[ModelGraph], types: Any) -> None:
         for field in ("optype_blacklist", "opname_blacklist"):
-            for index, item in enumerate(_items(entry.get(field))):
+            for index, item in enumerate(items_of(entry.get(field))):
                 name = item.get("name") if isinstance(item, dict) else None
                 if not isinstance(name, str) or not name:
                     continue
@@ -157,7 +154,7 @@ class ModelRules:
         """Find positions that no op of this name or type has."""
         inputs, outputs = (max(counts) for counts in zip(*(_ports(op) for op in ops)))
         counts = {"input": inputs, "output": outputs}
-        for number, position in enumerate(_strings(item.get("pos"))):
+        for number, position in enumerate(strings_of(item.get("pos"))):
             match = _POSITION.match(position or "")
             if match and len(match.group(2)) < 10 and int(match.group(2)) >= counts[match.group(1)]:
                 message = "%r has no %s; its inputs: %d, outputs: %d" % (item["name"], position, inputs, outputs)
@@ -168,7 +165,7 @@ class ModelRules:
         return nearest_word(name, sorted(types)) if self._types_left >= 0 else None
 
     def _ranges(self, entry: Mapping[str, Any], path: Path, graphs: Sequence[ModelGraph]) -> None:
-        for index, item in enumerate(_items(entry.get("opname_range"))):
+        for index, item in enumerate(items_of(entry.get("opname_range"))):
             if not isinstance(item, dict):
                 continue
             bounds: Dict[str, OpNode] = {}
@@ -204,78 +201,3 @@ def _widest(graphs: Sequence[ModelGraph]) -> Dict[str, List[OpNode]]:
 def _ports(op: OpNode) -> Tuple[int, int]:
     """Return how many inputs and outputs an op has."""
     return max(len(op.inputs), len(op.input_descs)), len(op.output_descs)
-
-
-def check_size(findings: Findings, size: Optional[Estimate], step: Any, folder: Optional[str], path: Path) -> None:
-    """Add the estimate of a dump's size, held against the free space of its folder."""
-    if size is None or not size.ops:
-        return
-    free = free_bytes(folder) if folder else None
-    valid = isinstance(step, str) and not any(rule != "step-equal" for rule, _, _ in step_problems(step))
-    steps = step_count(step) if valid else None
-    text = size.text() + ("; %d steps: %s" % (steps, human_bytes(size.size_bytes * steps)) if steps and steps > 1 else "")
-    text += "; free: %s" % human_bytes(free) if free is not None else ""
-    consumer = "chunks that do not fit are dropped with a log line; files get holes"
-    if free is not None and size.size_bytes * (steps or 1) > free:
-        fix = "dump fewer layers or steps, or statistics first (dump_data stats)"
-        findings.environment(WARNING, "disk-space", path, "the dump does not fit: " + text, consumer, fix)
-    else:
-        fix = "dump fewer layers or steps if that is too much"
-        findings.note("dump-size", path, "the dump takes " + text, "written without asking", fix)
-
-
-def acl_size(document: Any, models: Models) -> Estimate:
-    """Return what one step of a valid acl.json takes, over all models that were named."""
-    dump = document["dump"]
-    chosen: Dict[int, OpNode] = {}
-    skips = []
-    for entry in model_entries(document):
-        name = entry.get("model_name")
-        graphs = models.named(name) if isinstance(name, str) and name else models.graphs
-        for graph in graphs:
-            chosen.update((id(op), op) for op in _entry_ops(entry, models, graph))
-        for field in ("optype_blacklist", "opname_blacklist"):
-            for item in _items(entry.get(field)):
-                if isinstance(item, dict) and isinstance(item.get("name"), str):
-                    skips.append((item["name"], [text for text in _strings(item.get("pos")) if text]))
-    mode, data = dump.get("dump_mode", "output"), dump.get("dump_data", "tensor")
-    return estimate(chosen.values(), str(mode), str(data), skipped_positions(skips))
-
-
-def npu_size(values: Mapping[str, Any], models: Models) -> Estimate:
-    """Return what one step of npu settings takes."""
-    layers = values.get("dump_layer")
-    entry = {"layer": layers.split()} if isinstance(layers, str) and layers.strip() else {}
-    chosen = {id(op): op for graph in models.graphs for op in _entry_ops(entry, models, graph)}
-    return estimate(chosen.values(), str(values.get("dump_mode") or "output"), str(values.get("dump_data") or "tensor"))
-
-
-def _entry_ops(entry: Mapping[str, Any], models: Models, graph: ModelGraph) -> List[OpNode]:
-    """Return the ops that one entry of dump_list dumps of one model."""
-    layers = [layer for layer in _strings(entry.get("layer")) if layer]
-    ops = dumpable(graph.ops)
-    if layers:
-        found: Dict[int, OpNode] = {}
-        for layer in layers:
-            for op in dumpable(models.exact(layer, [graph]) or models.from_original(layer, [graph])):
-                found[id(op)] = op
-        ops = list(found.values())
-    ranges = [item for item in _items(entry.get("opname_range")) if isinstance(item, dict)]
-    if not ranges:
-        return ops
-    inside = []
-    for item in ranges:
-        ends = [models.exact(str(item.get(field)), [graph]) for field in ("begin", "end")]
-        if all(ends):
-            first, last = (execution_key(end[0]) for end in ends)
-            inside += [op for op in ops if first <= execution_key(op) <= last]
-    return list({id(op): op for op in inside}.values())
-
-
-def _strings(value: Any) -> List[Optional[str]]:
-    """Return the items of a list, with None for what is no string; nothing for what is no list."""
-    return [item if isinstance(item, str) else None for item in _items(value)]
-
-
-def _items(value: Any) -> List[Any]:
-    return value if isinstance(value, list) else []

@@ -75,7 +75,7 @@ def test_this_machine_can_be_asked(tmp_path):
 
 
 def test_size_against_free_space(config, om, monkeypatch):
-    monkeypatch.setattr("goldwatch.config.model_rules.free_bytes", lambda folder: 10000)
+    monkeypatch.setattr("goldwatch.config.dump_size.free_bytes", lambda folder: 10000)
     # Three tensors of 1 * 16 * 8 * 8 half floats and one of 10: about 7 KB a step.
     assert found(config(dump_step="0"), [om]) == [("note", "dump-size")]
     assert found(config(dump_step="0|1-9"), [om]) == [("warning", "disk-space")]

@@ -1,0 +1,62 @@
+"""The size of what several entries of dump_list dump together, against a plain count."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from goldwatch.config.check import check_file
+from goldwatch.config.dump_size import acl_size
+from goldwatch.config.models import load_models
+
+NAMES = ["op%d" % number for number in range(12)]
+DESC = {"dtype": "DT_FLOAT", "shape": {"dim": [4]}}
+
+
+def model(folder, count):
+    ops = [{"name": "op%d" % number, "type": "Relu", "id": number, "output_desc": [DESC]} for number in range(count)]
+    path = folder / "model.json"
+    path.write_text(json.dumps({"name": "net", "graph": [{"name": "net", "op": ops}]}))
+    return str(path)
+
+
+names = st.sampled_from(NAMES + ["nothing"])
+entries = st.fixed_dictionaries(
+    {},
+    optional={
+        "layer": st.lists(names, max_size=4),
+        "opname_range": st.lists(st.fixed_dictionaries({"begin": names, "end": names}), max_size=3),
+    },
+)
+
+
+def dumped(entry):
+    """Return the numbers of the ops that one entry dumps, op by op."""
+    chosen = [name for name in NAMES if not entry.get("layer") or name in entry["layer"]]
+    if entry.get("opname_range"):
+        known = [pair for pair in entry["opname_range"] if "nothing" not in pair.values()]
+        inside = [range(int(pair["begin"][2:]), int(pair["end"][2:]) + 1) for pair in known]
+        chosen = [name for name in chosen if any(int(name[2:]) in numbers for numbers in inside)]
+    return set(chosen)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(dump_list=st.lists(entries, max_size=4))
+def test_ops_are_counted_once(tmp_path_factory, dump_list):
+    models = load_models([model(tmp_path_factory.mktemp("m"), len(NAMES))])
+    size = acl_size({"dump": {"dump_list": dump_list}}, models)
+    assert size.ops == len(set().union(*(dumped(entry) for entry in dump_list)))
+
+
+def test_many_entries_do_not_walk_the_model_each(tmp_path, folder):
+    om = model(tmp_path, 5000)
+    path = tmp_path / "acl.json"
+    for entry in ({"layer": ["op5"]}, {}, {"opname_range": [{"begin": "op5", "end": "op4990"}]}):
+        path.write_text(json.dumps({"dump": {"dump_path": folder, "dump_level": "op", "dump_list": [entry] * 5000}}))
+        begin = time.perf_counter()
+        check_file(str(path), [om])
+        # A walk through the model for every entry takes over ten seconds.
+        assert time.perf_counter() - begin < 5
