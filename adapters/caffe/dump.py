@@ -358,7 +358,7 @@ def _outcome(last: Dict[str, Any], code: int, backend: str, log: str) -> Dict[st
     how = "signal %d" % -code if code < 0 else "exit code %d" % code
     message = "%s ended the model's process (%s): %s" % (backend, how, printable(told))
     if code == -signal.SIGKILL:
-        raise EnvironmentProblem(message, hint="something killed it, often the system for want of memory: free some, or use a smaller batch")
+        raise EnvironmentProblem(message, hint="often the system kills for want of memory: free some, or use a smaller batch")
     raise InputError(message, hint="the message is the framework's own; the prototxt, the weights or the inputs do not fit each other")
 
 

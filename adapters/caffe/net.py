@@ -251,7 +251,7 @@ def _check_strings(document: Document, layer: Layer) -> None:
 
 
 def dropout_is_plain(layer: Layer) -> bool:
-    """Tell whether a Dropout layer is the identity at TEST: one bottom and top, no phase TRAIN of its own, no field of other branches of Caffe."""
+    """Tell whether a Dropout layer is the identity at TEST: one bottom and top, its own phase not TRAIN, no other branch's field."""
     if layer.type != "Dropout" or len(layer.bottoms) != 1 or len(layer.tops) != 1:
         return False
     known = {"name", "type", "bottom", "top", "include", "exclude", "phase", "loss_weight", "param", "propagate_down", "dropout_param"}

@@ -12,13 +12,14 @@ from typing import Dict, List, Sequence, Set, Tuple
 from ...errors import InputError
 from .net import Layer, Net
 from .netinputs import NetInput
-from .params import Params
+from .params import Params, axis_of
 from .shapes import Shape, concat_axis, slice_points, top_shapes
 from .textformat import Message, number_of, quote
 from .whitelist import RULES, WAY_OUT, refuse_unknown
 
 # Parameters that do not change the result, or that the whitelist holds at the importer's default.
 _LEFT_OUT = {"engine", "filler", "bias_filler", "weight_filler", "stable_prod_grad", "transpose", "channel_shared", "num_axes", "eps"}
+_LRN = {"local_size": "5", "alpha": "1", "beta": "0.75", "norm_region": "ACROSS_CHANNELS"}
 _IDENTITY = "power_param { power: 1 scale: 1 shift: 0 }"
 _ENUMS: Dict[str, Dict[str, str]] = {
     "pool": {"0": "MAX", "1": "AVE"},
@@ -94,6 +95,10 @@ def normalise(net: Net, inputs: Sequence[NetInput]) -> Normalised:
             continue
         bottoms = [current[value.text] for value in layer.bottoms]
         shapes = top_shapes(layer, [bottom.shape for bottom in bottoms])
+        for shape in shapes:
+            if len(shape) < 2:
+                message = "layer %s (%s): a top of shape %s; OpenCV keeps no blob of one axis as Caffe does"
+                raise InputError(message % (layer.title, layer.type, list(shape)), hint=WAY_OUT)
         tops = [names[number]] + [_unique("%s_top%d" % (names[number], index), used) for index in range(1, len(layer.tops))]
         if layer.type == "Split":
             # The importer knows Split with one top only: every top is a copy of its own.
@@ -173,6 +178,12 @@ def _param_text(layer: Layer, bottoms: Sequence[Shape], tops: Sequence[Shape]) -
         body = ["shape { %s }" % _dims(tops[0])]
     elif layer.type == "BatchNorm":
         body = ["use_global_stats: true"] + _plain(params.message, ("eps",))
+    elif layer.type == "LRN":
+        # Without an lrn_param the importer takes defaults of its own, not Caffe's.
+        body = ["%s: %s" % (name, value) for name, value in _LRN.items() if not params.has(name)]
+        body += _plain(params.message, list(_LRN))
+    elif layer.type == "Scale":
+        body = ["axis: %d" % axis_of(params, "axis", 1, len(bottoms[0]))] + _plain(params.message, ("bias_term",))
     else:
         body = _plain(params.message, [name for name in rule.fields if name not in _LEFT_OUT and (layer.type, name) != ("Swish", "beta")])
     return "%s { %s }" % (rule.param, " ".join(body)) if body else ""

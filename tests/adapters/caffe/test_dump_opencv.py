@@ -17,6 +17,8 @@ import pytest
 from goldwatch.adapters.caffe import opencv
 from goldwatch.adapters.caffe.dump import DumpOptions, dump
 from goldwatch.adapters.caffe.net import Net, State
+from goldwatch.adapters.caffe.netinputs import net_inputs
+from goldwatch.adapters.caffe.normalise import normalise
 from goldwatch.adapters.caffe.prototxt import Document
 from goldwatch.adapters.caffe.whitelist import refuse_unknown
 from goldwatch.dumps.golden import GoldenSet
@@ -240,6 +242,8 @@ FORMULAS = {
         X.mean((2, 3), keepdims=True, dtype=np.float64),
     ),
     "lrn": ('type: "LRN" lrn_param { local_size: 3 alpha: 0.1 beta: 0.5 k: 1.0 }', None, lrn(X, 3, 0.1, 0.5, False)),
+    "lrn_by_default": ('type: "LRN"', None, lrn(X, 5, 1.0, 0.75, False)),
+    "lrn_partly": ('type: "LRN" lrn_param { beta: 0.5 }', None, lrn(X, 5, 1.0, 0.5, False)),
     "lrn_within": (
         'type: "LRN" lrn_param { local_size: 3 alpha: 0.1 norm_region: WITHIN_CHANNEL }',
         None,
@@ -549,3 +553,15 @@ def test_touched_memory_is_given_back_and_bounded(monkeypatch):
     pages.start()
     pages.give_back()
     assert pages._blocks == [] and pages._n_blocks == 256 and not pages.is_alive()
+
+
+@pytest.mark.parametrize("body", ['type: "Flatten" flatten_param { axis: 0 }', 'type: "Reshape" reshape_param { shape { dim: -1 } }'])
+def test_a_top_of_one_axis_is_refused_before_the_run(body):
+    net = Net(Document(INPUT + 'layer { name: "L" bottom: "x" top: "y" %s }' % body), State())
+    with pytest.raises(InputError, match=r"layer L \(\w+\): a top of shape \[240\]"):
+        normalise(net, net_inputs(net))
+
+
+def test_axis_of_a_scale_is_counted_from_the_front():
+    net = Net(Document(INPUT + 'layer { name: "L" type: "Scale" bottom: "x" top: "y" scale_param { axis: -3 bias_term: true } }'), State())
+    assert "scale_param { axis: 1 bias_term: true }" in normalise(net, net_inputs(net)).text
