@@ -24,13 +24,13 @@ def caffe() -> None:
 
 
 @caffe.command()
-@click.argument("model", type=click.Path())
-@click.option("-o", "--output", type=click.Path(), help="The new file; by default new_NAME beside the model.")
+@click.argument("model", type=click.Path(readable=False))
+@click.option("-o", "--output", type=click.Path(readable=False), help="The new file; by default new_NAME beside the model.")
 @click.option("--phase", type=click.Choice(["TEST", "TRAIN"], case_sensitive=False), default="TEST", show_default=True, help="The phase.")
 @click.option("--level", type=int, help="The net state's level for min_level and max_level rules.")
 @click.option("--stage", "stages", multiple=True, metavar="S", help="A stage of the net state; repeatable.")
 @click.option("--keep-dropout/--drop-dropout", default=True, help="Keep Dropout layers (default), or drop those that do nothing at TEST.")
-@click.option("--report", type=click.Path(), help="Write what was done to this JSON file.")
+@click.option("--report", type=click.Path(readable=False), help="Write what was done to this JSON file.")
 @click.option("--force", is_flag=True, help="Replace an existing output (never the model itself).")
 @format_option
 @verbosity_options
@@ -62,10 +62,10 @@ def deinplace(
 
 
 @caffe.command()
-@click.argument("prototxt", type=click.Path())
-@click.argument("weights", type=click.Path())
+@click.argument("prototxt", type=click.Path(readable=False))
+@click.argument("weights", type=click.Path(readable=False))
 @click.option("-i", "--input", "inputs", multiple=True, metavar="NAME=FILE", help="An input: see above; repeatable.")
-@click.option("-o", "--out", required=True, type=click.Path(), help="The folder of the golden files.")
+@click.option("-o", "--out", required=True, type=click.Path(readable=False), help="The folder of the golden files.")
 @click.option("--backend", type=click.Choice(["auto", "caffe", "opencv"]), default="auto", show_default=True, help="What runs the model.")
 @click.option("--layers", multiple=True, metavar="GLOB", help="Save only these layers; repeatable, or separated by commas.")
 @click.option("--python", metavar="PATH", help="The Python that has pycaffe (or OpenCV).")
