@@ -70,7 +70,7 @@ def test_what_the_package_needs_beside_its_modules_is_there(wheel) -> None:
     for name in ("goldwatch/py.typed", "goldwatch/schemas/store.sql", "goldwatch/proto/dump_data.proto", "goldwatch/proto/dump_data.desc"):
         assert name in wheel
     (entry_points,) = [data for name, data in wheel.items() if name.endswith("/entry_points.txt")]
-    assert b"goldwatch = goldwatch.cli:main" in entry_points
+    assert b"goldwatch = goldwatch.__main__:main" in entry_points
     (metadata,) = [data.decode("utf-8") for name, data in wheel.items() if name.endswith("/METADATA")]
     required = [line.split()[1] for line in metadata.splitlines() if line.startswith("Requires-Dist: ") and "extra ==" not in line]
     assert {re.split("[^a-z]", text)[0] for text in required} == {"numpy", "protobuf", "jsonschema", "watchdog", "click"}
