@@ -78,7 +78,7 @@ def test_least_free_space(net, watch) -> None:
 
 def test_a_deleted_file_that_comes_again_is_compared_again(net, watch) -> None:
     net.write_golden()
-    watcher = watch(net, "--until-idle", "0.5", "--keep", "none")
+    watcher = watch(net, "--until-idle", "4", "--keep", "none")
     files = net.files()
     net.put(files)
     net.until(lambda: not left(net))
