@@ -48,7 +48,7 @@ class Net:
         model.write_json(self.model_path)
 
     append = staticmethod(lambda path, data: append(path, data))
-    until = staticmethod(lambda condition, timeout=30.0: until(condition, timeout))
+    until = staticmethod(lambda condition, timeout=60.0: until(condition, timeout))
 
     def golden_path(self, name: str, stamp: int = STAMP, below: str = "") -> str:
         return os.path.join(self.golden, below, "%s.0.%d.npy" % (name, stamp))
@@ -160,7 +160,7 @@ class Watcher:
         return self.process.returncode
 
 
-def until(condition: Any, timeout: float = 30.0) -> None:
+def until(condition: Any, timeout: float = 60.0) -> None:
     end = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < end, "waited too long"

@@ -19,7 +19,7 @@ STAMP = 1767323045000000
 @pytest.mark.parametrize("poll", [(), ("--poll", "0.3")])
 def test_interleaved_chunks_in_new_folders(net, watch, poll) -> None:
     net.write_golden()
-    watcher = watch(net, "--until-idle", "1.5", *poll)
+    watcher = watch(net, "--until-idle", "3", *poll)
     time.sleep(0.5)
     files = {}
     for step in (0, 1, 10):
@@ -39,7 +39,7 @@ def test_what_was_there_before_and_without_a_model(net, watch, model) -> None:
     files = net.files()
     early = dict(list(files.items())[::2])
     net.put(early)
-    watcher = watch(net, "--until-idle", "1.5", model=model)
+    watcher = watch(net, "--until-idle", "3", model=model)
     net.until(lambda: net.count("verdict = 'pass'") >= 2)
     net.put({path: data for path, data in reversed(list(files.items())) if path not in early}, chunk=50)
     assert watcher.wait() == 0, watcher.stderr
@@ -51,7 +51,7 @@ def test_target_that_holds_the_files_directly(net, watch) -> None:
     files = net.files()
     folder = os.path.dirname(next(iter(files)))
     net.target = os.path.join(net.folder, "flat")
-    watcher = watch(net, "--until-idle", "1.5")
+    watcher = watch(net, "--until-idle", "3")
     time.sleep(0.3)
     net.put({os.path.join(net.target, os.path.relpath(path, folder)): data for path, data in files.items()})
     assert watcher.wait() == 0, watcher.stderr
@@ -66,7 +66,7 @@ def test_target_that_holds_the_files_directly(net, watch) -> None:
 
 def test_golden_data_that_arrive_later(net, watch) -> None:
     net.put(net.files())
-    watcher = watch(net, "--until-idle", "1.2")
+    watcher = watch(net, "--until-idle", "3")
     time.sleep(1.0)
     assert net.count("verdict <> 'expected_absent'") == 0
     whole = os.path.join(net.folder, "scratch.npy")
@@ -84,7 +84,7 @@ def test_golden_data_that_arrive_later(net, watch) -> None:
 def test_golden_data_that_change_or_never_become_whole(net, watch) -> None:
     net.write_golden()
     net.put(net.files())
-    watcher = watch(net, "--until-idle", "1.2")
+    watcher = watch(net, "--until-idle", "3")
     net.until(lambda: net.count("verdict = 'pass'") == 8)
     np.save(net.golden_path("op1"), net.values["op1"] + 3)
     net.until(lambda: net.count("verdict = 'fail'") == 2)
@@ -103,7 +103,7 @@ def test_hash_names_wait_for_their_line(net, watch) -> None:
     net.write_golden()
     files = net.files()
     names = list(files)
-    watcher = watch(net, "--until-idle", "1.2")
+    watcher = watch(net, "--until-idle", "3")
     hashed = {}
     for number, path in enumerate(names):
         hashed[os.path.join(os.path.dirname(path), "1234567890%d" % number)] = files[path]
@@ -124,7 +124,7 @@ def test_short_long_and_headerless_files(net, watch) -> None:
     net.write_golden()
     files = net.files()
     paths = list(files)
-    watcher = watch(net, "--until-idle", "1.5")
+    watcher = watch(net, "--until-idle", "3")
     size = len(files[paths[0]])
     net.append(paths[0], files[paths[0]][:-10])
     net.append(paths[1], files[paths[1]])
@@ -146,7 +146,7 @@ def test_files_that_are_made_anew(net, watch) -> None:
     net.write_golden()
     files = net.files()
     paths = list(files)
-    watcher = watch(net, "--until-idle", "1.5")
+    watcher = watch(net, "--until-idle", "3")
     net.put(files)
     net.until(lambda: net.count("verdict = 'pass'") == 8)
     os.unlink(paths[0])
@@ -167,7 +167,7 @@ def test_files_that_are_made_anew(net, watch) -> None:
 
 def test_the_latest_dump_of_an_op_counts(net, watch) -> None:
     net.write_golden()
-    watcher = watch(net, "--until-idle", "1.5")
+    watcher = watch(net, "--until-idle", "3")
     first, second, third = (net.files(stamp=STAMP + 10**7 * number) for number in range(3))
     net.put(second)
     net.until(lambda: net.count("verdict = 'pass'") == 8)
@@ -181,7 +181,7 @@ def test_the_latest_dump_of_an_op_counts(net, watch) -> None:
 
 def test_a_folder_that_is_removed_and_made_again(net, watch) -> None:
     net.write_golden()
-    watcher = watch(net, "--until-idle", "1.5")
+    watcher = watch(net, "--until-idle", "3")
     net.put(net.files())
     net.until(lambda: net.count("verdict = 'pass'") == 8)
     shutil.rmtree(net.target)
@@ -197,7 +197,7 @@ def test_folders_that_are_moved_in_and_away(net, watch) -> None:
     net.write_golden()
     files = net.files()
     os.makedirs(net.target)
-    watcher = watch(net, "--until-idle", "1.5")
+    watcher = watch(net, "--until-idle", "3")
     time.sleep(0.5)
     aside = os.path.join(net.folder, "aside")
     for path, data in files.items():
@@ -215,7 +215,7 @@ def test_permission_that_comes_back_and_files_that_vanish(net, watch) -> None:
     net.write_golden()
     files = net.files()
     paths = list(files)
-    watcher = watch(net, "--until-idle", "1.5", model=False)
+    watcher = watch(net, "--until-idle", "3", model=False)
     net.put({path: files[path] for path in paths[2:]})
     net.append(paths[0], files[paths[0]][:-3])
     net.until(lambda: net.count("verdict = 'pass'") == 2)
@@ -249,7 +249,7 @@ def test_links_are_not_followed_but_target_may_be_one(net, watch) -> None:
 def test_lost_events_are_made_up_for(net, watch) -> None:
     """The watcher is stopped while more changes come than the kernel keeps."""
     net.write_golden()
-    watcher = watch(net, "--until-idle", "1.2")
+    watcher = watch(net, "--until-idle", "3")
     os.makedirs(net.target)
     net.put(net.files())
     net.until(lambda: net.count("verdict = 'pass'") == 8)

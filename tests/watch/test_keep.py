@@ -52,7 +52,7 @@ def test_golden_data_below_target_and_links_stay(net, watch) -> None:
 
 def test_the_disk_of_many_steps_is_that_of_one(net, watch) -> None:
     net.write_golden()
-    watcher = watch(net, "--until-idle", "1.2", "--keep", "failed", "--poll", "0.1")
+    watcher = watch(net, "--until-idle", "3", "--keep", "failed", "--poll", "0.1")
     peak = 0
     time.sleep(1.0)
     for step in range(10):
