@@ -14,7 +14,7 @@ from ...errors import FormatError, GoldwatchError, InputError
 from ...naming import printable
 from .convert import convert
 from .longnames import Unwatched, unwatched
-from .runs import needed_ops, trains
+from .runs import needed_ops, only_sets_up, trains
 from .watch import GRAPPLER_OFF, TF2_TRAINING, feed_names, golden_config, tensorflow_version, watch_options
 
 NPU_HINT = "golden data comes from the original CPU or GPU graph: give the model as it was before npu_bridge or ATC changed it"
@@ -209,14 +209,27 @@ def _outputs(graph: Any, names: List[str], signature: Any) -> List[Any]:
         return [_operation(graph, named, name) for name in names]
     if signature is not None and signature.outputs:
         return [_tensor(graph, {}, name, "output").op for name in sorted(signature.outputs.values())]
-    used: Set[str] = set()
-    for op in graph.get_operations():
-        used.update(tensor.op.name for tensor in op.inputs)
-        used.update(control.name for control in op.control_inputs)
-    sinks = [op for op in graph.get_operations() if op.name not in used and not op.type.startswith("Placeholder")]
+    sinks = _sinks(graph)
     if not sinks:
         raise InputError("the graph has no op that could be an output", hint="name the outputs with --outputs")
     return sinks
+
+
+_FILES = frozenset(["Save", "SaveSlices", "SaveV2", "MergeV2Checkpoints", "Restore", "RestoreSlice", "RestoreV2", "WriteFile"])
+
+
+def _sinks(graph: Any) -> List[Any]:
+    """Return the ops that nothing consumes, less a saver's (they would write files) and initialisers."""
+    used: Set[str] = set()
+    files: Set[str] = set()
+    for op in graph.get_operations():
+        before = {tensor.op.name for tensor in op.inputs} | {control.name for control in op.control_inputs}
+        used |= before
+        if op.type in _FILES or before & files:
+            files.add(op.name)
+    used |= files
+    ends = [op for op in graph.get_operations() if op.name not in used and not op.type.startswith("Placeholder")]
+    return [op for op in ends if not only_sets_up(graph, [op])]
 
 
 def _operation(graph: Any, named: Dict[str, str], name: str) -> Any:

@@ -144,15 +144,31 @@ def job(made, model, inputs, **options):
         ("two", [("i", "x.npy")], {"tags": ["mine"]}, "signatures a, b"),
     ],
 )
-def test_what_cannot_be_run(made, tmp_path, model, inputs, options, text):
+def test_what_cannot_be_run(made, tmp_path, monkeypatch, model, inputs, options, text):
     from goldwatch.adapters.tensorflow.child import Report
     from goldwatch.adapters.tensorflow.graphs import dump_graph
     from goldwatch.errors import InputError
 
+    # The saver of a graph that is not frozen would write its checkpoint "model" here.
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError) as caught:
         dump_graph(job(made, model, inputs, **dict(options, out=str(tmp_path / "g"))), Report(str(tmp_path)))
     assert re.search(text, "%s %s" % (caught.value.message, caught.value.hint))
-    assert not os.path.exists(str(tmp_path / "g"))
+    assert not [name for name in os.listdir(str(tmp_path)) if not name.startswith("tfdbg-")]
+
+
+def test_sinks_are_no_saver_and_no_initialiser(tf, golden, made, tmp_path):
+    """A graph that is not frozen: its saver must not write a checkpoint into the current folder, nor anything be initialised."""
+    text = "import tensorflow as tf\nx = tf.placeholder(tf.float32, [2, 4], name='x')\ny = tf.multiply(x, 2.0, name='y')\n"
+    text += "v = tf.get_variable('v', initializer=tf.zeros([2]))\ntf.train.Saver()\ntf.global_variables_initializer()\n"
+    text += "open('whole.pb', 'wb').write(tf.get_default_graph().as_graph_def().SerializeToString())\n"
+    (tmp_path / "make.py").write_text(text)
+    assert tf("dump", "-o", "none", "--", "python", "make.py").code == 4
+    done = tf("dump", "-o", "g", "--pb", "whole.pb", "-i", "x=%s" % (made / "x.npy"), "--outputs", "y")
+    assert done.code == 0 and golden("g").ops == {"x", "y", "y/y"}, done.err
+    done = tf("dump", "-o", "all", "--pb", "whole.pb", "-i", "x=%s" % (made / "x.npy"))
+    assert done.code == 4 and "uninitialized value v" in done.err
+    assert sorted(os.listdir(str(tmp_path))) == ["g", "make.py", "whole.pb"]
 
 
 def test_a_model_that_cannot_be_run_on_the_command_line(tf, made, tmp_path):
