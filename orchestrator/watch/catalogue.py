@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..dumps.listing import full_name_of
@@ -37,6 +38,7 @@ class Catalogue:
         self.files: Dict[str, TargetFile] = {}
         self.unresolved: Dict[str, Identity] = {}
         self._folders: Dict[str, Set[str]] = {}
+        self._shared: Dict[Any, Any] = {}
         self._identities: Dict[str, Identity] = {}
         self._current: Dict[Any, TargetFile] = {}
         self._earlier: Dict[Any, List[TargetFile]] = {}
@@ -67,9 +69,10 @@ class Catalogue:
         base = folder
         if identity[1] is not None and identity[2] is None and os.path.basename(folder) != identity[1]:
             base = os.path.dirname(folder)
-        group = (base, name.op_type, name.op_name, name.task_type, name.context_id, name.thread_id, name.device_id)
-        rel = self.rel(path)
-        file = TargetFile(path, rel, self.shown, full_name, identity, group, (name.timestamp_us, rel))
+        base = self._shared.setdefault(base, base)
+        group = (base, sys.intern(name.op_type), sys.intern(name.op_name), name.task_type, name.context_id, name.thread_id, name.device_id)
+        identity = self._shared.setdefault(identity, identity)
+        file = TargetFile(path, len(self.root.path), self.shown, full_name, identity, group, (name.timestamp_us, path))
         self.files[path] = file
         self._folders.setdefault(folder, set()).add(path)
         return file, self._rank(file)

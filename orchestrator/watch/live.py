@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..compare.pair import PairTask
 from ..compare.planner import UNREADABLE as CANNOT_READ
@@ -25,6 +25,7 @@ from ..session.options import Options
 from ..session.session import Group, OnRow, Session
 from .catalogue import Catalogue
 from .goldens import GoldenFiles
+from .restart import believe
 from .state import (
     DELETED,
     DELETED_PREFIX,
@@ -32,6 +33,7 @@ from .state import (
     GONE,
     GROWING,
     HELD,
+    NOTHING,
     OUTDATED,
     PLANNED,
     SETTLING,
@@ -87,7 +89,6 @@ class LiveSession(Session):
         self._valid: Dict[str, Tuple[str, Dict[str, Optional[str]]]] = {}
         self._due: OrderedDict[str, float] = OrderedDict()
         self._with_rows: Set[str] = set()
-        self._by_rel: Dict[str, TargetFile] = {}
         self._planned_for = 0
         self.own_places: Set[Identity] = set()
         self._foreign: Dict[Identity, List[TargetFile]] = {}
@@ -105,50 +106,17 @@ class LiveSession(Session):
 
     def _still_valid(self) -> Dict[str, Optional[str]]:
         """Find the stored rows that hold still; the files of all others are marked, so that a later start does not believe their rows."""
-        noted = self.store.files()
-        targets: Dict[str, Tuple[bool, str]] = {}
-        golden: Dict[str, bool] = {}
-        outdated: Set[str] = set()
-        for row in self.store.rows("arrival"):
-            rel = row.target_file
-            if rel is None:
-                continue
-            self._with_rows.add(rel)
-            if row.verdict not in (PASS, FAIL):
-                continue
-            path = os.path.join(self.catalogue.root.path, rel)
-            if path not in targets:
-                record = noted.get(path)
-                state = record.state if record is not None else OUTDATED
-                found = look_at(path)
-                plain = state[len(DELETED_PREFIX) :] if state.startswith(DELETED_PREFIX) else state
-                targets[path] = (state != OUTDATED and (found is None or signature_text(found) == plain), plain)
-                if targets[path][0]:
-                    self._restore(path, rel, found is None, state)
-            valid, text = targets[path]
-            if valid and row.golden_file is not None and look_at(path) is not None:
-                valid = self._golden_unchanged(row.golden_file, noted, golden)
-            if valid:
-                self._valid.setdefault(rel, (text, {}))[1][row_key(row)] = row.golden_file
-            else:
-                outdated.add(path)
-        if outdated:
-            with self.store.transaction():
-                for path in outdated:
-                    self.store.put_file(path, 0, 0, OUTDATED)
+        believed = believe(self.store, self.catalogue.root.path, self.goldens.folder)
+        self._valid, self._with_rows = believed.valid, believed.with_rows
+        with self.store.transaction():
+            for path in believed.outdated:
+                self.store.put_file(path, 0, 0, OUTDATED)
+            for path, state in believed.gone:
+                self._bring_back(path, state)
         return {}
 
-    def _golden_unchanged(self, rel: str, noted: Any, known: Dict[str, bool]) -> bool:
-        path = os.path.join(self.goldens.folder, rel)
-        if path not in known:
-            record, found = noted.get(os.path.realpath(path)), look_at(path)
-            known[path] = record is not None and found is not None and record.state == signature_text(found)
-        return known[path]
-
-    def _restore(self, path: str, rel: str, gone: bool, state: str) -> None:
-        """Bring back a file that was compared before this start and is no longer there."""
-        if not gone:
-            return
+    def _bring_back(self, path: str, state: str) -> None:
+        """Know a file that was compared before this start and is no longer there."""
         file, _ = self._meet(path)
         if file is not None:
             file.has_rows = True
@@ -161,7 +129,6 @@ class LiveSession(Session):
         known = path in self.catalogue.files
         file, earlier = self.catalogue.meet(path)
         if file is not None and not known:
-            self._by_rel[file.rel] = file
             file.has_rows = file.rel in self._with_rows
             self.seen += 1
             self.place(file.identity)
@@ -216,7 +183,7 @@ class LiveSession(Session):
             return
         if before is None or found[2] != before[2] or found[0] < before[0]:
             file.expected_bytes = 0
-        file.pending.clear()
+        file.pending = NOTHING
         if found[0] < file.expected_bytes:
             file.state = GROWING
             self._settle_later(file)
@@ -314,13 +281,14 @@ class LiveSession(Session):
             self.store.omit(tensor, reason)
         file.state, file.missing, file.tensors = PLANNED, len(held_back), (plan.n_inputs, plan.n_outputs)
         file.choice = self._choice(file)
-        file.pending.clear()
+        pending: Dict[TensorKey, PairTask] = {}
         for task in plan.tasks:
             key = row_key(task.row)
             if key in valid and valid[key] == task.row.golden_file:
                 continue
-            file.pending[(task.row.kind, task.row.tensor_index)] = task
+            pending[_tensor(task.row)] = task
             self._queue(task)
+        file.pending = pending or NOTHING
         if not file.pending:
             self._complete(file)
         elif file.has_rows and not valid:
@@ -363,7 +331,7 @@ class LiveSession(Session):
     def _supersede(self, earlier: TargetFile, newer: TargetFile) -> None:
         """The rows of a newer dump take the place of an earlier one's."""
         earlier.state = EARLIER
-        earlier.pending.clear()
+        earlier.pending = NOTHING
         self._due.pop(earlier.path, None)
         self.remove_rows(earlier, set(), "%s is a later dump of the op" % newer.rel)
         earlier.has_rows = False
@@ -374,6 +342,7 @@ class LiveSession(Session):
         """Note that all pairs of a file are compared."""
         if file.signature is not None:
             self.store.put_file(file.path, file.signature[0], file.signature[1], signature_text(file.signature))
+        file.pending = NOTHING
         self._note_come(file)
         self._done_files.append(file)
 
@@ -410,7 +379,7 @@ class LiveSession(Session):
             if self._choice(file) != file.choice:
                 if file.has_rows:
                     self._mark_outdated(file)
-                file.pending.clear()
+                file.pending = NOTHING
                 self._consider(file, settled=True)
 
     @property
@@ -427,8 +396,11 @@ class LiveSession(Session):
         """Take the next pairs off the queue, those of files that have changed since left out."""
         return [task for task in super()._next_group() if self._wanted(task)]
 
+    def _file_of(self, row: Row) -> Optional[TargetFile]:
+        return self.catalogue.files.get(os.path.join(self.catalogue.root.path, row.target_file or ""))
+
     def _wanted(self, task: PairTask) -> bool:
-        file = self._by_rel.get(task.row.target_file or "")
+        file = self._file_of(task.row)
         return file is not None and file.pending.get(_tensor(task.row)) is task
 
     def _sign(self, batch: Sequence[PairTask]) -> None:
@@ -450,7 +422,8 @@ class LiveSession(Session):
     def _take_result(self, task: PairTask, row: Row) -> bool:
         if not self._wanted(task):
             return False
-        file = self._by_rel[row.target_file or ""]
+        file = self._file_of(row)
+        assert file is not None
         key = _tensor(row)
         found = look_at(file.path)
         if found is None and row.verdict not in (PASS, FAIL):
@@ -472,7 +445,7 @@ class LiveSession(Session):
     def _take_back(self, file: TargetFile, task: PairTask, golden_same: bool) -> None:
         """A file changed while it was compared: what was found does not count."""
         self.store.event("retried", task.row.op, "%s: the file changed while it was compared" % (task.row.tensor))
-        file.pending.clear()
+        file.pending = NOTHING
         file.state = SETTLING
         self._settle_later(file)
         self.later(file.path if golden_same else task.golden.path)

@@ -38,13 +38,19 @@ def signature_text(found: Signature) -> str:
     return "%d:%d:%d" % found
 
 
+# What a file has pending whose pairs are all compared: one for all, for there may be a hundred thousand of them. Never filled.
+NOTHING: Dict[TensorKey, PairTask] = {}
+
+
 class TargetFile:
     """One dump file below TARGET.
 
     Attributes
     ----------
-    path, rel
-        Absolute, and relative to TARGET.
+    path
+        Absolute.
+    root_length
+        Characters of TARGET in it.
     shown
         TARGET as the user named it, for messages.
     full_name
@@ -52,7 +58,7 @@ class TargetFile:
     identity, group
         Its place; and (folder, op_type, op_name, …): of the files of one group the newest counts.
     order
-        (timestamp in µs, rel): the newest is the largest.
+        (timestamp in µs, path): the newest is the largest.
     signature
         As last looked at; None before.
     state
@@ -75,7 +81,7 @@ class TargetFile:
 
     __slots__ = (
         "path",
-        "rel",
+        "root_length",
         "shown",
         "full_name",
         "identity",
@@ -93,10 +99,10 @@ class TargetFile:
     )
 
     def __init__(
-        self, path: str, rel: str, shown: str, full_name: Optional[str], identity: Identity, group: Any, order: Tuple[int, str]
+        self, path: str, root_length: int, shown: str, full_name: Optional[str], identity: Identity, group: Any, order: Tuple[int, str]
     ) -> None:
         self.path = path
-        self.rel = rel
+        self.root_length = root_length
         self.shown = shown
         self.full_name = full_name
         self.identity = identity
@@ -105,12 +111,17 @@ class TargetFile:
         self.signature: Optional[Signature] = None
         self.state = GROWING
         self.expected_bytes = 0
-        self.pending: Dict[TensorKey, PairTask] = {}
+        self.pending: Dict[TensorKey, PairTask] = NOTHING
         self.missing = 0
         self.choice = 0
         self.tensors = (0, 0)
         self.has_rows = False
         self.changed_at = 0.0
+
+    @property
+    def rel(self) -> str:
+        """Return the path relative to TARGET."""
+        return self.path[self.root_length + 1 :]
 
     @property
     def op_name(self) -> str:

@@ -1,0 +1,78 @@
+"""What a start finds in the store of an earlier one: which rows hold still."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Set, Tuple
+
+from ..compare.row import FAIL, PASS
+from ..results.rowsql import row_key
+from ..results.store import RunStore
+from .state import DELETED_PREFIX, OUTDATED, look_at, signature_text
+
+
+@dataclass
+class Believed:
+    """The rows that hold still.
+
+    Attributes
+    ----------
+    valid
+        By target file (relative): its signature, and the golden file of each row by key.
+    with_rows
+        The target files that have rows.
+    gone
+        Path and recorded state of target files that were compared and are no longer there.
+    outdated
+        Paths of files whose rows do not hold.
+    """
+
+    valid: Dict[str, Tuple[str, Dict[str, Optional[str]]]] = field(default_factory=dict)
+    with_rows: Set[str] = field(default_factory=set)
+    gone: List[Tuple[str, str]] = field(default_factory=list)
+    outdated: Set[str] = field(default_factory=set)
+
+
+def believe(store: RunStore, target: str, golden: str) -> Believed:
+    """Return which rows were compared from files that have not changed since; files that have gone cannot have changed."""
+    noted = store.files()
+    files: Dict[str, Tuple[bool, bool, str]] = {}
+    golden_files: Dict[str, bool] = {}
+    result = Believed()
+    for row in store.rows("arrival"):
+        rel = row.target_file
+        if rel is None:
+            continue
+        result.with_rows.add(rel)
+        if row.verdict not in (PASS, FAIL):
+            continue
+        path = os.path.join(target, rel)
+        if path not in files:
+            files[path] = _judge(path, noted, result)
+        valid, there, text = files[path]
+        if valid and there and row.golden_file is not None:
+            valid = _unchanged(os.path.join(golden, row.golden_file), noted, golden_files)
+        if valid:
+            result.valid.setdefault(rel, (text, {}))[1][row_key(row)] = row.golden_file
+        else:
+            result.outdated.add(path)
+    return result
+
+
+def _judge(path: str, noted: Any, result: Believed) -> Tuple[bool, bool, str]:
+    """Return whether a target file is as it was compared, whether it is there, and its signature."""
+    record, found = noted.get(path), look_at(path)
+    state = record.state if record is not None else OUTDATED
+    text = state[len(DELETED_PREFIX) :] if state.startswith(DELETED_PREFIX) else state
+    valid = state != OUTDATED and (found is None or signature_text(found) == text)
+    if valid and found is None:
+        result.gone.append((path, state))
+    return valid, found is not None, text
+
+
+def _unchanged(path: str, noted: Any, known: Dict[str, bool]) -> bool:
+    if path not in known:
+        record, found = noted.get(os.path.realpath(path)), look_at(path)
+        known[path] = record is not None and found is not None and record.state == signature_text(found)
+    return known[path]
