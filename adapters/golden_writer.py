@@ -25,7 +25,7 @@ from ..naming import (
 )
 from .aside import AsideFiles
 from .golden_names import GoldenNames, Key
-from .headers import container_header, npy_header
+from .headers import NPY_HEADER_BYTES, container_header, npy_header
 from .manifest import (
     FILE_MODE,
     JOURNAL_FILE,
@@ -125,9 +125,15 @@ class GoldenWriter:
         self.names.reserve(names)
         self.prepare(len(self.names))
 
-    def prepare(self, count: int) -> None:
-        """Begin to make ``count`` empty files, while the model is loaded or runs: that is the slow part of writing small ones."""
-        self._files.prepare(count)
+    def prepare(self, count: int, bodies: Sequence[int] = ()) -> None:
+        """Begin to make ``count`` files, while the model is loaded or runs: that is the slow part of writing small ones.
+
+        Parameters
+        ----------
+        bodies
+            The bytes of some of the coming tensors' values, if known: finding room for them is the slow part of writing large ones.
+        """
+        self._files.prepare(count, [NPY_HEADER_BYTES + body for body in bodies] if self.names.suffix == "npy" else ())
 
     @property
     def collisions(self) -> Dict[str, List[str]]:

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..manifest import sha256_of_file
 from .net import Net, initial_state
 from .prototxt import read_document
 from .saving import Stopped, save_run, source_of
+from .shapes import count
 from .targets import Target, Targets
 
 PROGRESS_INTERVAL_S = 0.1
@@ -96,7 +97,7 @@ def _run(job: Dict[str, Any], parent: _Parent, stop: List[int]) -> Dict[str, Any
         [(number, name) for number, name in job["topless"]],
     )
     # The first folder is made ready while the net is loaded.
-    writer = _writer(job, job["batches"][0], len(targets.saved))
+    writer = _writer(job, job["batches"][0], len(targets.saved), _bodies(job, targets))
     begun = time.perf_counter()
     try:
         backend = _backend(job)
@@ -118,9 +119,15 @@ def _run(job: Dict[str, Any], parent: _Parent, stop: List[int]) -> Dict[str, Any
     return {"backend": backend.name, "backend_version": backend.version, "load_s": round(load_s, 6), "runs": results}
 
 
-def _writer(job: Dict[str, Any], batch: Dict[str, Any], n_files: int) -> GoldenWriter:
+def _bodies(job: Dict[str, Any], targets: Targets) -> List[int]:
+    """Return the bytes of the tensors that will be saved, as far as they are known before the net is loaded."""
+    wanted = {(target.number, target.top_index) for target in targets.saved}
+    return [4 * count(shape) for number, index, _, shape in job.get("outputs", []) if (number, index) in wanted]
+
+
+def _writer(job: Dict[str, Any], batch: Dict[str, Any], n_files: int, bodies: Sequence[int] = ()) -> GoldenWriter:
     writer = GoldenWriter(batch["out"], job["backend"], "", {}, job["force"], "quant" if job["quantised"] else "npy")
-    writer.prepare(n_files)
+    writer.prepare(n_files, bodies)
     return writer
 
 
