@@ -276,6 +276,10 @@ class RunStore:
         """Return the keys of the rows about one target file."""
         return [from_sql_text(key) for (key,) in self._query("SELECT key FROM row WHERE target_file = ?", (to_sql_text(target_file),))]
 
+    def keys_by_file(self) -> List[Tuple[str, Optional[str]]]:
+        """Return (key, target_file) of all rows."""
+        return [(from_sql_text(key), from_sql_text(target)) for key, target in self._query("SELECT key, target_file FROM row")]
+
     def verdicts_of_file(self, target_file: str) -> List[Tuple[str, str]]:
         """Return (verdict, cause) of each row about one target file."""
         found = self._query("SELECT verdict, cause FROM row WHERE target_file = ?", (to_sql_text(target_file),))

@@ -91,10 +91,7 @@ def finish_rows(session: LiveSession) -> None:
             session.put_rows(None, rows)
         files = [file for file in session.catalogue.files.values() if file.state != EARLIER and session.is_taken(file.identity)]
         known = {file.rel for file in files}
-        stale = []
-        for row in session.store.rows("arrival"):
-            if row.target_file not in known and row_key(row) not in kept:
-                stale.append(row_key(row))
+        stale = [key for key, target in session.store.keys_by_file() if target not in known and key not in kept]
         if stale:
             session.store.remove(stale, "no longer part of the run")
 
