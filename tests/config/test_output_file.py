@@ -13,11 +13,11 @@ from goldwatch.errors import MissingPath
 ARGS = ["--for", "acl", "--dump-path", "/anywhere", "--elsewhere", "-q"]
 
 
-def test_a_dash_is_stdout() -> None:
-    with CliRunner().isolated_filesystem():
-        done = CliRunner().invoke(new, [*ARGS, "-o", "-"], standalone_mode=False)
-        assert done.exception is None and '"dump_path": "/anywhere"' in done.output
-        assert os.listdir(".") == []
+def test_a_dash_is_stdout(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(new, [*ARGS, "-o", "-"], standalone_mode=False)
+    assert done.exception is None and '"dump_path": "/anywhere"' in done.output
+    assert os.listdir(".") == []
 
 
 def test_a_device_or_folder_is_never_replaced(tmp_path) -> None:
