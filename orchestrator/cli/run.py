@@ -10,7 +10,7 @@ from typing import Any, Optional, Tuple
 import click
 
 from ..compare.workers import default_jobs
-from ..errors import EXIT_FAIL, InputError, Interrupted, UsageError
+from ..errors import EXIT_FAIL, InputError, UsageError
 from ..results.outfolder import make_folder
 from ..verdict.summary import exit_code
 from ..watch.ends import Signals
@@ -81,7 +81,7 @@ def _follow(program: Program, prepared: Prepared, golden: str, out: str, given: 
             if not program.failure():
                 raise
             nothing = error
-        except Interrupted:
+        except KeyboardInterrupt:
             program.kill()
             raise
         finally:

@@ -55,6 +55,8 @@ class Run:
     ----------
     notes
         What was taken, what was assumed and what was left out, for the user to read.
+    tables_when_interrupted
+        Whether Ctrl-C still writes the result tables (of the class; a watch keeps its tables current anyway).
     """
 
     options: Options
@@ -62,6 +64,7 @@ class Run:
     force: bool = False
     on_row: Optional[OnRow] = None
     notes: List[str] = field(default_factory=list)
+    tables_when_interrupted = True
 
     def __enter__(self) -> Run:
         require_folder(self.options.target, "TARGET")
@@ -96,7 +99,8 @@ class Run:
         self.workers.close(now=kind is not None)
         try:
             if kind is not None and issubclass(kind, KeyboardInterrupt):
-                self.write_tables()
+                if self.tables_when_interrupted:
+                    self.write_tables()
                 raise self._interrupted(sum(self.store.counts().values()))
         finally:
             self.store.close()

@@ -6,8 +6,6 @@ import signal
 from types import FrameType
 from typing import Any, Callable, Dict, Optional
 
-from ..errors import Interrupted
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -39,14 +37,15 @@ def _start_time(pid: int) -> Optional[str]:
 class Signals:
     """The first signal asks for the end, the second one means now.
 
-    A context manager: handlers are set inside and put back afterwards. A second signal raises Interrupted in the main thread.
+    A context manager: handlers are set inside and put back afterwards. A second signal raises KeyboardInterrupt in the main thread,
+    which no handler of errors takes for one of a file.
 
     Parameters
     ----------
     on_first
         Called with the name of the first signal.
     on_second
-        Called before Interrupted is raised.
+        Called before KeyboardInterrupt is raised.
     """
 
     def __init__(self, on_first: Callable[[str], None], on_second: Optional[Callable[[], None]] = None) -> None:
@@ -73,4 +72,4 @@ class Signals:
             signal.signal(other, signal.SIG_IGN)
         if self.on_second is not None:
             self.on_second()
-        raise Interrupted("interrupted twice: what was done stays usable", hint="the same command goes on where this one stopped")
+        raise KeyboardInterrupt

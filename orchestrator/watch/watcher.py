@@ -75,6 +75,7 @@ class Watch(Run):
     on_file: Optional[Callable[[TargetFile, List[str]], None]] = None
     on_standing: Optional[Callable[[Standing], None]] = None
     left_alone: List[str] = field(default_factory=list)
+    tables_when_interrupted = False
 
     def __post_init__(self) -> None:
         self._stop = ""
