@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
+import hypothesis
 import pytest
+
+# In CI a test draws the same examples at every run; elsewhere others each time.
+hypothesis.settings.register_profile("goldwatch-ci", derandomize=True, deadline=None)
+if os.environ.get("CI"):
+    hypothesis.settings.load_profile("goldwatch-ci")
 
 
 def pytest_addoption(parser):

@@ -339,7 +339,8 @@ def _values(sums: PairSums) -> Dict[str, Any]:
     else:
         lengths = math.sqrt(sums.xx) * math.sqrt(sums.yy)
         cosine = max(-1.0, min(1.0, sums.xy / lengths)) if lengths else math.nan
-        distance = ldexp(math.sqrt(sums.dd / sums.yy), sums.ed - sums.ey) if sums.yy else math.inf
+        # Roots first: the quotient of the squares may leave float64's range where theirs does not.
+        distance = ldexp(math.sqrt(sums.dd) / math.sqrt(sums.yy), sums.ed - sums.ey) if sums.yy else math.inf
     return {
         "CosineSimilarity": cosine,
         "MaxAbsoluteError": sums.max_ad,

@@ -299,6 +299,11 @@ def test_any_float64(pairs):
     check(run(x, y), x, y)
 
 
+@pytest.mark.parametrize(("x", "y"), [(3.381604657984812e58, 2.522115975746447e-96), (1e100, 1e100 * (1 + 2e-16)), (2e-96, 3e58)])
+def test_distances_whose_squares_leave_the_range(x, y):
+    check(run(np.array([x]), np.array([y])), np.array([x]), np.array([y]))
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**64 - 1)), min_size=1, max_size=12))
 def test_any_int64_against_any_uint64(pairs):
