@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .divergence import FirstDivergence, execution_key, explain, first_divergence, place_of
-from .judging import judge_row, not_applicable
+from .judging import not_applicable
 from .limits import Judgement, Limit, Limits, judge, number_text, parse_limits, short_text
 from .summary import Summary, exit_code, summarise
 
@@ -18,7 +18,6 @@ __all__ = [
     "explain",
     "first_divergence",
     "judge",
-    "judge_row",
     "not_applicable",
     "number_text",
     "parse_limits",

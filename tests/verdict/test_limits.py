@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from goldwatch.compare.row import METRICS, Row
 from goldwatch.errors import InputError, UsageError
 from goldwatch.schemas import load_schema
-from goldwatch.verdict import Limit, Limits, judge, judge_row, number_text, parse_limits
+from goldwatch.verdict import Limit, Limits, judge, not_applicable, number_text, parse_limits
 from goldwatch.verdict.limits import LIMITED
 
 GOOD = {
@@ -150,17 +150,12 @@ def _row(**fields):
     return Row(**values)
 
 
-def test_judge_row():
-    assert judge_row(_row(reason="a scalar"), Limits()) == _row(reason="a scalar")
-    failed = judge_row(_row(reason="a scalar", metrics=dict(GOOD, CosineSimilarity=0.5)), Limits())
-    assert (failed.verdict, failed.reason) == ("fail", "CosineSimilarity 0.500000 is not > 0.99; a scalar")
-    for verdict in ("fail", "not_compared", "expected_absent"):
-        row = _row(verdict=verdict, metrics={})
-        assert judge_row(row, Limits()) is row
+def test_metrics_that_make_no_sense_for_a_row_do_not_count():
     boolean = {"CosineSimilarity": 1.0, "RelativeEuclideanDistance": 0.0}
-    assert judge_row(_row(metrics=boolean, target_dtype="bool", golden_dtype="bool"), Limits()).verdict == "pass"
-    assert judge_row(_row(metrics=boolean, target_dtype="bool", golden_dtype="uint8"), Limits()).verdict == "fail"
-    assert judge_row(_row(metrics={}, shape=(3, 0)), Limits()).verdict == "pass"
+    assert judge(boolean, Limits(), not_applicable(_row(target_dtype="bool", golden_dtype="bool"))).passed
+    assert not judge(boolean, Limits(), not_applicable(_row(target_dtype="bool", golden_dtype="uint8"))).passed
+    assert judge({}, Limits(), not_applicable(_row(shape=(3, 0)))).passed
+    assert not_applicable(_row()) == frozenset()
 
 
 @pytest.mark.parametrize(
