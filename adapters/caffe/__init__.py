@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .blobs import save_blobs
+from .save_blobs import save_blobs
 
 __all__ = ["save_blobs"]

@@ -16,7 +16,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(hooks, name)
     if name == "golden_config":
-        from .watch import golden_config
+        from .recorder import golden_config
 
         return golden_config
     raise AttributeError("module %r has no attribute %r" % (__name__, name))

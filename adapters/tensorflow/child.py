@@ -11,8 +11,8 @@ from typing import Any, Dict, List, Optional
 from ...errors import EnvironmentProblem, GoldwatchError
 from ..manifest import write_whole
 from .patches import activate, after_import, session_actions
+from .recorder import Recorder, Refused
 from .script import run_as_main
-from .watch import Recorder, Refused
 
 RESULT_FILE = "result.json"
 OWN_ERROR = 70

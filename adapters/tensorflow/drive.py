@@ -14,12 +14,12 @@ import numpy as np
 from ...errors import FormatError, GoldwatchError, InputError
 from ...naming import printable
 from ..golden_writer import GoldenWriter
-from .commands import CommandPlan, PrintCommand, plan_commands
 from .convert import is_fused, plain_array
-from .listing import parse_listing
 from .patches import LOCAL_CLI, Action
+from .pt_commands import CommandPlan, PrintCommand, plan_commands
+from .recorder import Refused, optimiser_state, tensorflow_version, training_refusal
 from .runs import calling_module, made_by_keras, on_users_behalf, only_sets_up, trains
-from .watch import Refused, optimiser_state, tensorflow_version, training_refusal
+from .tfdbg_listing import parse_listing
 
 READLINE = "tensorflow.python.debug.cli.readline_ui"
 UI_FACTORY = "tensorflow.python.debug.cli.ui_factory"

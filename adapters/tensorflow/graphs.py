@@ -14,8 +14,8 @@ from ...errors import FormatError, GoldwatchError, InputError
 from ...naming import printable
 from .convert import convert
 from .longnames import Unwatched, unwatched
+from .recorder import GRAPPLER_OFF, TF2_TRAINING, feed_names, golden_config, tensorflow_version, watch_options
 from .runs import needed_ops, only_sets_up, trains
-from .watch import GRAPPLER_OFF, TF2_TRAINING, feed_names, golden_config, tensorflow_version, watch_options
 
 NPU_HINT = "golden data comes from the original CPU or GPU graph: give the model as it was before npu_bridge or ATC changed it"
 

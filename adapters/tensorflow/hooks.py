@@ -16,7 +16,7 @@ from ..golden_writer import refuse_golden
 from ..manifest import sha256_of_file
 from .longnames import unwatched
 from .patches import activate, deactivate, patch_monitored, patch_session
-from .watch import Recorder, Refused, Ticket, feed_names, watch_options
+from .recorder import Recorder, Refused, Ticket, feed_names, watch_options
 
 
 class DumpResult:

@@ -13,9 +13,9 @@ from ..golden_writer import refuse_golden
 from ..manifest import sha256_of_file
 from .parent import Outcome, add_to_manifest, never_reached, note_program, own_error, run_job, scratch_folder, script_failure
 from .pythons import Python, find_tensorflow_python
+from .recorder import GRAPPLER_ON
 from .script import CODE, FILE, parse_python_words
 from .twice import Difference, advice, compare_runs
-from .watch import GRAPPLER_ON
 
 Tell = Callable[[str], None]
 

@@ -11,8 +11,8 @@ from types import ModuleType
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from .longnames import unwatched
+from .recorder import Recorder, Ticket, feed_names, golden_config, watch_options
 from .runs import calling_module, made_by_keras, on_users_behalf, only_sets_up
-from .watch import Recorder, Ticket, feed_names, golden_config, watch_options
 
 SESSION = "tensorflow.python.client.session"
 MONITORED = "tensorflow.python.training.monitored_session"

@@ -9,9 +9,9 @@ from typing import Any, Callable, Optional, Tuple, TypeVar
 import click
 
 from ..compare.workers import default_jobs
+from ..engine.comparison import Outcome, Run
+from ..engine.options import ComparisonOptions, parse_metrics, parse_range, parse_select
 from ..results.table import render_table
-from ..session.options import Options, parse_metrics, parse_range, parse_select
-from ..session.run import Outcome, Run
 from ..verdict.limits import parse_limits
 from .common import format_option, say, set_up_logging, use_colour, verbosity_options
 from .progress import ProgressBar
@@ -40,9 +40,9 @@ def comparison_options(function: F) -> F:
     return verbosity_options(function)
 
 
-def make_options(target: str, golden: str, out: str, given: Any) -> Options:
+def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOptions:
     """Return the checked options of a comparison from what click parsed."""
-    return Options(
+    return ComparisonOptions(
         target=target,
         golden=golden,
         out=out,

@@ -9,10 +9,10 @@ from typing import Any, Callable, Dict, Optional
 import click
 
 from ..config.forms import FORMS, left_out, read_plan
-from ..config.listing import list_ops
+from ..config.make import Configuration, Request, make_configuration, softened
 from ..config.models import load_for_writing, require_models
-from ..config.new import Configuration, Request, make_configuration, softened
-from ..config.options import parse_list, parse_model, parse_range, parse_skip
+from ..config.op_list import list_ops
+from ..config.option_syntax import parse_list, parse_model, parse_range, parse_skip
 from ..config.plan import DATA, DEBUG_MODES, LEVELS, MODES, SCENES, DumpPlan
 from ..config.select import Selection
 from ..errors import FormatError, MissingPath, UsageError, require_file

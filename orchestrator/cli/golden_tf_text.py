@@ -10,9 +10,9 @@ from typing import Any, Dict, List, Optional, Tuple
 import click
 
 from goldwatch.adapters.manifest import write_whole
-from goldwatch.adapters.tensorflow.commands import ALL, FIRST, LAST, CommandPlan, plan_commands
-from goldwatch.adapters.tensorflow.listing import parse_listing
+from goldwatch.adapters.tensorflow.pt_commands import ALL, FIRST, LAST, CommandPlan, plan_commands
 from goldwatch.adapters.tensorflow.rename import RENAME, REPORT, Renaming, apply_renames, plan_renames
+from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
 
 from ..errors import EXIT_INCOMPLETE, InputError, MissingPath, UsageError
 from ..naming import MAPPING_FILE, mapping_line, printable, read_mapping

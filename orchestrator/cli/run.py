@@ -11,15 +11,15 @@ import click
 
 from ..compare.workers import default_jobs
 from ..errors import EXIT_FAIL, InputError, UsageError
+from ..launch.prepare import ACL, NPU, PLAN, Prepared, find_program, make_golden, prepare
+from ..launch.program import LOG_FILE, Program
 from ..results.outfolder import make_folder
 from ..verdict.summary import exit_code
 from ..watch.ends import Signals
-from ..watch.prepare import ACL, NPU, PLAN, Prepared, find_program, make_golden, prepare
-from ..watch.program import LOG_FILE, Program
-from ..watch.watcher import Watch
+from ..watch.watch import Watch
 from .common import say, set_up_logging
 from .compare import make_options
-from .live import LiveDisplay
+from .live_display import LiveDisplay
 from .watch import make_watch_options, print_result, watch_options
 
 

@@ -8,13 +8,13 @@ from typing import Any, Callable, TypeVar
 import click
 
 from ..compare.workers import default_jobs
+from ..watch.arriving_goldens import EACH, ONE
 from ..watch.ends import Signals
-from ..watch.goldens import EACH, ONE
 from ..watch.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions, parse_size
-from ..watch.watcher import Watch
+from ..watch.watch import Watch
 from .common import say, set_up_logging
 from .compare import comparison_options, make_options, print_outcome
-from .live import LiveDisplay
+from .live_display import LiveDisplay
 
 F = TypeVar("F", bound=Callable[..., Any])
 

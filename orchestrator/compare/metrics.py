@@ -14,9 +14,9 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tupl
 import numpy as np
 
 from ..errors import UsageError
-from .divergence import DivergenceSums, known_divergence
 from .exact import NonFinite, exact_sums, finite_part
 from .kernel import as_reals, fast_sums, load, load_limit, pieces, workspace
+from .kullback_leibler import DivergenceSums, known_divergence
 from .row import FAIL, METRICS, PASS
 from .sums import PairSums, ldexp
 

@@ -7,7 +7,7 @@ from .groups import Group
 from .never import never_dumps, no_dump_reason
 from .nodes import OpNode, TensorDesc, execution_key
 from .pairing import Pairing
-from .plan import DumpedOp, RowPlan
+from .row_plan import DumpedOp, RowPlan
 
 __all__ = [
     "DumpedOp",

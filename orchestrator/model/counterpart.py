@@ -12,8 +12,8 @@ from .graph import ModelGraph
 from .groups import FOLLOWING_TYPES, Groups
 from .never import CONSTANT_TYPES, INPUT_TYPES, VARIABLE_TYPES
 from .nodes import OpNode, TensorDesc
-from .plan import EXPECTED_ABSENT, NOT_COMPARED, PAIR, Counterpart
 from .quantised import is_quant, quantised_stretch
+from .row_plan import EXPECTED_ABSENT, NOT_COMPARED, PAIR, Counterpart
 
 HasGolden = Callable[[str, int], bool]
 

@@ -15,8 +15,8 @@ from .graph import ModelGraph
 from .groups import FOLLOWING_TYPES, Group, Groups, ground_truth
 from .never import no_dump_reason
 from .nodes import OpNode
-from .plan import EXPECTED_ABSENT, INPUT, NOT_COMPARED, OMITTED, OP, OUTPUT, PAIR, Counterpart, DumpedOp, RowPlan
 from .quantised import is_dequant, is_quant
+from .row_plan import EXPECTED_ABSENT, INPUT, NOT_COMPARED, OMITTED, OP, OUTPUT, PAIR, Counterpart, DumpedOp, RowPlan
 
 _SLICE = re.compile(r"(?P<op>.+)_lxslice(?P<number>[0-9]{1,9})\Z", re.DOTALL)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .divergence import FirstDivergence, execution_key, explain, first_divergence, place_of
+from .first_divergence import FirstDivergence, execution_key, explain, first_divergence, place_of
 from .judging import not_applicable
 from .limits import Judgement, Limit, Limits, judge, number_text, parse_limits, short_text
 from .summary import Summary, exit_code, summarise

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, Mapping, Optional
 
 from ..compare.row import EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, PASS, Row
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
-from .divergence import FirstDivergence, Producers, first_divergence
+from .first_divergence import FirstDivergence, Producers, first_divergence
 from .limits import Limits
 
 INCOMPLETE = "incomplete"

@@ -10,8 +10,8 @@ from typing import Callable, Deque, Optional
 
 from ..compare.row import EXPECTED_ABSENT, FAIL, PASS
 from ..results.store import RunStore
+from .arriving_goldens import GoldenFiles
 from .catalogue import Catalogue
-from .goldens import GoldenFiles
 from .options import KEEP_ALL, KEEP_FAILED, WatchOptions, free_bytes
 from .state import DELETED, DELETED_PREFIX, PLANNED, TargetFile, look_at, signature_text
 

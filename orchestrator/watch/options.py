@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import Any, Dict, Optional
 
+from ..engine.options import ComparisonOptions
 from ..errors import UsageError
-from ..session.options import Options
-from .goldens import EACH, ONE
+from .arriving_goldens import EACH, ONE
 
 KEEP_ALL, KEEP_FAILED, KEEP_NONE = "all", "failed", "none"
 
@@ -53,7 +53,7 @@ class WatchOptions:
     on_divergence: Optional[str] = None
     stop_on_divergence: bool = False
 
-    def check(self, options: Options) -> None:
+    def check(self, options: ComparisonOptions) -> None:
         """Raise UsageError where these options do not fit together."""
         if self.expect_all and options.model is None:
             raise UsageError("--expect-all: which ops are expected is known from the model's json only", hint="name it with -f")
@@ -63,7 +63,7 @@ class WatchOptions:
         if self.pid is not None and self.pid <= 0:
             raise UsageError("--pid %d: not a process" % self.pid)
 
-    def identity(self, options: Options, command: str) -> Dict[str, Any]:
+    def identity(self, options: ComparisonOptions, command: str) -> Dict[str, Any]:
         """Return what the rows depend on: a store of other ones is not continued."""
         found = options.identity()
         found["command"] = command

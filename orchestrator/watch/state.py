@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional, Tuple
 from ..compare.pair import PairTask
 from ..dumps.listing import DumpEntry
 from ..dumps.tree import Identity
-from ..model.plan import DumpedOp
+from ..model.row_plan import DumpedOp
 from ..naming import parse_dump_name
 
 Signature = Tuple[int, int, int]
@@ -34,7 +34,7 @@ def look_at(path: str) -> Optional[Signature]:
 
 
 def signature_text(found: Signature) -> str:
-    """Return a signature as the store keeps it; the text of :func:`goldwatch.session.session.signature`."""
+    """Return a signature as the store keeps it; the text of :func:`goldwatch.engine.session.signature`."""
     return "%d:%d:%d" % found
 
 

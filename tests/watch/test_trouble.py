@@ -11,18 +11,19 @@ import time
 
 import pytest
 
+from goldwatch.engine.options import ComparisonOptions
 from goldwatch.errors import EnvironmentProblem, UsageError
 from goldwatch.results.store import RunStore
-from goldwatch.session.options import Options
-from goldwatch.watch import inotify, watcher
-from goldwatch.watch.goldens import GoldenFiles
+from goldwatch.watch import inotify
+from goldwatch.watch import watch as watch_module
+from goldwatch.watch.arriving_goldens import GoldenFiles
 from goldwatch.watch.monitor import Mailbox, Monitor, Root
 from goldwatch.watch.options import WatchOptions, parse_size
-from goldwatch.watch.watcher import Watch
+from goldwatch.watch.watch import Watch
 
 
 def make_watch(net, **more):
-    options = Options(net.target, net.golden, net.out, net.model_path)
+    options = ComparisonOptions(net.target, net.golden, net.out, net.model_path)
     return Watch(options, 1, watch=WatchOptions(until_idle_s=0.5), **more)
 
 
@@ -59,13 +60,13 @@ def test_a_full_disk_under_the_tables(net, monkeypatch) -> None:
     def full(*_):
         raise EnvironmentProblem("the disk is full")
 
-    write = watcher.write_tables
-    monkeypatch.setattr(watcher, "write_tables", full)
+    write = watch_module.write_tables
+    monkeypatch.setattr(watch_module, "write_tables", full)
     with make_watch(net, say=said.append) as running:
         running.watch = WatchOptions(until_idle_s=2.0)
         running.follow()
         assert any("disk is full" in text for text in said)
-        monkeypatch.setattr(watcher, "write_tables", write)
+        monkeypatch.setattr(watch_module, "write_tables", write)
         assert running.finish().exit_code == 0
     assert len(net.tables()) == 1
 

@@ -114,10 +114,10 @@ def test_dump_hook_with_a_monitored_session(v1, tmp_path, read_golden):
 
 def test_training_under_tensorflow_2_is_refused(v1, tmp_path, monkeypatch):
     """What the version decides is all that is pretended: the graphs and the runs are real."""
-    from goldwatch.adapters.tensorflow import dump_session, watch
+    from goldwatch.adapters.tensorflow import dump_session, recorder
     from goldwatch.errors import InputError
 
-    monkeypatch.setattr(watch, "tensorflow_version", lambda: "2.21.0")
+    monkeypatch.setattr(recorder, "tensorflow_version", lambda: "2.21.0")
     x = v1.placeholder(v1.float32, [2], name="x")
     loss = v1.reduce_sum(x * v1.get_variable("v", [2]), name="loss")
     train = v1.train.GradientDescentOptimizer(0.1).minimize(loss)

@@ -300,7 +300,7 @@ def test_three_thousand_tensors_in_three_seconds(tmp_path):
     """Times the conversion alone; the best of three, for the machine may be busy."""
     import tensorflow.compat.v1 as v1
     from goldwatch.adapters.tensorflow.convert import convert
-    from goldwatch.adapters.tensorflow.watch import golden_config, watch_options
+    from goldwatch.adapters.tensorflow.recorder import golden_config, watch_options
 
     graph = v1.Graph()
     with graph.as_default():
@@ -325,7 +325,7 @@ def test_an_empty_dump_is_an_error(tmp_path):
     """A tensor over 2 GB leaves an empty file; the others are saved."""
     import tensorflow.compat.v1 as v1
     from goldwatch.adapters.tensorflow.convert import convert
-    from goldwatch.adapters.tensorflow.watch import golden_config, watch_options
+    from goldwatch.adapters.tensorflow.recorder import golden_config, watch_options
 
     graph = v1.Graph()
     with graph.as_default():

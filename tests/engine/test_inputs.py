@@ -11,8 +11,8 @@ import pytest
 
 from goldwatch.dumps import TensorData, write_dump
 from goldwatch.dumps import listing as listing_module
-from goldwatch.session.options import Options
-from goldwatch.session.run import Outcome, Run
+from goldwatch.engine.comparison import Outcome, Run
+from goldwatch.engine.options import ComparisonOptions
 
 TS = 1767323045000000
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4) + 1
@@ -50,7 +50,7 @@ class Case:
             json.dump({"graph": [{"name": "net", "op": self.ops}]}, stream)
 
     def compare(self, **options: Any) -> Outcome:
-        with Run(Options(self.target, self.golden, self.out, self.model, **options)) as run:
+        with Run(ComparisonOptions(self.target, self.golden, self.out, self.model, **options)) as run:
             run.compare_all()
             self.notes = run.notes
             return run.finish()

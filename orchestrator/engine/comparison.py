@@ -16,9 +16,9 @@ from ..model.graph import ModelGraph, load_model
 from ..results.files import write_tables
 from ..results.jsonfile import RESULT_FILE, result_chunks, write_result_json
 from ..results.store import RunStore
-from ..verdict.divergence import explain
+from ..verdict.first_divergence import explain
 from ..verdict.summary import Summary, exit_code, summarise
-from .options import Options
+from .options import ComparisonOptions
 from .session import OnRow, Progress, Session, current_files
 
 _CONSTANTS = ("Const", "Constant", "Variable", "VariableV2")
@@ -59,7 +59,7 @@ class Run:
         Whether Ctrl-C still writes the result tables (of the class; a watch keeps its tables current anyway).
     """
 
-    options: Options
+    options: ComparisonOptions
     jobs: int = 1
     force: bool = False
     on_row: Optional[OnRow] = None

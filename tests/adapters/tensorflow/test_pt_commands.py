@@ -10,8 +10,8 @@ import re
 
 import pytest
 
-from goldwatch.adapters.tensorflow.commands import FIRST, LAST, plan_commands
-from goldwatch.adapters.tensorflow.listing import parse_listing
+from goldwatch.adapters.tensorflow.pt_commands import FIRST, LAST, plan_commands
+from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
 from goldwatch.errors import FormatError, InputError
 from goldwatch.naming import read_mapping
 

@@ -12,7 +12,7 @@ import click
 from ..compare.row import FAIL, NOT_COMPARED, Row
 from ..naming import printable
 from ..watch.state import TargetFile
-from ..watch.watcher import Standing
+from ..watch.watch import Standing
 
 
 class LiveDisplay:

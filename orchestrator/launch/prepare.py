@@ -17,7 +17,7 @@ from ..config.forms import read_plan, write_plan
 from ..config.plan import DumpPlan
 from ..errors import EnvironmentProblem, InputError, ProgramFailed, UsageError, require_file
 from ..results.atomic import replacing
-from .options import free_bytes
+from ..watch.options import free_bytes
 
 PLAN, ACL, NPU = "--plan", "--acl", "--npu"
 WRITTEN_FILE = "acl.json"

@@ -9,7 +9,7 @@ from typing import Dict, List, Set
 from ..compare.row import CORRUPT, DUMP_MISSING, Row
 from ..dumps.tree import Identity
 from ..results.rowsql import row_key
-from .live import LiveSession
+from .arrivals import LiveSession
 from .state import EARLIER, GONE, GROWING, HELD, PLANNED, SETTLING, UNREADABLE, TargetFile
 
 

@@ -20,7 +20,7 @@ _SELECT = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?\Z")
 
 
 @dataclass(frozen=True)
-class Options:
+class ComparisonOptions:
     """The inputs and options of one comparison.
 
     Attributes

@@ -9,8 +9,8 @@ from typing import Dict, List, Sequence, Set, Tuple
 from ...errors import InputError, UsageError
 from ...naming import TIMESTAMP_DIGITS
 from ..golden_names import GoldenNames
-from .listing import ListedDump, Listing
 from .rules import feed_of, left_out
+from .tfdbg_listing import ListedDump, Listing
 
 ALL, FIRST, LAST = "all", "first", "last"
 

@@ -7,24 +7,24 @@ import time
 from collections import OrderedDict
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
+from ..compare.file_planner import UNREADABLE as CANNOT_READ
+from ..compare.file_planner import FilePlan
 from ..compare.pair import PairTask
-from ..compare.planner import UNREADABLE as CANNOT_READ
-from ..compare.planner import FilePlan
 from ..compare.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..compare.workers import Workers
 from ..dumps.golden import GoldenSet
 from ..dumps.header import COMPLETE, HEADERLESS, LONG
 from ..dumps.listing import DumpEntry
 from ..dumps.tree import Identity
+from ..engine.options import ComparisonOptions
+from ..engine.session import Group, OnRow, Session
 from ..model.graph import ModelGraph
 from ..model.never import no_dump_reason
 from ..naming import MAPPING_FILE, sanitise_device
 from ..results.rowsql import row_key
 from ..results.store import RunStore
-from ..session.options import Options
-from ..session.session import Group, OnRow, Session
+from .arriving_goldens import GoldenFiles
 from .catalogue import Catalogue
-from .goldens import GoldenFiles
 from .restart import believe
 from .state import (
     DELETED,
@@ -66,7 +66,7 @@ class LiveSession(Session):
 
     def __init__(
         self,
-        options: Options,
+        options: ComparisonOptions,
         graph: Optional[ModelGraph],
         store: RunStore,
         workers: Workers,

@@ -7,8 +7,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Callable, Deque, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
+from ..compare.file_planner import FilePlan, Planner
 from ..compare.pair import PairTask
-from ..compare.planner import FilePlan, Planner
 from ..compare.row import FAIL, PASS, Row
 from ..compare.workers import Workers
 from ..dumps.golden import GoldenSet
@@ -17,7 +17,7 @@ from ..dumps.tree import Identity
 from ..model.graph import ModelGraph
 from ..results.rowsql import row_key
 from ..results.store import RunStore
-from .options import Options
+from .options import ComparisonOptions
 
 OnRow = Callable[[Row], None]
 
@@ -57,7 +57,7 @@ class Session:
 
     def __init__(
         self,
-        options: Options,
+        options: ComparisonOptions,
         golden: GoldenSet,
         graph: Optional[ModelGraph],
         store: RunStore,

@@ -14,7 +14,7 @@ from ..dumps.tree import Identity
 from ..errors import GoldwatchError, MissingPath, NotComparable, TruncatedFile
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
-from ..model.plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
+from ..model.row_plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
 from .pair import PairTask, refuse
 from .row import CORRUPT, DTYPE, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row

@@ -11,18 +11,18 @@ from typing import Callable, List, Optional, Set
 from ..compare.row import Row
 from ..compare.workers import Workers
 from ..dumps.tree import Identity
+from ..engine.comparison import Run
 from ..errors import InputError, require_file, require_folder
 from ..model.graph import ModelGraph, load_model
 from ..results.files import write_tables
 from ..results.store import RunStore
-from ..session.run import Run
+from .arrivals import LiveSession
+from .arriving_goldens import GoldenFiles
 from .catalogue import Catalogue
-from .closing import finish_rows, settle_files
+from .drain import finish_rows, settle_files
 from .ends import Process
-from .goldens import GoldenFiles
 from .hook import DivergenceHook
 from .keep import Keeper
-from .live import LiveSession
 from .monitor import Mailbox, Monitor, Root
 from .options import WatchOptions
 from .state import TargetFile

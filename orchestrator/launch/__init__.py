@@ -1,0 +1,1 @@
+"""The user's program: prepared, started, signalled, ended."""
