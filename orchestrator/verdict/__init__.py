@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from .first_divergence import FirstDivergence, execution_key, explain, first_divergence, place_of
+from .first_divergence import FirstDivergence, first_divergence
 from .judging import not_applicable
 from .limits import Judgement, Limit, Limits, judge, number_text, parse_limits, short_text
+from .observations import execution_key, place_of
+from .sentences import explain
 from .summary import Summary, exit_code, summarise
 
 __all__ = [
