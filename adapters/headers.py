@@ -14,8 +14,6 @@ import numpy as np
 
 from ..errors import InputError
 
-# What numpy's padding makes of every usual header; a guess for planning only.
-NPY_HEADER_BYTES = 128
 CONTAINER_VERSION = "2.0"
 _RESERVED_FORMAT = 40
 _DATA_TYPES = {

@@ -7,8 +7,8 @@ import os
 import numpy as np
 import pytest
 
-from goldwatch.adapters.caffe.prototxt import read_document
 from goldwatch.errors import FormatError, UsageError
+from goldwatch.netfiles.prototxt import read_document
 from goldwatch.testing.caffe_device import run_on_device
 from goldwatch.testing.caffemodel import read_weights
 from goldwatch.testing.layers import pooling, run_layer
