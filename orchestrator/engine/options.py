@@ -11,8 +11,8 @@ from typing import Any, Collection, Dict, FrozenSet, List, Mapping, Optional, Se
 from ..compare.pair import Settings
 from ..compare.row import METRICS
 from ..errors import UsageError
-from ..naming import nearest_names
 from ..model.graph import ModelGraph
+from ..naming import nearest_names
 from ..results.csvfile import Columns
 from ..verdict.limits import Limits, judge
 
