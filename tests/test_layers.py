@@ -10,7 +10,7 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDERS = {"goldwatch": "orchestrator", "goldwatch.adapters": "adapters", "goldwatch.schemas": "schemas", "goldwatch.proto": "proto"}
 LAYERS = (
-    ("goldwatch", "goldwatch.errors", "goldwatch.naming", "goldwatch.protowire"),
+    ("goldwatch", "goldwatch.errors", "goldwatch.naming", "goldwatch.protowire", "goldwatch.elements"),
     ("goldwatch.proto",),
     ("goldwatch.schemas",),
     ("goldwatch.netfiles",),
@@ -32,6 +32,7 @@ ADAPTERS_MAY_IMPORT = (
     "goldwatch.errors",
     "goldwatch.naming",
     "goldwatch.protowire",
+    "goldwatch.elements",
     "goldwatch.netfiles",
     "goldwatch.config.plan",
     "goldwatch.adapters",
