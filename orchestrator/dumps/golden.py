@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections import Counter
 from dataclasses import dataclass
-from itertools import islice
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..errors import FormatError, NotComparable
-from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, parse_golden_name, read_mapping, sanitise_golden
+from ..naming import MAPPING_FILE, is_hash_name, nearest_names, parse_dump_name, parse_golden_name, read_mapping, sanitise_golden
 from ..tensors.tensor import Tensor
 from .container import DumpFile
 from .listing import DumpEntry, GoldenFile, full_name_of, walk
@@ -19,7 +17,6 @@ from .npy import open_npy
 from .place import Place, place_of
 from .tree import DumpTree, tree_of
 
-NEAREST_SAMPLE = 2000
 _SUFFIX_RANK = {"npy": 2, "pb": 1, "quant": 0}
 # The parts of a place that tell runs apart; a model_id does not.
 _TELLING = ("device", "model", "step")
@@ -252,11 +249,8 @@ class GoldenSet:
                 yield key
 
     def nearest(self, op_name: str, n: int = 3) -> List[str]:
-        """Return up to ``n`` sanitised op names that resemble ``op_name``, best first; at most 2,000 names are looked at."""
-        key = sanitise_golden(op_name)
-        # Names of about the same length resemble most; the sample is of those.
-        names = sorted(self.op_names(), key=lambda name: (abs(len(name) - len(key)), name))
-        return difflib.get_close_matches(key, islice(names, NEAREST_SAMPLE), n, 0.5)
+        """Return up to ``n`` sanitised op names that resemble ``op_name``, best first."""
+        return nearest_names(sanitise_golden(op_name), self.op_names(), n, 0.5)
 
     def tensor(self, entry: GoldenEntry) -> Tensor:
         """Return the tensor of ``entry``; its bytes stay in the file. Raises as :meth:`load`."""

@@ -201,3 +201,11 @@ def test_output_looks_an_op_up() -> None:
     model = DeviceModel("net")
     op = model.add(DeviceOp("a", "Add", (), (DeviceTensor(np.zeros(1)), DeviceTensor(np.ones(2)))))
     assert model.output("a", 1) is op.outputs[1]
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64", "complex64", "complex128", "float64", "bool"])
+def test_the_json_names_every_element_type(tmp_path, dtype) -> None:
+    model = DeviceModel("net")
+    model.add(DeviceOp("a", "Add", (), (DeviceTensor(np.ones(3, dtype), "ND", "ND", "a"),)))
+    graph = load_model(model.write_json(str(tmp_path / "model.json")))
+    assert graph.ops[0].output_descs[0].size_bytes == 3 * np.dtype(dtype).itemsize
