@@ -5,10 +5,10 @@ Comments, layout, unknown and vendor-specific fields are never interpreted.
 
 from __future__ import annotations
 
-import os
 from typing import Dict, List, Optional, Tuple
 
 from ..errors import FormatError, require_file
+from ..filesystem import writing_whole
 from .textformat import Field, Value, parse, quote
 
 SIZE_LIMIT_BYTES = 256 * 1024 * 1024
@@ -112,15 +112,7 @@ def encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def write_new(path: str, data: bytes, temporary_suffix: str = ".goldwatch-tmp") -> None:
+def write_new(path: str, data: bytes) -> None:
     """Write a file aside, in its own folder, and rename it: no reader ever sees half of it."""
-    folder = os.path.dirname(os.path.abspath(path))
-    temporary = os.path.join(folder, ".%d%s" % (os.getpid(), temporary_suffix))
-    descriptor = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW, 0o644)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with writing_whole(path) as stream:
+        stream.write(data)
