@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
+from ..dumps.place import Place
 from .inputs import UNKNOWN, Inputs, InputState, joined
-from .observations import Observation, Observations, ObservedOp, Place
+from .observations import Observation, Observations, ObservedOp
 from .own_error import SUSPECT_SCORE, Measured, Normal, fit, rounding
 
 HIGHEST_SCORE = 99.0

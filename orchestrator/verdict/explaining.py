@@ -8,7 +8,6 @@ from ..compare.patterns.pair import AlignedPair
 from ..compare.row import Row
 from .estimates import Estimate
 from .explanations import explanations_of
-from .observations import place_of
 from .suspects import Suspect, with_explanations
 
 MOST_READ = 3
@@ -32,7 +31,7 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], rows: Iterable[Row], re
     wanted = {(suspect.place, suspect.tensor, estimate.op.file): None for suspect, estimate in found[:MOST_READ]}
     first = {}
     for row in rows:
-        key = (place_of(row), row.tensor, row.target_file or "")
+        key = (row.place, row.tensor, row.target_file or "")
         if key in wanted:
             first[key] = row
     suspects = []

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterable, Optional
 
 from ..compare.row import FAIL, Row
+from ..dumps.place import NOWHERE, Place
 from ..model.graph import ModelGraph
 from .inputs import BAD, UNKNOWN, Inputs, overall
 from .judging import not_applicable
 from .limits import Limit, Limits, judge
-from .observations import Observations, Place, execution_key, place_document, place_of
+from .observations import Observations, execution_key
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class FirstDivergence:
     bad_input, unknown_input
         The failing input (or producer's output), when ``inputs`` is ``bad``; an input that was not compared, when it is ``unknown``.
     place
-        (time, device, model, model_id, step) of the rows; all None outside a tree.
+        Of the rows.
     reason
         The row's reason.
     """
@@ -44,7 +45,7 @@ class FirstDivergence:
     op_type: str = ""
     bad_input: Optional[str] = None
     unknown_input: Optional[str] = None
-    place: Place = (None, None, None, None, None)
+    place: Place = NOWHERE
     reason: str = ""
 
     def document(self) -> Dict[str, Any]:
@@ -56,7 +57,7 @@ class FirstDivergence:
             "value": self.value,
             "limit": None if self.limit is None else self.limit.value,
             "inputs": self.inputs,
-            **place_document(self.place),
+            **self.place._asdict(),
         }
 
 
@@ -89,7 +90,7 @@ def first_divergence(rows: Iterable[Row], limits: Limits, graph: Optional[ModelG
 
 def divergence_of(first: Row, inputs: Inputs, seen: Observations, limits: Limits) -> FirstDivergence:
     """Return the divergence that the run's first failing row stands for."""
-    states = inputs.of(seen.ops[place_of(first), first.op, first.target_file or ""])
+    states = inputs.of(seen.ops[first.place, first.op, first.target_file or ""])
     judgement = judge(first.metrics, limits, not_applicable(first))
     return FirstDivergence(
         op=first.op,
@@ -101,6 +102,6 @@ def divergence_of(first: Row, inputs: Inputs, seen: Observations, limits: Limits
         inputs=overall(states),
         bad_input=next((state.tensor for state in states if state.state == BAD), None),
         unknown_input=next((state.tensor for state in states if state.state == UNKNOWN), None),
-        place=place_of(first),
+        place=first.place,
         reason=first.reason,
     )

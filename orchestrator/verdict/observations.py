@@ -6,11 +6,9 @@ import math
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..compare.row import FAIL, PASS, Row
+from ..dumps.place import Place, name_order
 from .limits import metric_number
 
-Place = Tuple[Optional[str], Optional[str], Optional[str], Optional[str], Optional[str]]
-
-PLACE_FIELDS = ("time", "device", "model", "model_id", "step")
 DISTANCE = "RelativeEuclideanDistance"
 SLICE_DISTANCE = "WorstSliceDistance"
 DIFFERENT = "DifferentElements"
@@ -58,7 +56,7 @@ class ObservedOp:
     Attributes
     ----------
     place
-        (time, device, model, model_id, step); all None outside a tree.
+        Where in the dump tree it was dumped.
     key
         Sorts operators by execution (:func:`execution_key`).
     outputs, inputs
@@ -70,7 +68,7 @@ class ObservedOp:
     def __init__(self, row: Row) -> None:
         self.name = row.op
         self.type = row.op_type
-        self.place = place_of(row)
+        self.place = row.place
         self.file = row.target_file or ""
         self.key = execution_key(row)
         self.outputs: Dict[int, Observation] = {}
@@ -104,7 +102,7 @@ class Observations:
     def add(self, row: Row) -> None:
         """Take one row."""
         self.counts[row.verdict] = self.counts.get(row.verdict, 0) + 1
-        place = place_of(row)
+        place = row.place
         key = (place, row.op, row.target_file or "")
         op = self.ops.get(key)
         if op is None:
@@ -151,16 +149,6 @@ def _differ(nan: Optional[Mapping[str, int]], inf: Optional[Mapping[str, int]], 
     return any(count for counts in (nan, inf) for count in (counts or {}).values()) and math.isnan(distance)
 
 
-def place_of(row: Row) -> Place:
-    """Return the folder names that tell steps, devices and models apart: (time, device, model, model_id, step)."""
-    return row.time, row.device, row.model, row.model_id, row.step
-
-
-def place_document(place: Place) -> Dict[str, Optional[str]]:
-    """Return a place as result.json shows it."""
-    return dict(zip(PLACE_FIELDS, place))
-
-
 def execution_key(row: Row) -> Tuple[Any, ...]:
     """Return a sort key for the execution order.
 
@@ -173,12 +161,5 @@ def execution_key(row: Row) -> Tuple[Any, ...]:
     else:
         order = (row.graph_index, row.op_sequence, row.index, position, row.timestamp_us)
     number = -1 if row.tensor_index is None else row.tensor_index
-    places = (as_number(row.step), as_number(row.device), row.time or "", row.model or "", row.model_id or "")
+    places = tuple(name_order(name) for name in (row.step, row.device, row.time, row.model, row.model_id))
     return (*places, order, row.target_file or "", _KIND_RANK.get(row.kind, 3), number)
-
-
-def as_number(name: Optional[str]) -> Tuple[int, str]:
-    """Return a sort key of a folder name: numbers by value, before other names; none at all first."""
-    if name is None:
-        return -1, ""
-    return (int(name), "") if name.isdigit() and name.isascii() else (1 << 62, name)

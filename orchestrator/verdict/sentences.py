@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Optional, Sequence
 
+from ..dumps.place import Place
 from .estimates import HOPELESS, Estimate
 from .first_divergence import FirstDivergence
 from .inputs import BAD, GOOD
 from .limits import short_text
-from .observations import Place
 from .suspects import Suspect
 from .words import percent
 
@@ -58,8 +58,8 @@ def _capital(text: str) -> str:
 
 
 def _where(place: Place) -> str:
-    step = "" if place[4] is None else " in step %s" % place[4]
-    return step + ("" if place[1] is None else " on device %s" % place[1])
+    step = "" if place.step is None else " in step %s" % place.step
+    return step + ("" if place.device is None else " on device %s" % place.device)
 
 
 def _origin(first: FirstDivergence, estimate: Optional[Estimate], decides: bool) -> str:

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..compare.row import FAIL
+from ..dumps.place import Place, name_order
 from .estimates import HIGHEST_SCORE, Estimate
 from .explanations import Explanation
 from .inputs import BAD, UNKNOWN
-from .observations import Observations, Place, as_number, place_document
+from .observations import Observations
 from .own_error import SUSPECT_SCORE
 from .words import listed, percent
 
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 
-_DEVICE, _STEP = 1, 4
 _CLUSTER = 3
 _CLUSTER_SHARE = 0.8
 
@@ -32,7 +32,7 @@ class Suspect:
     tensor
         The output that shows it.
     place
-        (time, device, model, model_id, step) of the first execution that shows it.
+        Of the execution that shows it best.
     score
         How far the error is beyond what is normal, see :mod:`.own_error`; above 6, at most 99.
     confidence
@@ -58,7 +58,7 @@ class Suspect:
             "op": self.op,
             "op_type": self.op_type,
             "tensor": self.tensor,
-            "place": place_document(self.place),
+            "place": self.place._asdict(),
             "score": round(self.score, 2),
             "confidence": self.confidence,
             "evidence": self.evidence,
@@ -152,11 +152,11 @@ def _places(places: Sequence[Place], estimates: Sequence[Estimate]) -> str:
     """Return on which devices and in which steps, where there are others."""
     everywhere = {entry.op.place for entry in estimates}
     parts = []
-    devices, all_devices = ({place[_DEVICE] for place in some} for some in (places, everywhere))
+    devices, all_devices = ({place.device for place in some} for some in (places, everywhere))
     if len(all_devices) > 1 and devices < all_devices:
         word = "device" if len(devices) == 1 else "devices"
         parts.append("on %s %s only" % (word, listed(_sorted(devices), 5)))
-    steps, all_steps = (_sorted({place[_STEP] for place in some}) for some in (places, everywhere))
+    steps, all_steps = (_sorted({place.step for place in some}) for some in (places, everywhere))
     if len(all_steps) > 1 and len(steps) < len(all_steps):
         if len(steps) == 1 and steps[0] != all_steps[-1]:
             parts.append("in step %s only" % steps[0])
@@ -168,7 +168,7 @@ def _places(places: Sequence[Place], estimates: Sequence[Estimate]) -> str:
 
 
 def _sorted(names: Any) -> List[str]:
-    return [name or "?" for name in sorted(names, key=as_number)]
+    return [name or "?" for name in sorted(names, key=name_order)]
 
 
 def _behind(best: Estimate, seen: Observations, estimates: Sequence[Estimate]) -> str:
