@@ -99,4 +99,4 @@ def _follow(program: Program, prepared: Prepared, golden: str, out: str, given: 
             say(nothing.message)
         if watch.stopped_by == "divergence":
             return EXIT_FAIL
-        return exit_code(outcome.summary, program.stopped)
+        return exit_code(outcome.summary, program.stopped, options.strict)

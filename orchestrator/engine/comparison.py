@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple, Type
 
 from ..compare.row import CORRUPT, FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
 from ..compare.workers import Workers
@@ -17,12 +17,11 @@ from ..model.graph import ModelGraph, load_model
 from ..results.files import write_tables
 from ..results.jsonfile import RESULT_FILE, result_chunks, write_result_json
 from ..results.store import RunStore
-from ..verdict.first_divergence import explain
 from ..verdict.summary import Summary, exit_code, summarise
 from .options import ComparisonOptions
+from .rereading import SessionReader
 from .session import OnRow, Progress, Session, current_files
 
-_CONSTANTS = ("Const", "Constant", "Variable", "VariableV2")
 _NEAREST_SHOWN = 3
 
 
@@ -199,26 +198,18 @@ class Run:
         summary = self.summarise(program)
         path = os.path.join(self.options.out, RESULT_FILE)
         write_result_json(path, self.document(summary))
-        return Outcome(summary, exit_code(summary), explain(summary.first, bool(summary.passed or summary.failed)), tuple(files) + (path,))
+        return Outcome(summary, exit_code(summary, strict=self.options.strict), summary.sentence, tuple(files) + (path,))
 
     def summarise(self, program: Optional[Mapping[str, Any]] = None) -> Summary:
         """Count the stored rows and judge them."""
         ops = len(self.graph.ops) if self.graph is not None else self.store.op_count()
         rows = self.store.rows("index")
-        return summarise(rows, ops, self.options.limits, program, self._producers, self.options.allow_missing)
+        reader = SessionReader(self.session, self.options.model)
+        return summarise(rows, ops, self.options.limits, program, self.graph, self.options.allow_missing, reader)
 
     def document(self, summary: Summary) -> Iterator[str]:
         """Yield the text of result.json."""
         return result_chunks(summary, self.options.limits, self.store.rows("index"), self.store.omitted(), self.options.metrics)
-
-    def _producers(self, name: str) -> Sequence[Tuple[str, int]]:
-        """Return what feeds an op, constants left out."""
-        graph = self.graph
-        op = graph.op(name) if graph is not None else None
-        if graph is None or op is None:
-            return ()
-        found = [(graph.producer(op, source[0]), source[1]) for source in op.inputs if source is not None]
-        return [(producer.name, index) for producer, index in found if producer is not None and producer.type not in _CONSTANTS]
 
 
 def _unlisted(tree: DumpTree, rel: str, why: str, index: int) -> Row:

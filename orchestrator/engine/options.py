@@ -41,6 +41,8 @@ class ComparisonOptions:
         The OverFlow column; the mapping table.
     allow_missing
         Forgive absent golden and dump files.
+    strict
+        A run that passes but has suspects ends with 1.
     """
 
     target: str
@@ -54,6 +56,7 @@ class ComparisonOptions:
     overflow: bool = False
     mapping: bool = False
     allow_missing: bool = False
+    strict: bool = False
 
     def __post_init__(self) -> None:
         if (self.op_range or self.select) and self.model is None:

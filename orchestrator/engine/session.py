@@ -116,6 +116,11 @@ class Session:
             self._places[identity] = _PlaceFiles(Planner(identity, self.golden_of(identity), self.graph, self._selection))
         return self._places[identity].planner
 
+    def entry_of(self, row: Row) -> Optional[DumpEntry]:
+        """Return the dump file that a row was made from; None where it has none."""
+        files = self._places.get(row.place)
+        return files.entries.get(row.target_file or "") if files is not None else None
+
     def golden_of(self, identity: Place) -> GoldenSet:
         """Return the golden tensors that a place is compared with."""
         return self.golden

@@ -163,9 +163,7 @@ class Estimator:
             normal=normal,
         )
 
-    def _wrong_integers(
-        self, op: ObservedOp, output: Observation, states: Tuple[InputState, ...], known: bool, sizes: _Sizes
-    ) -> bool:
+    def _wrong_integers(self, op: ObservedOp, output: Observation, states: Tuple[InputState, ...], known: bool, sizes: _Sizes) -> bool:
         """Tell whether integers differ although nothing that feeds them does."""
         if not output.different or not known or not sizes.inputs < HOPELESS:
             return False

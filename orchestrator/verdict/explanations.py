@@ -31,7 +31,7 @@ _NEXT = {
     "overflow": "find where values leave the type's range: keep the operator in float32, or scale what feeds it",
     "flush-to-zero": "keep the operator in float32, or scale its inputs up: its values are too small for the device's type",
     "rounding": "compare the operator in a higher precision (float32) before looking for a fault",
-    "layout": "compare the operator's formats in the model's json with the golden data's layout; convert the model again from its original file",
+    "layout": "compare the operator's formats in the model's json with the golden data's layout, then convert the model again",
     "shift": "look at the operator's padding, stride and crop attributes in the model's json",
     "scale": "compare the operator's scale, epsilon, alpha and quantisation factors with those of the original model",
     "bias": "look whether the operator's bias (or beta, or zero point) reached the compiled model",
@@ -191,7 +191,8 @@ def _without_pattern(estimate: Estimate, row: Row) -> List[Explanation]:
         kind = "other-input" if _is_first(estimate) else "random"
         return [_explanation(kind, share, sentence)]
     if _is_first(estimate):
-        return [_explanation("other-input", 1.0, "the very first operator differs: what is fed to the device is not what the golden run got")]
+        sentence = "the very first operator differs: what is fed to the device is not what the golden run got"
+        return [_explanation("other-input", 1.0, sentence)]
     rounded = rounding(estimate.output.dtype)
     if rounded and estimate.distance <= _ROUNDING_TIMES * rounded and not estimate.by_slice:
         sentence = "no pattern but noise of %.3g times the rounding of %s" % (estimate.distance / rounded, estimate.output.dtype)

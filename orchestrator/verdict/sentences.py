@@ -50,7 +50,7 @@ def explain(
 
 
 def _stands_out(suspect: Suspect) -> str:
-    return "%s (%s)%s stands out: %s" % (suspect.op, suspect.op_type, _where(suspect.place), suspect.evidence)
+    return "%s (%s) is suspect%s: %s" % (suspect.op, suspect.op_type, _where(suspect.place), suspect.brief)
 
 
 def _capital(text: str) -> str:

@@ -10,7 +10,7 @@ from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..model.graph import ModelGraph
 from .deciding import decides
 from .estimates import Estimator, first_of
-from .explaining import ReadPair, explained
+from .explaining import TensorReader, explained
 from .first_divergence import FirstDivergence, divergence_of, earlier
 from .inputs import Inputs
 from .limits import Limits
@@ -88,7 +88,7 @@ def summarise(
     program: Optional[Mapping[str, Any]] = None,
     graph: Optional[ModelGraph] = None,
     allow_missing: bool = False,
-    read: Optional[ReadPair] = None,
+    reader: Optional[TensorReader] = None,
     warnings: Iterable[str] = (),
 ) -> Summary:
     """Count the rows and judge the run.
@@ -96,7 +96,7 @@ def summarise(
     Parameters
     ----------
     rows
-        All rows of the run; walked once, and a second time where there are suspects (an iterator is kept in a list first).
+        All rows of the run; walked once, and twice more where there are suspects (an iterator is kept in a list first).
     ops
         The number of ops of the json; without a json of the ops seen.
     program
@@ -105,7 +105,7 @@ def summarise(
         The model: tells which operators feed which.
     allow_missing
         Rows that only lack a golden or a dump file do not make the run incomplete; corrupt files and differing shapes still do.
-    read
+    reader
         Reads the two tensors of a row again, for the explanations of the first suspects; None: rows only.
     warnings
         Sentences to go into the summary.
@@ -126,7 +126,7 @@ def summarise(
     first = None if first_row is None else divergence_of(first_row, inputs, seen, limits)
     own = None if first is None else first_of(estimates, first.op, first.place)
     found = find_suspects(estimates, seen)
-    suspects: List[Suspect] = explained(found, rows, read) if found else []
+    suspects: List[Suspect] = explained(found, rows, reader or TensorReader()) if found else []
     compared = bool(counts[PASS] or counts[FAIL])
     return Summary(
         verdict=FAIL if counts[FAIL] else INCOMPLETE if unforgiven or not total else PASS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..compare.row import FAIL
@@ -39,6 +39,8 @@ class Suspect:
         ``high``, ``medium`` or ``low``.
     evidence
         One sentence with the numbers.
+    brief
+        The same in a few words (not in result.json).
     explanations
         What the error looks like, the likeliest first; empty where the tensors were not read again or nothing fits.
     """
@@ -50,6 +52,7 @@ class Suspect:
     score: float
     confidence: str
     evidence: str
+    brief: str = ""
     explanations: Tuple[Explanation, ...] = ()
 
     def document(self) -> Dict[str, Any]:
@@ -99,6 +102,7 @@ def find_suspects(estimates: Sequence[Estimate], seen: Observations) -> List[Tup
             score=best.score,
             confidence=_confidence(best),
             evidence="; ".join(filter(None, parts)),
+            brief=_brief(best),
         )
         found.append((suspect, best))
     return sorted(found, key=lambda pair: (-pair[0].score, pair[1].op.key))
@@ -140,6 +144,16 @@ def _finding(entry: Estimate) -> str:
             percent(before), what, percent(value), explained,
         )  # fmt: skip
     return "%s differs by %s; its inputs differ by %s, and %s" % (what, percent(value), percent(before), explained)
+
+
+def _brief(entry: Estimate) -> str:
+    if entry.output.spoiled:
+        return "NaN or Inf come out of it, not into it"
+    if entry.output.dtype.startswith(("int", "uint", "bool")):
+        return "its inputs are right, its output is not"
+    before, value = (entry.slice_inputs, entry.slice_distance) if entry.by_slice else (entry.inputs_distance, entry.distance)
+    what = "its worst slice differs" if entry.by_slice else "its output differs"
+    return "%s by %s, its inputs by %s" % (what, percent(value), percent(before))
 
 
 def _confidence(entry: Estimate) -> str:
@@ -189,9 +203,7 @@ def _fails(op: Any) -> bool:
 
 def with_explanations(suspect: Suspect, explanations: Sequence[Explanation]) -> Suspect:
     """Return the suspect with its explanations, best first."""
-    return Suspect(
-        suspect.op, suspect.op_type, suspect.tensor, suspect.place, suspect.score, suspect.confidence, suspect.evidence, tuple(explanations)
-    )
+    return replace(suspect, explanations=tuple(explanations))
 
 
 def counted(suspects: Sequence[Suspect]) -> Optional[str]:

@@ -399,6 +399,11 @@ class LiveSession(Session):
     def _file_of(self, row: Row) -> Optional[TargetFile]:
         return self.catalogue.files.get(os.path.join(self.catalogue.root.path, row.target_file or ""))
 
+    def entry_of(self, row: Row) -> Optional[DumpEntry]:
+        """Return the dump file that a row was made from; None where it is gone."""
+        file = self._file_of(row)
+        return file.entry() if file is not None and os.path.exists(file.path) else None
+
     def _wanted(self, task: PairTask) -> bool:
         file = self._file_of(task.row)
         return file is not None and file.pending.get(_tensor(task.row)) is task

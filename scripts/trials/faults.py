@@ -123,7 +123,9 @@ def _zero_tile(op: Op, random: Random) -> Optional[Fault]:
 
 
 def _random(op: Op, random: Random) -> Optional[Fault]:
-    return Fault("random output", op.name, ("random",), spoil=lambda x: (random.permutation(x.reshape(-1)).reshape(x.shape)).astype(x.dtype))
+    return Fault(
+        "random output", op.name, ("random",), spoil=lambda x: (random.permutation(x.reshape(-1)).reshape(x.shape)).astype(x.dtype)
+    )
 
 
 def _coarse(op: Op, random: Random) -> Optional[Fault]:

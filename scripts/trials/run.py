@@ -57,7 +57,9 @@ def measure(target: Array, golden: Array) -> Tuple[Dict[str, Any], Any]:
     return values, None
 
 
-def rows_of(net: Net, golden: Dict[str, Array], made: Dict[str, Array], dtype: str, limits: Limits, known: Optional[Dict[str, Row]] = None) -> List[Row]:
+def rows_of(
+    net: Net, golden: Dict[str, Array], made: Dict[str, Array], dtype: str, limits: Limits, known: Optional[Dict[str, Row]] = None
+) -> List[Row]:
     """Return the rows of a run; those in ``known`` are taken as they are."""
     rows = [row_of(0, "data", "Data", made["data"], golden["data"], dtype, limits)]
     for number, op in enumerate(net.ops, 1):

@@ -38,7 +38,14 @@ def find_patterns(pair: AlignedPair, background: float = 0.0, others: Iterable[T
     if not d.total:
         return spoiled
     letters = pair.letters or tuple(str(axis) for axis in range(d.x.ndim))
-    found: List[Optional[Finding]] = [scale(d), offset(d), saturation(d, pair.dtype), flush_to_zero(d), coarser_type(d, pair.dtype), _rectified(d)]
+    found: List[Optional[Finding]] = [
+        scale(d),
+        offset(d),
+        saturation(d, pair.dtype),
+        flush_to_zero(d),
+        coarser_type(d, pair.dtype),
+        _rectified(d),
+    ]
     if not pair.sampled:
         found += region(d, letters, pair.padded_axis)
         found += moved(d, letters)

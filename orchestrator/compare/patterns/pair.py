@@ -48,7 +48,7 @@ class AlignedPair:
     @property
     def sampled(self) -> bool:
         """Whether only some of the elements are there."""
-        return self.total > self.target.size
+        return self.total > int(self.target.size)
 
 
 def align(target: Tensor, golden: Tensor, geometry: Geometry, as_stored: bool = False, most: int = MOST_ELEMENTS) -> AlignedPair:

@@ -132,7 +132,9 @@ def flush_to_zero(d: Difference) -> Optional[Finding]:
     if gone.sum() < 0.9 * small.sum() or gone.sum() == int(((d.y != 0) & d.kept).sum()):
         return None
     share = d.share(d.left(np.where(gone, 0.0, d.y)))
-    return claimed("flush-to-zero", share, "%d values of a magnitude up to %.4g became 0" % (gone.sum(), most * d.unit), below=most * d.unit)
+    return claimed(
+        "flush-to-zero", share, "%d values of a magnitude up to %.4g became 0" % (gone.sum(), most * d.unit), below=most * d.unit
+    )
 
 
 def coarser_type(d: Difference, dtype: str) -> Optional[Finding]:
