@@ -223,6 +223,7 @@ def _write_job(job: _Job, backend: str, folder: str) -> str:
         with open(document["normalised"], "w", encoding="utf-8", errors="surrogateescape") as stream:
             stream.write(done.text)
         document["input_names"] = {blob: output.name for blob, output in done.inputs.items()}
+        document["unlike"] = done.unlike
         document["outputs"] = [[output.layer, output.top_index, output.name, list(output.shape)] for output in done.outputs]
     path = os.path.join(folder, "job.json")
     with open(path, "w", encoding="utf-8") as stream:
