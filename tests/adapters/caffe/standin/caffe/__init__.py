@@ -164,7 +164,7 @@ class Net:
         spec = self._specs[index]
         bottoms = [self._blobs[number] for number in self._bottoms[index]]
         tops = [self._blobs[number] for number in self._tops[index]]
-        if spec.kind in ("Input", "Silence", "Killed", "Corrupt"):
+        if spec.kind in ("Input", "Silence", "Killed", "Corrupt", "Raises"):
             return
         if spec.kind in ("Flatten", "Reshape", "Split"):
             for top in tops:
