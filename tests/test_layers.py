@@ -10,7 +10,7 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDERS = {"goldwatch": "orchestrator", "goldwatch.adapters": "adapters", "goldwatch.schemas": "schemas", "goldwatch.proto": "proto"}
 LAYERS = (
-    ("goldwatch", "goldwatch.errors", "goldwatch.naming"),
+    ("goldwatch", "goldwatch.errors", "goldwatch.naming", "goldwatch.protowire", "goldwatch.elements"),
     ("goldwatch.proto",),
     ("goldwatch.schemas",),
     ("goldwatch.tensors",),
@@ -27,7 +27,14 @@ LAYERS = (
     ("goldwatch.testing",),
     ("goldwatch.cli", "goldwatch.__main__"),
 )
-ADAPTERS_MAY_IMPORT = ("goldwatch.errors", "goldwatch.naming", "goldwatch.config.plan", "goldwatch.adapters")
+ADAPTERS_MAY_IMPORT = (
+    "goldwatch.errors",
+    "goldwatch.naming",
+    "goldwatch.protowire",
+    "goldwatch.elements",
+    "goldwatch.config.plan",
+    "goldwatch.adapters",
+)
 
 
 def modules():

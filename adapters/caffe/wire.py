@@ -7,55 +7,16 @@ from __future__ import annotations
 
 import mmap
 import os
-from typing import Dict, Iterator, List, Optional, Tuple, Union
+from typing import Dict, List, Optional, Tuple, Union
 
 import numpy as np
 
 from ...errors import FormatError, require_file
+from ...protowire import fields_of, read_varints
 
 Buffer = Union[bytes, mmap.mmap]
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _LAYER, _V1_LAYER = 100, 2
-
-
-def fields_of(data: Buffer, start: int, end: int) -> Iterator[Tuple[int, int, int, int]]:
-    """Yield ``(field number, wire type, first, last)`` of each field; a varint's value is in ``first``.
-
-    Raises
-    ------
-    FormatError
-        The bytes are no message.
-    """
-    at = start
-    while at < end:
-        key, at = _varint(data, at, end)
-        number, wire = key >> 3, key & 7
-        if wire == 0:
-            value, at = _varint(data, at, end)
-            yield number, wire, value, at
-            continue
-        if wire == 2:
-            size, at = _varint(data, at, end)
-        elif wire in (1, 5):
-            size = 8 if wire == 1 else 4
-        else:
-            raise FormatError("no protobuf message: wire type %d at byte %d" % (wire, at))
-        if number == 0 or size > end - at:
-            raise FormatError("no protobuf message: field %d of %d bytes at byte %d" % (number, size, at))
-        yield number, wire, at, at + size
-        at += size
-
-
-def _varint(data: Buffer, at: int, end: int) -> Tuple[int, int]:
-    value = shift = 0
-    while at < end and shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7
-    raise FormatError("no protobuf message: a number that does not end at byte %d" % at)
 
 
 def weight_shapes(path: str) -> Optional[Dict[str, List[Tuple[int, ...]]]]:
@@ -119,10 +80,7 @@ def _dims(data: Buffer, start: int, end: int) -> List[int]:
         if number == 1 and wire == 0:
             dims.append(first)
         elif number == 1 and wire == 2:
-            at = first
-            while at < last:
-                value, at = _varint(data, at, last)
-                dims.append(value)
+            dims.extend(read_varints(data, first, last))
     return dims
 
 

@@ -8,12 +8,10 @@ import os
 from collections import Counter
 from typing import Collection, Dict, List, Optional, Sequence
 
+from ..dumps.place import NOWHERE, Place
 from ..naming import MAX_NAME_BYTES, printable
 from .csvfile import Columns, write_mapping_csv, write_result_csv
-from .rowsql import Place
 from .store import RunStore
-
-_OUTSIDE: Place = (None, None, None, None, None)
 
 
 def result_names(
@@ -27,7 +25,7 @@ def result_names(
     Parameters
     ----------
     places
-        (time, device, model, model_id, step).
+        Those with rows.
     timestamp
         ``YYYYmmddHHMMSS`` of the run's first start.
     name_single
@@ -40,9 +38,9 @@ def result_names(
     tail = "%s_%s.csv" % (stem, timestamp)
     if len(places) == 1 and not name_single:
         return {places[0]: tail}
-    short = {place: tail if place == root else _join((place[1], place[2], place[4]), tail) for place in places}
+    short = {place: tail if place == root else _join((place.device, place.model, place.step), tail) for place in places}
     shared = Counter(short.values())
-    return {place: name if shared[name] == 1 else _join((place[0], *place[1:]), tail) for place, name in short.items()}
+    return {place: name if shared[name] == 1 else _join(place, tail) for place, name in short.items()}
 
 
 def _join(parts: Sequence[Optional[str]], tail: str) -> str:
@@ -87,7 +85,7 @@ def write_tables(
         A file cannot be written.
     """
     out = os.path.dirname(store.path)
-    places = store.places() or [_OUTSIDE]
+    places = store.places() or [NOWHERE]
     names = result_names(places, store.started, name_single, "result", root)
     mappings = result_names(places, store.started, name_single, "mapping", root) if mapping else {}
     before: Sequence[str] = store.get("result_files", [])
