@@ -94,8 +94,9 @@ class AclRules:
         if not meant and not asks_for_a_dump(document, OTHER_SECTIONS + ("dump",), ("dump",)):
             self.findings.warning("no-dump-section", (), "the file has no dump section", _NOTHING, 'add "dump": { … }')
             return
-        if any(key in fields for key in meant):
-            message, fix = "the file has no dump section; %r stands outside of any" % next(k for k in meant if k in fields), '{"dump": { … }}'
+        outside = [key for key in meant if key in fields]
+        if outside:
+            message, fix = "the file has no dump section; %r stands outside of any" % outside[0], '{"dump": { … }}'
         else:
             message, fix = "the file has no section called 'dump', in small letters", 'call it "dump"'
         self.findings.error("no-dump-section", (), message, _NOTHING, fix)

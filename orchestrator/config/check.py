@@ -18,6 +18,9 @@ from .npu_rules import NpuRules, looks_like_npu
 from .path_rules import nearest_folder
 from .script import MAX_SCRIPT_BYTES, check_settings, read_script
 
+#: The rules that say that nothing at all is dumped.
+EMPTY_RULES = ("empty-file", "no-dump-section", "empty-dump-section", "all-switches-off", "nothing-dumped")
+
 # What a text that cannot be parsed was meant to be: no acl.json has these keys.
 _NPU_TEXT = re.compile(rb"[\"'](?:enable_dump|enable_dump_debug|dump_debug_mode|dump_layer)[\"']")
 

@@ -12,15 +12,15 @@ from .jsontext import JsonText, read_json
 _BOM = b"\xef\xbb\xbf"
 
 
-def merge_dump(data: bytes, section: str, file: str) -> bytes:
+def merge_dump(data: bytes, configuration: str, file: str) -> bytes:
     """Return ``data``, an acl.json, with another dump section; a file without one gets it as its first member.
 
     Parameters
     ----------
     data
         The file's bytes. None at all stand for a file that holds nothing else.
-    section
-        The value of ``dump`` as JSON text, indented by four blanks a level.
+    configuration
+        An acl.json as ``forms.write_plan`` writes it: it holds nothing but a dump section.
     file
         The file's name, for messages.
 
@@ -30,7 +30,7 @@ def merge_dump(data: bytes, section: str, file: str) -> bytes:
         The file is no JSON object, or has several dump sections: which one counts, its reader and its owner may see differently.
     """
     if not data.strip():
-        return ('{\n    "dump": %s\n}\n' % _indented(section, "    ", "\n")).encode("utf-8")
+        return configuration.encode("utf-8")
     findings = Findings()
     text = read_json(data, findings)
     if text is None or not isinstance(text.value, dict):
@@ -38,8 +38,18 @@ def merge_dump(data: bytes, section: str, file: str) -> bytes:
         raise FormatError("%s: nothing can be merged into it" % problem, file, hint="correct the file first, or replace it as a whole")
     if any(path == ("dump",) for path, _ in text.duplicates()):
         raise FormatError("the key 'dump' is used twice", file, hint="delete one of the two sections first")
-    merged = _merged(text, section)
+    merged = _merged(text, _section(configuration))
     return (_BOM if data.startswith(_BOM) else b"") + merged.encode("utf-8")
+
+
+def _section(configuration: str) -> str:
+    """Return the text of the value of ``dump``, indented as if it stood alone."""
+    text = read_json(configuration.encode("utf-8"), Findings())
+    assert text is not None
+    start = text.offset(("dump",))
+    _, end = json.JSONDecoder().raw_decode(configuration, start)
+    first, *others = configuration[start:end].split("\n")
+    return "\n".join([first] + [line[4:] for line in others])
 
 
 def _merged(text: JsonText, section: str) -> str:

@@ -33,7 +33,7 @@ class Models:
         self._left = MAX_SUGGESTIONS
 
     def named(self, model_name: str) -> List[ModelGraph]:
-        """Return the models that GE would match: by the .om file's name where it was told, by their own or a graph's, else by the json's."""
+        """Return the models that GE would match: by the .om file's name if told, by their own or a graph's, else by the json's."""
         if model_name in self.om_names:
             if len(self.om_names) != len(self.graphs):
                 return self.graphs

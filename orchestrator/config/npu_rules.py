@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from .acl_list import looks_like_several
 from .cann import NPU_SINCE, Version
 from .finding import ERROR, WARNING, Findings, Path
-from .acl_list import looks_like_several
 from .key_rules import KeyRules, asks_for_a_dump, check_since
 from .models import Models
 from .path_rules import check_dump_path, check_variables
@@ -119,7 +119,8 @@ class NpuRules:
                 return
             message = "neither enable_dump nor enable_dump_debug is switched on"
             severity = ERROR if asked else WARNING
-            self.findings.add(severity, "all-switches-off", self._place(*_SWITCHES), message, "nothing is dumped", "set enable_dump to true")
+            place = self._place(*_SWITCHES)
+            self.findings.add(severity, "all-switches-off", place, message, "nothing is dumped", "set enable_dump to true")
 
     def _invalid(self, name: str) -> bool:
         value = self._values.get(name, False)

@@ -27,7 +27,14 @@ _NPU_FIELDS = {
     "enable_dump_debug": "protobuf or npu_device raises TypeError",
 }
 _TYPES: Dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "null": type(None)}
-_NAMES = {"object": "an object", "array": "a list", "string": "a string", "boolean": "true or false", "integer": "a whole number", "null": "null"}
+_NAMES = {
+    "object": "an object",
+    "array": "a list",
+    "string": "a string",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "null": "null",
+}
 _STEP_RULES = ("step-syntax",)
 
 
