@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from ..dumps.place import Place
+
 PASS = "pass"
 FAIL = "fail"
 NOT_COMPARED = "not_compared"
@@ -112,3 +114,8 @@ class Row:
     target_file: Optional[str] = None
     golden_file: Optional[str] = None
     timestamp_us: int = 0
+
+    @property
+    def place(self) -> Place:
+        """Where in the dump tree the file lies."""
+        return Place(self.time, self.device, self.model, self.model_id, self.step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from ..compare.pair import Settings
 from ..compare.row import METRICS
 from ..errors import UsageError
 from ..model.graph import ModelGraph
+from ..naming import nearest_names
 from ..results.csvfile import Columns
 from ..verdict.limits import Limits, judge
 
@@ -135,8 +135,8 @@ def parse_metrics(text: Optional[str]) -> Tuple[str, ...]:
     for word in (word.strip() for word in text.split(",")):
         name = by_lower.get(word.lower())
         if name is None:
-            near = difflib.get_close_matches(word.lower(), list(by_lower), 1, 0.4)
-            hint = "did you mean %s?" % by_lower[near[0]] if near else "metrics: " + ", ".join(METRICS)
+            near = nearest_names(word, METRICS, 1, 0.4)
+            hint = "did you mean %s?" % near[0] if near else "metrics: " + ", ".join(METRICS)
             raise UsageError("--metrics: unknown metric %r" % word, hint=hint)
         if name not in found:
             found.append(name)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..compare.row import METRICS, Row
+from ..dumps.place import Place
 
 _BEFORE = (
     "time",
@@ -208,5 +209,4 @@ def _finite_tree(value: Any) -> Any:
     return _NON_FINITE.get(value, value) if isinstance(value, str) else value
 
 
-Place = Tuple[Optional[str], Optional[str], Optional[str], Optional[str], Optional[str]]
-PLACE_COLUMNS = ("time", "device", "model", "model_id", "step")
+PLACE_COLUMNS = Place._fields

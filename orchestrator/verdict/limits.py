@@ -5,7 +5,6 @@ Source of the default limits: the usual thresholds of the vendor's public docume
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any, Collection, Dict, Mapping, Optional, Sequence, Tuple
 
 from ..compare.row import METRICS
 from ..errors import InputError, UsageError
+from ..naming import nearest_names
 
 LARGER = ">"
 SMALLER = "<"
@@ -152,9 +152,8 @@ def _check_metric(metric: str, text: str) -> None:
         )
     if metric in LIMITED:
         return
-    lowered = {name.lower(): name for name in LIMITED}
-    near = difflib.get_close_matches(metric.lower(), list(lowered), 1, 0.5)
-    hint = "did you mean %s?" % lowered[near[0]] if near else "metrics with limits: " + ", ".join(LIMITED)
+    near = nearest_names(metric, LIMITED, 1, 0.5)
+    hint = "did you mean %s?" % near[0] if near else "metrics with limits: " + ", ".join(LIMITED)
     raise UsageError("--limit %s: unknown metric %r" % (text, metric), hint=hint)
 
 
