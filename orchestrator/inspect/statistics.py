@@ -37,8 +37,9 @@ def statistics(tensor: Tensor) -> Dict[str, Any]:
     dict
         ``count``; ``min`` and ``max`` (of what is not NaN; None when there is nothing), exact for integers; ``mean`` and ``std``
         (population, of the finite elements, float64); how many are ``nan``, ``inf``, ``zeros``, ``subnormals`` (smaller than the type's
-        smallest normal number, not zero) and ``saturated`` (at the type's largest finite magnitude; integers: at either end of their range); the ``first``
-        eight; and a ``histogram`` of the finite elements, ``{"edges", "counts"}`` with 16 equal bins, or None when they are all alike.
+        smallest normal number, not zero) and ``saturated`` (at the type's largest finite magnitude; integers: at either end of their
+        range); the ``first`` eight; and a ``histogram`` of the finite elements, ``{"edges", "counts"}`` with 16 equal bins, or None when
+        they are all alike.
 
     Raises
     ------
