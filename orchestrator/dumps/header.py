@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any, List, Optional, Tuple
 
 from ..errors import FormatError, TruncatedFile
+from ..filesystem import open_regular
 from ..proto import load_messages
 from ..protowire import CutShort
-from .source import open_regular, read_at
+from .source import read_at
 from .wire import MAX_HEADER_BYTES, MAX_REGIONS, Scan, scan_dump_data
 
 LENGTH_BYTES = 8
