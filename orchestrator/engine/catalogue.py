@@ -35,6 +35,8 @@ class Catalogue:
         Files with hash names that no mapping.csv explains so far: their place by path.
     left
         (time, device, model) of runs that do not count.
+    only_time
+        Where set: only files of this time count, and those without a time.
     """
 
     def __init__(self, shown: str) -> None:
@@ -43,6 +45,7 @@ class Catalogue:
         self.files: Dict[str, TargetFile] = {}
         self.unresolved: Dict[str, Place] = {}
         self.left: Set[TimeOf] = set()
+        self.only_time: Optional[str] = None
         self._folders: Dict[str, Set[str]] = {}
         self._shared: Dict[Any, Any] = {}
         self._places: Dict[str, Place] = {}
@@ -66,7 +69,7 @@ class Catalogue:
             full_name = full_name_of(own, self.mapping(folder))
             if full_name is None or parse_dump_name(full_name) is None:
                 place = self._place(folder, None)
-                if place[:3] not in self.left:
+                if not self._is_left(place):
                     self.unresolved[path] = place
                 return None, None
             self.unresolved.pop(path, None)
@@ -74,7 +77,7 @@ class Catalogue:
         if name is None or name.kind != "dump":
             return None, None
         place = self._place(folder, name.op_name)
-        if place[:3] in self.left or self._is_link_within(path):
+        if self._is_left(place) or self._is_link_within(path):
             return None, None
         base = folder
         if place.device is not None and place.model is None and os.path.basename(folder) != place.device:
@@ -94,6 +97,9 @@ class Catalogue:
         if found.device is None and op_name is not None:
             return place_of(folder, {op_name})
         return found
+
+    def _is_left(self, place: Place) -> bool:
+        return place[:3] in self.left or (self.only_time is not None and place.time not in (None, self.only_time))
 
     def _is_link_within(self, path: str) -> bool:
         """Tell whether a path is a link to a file that is met below TARGET under its own name: each real file counts once."""

@@ -39,7 +39,7 @@ class Progress:
 class Engine:
     """The rows of one run, whatever order the files come in.
 
-    A source tells it of files (:meth:`meet`, :meth:`plan`, :meth:`accept`); :meth:`dispatch` and :meth:`collect` are called again and again.
+    A source tells it of files (:meth:`meet`, :meth:`plan`, :meth:`accept`); :meth:`dispatch` and :meth:`collect` are called over and over.
 
     Parameters
     ----------

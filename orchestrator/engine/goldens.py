@@ -57,15 +57,9 @@ class Goldens:
         self._inodes: Dict[int, List[str]] = {}
         self._inodes_of = -1
 
-    def open(self) -> None:
-        """Take all files that are there.
-
-        Raises
-        ------
-        MissingPath
-            GOLDEN cannot be listed.
-        """
-        self.every = GoldenSet.open(self.folder)
+    def take(self, golden: GoldenSet) -> None:
+        """Take all files of a set that was listed."""
+        self.every = golden
         for path in self.every.paths():
             self._share(path)
         self.revision += 1
