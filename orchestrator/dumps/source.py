@@ -16,8 +16,8 @@ from typing import Any, Deque, Dict, Optional, Tuple
 import numpy as np
 
 from ..errors import FormatError, InputError, MissingPath, TruncatedFile
+from ..tensors.tensor import WINDOW_BYTES
 
-WINDOW_BYTES = 16 * 1024 * 1024
 MAX_OPEN_FILES = 16
 
 _opened: Deque[Any] = deque()
