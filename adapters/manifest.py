@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 from typing import Any, Dict, List, Optional
 
 from ..errors import EnvironmentProblem, FormatError
+from ..filesystem import ASIDE_PREFIX, free_bytes, writing_whole
 from ..naming import MAPPING_FILE, parse_golden_name, printable, read_mapping
 
 MANIFEST_FILE = "manifest.json"
 MANIFEST_LIMIT_BYTES = 256 * 1024 * 1024
 FILE_MODE = 0o640
-TEMPORARY_PREFIX = ".goldwatch-"
+TEMPORARY_PREFIX = ASIDE_PREFIX
 JOURNAL_FILE = TEMPORARY_PREFIX + "unfinished"
 _HASH_WINDOW_BYTES = 1024 * 1024
 
@@ -38,19 +40,8 @@ def write_whole(folder: str, name: str, data: bytes) -> str:
         The path of the finished file; a file of that name is replaced.
     """
     path = os.path.join(folder, name)
-    temporary = os.path.join(folder, "%s%d-%s.tmp" % (TEMPORARY_PREFIX, os.getpid(), hashlib.sha256(os.fsencode(name)).hexdigest()[:16]))
-    try:
-        os.unlink(temporary)
-    except FileNotFoundError:
-        pass
-    descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        remove_quietly(temporary)
-        raise
+    with writing_whole(path, FILE_MODE) as stream:
+        stream.write(data)
     return path
 
 
@@ -62,15 +53,15 @@ def remove_quietly(path: str) -> None:
         pass
 
 
-def sweep(folder: str, pid: int, files: bool) -> None:
-    """Remove what a writer that died has left: its temporary files, without golden files its journal, and the folder when empty.
+def sweep(folder: str, pid: int) -> None:
+    """Remove what a writer that died has left: its temporary files, the golden files that its journal lists, and the folder when empty.
+
+    A writer that ended well left no journal; one that another process holds is left alone.
 
     Parameters
     ----------
     pid
         The process that died.
-    files
-        Whether the golden files of that run go, too (no manifest tells of them).
     """
     try:
         names = os.listdir(folder)
@@ -79,20 +70,46 @@ def sweep(folder: str, pid: int, files: bool) -> None:
     own = "%s%d-" % (TEMPORARY_PREFIX, pid)
     doomed = [name for name in names if name.startswith(own) and name.endswith(".tmp")]
     journal = os.path.join(folder, JOURNAL_FILE)
-    if JOURNAL_FILE in names and files:
+    dead = JOURNAL_FILE in names and not _is_locked(journal)
+    if dead:
         with open(journal, encoding="utf-8", errors="surrogateescape") as stream:
             listed = stream.read().split()
         present = set(golden_files(folder))
         doomed += [name for name in listed if name in present]
     for name in doomed:
         remove_quietly(os.path.join(folder, name))
-    if JOURNAL_FILE in names and not golden_files(folder):
+    if dead and not golden_files(folder):
         remove_quietly(journal)
         remove_quietly(os.path.join(folder, MAPPING_FILE))
         try:
             os.rmdir(folder)
         except OSError:
             pass
+
+
+def _is_locked(path: str) -> bool:
+    with open(path, "rb") as stream:
+        try:
+            fcntl.flock(stream.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            # A file system without locks.
+            return False
+    return False
+
+
+def add_to_manifest(folder: str, **fields: Any) -> None:
+    """Add fields to the manifest of a golden folder that has one, such as ``complete=True`` once its writer's process has ended well."""
+    document = read_manifest(folder)
+    if document is not None:
+        document.update(fields)
+        write_manifest(folder, document)
+
+
+def write_manifest(folder: str, document: Dict[str, Any]) -> None:
+    """Write manifest.json."""
+    write_whole(folder, MANIFEST_FILE, (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode("ascii"))
 
 
 def read_manifest(folder: str) -> Optional[Dict[str, Any]]:
@@ -143,14 +160,10 @@ def require_space(path: str, size_bytes: int) -> None:
     path
         A folder that may not exist yet; its nearest existing parent decides.
     """
-    folder = os.path.abspath(path)
-    while not os.path.isdir(folder):
-        folder = os.path.dirname(folder)
-    state = os.statvfs(folder)
-    free_bytes = state.f_bavail * state.f_frsize
-    if free_bytes < size_bytes:
+    free = free_bytes(path)
+    if free is not None and free < size_bytes:
         raise EnvironmentProblem(
-            "%s: %s are needed, %s are free" % (printable(path), size_text(size_bytes), size_text(free_bytes)),
+            "%s: %s are needed, %s are free" % (printable(path), size_text(size_bytes), size_text(free)),
             hint="free some space, choose another folder with -o, or save fewer tensors",
         )
 

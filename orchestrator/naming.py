@@ -16,8 +16,8 @@ from difflib import SequenceMatcher
 from typing import Dict, Iterable, List, Optional, Tuple
 
 from .errors import FormatError
+from .filesystem import MAX_NAME_BYTES
 
-MAX_NAME_BYTES = 255
 MAPPING_FILE = "mapping.csv"
 MAPPING_LIMIT_BYTES = 100 * 1024 * 1024
 TIMESTAMP_DIGITS = 16

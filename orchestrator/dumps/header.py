@@ -15,9 +15,10 @@ from typing import Any, List, Optional, Tuple
 
 from ..elements import BY_CODE
 from ..errors import FormatError, TruncatedFile
+from ..filesystem import open_regular
 from ..proto import load_messages
 from ..protowire import CutShort
-from .source import open_regular, read_at
+from .source import read_at
 from .wire import MAX_HEADER_BYTES, MAX_REGIONS, Scan, scan_dump_data
 
 LENGTH_BYTES = 8
@@ -145,7 +146,7 @@ def _judge_size(path: str, size: int, length: int, message: Any) -> Header:
         found.nulls_left_out, found.expected_bytes = True, written
         return found
     implied = expected + sum(implied_bytes(tensor) for tensor in itertools.chain(message.input, message.output))
-    if expected < size <= implied:
+    if implied > expected and size > expected:
         # The vendor's converter from npy writes 0 for every size.
         found.sizes_implied, expected = True, implied
         found.expected_bytes = found.law_bytes = implied

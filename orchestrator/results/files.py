@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
 from collections import Counter
 from typing import Collection, Dict, List, Optional, Sequence
 
 from ..dumps.place import NOWHERE, Place
-from ..naming import MAX_NAME_BYTES, printable
+from ..filesystem import bounded_name, remove_inside
+from ..naming import printable
 from .csvfile import Columns, write_mapping_csv, write_result_csv
 from .store import RunStore
 
@@ -45,10 +44,7 @@ def result_names(
 
 def _join(parts: Sequence[Optional[str]], tail: str) -> str:
     head = "_".join(printable(part).replace("/", "_") for part in parts if part is not None)
-    room = MAX_NAME_BYTES - len(tail) - 1
-    if len(head.encode()) > room:
-        head = head.encode()[: room - 17].decode("utf-8", "ignore") + "_" + hashlib.sha256(head.encode()).hexdigest()[:16]
-    return "%s_%s" % (head, tail) if head else tail
+    return bounded_name(head, "_" + tail) if head else tail
 
 
 def write_tables(
@@ -102,6 +98,5 @@ def write_tables(
     if list(before) != now:
         store.set("result_files", now)
         for name in set(before) - set(now):
-            with contextlib.suppress(OSError):
-                os.unlink(os.path.join(out, name))
+            remove_inside(out, name)
     return written

@@ -6,9 +6,9 @@ import json
 from typing import Any, Dict, Iterable, Iterator, Optional, Sequence, Tuple
 
 from ..compare.row import METRICS, Row
+from ..filesystem import replacing
 from ..verdict.limits import Limits
 from ..verdict.summary import Summary
-from .atomic import replacing
 from .rowsql import plain_number, plain_tree
 
 RESULT_FILE = "result.json"

@@ -16,10 +16,10 @@ from .. import __version__
 from ..compare.row import Row
 from ..dumps.place import Place
 from ..errors import FormatError, MissingPath, UsageError
-from .atomic import remove_leftovers
+from ..filesystem import remove_leftovers, require_own_file
 from .database import check_identity, connect_reader, connect_writer, make_tables, table_names, translated
 from .lock import OutLock
-from .outfolder import canonical, check_inputs, discard_store, make_folder
+from .outfolder import SIDE_FILES, canonical, check_inputs, discard_store, make_folder
 from .rowsql import INSERT, PLACE_COLUMNS, SELECT_SAME, from_sql_text, row_key, row_values, to_sql_text
 from .rowview import PLACE_ORDER, RowView, selection
 
@@ -99,6 +99,8 @@ class RunStore:
         lock = OutLock(out)
         try:
             path = os.path.join(out, STORE_FILE)
+            for suffix in SIDE_FILES:
+                require_own_file(path + suffix)
             remove_leftovers(out)
             try:
                 store = cls._go_on(path, lock, inputs)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from goldwatch.compare.row import METRICS, Row
 from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem
-from goldwatch.results.atomic import replacing
+from goldwatch.filesystem import replacing
 from goldwatch.results.csvfile import Columns, cells, header, metric_cell, shape_cell, text_cell, write_result_csv, write_result_txt
 from goldwatch.results.files import result_names, write_tables
 from goldwatch.results.jsonfile import result_chunks, write_result_json

@@ -123,6 +123,7 @@ def test_a_script_that_fails(tf, golden, script, end, program, text):
     done = tf("dump", "-o", "g", "--", "python", script(FAILS % end))
     assert done.code == 5 and text in done.err and "golden data of run 0" in done.err
     assert golden("g").manifest["program"] == program and golden("g").one("y") == 3.0
+    assert golden("g").manifest["complete"] is (program["signal"] is None)
     if "mine" in end:
         trace = done.err[done.err.index("Traceback") :]
         assert 'File "script.py", line 6' in trace and "child.py" not in trace and "ValueError: mine" in trace
