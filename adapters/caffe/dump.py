@@ -215,6 +215,7 @@ def _job_document(job: _Job, backend: str, folder: str) -> Dict[str, Any]:
         with open(document["normalised"], "w", encoding="utf-8", errors="surrogateescape") as stream:
             stream.write(done.text)
         document["input_names"] = {blob: output.name for blob, output in done.inputs.items()}
+        document["unlike"] = done.unlike
         document["outputs"] = [[output.layer, output.top_index, output.name, list(output.shape)] for output in done.outputs]
     return document
 
