@@ -12,24 +12,24 @@ from ..compare.row import Row
 from ..dumps.golden import open_golden
 from ..errors import GoldwatchError
 from ..verdict.explaining import TensorReader
-from .session import Session
+from .engine import Engine
 
 _YOUNGER_S = 60.0
 
 
-class SessionReader(TensorReader):
-    """Reads what a session has compared.
+class RunReader(TensorReader):
+    """Reads what a run has compared.
 
     Parameters
     ----------
-    session
-        The run.
+    engine
+        The run's.
     model
         The model's file, or None.
     """
 
-    def __init__(self, session: Session, model: Optional[str]) -> None:
-        self._session = session
+    def __init__(self, engine: Engine, model: Optional[str]) -> None:
+        self._engine = engine
         self._model = model
 
     def pair(self, row: Row) -> Optional[AlignedPair]:
@@ -44,15 +44,15 @@ class SessionReader(TensorReader):
             return None
 
     def _task(self, row: Row) -> Optional[PairTask]:
-        entry = self._session.entry_of(row)
+        entry = self._engine.entry_of(row)
         if entry is None:
             return None
-        tasks = self._session.place(row.place).plan(entry).tasks
+        tasks = self._engine.planner(row.place).plan(entry).tasks
         return next((task for task in tasks if task.row.tensor == row.tensor), None)
 
     def stale(self, row: Row) -> str:
         """Compare the dump file's time with the model file's, and with its time folder's."""
-        entry = self._session.entry_of(row)
+        entry = self._engine.entry_of(row)
         if entry is None or self._model is None:
             return ""
         try:

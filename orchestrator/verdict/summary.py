@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ..compare.row import EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, PASS, Row
-from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
+from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..model.graph import ModelGraph
 from .deciding import decides
 from .estimates import Estimator, first_of
@@ -38,6 +38,10 @@ class Summary:
         The last four add up to the first.
     missing
         How many of ``not_compared`` only lack a file, the golden or the dump (not in result.json).
+    outputs
+        How many outputs were compared (not in result.json).
+    unpaired
+        True where absent files were forgiven and not one tensor had a counterpart: nothing is known (not in result.json).
     program
         ``{"exit_code", "signal"}`` of the program that goldwatch launched, or None.
     first
@@ -58,6 +62,8 @@ class Summary:
     not_compared: int
     expected_absent: int
     missing: int = 0
+    outputs: int = 0
+    unpaired: bool = False
     program: Optional[Mapping[str, Any]] = None
     first: Optional[FirstDivergence] = None
     suspects: Tuple[Suspect, ...] = ()
@@ -104,7 +110,8 @@ def summarise(
     graph
         The model: tells which operators feed which.
     allow_missing
-        Rows that only lack a golden or a dump file do not make the run incomplete; corrupt files and differing shapes still do.
+        Rows that only lack a golden or a dump file do not make the run incomplete; corrupt files and differing shapes still do, and so it
+        does when no output was compared at all.
     reader
         Reads the two tensors of a row again, for the explanations of the first suspects; None: rows only.
     warnings
@@ -113,10 +120,13 @@ def summarise(
     if iter(rows) is rows:
         rows = list(rows)
     seen = Observations()
-    missing, first_row = 0, None
+    first_row: Optional[Row] = None
+    missing = outputs = paired = 0
     for row in rows:
         seen.add(row)
         first_row = earlier(first_row, row)
+        outputs += row.kind == "output" and row.verdict in (PASS, FAIL)
+        paired += row.verdict in (PASS, FAIL) or (row.kind != "op" and row.golden_file is not None)
         missing += row.verdict == NOT_COMPARED and row.cause in MISSING_CAUSES
     counts = {verdict: seen.counts.get(verdict, 0) for verdict in (PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT)}
     total = sum(counts.values())
@@ -129,7 +139,7 @@ def summarise(
     suspects: List[Suspect] = explained(found, rows, reader or TensorReader()) if found else []
     compared = bool(counts[PASS] or counts[FAIL])
     return Summary(
-        verdict=FAIL if counts[FAIL] else INCOMPLETE if unforgiven or not total else PASS,
+        verdict=FAIL if counts[FAIL] else INCOMPLETE if unforgiven or not outputs else PASS,
         ops=ops,
         rows=total,
         passed=counts[PASS],
@@ -137,6 +147,8 @@ def summarise(
         not_compared=counts[NOT_COMPARED],
         expected_absent=counts[EXPECTED_ABSENT],
         missing=missing,
+        outputs=outputs,
+        unpaired=allow_missing and not paired,
         program=program,
         first=first,
         suspects=tuple(suspects),
@@ -146,7 +158,7 @@ def summarise(
 
 
 def exit_code(summary: Summary, stopped: bool = False, strict: bool = False) -> int:
-    """Return the exit code of a run: 0 pass, 1 fail, 3 incomplete, 5 when the launched program failed.
+    """Return the exit code of a run: 0 pass, 1 fail, 3 incomplete, 4 when nothing had a counterpart, 5 when the launched program failed.
 
     Parameters
     ----------
@@ -158,6 +170,8 @@ def exit_code(summary: Summary, stopped: bool = False, strict: bool = False) -> 
     program = summary.program
     if program is not None and not stopped and (program.get("exit_code") or program.get("signal")):
         return EXIT_PROGRAM_FAILED
+    if summary.unpaired:
+        return EXIT_BAD_INPUT
     if strict and summary.suspects and summary.verdict == PASS:
         return EXIT_FAIL
     return _EXIT_CODES[summary.verdict]
