@@ -94,7 +94,7 @@ class Run:
         self._check_something_to_do()
         self.store = RunStore.begin(self.options.out, self.options.identity(), self.force)
         self.session = Session(self.options, self.golden, self.graph, self.store, self.workers, self.on_row)
-        self.notes += [note for note in (self.store.journal_note, self.store.lock_note) if note]
+        self.notes += self.store.notes
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         self.workers.close(now=kind is not None)

@@ -109,7 +109,7 @@ class Watch(Run):
         except BaseException:
             self.store.close()
             raise
-        self.notes += [note for note in (self.store.journal_note, self.store.lock_note) if note]
+        self.notes += self.store.notes
         for note in self.notes:
             self.say("note: " + note)
 
