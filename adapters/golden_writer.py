@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import re
 import time
@@ -25,7 +24,7 @@ from ..naming import (
 )
 from .aside import AsideFiles
 from .golden_names import GoldenNames, Key
-from .headers import NPY_HEADER_BYTES, container_header, npy_header
+from .headers import container_header, npy_header
 from .manifest import (
     FILE_MODE,
     JOURNAL_FILE,
@@ -35,6 +34,7 @@ from .manifest import (
     read_manifest,
     remove_quietly,
     require_space,
+    write_manifest,
     write_whole,
 )
 
@@ -63,6 +63,8 @@ class GoldenWriter:
         Replace the golden files of an earlier run in ``out`` instead of refusing.
     suffix
         ``npy``, or ``quant`` for dump containers that tell a quantised net's tensors from a plain net's.
+    provisional
+        The manifest never says ``complete``: a parent process adds that once this one has ended well (it may yet crash).
 
     Raises
     ------
@@ -78,12 +80,20 @@ class GoldenWriter:
     """
 
     def __init__(
-        self, out: str, backend: str, backend_version: str, source: Dict[str, Any], force: bool = False, suffix: str = "npy"
+        self,
+        out: str,
+        backend: str,
+        backend_version: str,
+        source: Dict[str, Any],
+        force: bool = False,
+        suffix: str = "npy",
+        provisional: bool = False,
     ) -> None:
         self.out = os.path.abspath(out)
         self.backend = backend
         self.backend_version = backend_version
         self.source = source
+        self.provisional = provisional
         self.tensors: List[Dict[str, Any]] = []
         self.skipped: List[Dict[str, str]] = []
         self.names = GoldenNames(suffix)
@@ -123,17 +133,6 @@ class GoldenWriter:
         if self.tensors:
             raise ValueError("names must be reserved before the first tensor is written")
         self.names.reserve(names)
-        self.prepare(len(self.names))
-
-    def prepare(self, count: int, bodies: Sequence[int] = ()) -> None:
-        """Begin to make ``count`` files, while the model is loaded or runs: that is the slow part of writing small ones.
-
-        Parameters
-        ----------
-        bodies
-            The bytes of some of the coming tensors' values, if known: finding room for them is the slow part of writing large ones.
-        """
-        self._files.prepare(count, [NPY_HEADER_BYTES + body for body in bodies] if self.names.suffix == "npy" else ())
 
     @property
     def collisions(self) -> Dict[str, List[str]]:
@@ -206,11 +205,6 @@ class GoldenWriter:
         self._n_hashed += chosen.hashed and not chosen.parked
         return name
 
-    def flush(self) -> None:
-        """Wait until the sums of everything written are known."""
-        for _, future in self._futures:
-            future.result()
-
     def skip(self, tensor: str, reason: str) -> None:
         """Note in the manifest that ``tensor`` is not saved, and why."""
         self.skipped.append({"tensor": tensor, "reason": reason})
@@ -228,14 +222,14 @@ class GoldenWriter:
             "backend": self.backend,
             "backend_version": self.backend_version,
             "source": self.source,
-            "complete": complete,
+            "complete": complete and not self.provisional,
             "tensors": self.tensors,
             "skipped": self.skipped,
         }
         document.update(self.extra)
         if self._closed:
             return document
-        write_whole(self.out, MANIFEST_FILE, (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode("ascii"))
+        write_manifest(self.out, document)
         self._closed = True
         remove_quietly(os.path.join(self.out, JOURNAL_FILE))
         self._journal.close()

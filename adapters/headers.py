@@ -16,8 +16,6 @@ from ..elements import BY_NAME
 from ..errors import InputError
 from ..protowire import field, varint
 
-# What numpy's padding makes of every usual header; a guess for planning only.
-NPY_HEADER_BYTES = 128
 CONTAINER_VERSION = "2.0"
 _RESERVED_FORMAT = 40
 

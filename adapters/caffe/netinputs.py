@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import List, Mapping, Optional, Sequence, Tuple
 
-from ...errors import InputError
+from ...errors import FormatError, InputError
 from ...naming import printable
-from .net import Net
-from .textformat import Message, number_of
+from ...netfiles.caffe_net import Net
+from ...netfiles.textformat import Message
 
 Shape = Tuple[int, ...]
 
@@ -41,6 +41,13 @@ def net_inputs(net: Net) -> List[NetInput]:
     InputError
         A shape is missing in part, or not positive.
     """
+    try:
+        return _inputs(net)
+    except FormatError as error:
+        raise FormatError("an input's shape: %s" % error.message, net.document.path) from error
+
+
+def _inputs(net: Net) -> List[NetInput]:
     out = [NetInput(blob, shape, -1, number) for number, (blob, shape) in enumerate(zip(net.inputs, _root_shapes(net)))]
     for number, layer in enumerate(net.layers):
         if layer.type != "Input":
@@ -66,7 +73,7 @@ def _root_shapes(net: Net) -> List[Shape]:
     root = net.document.root
     n_inputs = len(net.inputs)
     shapes = [_dims(message) for message in root.messages("input_shape")]
-    dims = [int(number_of(text)) for text in root.texts("input_dim")]
+    dims = root.integers("input_dim")
     if shapes and dims:
         raise InputError("%s: input_shape and input_dim are both given" % (net.document.path or "prototxt"))
     if dims:
@@ -80,7 +87,7 @@ def _root_shapes(net: Net) -> List[Shape]:
 
 
 def _dims(message: Message) -> Shape:
-    return tuple(int(number_of(text)) for text in message.texts("dim"))
+    return tuple(message.integers("dim"))
 
 
 def transform_of(net: Net, blob: str) -> Optional[Message]:

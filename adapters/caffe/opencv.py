@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
@@ -10,55 +9,11 @@ import numpy as np
 from ...errors import EnvironmentProblem, InputError
 from .shapes import count
 from .targets import NO_TOP, Target, Targets
+from .whitelist import WAY_OUT
 
-ENVIRONMENT = {
-    "OPENCV_DNN_DISABLE_MEMORY_OPTIMIZATIONS": "1",
-    # glibc keeps freed memory and gives it to the next request of whichever thread; see _Pages.
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_THRESHOLD_": "33554432",
-    "MALLOC_TRIM_THRESHOLD_": "4294967296",
-    "MALLOC_TOP_PAD_": "16777216",
-}
+ENVIRONMENT = {"OPENCV_DNN_DISABLE_MEMORY_OPTIMIZATIONS": "1"}
 PROBE = "import cv2; assert hasattr(cv2.dnn, 'readNetFromCaffe'), 'OpenCV %s has no Caffe importer (4.5 to 4.x has)' % cv2.__version__"
 INSTALL = "pip install 'goldwatch[caffe]' (opencv-python-headless>=4.5,<5)"
-
-
-_PAGES_LIMIT_BYTES = 256 * 1024 * 1024
-_PAGES_BLOCK_BYTES = 1024 * 1024
-
-
-class _Pages(threading.Thread):
-    """Touches memory while the net is loaded: first touches take longer than the copies that they are for, and the forward pays none then.
-
-    Each kept layer lies twice in memory, in OpenCV and in numpy. What is touched here is given back before the forward, which gets it
-    again as long as the allocator keeps it (:data:`ENVIRONMENT`); elsewhere it is only as slow as it was.
-
-    Parameters
-    ----------
-    size_bytes
-        How much the forward will take; touched up to 256 MiB.
-    """
-
-    def __init__(self, size_bytes: int) -> None:
-        super().__init__(daemon=True)
-        self._n_blocks = min(size_bytes, _PAGES_LIMIT_BYTES) // _PAGES_BLOCK_BYTES
-        self._blocks: List[np.ndarray] = []
-        self._ended = False
-
-    def run(self) -> None:
-        """Touch the memory."""
-        try:
-            while len(self._blocks) < self._n_blocks and not self._ended:
-                self._blocks.append(np.empty(_PAGES_BLOCK_BYTES, np.uint8))
-                self._blocks[-1].fill(0)
-        except MemoryError:
-            self._ended = True
-
-    def give_back(self) -> None:
-        """End, and free the memory."""
-        self._ended = True
-        self.join()
-        self._blocks = []
 
 
 class OpencvBackend:
@@ -74,14 +29,6 @@ class OpencvBackend:
     name = "opencv"
 
     def __init__(self, job: Dict[str, Any]) -> None:
-        pages = _Pages(sum(8 * count(shape) for _, _, _, shape in job["outputs"]))
-        pages.start()
-        try:
-            self._load(job)
-        finally:
-            pages.give_back()
-
-    def _load(self, job: Dict[str, Any]) -> None:
         try:
             import cv2
         except ImportError as error:
@@ -92,6 +39,7 @@ class OpencvBackend:
         self._outputs: Dict[Tuple[int, int], Tuple[str, Tuple[int, ...]]] = {
             (number, index): (name, tuple(shape)) for number, index, name, shape in job["outputs"]
         }
+        self._unlike: List[Tuple[str, str, List[str]]] = job["unlike"]
         try:
             self._net = cv2.dnn.readNetFromCaffe(job["normalised"], job["weights"])
         except cv2.error as error:
@@ -118,7 +66,7 @@ class OpencvBackend:
         Raises
         ------
         InputError
-            OpenCV cannot run the net, or returns another shape than Caffe would.
+            OpenCV cannot run the net, returns another shape than Caffe would, or a NaN reached a layer where it counts.
         """
         for blob, array in arrays.items():
             self._net.setInput(array, self._inputs[blob])
@@ -128,17 +76,28 @@ class OpencvBackend:
             values = self._net.forwardAndRetrieve(names) if names else []
         except self._cv2.error as error:
             raise self._problem("cannot run the net", error) from error
-        found = dict(zip(names, values))
+        found = {name: np.asarray(value[0]) for name, value in zip(names, values)}
+        self._refuse_unlike(dict(found, **{self._inputs[blob]: array for blob, array in arrays.items()}))
         for target in targets:
             if target.type == "Input":
                 yield target, arrays[target.top]
                 continue
             name, shape = self._outputs[target.number, target.top_index]
-            array = np.asarray(found[name][0])
+            array = found[name]
             if array.shape != shape:
                 message = "layer %s (%s): OpenCV's output %d has the shape %s, Caffe's would have %s"
                 raise InputError(message % (target.name, target.type, target.top_index, list(array.shape), list(shape)))
             yield target, array
+
+    def _refuse_unlike(self, found: Dict[str, np.ndarray]) -> None:
+        """Raise InputError when a number reached a layer of which OpenCV makes something else than Caffe."""
+        for layer, kind, bottoms in self._unlike:
+            # The least and the greatest number are NaN where any is: no copy is made.
+            ends = [end for name in bottoms for end in (np.min(found[name]), np.max(found[name]))]
+            if np.isnan(ends).any() or (kind == "not finite" and np.isinf(ends).any()):
+                what = "NaN reaches" if np.isnan(ends).any() else "an infinite number reaches"
+                message = "the opencv backend does not compute this net as Caffe does: %s layer %s; nothing is saved"
+                raise InputError(message % (what, layer), hint="look where it comes from; or " + WAY_OUT)
 
     def _problem(self, what: str, error: Exception) -> InputError:
         text = " ".join(str(error).split())

@@ -5,27 +5,13 @@ Comments, layout, unknown and vendor-specific fields are never interpreted.
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
-from ...errors import FormatError, require_file
-from ...filesystem import writing_whole
-from .textformat import Field, Parser, Value, quote
+from ..errors import FormatError, require_file
+from ..filesystem import writing_whole
+from .textformat import Field, Value, parse, quote
 
 SIZE_LIMIT_BYTES = 256 * 1024 * 1024
-
-
-@contextlib.contextmanager
-def no_collections() -> Iterator[None]:
-    """Hold the garbage collector while a tree without cycles grows: it would walk all of it again and again (half of the parsing time)."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class Document:
@@ -42,8 +28,7 @@ class Document:
     def __init__(self, text: str, path: Optional[str] = None) -> None:
         self.text = text
         self.path = path
-        with no_collections():
-            self.root = Parser(text, path).message_between(1 if text.startswith("\ufeff") else 0, len(text), eager=1)
+        self.root = parse(text, path)
         self._edits: Dict[Tuple[int, int], str] = {}
 
     def line(self, offset: int) -> int:
