@@ -16,13 +16,12 @@ from .store import RunStore
 _TABLE = re.compile(r"([^/\0]*_)?(result|mapping)_[0-9]{14}\.csv\Z")
 
 
-def result_names(
-    places: Sequence[Place], timestamp: str, name_single: bool = True, stem: str = "result", root: Optional[Place] = None
-) -> Dict[Place, str]:
+def result_names(places: Sequence[Place], timestamp: str, stem: str = "result") -> Dict[Place, str]:
     """Return the file name of each place's table.
 
-    Rows outside a tree get ``{stem}_{timestamp}.csv``; every device × model × step gets ``{device}_{model}_{step}_{stem}_{timestamp}.csv``,
-    and where two would be the same ``{time}_{device}_{model}_{model_id}_{step}_{stem}_{timestamp}.csv``.
+    A single place, and rows outside a tree, get ``{stem}_{timestamp}.csv``; each of several device × model × step gets
+    ``{device}_{model}_{step}_{stem}_{timestamp}.csv``, and where two would be the same
+    ``{time}_{device}_{model}_{model_id}_{step}_{stem}_{timestamp}.csv``.
 
     Parameters
     ----------
@@ -30,17 +29,13 @@ def result_names(
         Those with rows.
     timestamp
         ``YYYYmmddHHMMSS`` of the run's first start.
-    name_single
-        False: a single place gets the short name as well.
     stem
         ``result`` or ``mapping``.
-    root
-        The place whose files lie directly in TARGET: it gets the short name. None: no such place.
     """
     tail = "%s_%s.csv" % (stem, timestamp)
-    if len(places) == 1 and not name_single:
+    if len(places) == 1:
         return {places[0]: tail}
-    short = {place: tail if place == root else _join((place.device, place.model, place.step), tail) for place in places}
+    short = {place: _join((place.device, place.model, place.step), tail) for place in places}
     shared = Counter(short.values())
     return {place: name if shared[name] == 1 else _join(place, tail) for place, name in short.items()}
 
@@ -59,10 +54,8 @@ def _noted(store: RunStore) -> List[str]:
 def write_tables(
     store: RunStore,
     columns: Columns,
-    name_single: bool = True,
     mapping: bool = False,
     only: Optional[Collection[Place]] = None,
-    root: Optional[Place] = None,
 ) -> List[str]:
     """Write the CSV files of a store into its folder and return their paths.
 
@@ -75,14 +68,10 @@ def write_tables(
         Open for writing.
     columns
         The columns of the result tables.
-    name_single
-        As for :func:`result_names`.
     mapping
         Write the mapping tables besides.
     only
         Write only the tables of these places (those that changed); all by default.
-    root
-        As for :func:`result_names`.
 
     Raises
     ------
@@ -91,8 +80,8 @@ def write_tables(
     """
     out = os.path.dirname(store.path)
     places = store.places() or [NOWHERE]
-    names = result_names(places, store.started, name_single, "result", root)
-    mappings = result_names(places, store.started, name_single, "mapping", root) if mapping else {}
+    names = result_names(places, store.started)
+    mappings = result_names(places, store.started, "mapping") if mapping else {}
     before = _noted(store)
     now = [*names.values(), *mappings.values()]
     written: List[str] = []
