@@ -72,7 +72,7 @@ def _value(name: str, module: str) -> Any:
     if name == "npu_config_proto":
         return lambda config_proto=None, *_, **__: tf.compat.v1.ConfigProto() if config_proto is None else config_proto
     if name in ("npu_hooks_append", "npu_callbacks_append"):
-        return lambda given=(), *_, **__: list(given or [])
+        return lambda *given, **named: [entry for entries in given + tuple(named.values()) for entry in entries or ()]
     if name in _OPS:
         return _Module("npu_bridge." + name)
     if name in _RESOURCES:
