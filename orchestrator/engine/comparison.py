@@ -137,7 +137,7 @@ class Run:
         self.options.selection(self.graph)
         self.look()
         self.store = RunStore.begin(self.options.out, self.inputs, self.force)
-        self.notes += [note for note in (self.store.journal_note, self.store.lock_note) if note]
+        self.notes += self.store.notes
         self.catalogue = Catalogue(self.options.target)
         dumps_too = os.path.realpath(self.options.golden) != self.catalogue.root
         self.goldens = Goldens(self.options.golden, self.options.golden_steps, self.store, dumps_too)
