@@ -9,7 +9,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 from ..dumps.place import Place
 from .inputs import UNKNOWN, Inputs, InputState, joined
 from .observations import Observation, Observations, ObservedOp
-from .own_error import SUSPECT_SCORE, Measured, Normal, fit, rounding
+from .own_error import SMALLEST_SLICE_SPREAD, SUSPECT_SCORE, Measured, Normal, fit, rounding
 
 HIGHEST_SCORE = 99.0
 """The score of what needs no estimate: NaN out of finite inputs, other integers out of equal ones."""
@@ -100,7 +100,9 @@ class Estimator:
         found = [(op, output, *self._sizes(op, output)) for op in self._seen.ordered() for output in self._outputs(op)]
         smooth = [(op, output, sizes) for op, output, _, _, sizes in found if not _whole(output.dtype) and not output.spoiled]
         over_all = fit([Measured(op.name, op.type, s.distance, s.inputs, rounding(o.dtype)) for op, o, s in smooth])
-        by_slice = fit([Measured(op.name, op.type, s.slice_distance, s.slice_inputs, rounding(o.dtype)) for op, o, s in smooth])
+        by_slice = fit(
+            [Measured(op.name, op.type, s.slice_distance, s.slice_inputs, rounding(o.dtype)) for op, o, s in smooth], SMALLEST_SLICE_SPREAD
+        )
         return [self._estimate(op, output, states, known, sizes, over_all, by_slice) for op, output, states, known, sizes in found]
 
     def _outputs(self, op: ObservedOp) -> List[Observation]:

@@ -48,6 +48,7 @@ _NEXT = {
 _FOLLOW_INPUT = frozenset(["TransData", "Cast", "Aipp", "AippData"])
 _QUANTISED_FACTOR = 4.0
 _UNRELATED = 0.3
+_ENOUGH_ELEMENTS = 32
 _ROUNDING_TIMES = 60.0
 
 
@@ -107,7 +108,7 @@ def explanations_of(
     found = _merged([_of_pattern(pattern, pair, estimate) for pattern in patterns])
     if pair is None:
         found += _of_row(estimate, row)
-    fallback = [] if found else _without_pattern(estimate, row)
+    fallback = [] if found else _without_pattern(estimate, row, pair)
     if stale and not found:
         fallback.append(_explanation("stale-dump", 0.0, stale))
     return found + fallback
@@ -180,16 +181,14 @@ def _of_row(estimate: Estimate, row: Row) -> List[Explanation]:
     return []
 
 
-def _without_pattern(estimate: Estimate, row: Row) -> List[Explanation]:
+def _without_pattern(estimate: Estimate, row: Row, pair: Optional[AlignedPair]) -> List[Explanation]:
     """Return what remains to be said where no pattern explains the error."""
-    cosine = row.metrics.get("CosineSimilarity")
-    if estimate.output.spoiled or not isinstance(cosine, (int, float)) or math.isnan(cosine):
+    if estimate.output.spoiled:
         return []
-    if abs(cosine) < _UNRELATED:
-        share = 1.0 - cosine * cosine
-        sentence = "the values have nothing to do with the golden ones (cosine %.3g), and no pattern fits" % cosine
-        kind = "other-input" if _is_first(estimate) else "random"
-        return [_explanation(kind, share, sentence)]
+    alike = _correlation(row, pair)
+    if abs(alike) < _UNRELATED:
+        sentence = "the values have nothing to do with the golden ones (correlation %.2g), and no pattern fits" % alike
+        return [_explanation("other-input" if _is_first(estimate) else "random", 1.0 - alike * alike, sentence)]
     if _is_first(estimate):
         sentence = "the very first operator differs: what is fed to the device is not what the golden run got"
         return [_explanation("other-input", 1.0, sentence)]
@@ -198,3 +197,17 @@ def _without_pattern(estimate: Estimate, row: Row) -> List[Explanation]:
         sentence = "no pattern but noise of %.3g times the rounding of %s" % (estimate.distance / rounded, estimate.output.dtype)
         return [_explanation("rounding", 0.0, sentence)]
     return []
+
+
+def _correlation(row: Row, pair: Optional[AlignedPair]) -> float:
+    """Return how alike target and golden are, apart from their means; 1 where it cannot be told."""
+    if pair is None:
+        cosine = row.metrics.get("CosineSimilarity")
+        return float(cosine) if isinstance(cosine, (int, float)) and not math.isnan(cosine) else 1.0
+    x, y = (np.asarray(side, np.float64).reshape(-1) for side in (pair.target, pair.golden))
+    keep = np.isfinite(x) & np.isfinite(y)
+    if keep.sum() < _ENOUGH_ELEMENTS:
+        return 1.0
+    x, y = x[keep] - x[keep].mean(), y[keep] - y[keep].mean()
+    lengths = math.sqrt(float(x @ x)) * math.sqrt(float(y @ y))
+    return float(x @ y) / lengths if lengths else 1.0

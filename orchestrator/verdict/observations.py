@@ -24,7 +24,9 @@ class Observation(NamedTuple):
     number
         The tensor's index; -1 for a row about the whole op.
     distance, slice_distance
-        RelativeEuclideanDistance and WorstSliceDistance; NaN where there is none.
+        RelativeEuclideanDistance and WorstSliceDistance; NaN where there is none. Masked elements (−1e4 among attention scores) rule the
+        norm of a tensor, and leave a small distance where everything else is wrong; slices leave them out. So the distance is at least
+        what the worst slice alone makes of it, were all slices of one norm.
     different
         Whether any element differs (a distance of 0 may hide none).
     spoiled
@@ -135,13 +137,18 @@ def _observe(row: Row) -> Observation:
         number=-1 if row.tensor_index is None else row.tensor_index,
         tensor=row.tensor,
         verdict=row.verdict,
-        distance=distance,
+        distance=_unmasked(distance, slices, max(row.shape or (1,))),
         slice_distance=slices,
         different=count > 0 or (math.isnan(count) and distance != 0),
         spoiled=row.verdict == FAIL and _differ(row.nan, row.inf, distance),
         dtype=row.target_dtype or "",
         address=row.address,
     )
+
+
+def _unmasked(distance: float, slices: float, count: int) -> float:
+    least = slices / math.sqrt(max(count, 1))
+    return least if least > distance else distance
 
 
 def _differ(nan: Optional[Mapping[str, int]], inf: Optional[Mapping[str, int]], distance: float) -> bool:

@@ -16,11 +16,12 @@ from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-SUSPECT_SCORE = 6.0
-"""Scores above this make a suspect."""
+SUSPECT_SCORE = 4.5
+"""Scores above this make a suspect: 1.5 times the measured score of healthy operators (docs/verdict.md)."""
 
 SMALLEST_SPREAD = 0.15
-RARE_SPREAD = 0.5
+SMALLEST_SLICE_SPREAD = 0.2
+RARE_SPREAD = 0.4
 ENOUGH = 4
 """Operators of a type from which on the type is judged by itself."""
 
@@ -85,8 +86,14 @@ class Normal:
         return math.log(distance / expected) / self.spread
 
 
-def fit(measured: Sequence[Measured]) -> Dict[str, Normal]:
-    """Return what is normal for each type; ``""`` holds what is normal over all, for types of fewer than four operators."""
+def fit(measured: Sequence[Measured], smallest: float = SMALLEST_SPREAD) -> Dict[str, Normal]:
+    """Return what is normal for each type; ``""`` holds what is normal over all, for types of fewer than four operators.
+
+    Parameters
+    ----------
+    smallest
+        A type's spread is taken to be at least this.
+    """
     usable = [entry for entry in measured if 0 < entry.distance < math.inf and entry.inputs < math.inf]
     by_type: Dict[str, List[Measured]] = {}
     for entry in usable:
@@ -94,7 +101,7 @@ def fit(measured: Sequence[Measured]) -> Dict[str, Normal]:
     over_all = _fit(usable, _GAINS[_GAINS >= 0.999], RARE_SPREAD, rare=True)
     found = {"": over_all}
     for name, entries in by_type.items():
-        found[name] = _fit(entries, _GAINS, SMALLEST_SPREAD) if len({entry.op for entry in entries}) >= ENOUGH else over_all
+        found[name] = _fit(entries, _GAINS, smallest) if len({entry.op for entry in entries}) >= ENOUGH else over_all
     return found
 
 

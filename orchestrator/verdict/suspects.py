@@ -34,7 +34,7 @@ class Suspect:
     place
         Of the execution that shows it best.
     score
-        How far the error is beyond what is normal, see :mod:`.own_error`; above 6, at most 99.
+        How far the error is beyond what is normal, see :mod:`.own_error`; above 4.5, at most 99.
     confidence
         ``high``, ``medium`` or ``low``.
     evidence
