@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Dict, Iterator, List, Tuple
+from typing import Dict, FrozenSet, Iterator, List, Tuple
 
 from .axes import INNER, OUTER, Dims, GroupedFilter, Layout
 from .geometry import Geometry
@@ -37,21 +37,28 @@ class Box:
     golden_start: int
 
 
-def boxes(geometry: Geometry) -> Iterator[Box]:
-    """Yield boxes that together hold every element of the geometry once; padding is in none."""
+def boxes(geometry: Geometry, borders: FrozenSet[int] = frozenset()) -> Iterator[Box]:
+    """Yield boxes that together hold every element of the geometry once; padding is in none.
+
+    Parameters
+    ----------
+    borders
+        Golden strides at which axes are not merged: who counts along one dim of the golden gives the strides of that dim and of the next
+        outer one, and each axis of a box then lies inside, along or outside that dim.
+    """
     if geometry.count == 0:
         return
     layout, dims = geometry.layout, geometry.dims
     golden = _strides(geometry.letters, geometry.sizes)
     if layout.groups > 1:
-        yield from _grouped(layout, dims, golden)
+        yield from _grouped(layout, dims, golden, borders)
         return
     sizes = layout.axis_sizes(dims)
     storage = dict(zip(layout.axes, _row_major(sizes)))
-    yield from _split_boxes(layout, {letter: (0, size) for letter, size in dims.items()}, storage, golden, 0, 0)
+    yield from _split_boxes(layout, {letter: (0, size) for letter, size in dims.items()}, storage, golden, 0, 0, borders)
 
 
-def _grouped(layout: Layout, dims: Dims, golden: Dict[str, int]) -> Iterator[Box]:
+def _grouped(layout: Layout, dims: Dims, golden: Dict[str, int], borders: FrozenSet[int]) -> Iterator[Box]:
     """Yield the boxes of a FRACTAL_Z filter with groups, group by group: each is a corner of the pack's block diagonal."""
     sizes = GroupedFilter.of(dims, dict(layout.blocks), layout.groups)
     stored = sizes.stored_shape
@@ -68,7 +75,7 @@ def _grouped(layout: Layout, dims: Dims, golden: Dict[str, int]) -> Iterator[Box
         }
         # Within the box, channels count from the pack's first; in the golden they count from the filter's first, and C from the group's.
         shift = (group - place) * sizes.cout * golden["N"] - place * sizes.cin * golden["C"]
-        yield from _split_boxes(layout, ranges, storage, golden, number * pack_elements, shift)
+        yield from _split_boxes(layout, ranges, storage, golden, number * pack_elements, shift, borders)
 
 
 def _split_boxes(
@@ -78,6 +85,7 @@ def _split_boxes(
     golden: Dict[str, int],
     target_start: int,
     golden_start: int,
+    borders: FrozenSet[int],
 ) -> Iterator[Box]:
     """Yield one box for each combination of whole and partly filled blocks of the dims' ranges."""
     blocks = dict(layout.blocks)
@@ -98,7 +106,7 @@ def _split_boxes(
             start += begin * stride
             golden_at += begin * step * golden[letter]
             axes.append((size, stride, step * golden[letter]))
-        yield _merged(axes, start, golden_at)
+        yield _merged(axes, start, golden_at, borders)
 
 
 def _pieces(low: int, high: int, block: int) -> List[Tuple[int, int, int, int]]:
@@ -133,13 +141,13 @@ def _strides(letters: Tuple[str, ...], sizes: Ints) -> Dict[str, int]:
     return dict(zip(letters, _row_major(sizes)))
 
 
-def _merged(axes: List[Tuple[int, int, int]], target_start: int, golden_start: int) -> Box:
-    """Return the box with axes of size 1 left out and axes that follow one another on both sides made one."""
+def _merged(axes: List[Tuple[int, int, int]], target_start: int, golden_start: int, borders: FrozenSet[int]) -> Box:
+    """Return the box with axes of size 1 left out and axes that follow one another on both sides made one, but across no border."""
     kept: List[Tuple[int, int, int]] = []
     for size, target, golden in axes:
         if size == 1:
             continue
-        if kept and kept[-1][1] == target * size and kept[-1][2] == golden * size:
+        if kept and kept[-1][1] == target * size and kept[-1][2] == golden * size and kept[-1][2] not in borders:
             kept[-1] = (kept[-1][0] * size, target, golden)
         else:
             kept.append((size, target, golden))
