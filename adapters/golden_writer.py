@@ -25,7 +25,7 @@ from ..naming import (
 )
 from .aside import AsideFiles
 from .golden_names import GoldenNames, Key
-from .headers import NPY_HEADER_BYTES, container_header, npy_header
+from .headers import container_header, npy_header
 from .manifest import (
     FILE_MODE,
     JOURNAL_FILE,
@@ -123,17 +123,6 @@ class GoldenWriter:
         if self.tensors:
             raise ValueError("names must be reserved before the first tensor is written")
         self.names.reserve(names)
-        self.prepare(len(self.names))
-
-    def prepare(self, count: int, bodies: Sequence[int] = ()) -> None:
-        """Begin to make ``count`` files, while the model is loaded or runs: that is the slow part of writing small ones.
-
-        Parameters
-        ----------
-        bodies
-            The bytes of some of the coming tensors' values, if known: finding room for them is the slow part of writing large ones.
-        """
-        self._files.prepare(count, [NPY_HEADER_BYTES + body for body in bodies] if self.names.suffix == "npy" else ())
 
     @property
     def collisions(self) -> Dict[str, List[str]]:
@@ -205,11 +194,6 @@ class GoldenWriter:
         self._n_parked += chosen.parked
         self._n_hashed += chosen.hashed and not chosen.parked
         return name
-
-    def flush(self) -> None:
-        """Wait until the sums of everything written are known."""
-        for _, future in self._futures:
-            future.result()
 
     def skip(self, tensor: str, reason: str) -> None:
         """Note in the manifest that ``tensor`` is not saved, and why."""

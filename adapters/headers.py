@@ -8,32 +8,16 @@ from __future__ import annotations
 import functools
 import io
 import struct
-from typing import Tuple, Union
+from typing import Tuple
 
 import numpy as np
 
+from ..elements import BY_NAME
 from ..errors import InputError
+from ..protowire import field, varint
 
-# What numpy's padding makes of every usual header; a guess for planning only.
-NPY_HEADER_BYTES = 128
 CONTAINER_VERSION = "2.0"
 _RESERVED_FORMAT = 40
-_DATA_TYPES = {
-    "float32": 1,
-    "float16": 2,
-    "int8": 3,
-    "uint8": 4,
-    "int16": 5,
-    "uint16": 6,
-    "int32": 7,
-    "int64": 8,
-    "uint32": 9,
-    "uint64": 10,
-    "bool": 11,
-    "float64": 12,
-    "complex64": 16,
-    "complex128": 17,
-}
 
 
 def npy_header(array: np.ndarray) -> bytes:
@@ -57,27 +41,11 @@ def container_header(array: np.ndarray, op_name: str, timestamp_us: int) -> byte
     InputError
         The containers have no code for the array's dtype.
     """
-    code = _DATA_TYPES.get(array.dtype.name)
-    if code is None or array.dtype.byteorder == ">":
+    element = BY_NAME.get(array.dtype.name)
+    if element is None or array.dtype.byteorder == ">":
         raise InputError("%s: a container cannot hold %s" % (op_name, array.dtype))
-    dims = b"".join(varint_bytes(dim) for dim in array.shape)
-    output = _field(1, code) + _field(2, _RESERVED_FORMAT) + _field(3, _field(1, dims)) + _field(6, array.nbytes)
-    message = _field(1, CONTAINER_VERSION.encode("ascii")) + _field(2, timestamp_us) + _field(3, output)
-    message += _field(6, op_name.encode("ascii"))
+    dims = b"".join(varint(dim) for dim in array.shape)
+    output = field(1, element.code) + field(2, _RESERVED_FORMAT) + field(3, field(1, dims)) + field(6, array.nbytes)
+    message = field(1, CONTAINER_VERSION.encode("ascii")) + field(2, timestamp_us) + field(3, output)
+    message += field(6, op_name.encode("ascii"))
     return struct.pack("<Q", len(message)) + message
-
-
-def varint_bytes(value: int) -> bytes:
-    """Return a protobuf varint."""
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _field(number: int, value: Union[int, bytes]) -> bytes:
-    if isinstance(value, int):
-        return varint_bytes(number << 3) + varint_bytes(value)
-    return varint_bytes(number << 3 | 2) + varint_bytes(len(value)) + value

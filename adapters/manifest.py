@@ -8,12 +8,13 @@ import os
 from typing import Any, Dict, List, Optional
 
 from ..errors import EnvironmentProblem, FormatError
+from ..filesystem import ASIDE_PREFIX, free_bytes, writing_whole
 from ..naming import MAPPING_FILE, parse_golden_name, printable, read_mapping
 
 MANIFEST_FILE = "manifest.json"
 MANIFEST_LIMIT_BYTES = 256 * 1024 * 1024
 FILE_MODE = 0o640
-TEMPORARY_PREFIX = ".goldwatch-"
+TEMPORARY_PREFIX = ASIDE_PREFIX
 JOURNAL_FILE = TEMPORARY_PREFIX + "unfinished"
 _HASH_WINDOW_BYTES = 1024 * 1024
 
@@ -38,19 +39,8 @@ def write_whole(folder: str, name: str, data: bytes) -> str:
         The path of the finished file; a file of that name is replaced.
     """
     path = os.path.join(folder, name)
-    temporary = os.path.join(folder, "%s%d-%s.tmp" % (TEMPORARY_PREFIX, os.getpid(), hashlib.sha256(os.fsencode(name)).hexdigest()[:16]))
-    try:
-        os.unlink(temporary)
-    except FileNotFoundError:
-        pass
-    descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        remove_quietly(temporary)
-        raise
+    with writing_whole(path, FILE_MODE) as stream:
+        stream.write(data)
     return path
 
 
@@ -143,14 +133,10 @@ def require_space(path: str, size_bytes: int) -> None:
     path
         A folder that may not exist yet; its nearest existing parent decides.
     """
-    folder = os.path.abspath(path)
-    while not os.path.isdir(folder):
-        folder = os.path.dirname(folder)
-    state = os.statvfs(folder)
-    free_bytes = state.f_bavail * state.f_frsize
-    if free_bytes < size_bytes:
+    free = free_bytes(path)
+    if free is not None and free < size_bytes:
         raise EnvironmentProblem(
-            "%s: %s are needed, %s are free" % (printable(path), size_text(size_bytes), size_text(free_bytes)),
+            "%s: %s are needed, %s are free" % (printable(path), size_text(size_bytes), size_text(free)),
             hint="free some space, choose another folder with -o, or save fewer tensors",
         )
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import heapq
 import io
 import os
 import re
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Dict, Iterable, List, Optional, Tuple
 
 from .errors import FormatError
+from .filesystem import MAX_NAME_BYTES
 
-MAX_NAME_BYTES = 255
 MAPPING_FILE = "mapping.csv"
 MAPPING_LIMIT_BYTES = 100 * 1024 * 1024
 TIMESTAMP_DIGITS = 16
@@ -28,6 +30,8 @@ _GOLDEN = re.compile(r"(?P<op>[.A-Za-z0-9_-]+)\.(?P<index>[0-9]{1,9})\.(?P<times
 _HASH_GOLDEN = re.compile(r"(?P<digits>[0-9]{1,20})\.(?:npy|pb|quant)\Z")
 _HASH_TARGET = re.compile(r"[0-9]{1,20}\Z")
 _OVERFLOW_TYPE = "opdebug"
+_NEAREST_LETTERS = 200
+_NEAREST_CANDIDATES = 50
 
 
 @dataclass(frozen=True)
@@ -218,6 +222,43 @@ def find_collisions(names: Iterable[str]) -> Dict[str, List[str]]:
         if name not in group:
             group.append(name)
     return {key: group for key, group in groups.items() if len(group) > 1}
+
+
+def nearest_names(name: str, known: Iterable[str], n: int = 1, cutoff: float = 0.6) -> List[str]:
+    """Return up to ``n`` of the ``known`` names that resemble ``name``, best first; case and ``-`` for ``_`` count nothing.
+
+    Names whose length alone rules them out are passed over; of the others the fifty that share most letters at their two ends are compared
+    letter by letter, so that 30,000 names cost a fraction of a second.
+
+    Parameters
+    ----------
+    cutoff
+        The least similarity, 0 to 1: twice the letters in common by those of both names (:class:`difflib.SequenceMatcher`).
+    """
+    wanted = _folded(name)
+    backwards = wanted[::-1]
+    length = len(wanted)
+    shortest, longest = length * cutoff / (2 - cutoff), length * (2 - cutoff) / cutoff if cutoff else float("inf")
+    ranked = []
+    for number, text in enumerate(dict.fromkeys(known)):
+        if shortest <= min(len(text), _NEAREST_LETTERS) <= longest:
+            folded = _folded(text)
+            alike = len(os.path.commonprefix((wanted, folded))) + len(os.path.commonprefix((backwards, folded[::-1])))
+            # Of a name within the other ("conv" and "conv_conv") both ends may cover the same letters.
+            ranked.append((abs(length - len(folded)) - 2 * min(alike, length, len(folded)), number, text, folded))
+    matcher = SequenceMatcher(None, "", wanted, autojunk=False)
+    found = []
+    for _, number, text, folded in heapq.nsmallest(_NEAREST_CANDIDATES, ranked):
+        matcher.set_seq1(folded)
+        if matcher.quick_ratio() >= cutoff:
+            ratio = matcher.ratio()
+            if ratio >= cutoff:
+                found.append((-ratio, number, text))
+    return [text for _, _, text in heapq.nsmallest(n, found)]
+
+
+def _folded(name: str) -> str:
+    return name[:_NEAREST_LETTERS].strip().lower().replace("-", "_").replace(" ", "_")
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -74,8 +74,8 @@ def check(folder):
 
 
 def device(out, broken=None):
+    from goldwatch.netfiles.caffemodel import read_weights
     from goldwatch.testing.caffe_device import run_on_device
-    from goldwatch.testing.caffemodel import read_weights
 
     inputs = {"data": np.load(os.path.join(DATA, "input_data.npy"))}
     weights = read_weights(os.path.join(DATA, "resblock.caffemodel"))

@@ -10,9 +10,10 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDERS = {"goldwatch": "orchestrator", "goldwatch.adapters": "adapters", "goldwatch.schemas": "schemas", "goldwatch.proto": "proto"}
 LAYERS = (
-    ("goldwatch", "goldwatch.errors", "goldwatch.naming"),
+    ("goldwatch", "goldwatch.errors", "goldwatch.filesystem", "goldwatch.naming", "goldwatch.protowire", "goldwatch.elements"),
     ("goldwatch.proto",),
     ("goldwatch.schemas",),
+    ("goldwatch.netfiles",),
     ("goldwatch.tensors",),
     ("goldwatch.dumps",),
     ("goldwatch.model",),
@@ -27,7 +28,16 @@ LAYERS = (
     ("goldwatch.testing",),
     ("goldwatch.cli", "goldwatch.__main__"),
 )
-ADAPTERS_MAY_IMPORT = ("goldwatch.errors", "goldwatch.naming", "goldwatch.config.plan", "goldwatch.adapters")
+ADAPTERS_MAY_IMPORT = (
+    "goldwatch.errors",
+    "goldwatch.filesystem",
+    "goldwatch.naming",
+    "goldwatch.protowire",
+    "goldwatch.elements",
+    "goldwatch.netfiles",
+    "goldwatch.config.plan",
+    "goldwatch.adapters",
+)
 
 
 def modules():

@@ -115,3 +115,42 @@ def test_a_line_still_being_written_is_not_read(tmp_path) -> None:
 
 def test_printable_shows_escapes_instead_of_sending_them() -> None:
     assert naming.printable("a\x1b[31mb\nc\u202ed\udcff") == "a\\x1b[31mb\\x0ac\\u202ed\\xff"
+
+
+def test_the_nearest_name_is_the_one_with_most_letters_in_common() -> None:
+    known = ["conv1", "conv2_1", "pool1", "fc1000", "res2a/branch1"]
+    assert naming.nearest_names("cnov1", known) == ["conv1"]
+    assert naming.nearest_names("Res2a/Branch-1", known) == ["res2a/branch1"]
+    assert naming.nearest_names("zzz", known) == []
+    assert naming.nearest_names("conv", known, n=2, cutoff=0.4) == ["conv1", "conv2_1"]
+    assert naming.nearest_names("", known) == [] and naming.nearest_names("conv1", []) == []
+
+
+def similarity(left: str, right: str) -> float:
+    """Twice the letters of the longest common subsequence by those of both."""
+    lengths = [[0] * (len(right) + 1) for _ in range(len(left) + 1)]
+    for i, a in enumerate(left):
+        for j, b in enumerate(right):
+            lengths[i + 1][j + 1] = lengths[i][j] + 1 if a == b else max(lengths[i][j + 1], lengths[i + 1][j])
+    return 2.0 * lengths[-1][-1] / max(1, len(left) + len(right))
+
+
+@given(st.lists(st.text("abc_/1", max_size=12), max_size=30), st.text("abc_/1", min_size=1, max_size=12))
+def test_what_is_called_near_is_near_and_no_length_that_fits_is_passed_over(known, name) -> None:
+    for found in naming.nearest_names(name, known, n=5, cutoff=0.6):
+        assert similarity(naming._folded(found), name) >= 0.6
+    assert naming.nearest_names(name, [*known, name], cutoff=0.6)[0] == name
+
+
+def test_of_30_000_names_few_are_compared_letter_by_letter(monkeypatch) -> None:
+    compared = []
+
+    class Counting(naming.SequenceMatcher):
+        def ratio(self):
+            compared.append(1)
+            return super().ratio()
+
+    monkeypatch.setattr(naming, "SequenceMatcher", Counting)
+    known = ["model/block_%05d/conv/weights_%d" % (number, number % 7) for number in range(30000)]
+    assert naming.nearest_names("model/block_12345/cnov/weights_4", known) == ["model/block_12345/conv/weights_4"]
+    assert len(compared) <= naming._NEAREST_CANDIDATES

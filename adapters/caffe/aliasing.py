@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import AbstractSet, Dict, List, Optional, Tuple
 
-from .net import Layer, Net, eltwise_is_sum, shares_memory
+from ...netfiles.caffe_net import Layer, Net, eltwise_is_sum, shares_memory
 
 Version = Tuple[int, int]
 Warning_ = Dict[str, str]

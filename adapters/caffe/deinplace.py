@@ -12,9 +12,9 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from ...errors import GoldwatchError, InputError, MissingPath, UsageError
 from ...naming import printable
+from ...netfiles.caffe_net import Layer, Net, State, dropout_is_plain, initial_state
+from ...netfiles.prototxt import SIZE_LIMIT_BYTES, Document, encode, read_document, write_new
 from .aliasing import memory_warnings
-from .net import Layer, Net, State, dropout_is_plain, initial_state
-from .prototxt import SIZE_LIMIT_BYTES, Document, encode, no_collections, read_document, write_new
 
 
 @dataclass
@@ -90,11 +90,10 @@ def deinplace_file(
         if os.path.abspath(report) == os.path.abspath(path):
             raise UsageError("%s is both the output and the report" % printable(report))
         check_output(report, [model, path], force or _is_report(report), "--report")
-    with no_collections():
-        done = deinplace_text(document, phase, level, stages, drop_dropout)
-        write_new(path, encode(done.text))
-        if report is not None:
-            write_new(report, (json.dumps(done.report(), indent=1) + "\n").encode("ascii"))
+    done = deinplace_text(document, phase, level, stages, drop_dropout)
+    write_new(path, encode(done.text))
+    if report is not None:
+        write_new(report, (json.dumps(done.report(), indent=1) + "\n").encode("ascii"))
     return path, done
 
 
@@ -129,11 +128,10 @@ def deinplace_text(
     document: Document, phase: str = "TEST", level: Optional[int] = None, stages: Sequence[str] = (), drop_dropout: bool = False
 ) -> Deinplaced:
     """Return the text of a net without in-place layers; see :func:`deinplace_file`."""
-    with no_collections():
-        state = initial_state(document, phase, level, stages)
-        net = Net(document, state)
-        done = _rewrite(net, drop_dropout and phase == "TEST")
-        _check(net, done, state)
+    state = initial_state(document, phase, level, stages)
+    net = Net(document, state)
+    done = _rewrite(net, drop_dropout and phase == "TEST")
+    _check(net, done, state)
     return done
 
 

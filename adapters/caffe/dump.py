@@ -17,6 +17,9 @@ import numpy as np
 from ... import errors
 from ...errors import EnvironmentProblem, GoldwatchError, InputError, Interrupted, UsageError, require_file
 from ...naming import printable
+from ...netfiles.caffe_net import Net, initial_state
+from ...netfiles.caffemodel import weight_shapes
+from ...netfiles.prototxt import read_document
 from ..golden_writer import refuse_golden
 from ..launch import child_environment, resolve_python, runs
 from ..manifest import require_space, sha256_of_file, sweep
@@ -24,13 +27,10 @@ from . import opencv, pycaffe
 from .aliasing import memory_warnings
 from .images import is_image, transform_from, with_options
 from .inputs import Batch, hash_of, load_item, plan_batches, random_input
-from .net import Net, initial_state
 from .netinputs import NetInput, net_inputs, transform_of, with_shapes
 from .normalise import normalise
-from .prototxt import read_document
 from .targets import split_globs, targets_of
 from .whitelist import RULES, refuse_unknown
-from .wire import weight_shapes
 
 _STOP_TIMEOUT_S = 30
 _TICK_S = 0.25

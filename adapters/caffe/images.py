@@ -13,8 +13,8 @@ import numpy as np
 
 from ...errors import EnvironmentProblem, FormatError, InputError, UsageError, require_file
 from ...naming import printable
-from .textformat import Message, number_of
-from .wire import read_mean
+from ...netfiles.caffemodel import read_mean
+from ...netfiles.textformat import Message, number_of
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
 
@@ -64,7 +64,7 @@ def transform_from(message: Optional[Message], model_folder: str) -> Transform:
         path = message.text("mean_file")
         beside = os.path.join(model_folder, path)
         mean = read_mean(path if os.path.exists(path) or not os.path.exists(beside) else beside)
-    return Transform(mean, message.number("scale", 1.0), "BGR", int(message.number("crop_size", 0)))
+    return Transform(mean, message.number("scale", 1.0), "BGR", message.integer("crop_size", 0))
 
 
 def with_options(transform: Transform, mean: Optional[str], scale: Optional[float], channel_order: Optional[str]) -> Transform:

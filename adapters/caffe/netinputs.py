@@ -7,8 +7,8 @@ from typing import List, Mapping, Optional, Sequence, Tuple
 
 from ...errors import InputError
 from ...naming import printable
-from .net import Net
-from .textformat import Message, number_of
+from ...netfiles.caffe_net import Net
+from ...netfiles.textformat import Message
 
 Shape = Tuple[int, ...]
 
@@ -66,7 +66,7 @@ def _root_shapes(net: Net) -> List[Shape]:
     root = net.document.root
     n_inputs = len(net.inputs)
     shapes = [_dims(message) for message in root.messages("input_shape")]
-    dims = [int(number_of(text)) for text in root.texts("input_dim")]
+    dims = root.integers("input_dim")
     if shapes and dims:
         raise InputError("%s: input_shape and input_dim are both given" % (net.document.path or "prototxt"))
     if dims:
@@ -80,7 +80,7 @@ def _root_shapes(net: Net) -> List[Shape]:
 
 
 def _dims(message: Message) -> Shape:
-    return tuple(int(number_of(text)) for text in message.texts("dim"))
+    return tuple(message.integers("dim"))
 
 
 def transform_of(net: Net, blob: str) -> Optional[Message]:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Dict, List, Sequence, Set, Tuple
 
 from ...errors import InputError
-from .net import Layer, Net
+from ...netfiles.caffe_net import Layer, Net
+from ...netfiles.textformat import Message, number_of, quote
 from .netinputs import NetInput
 from .params import Params, axis_of
 from .shapes import Shape, concat_axis, slice_points, top_shapes
-from .textformat import Message, number_of, quote
 from .whitelist import RULES, WAY_OUT, refuse_unknown
 
 # Parameters that do not change the result, or that the whitelist holds at the importer's default.

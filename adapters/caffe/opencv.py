@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, Sequence, Tuple
 
 import numpy as np
 
@@ -11,54 +10,9 @@ from ...errors import EnvironmentProblem, InputError
 from .shapes import count
 from .targets import NO_TOP, Target, Targets
 
-ENVIRONMENT = {
-    "OPENCV_DNN_DISABLE_MEMORY_OPTIMIZATIONS": "1",
-    # glibc keeps freed memory and gives it to the next request of whichever thread; see _Pages.
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_THRESHOLD_": "33554432",
-    "MALLOC_TRIM_THRESHOLD_": "4294967296",
-    "MALLOC_TOP_PAD_": "16777216",
-}
+ENVIRONMENT = {"OPENCV_DNN_DISABLE_MEMORY_OPTIMIZATIONS": "1"}
 PROBE = "import cv2; assert hasattr(cv2.dnn, 'readNetFromCaffe'), 'OpenCV %s has no Caffe importer (4.5 to 4.x has)' % cv2.__version__"
 INSTALL = "pip install 'goldwatch[caffe]' (opencv-python-headless>=4.5,<5)"
-
-
-_PAGES_LIMIT_BYTES = 256 * 1024 * 1024
-_PAGES_BLOCK_BYTES = 1024 * 1024
-
-
-class _Pages(threading.Thread):
-    """Touches memory while the net is loaded: first touches take longer than the copies that they are for, and the forward pays none then.
-
-    Each kept layer lies twice in memory, in OpenCV and in numpy. What is touched here is given back before the forward, which gets it
-    again as long as the allocator keeps it (:data:`ENVIRONMENT`); elsewhere it is only as slow as it was.
-
-    Parameters
-    ----------
-    size_bytes
-        How much the forward will take; touched up to 256 MiB.
-    """
-
-    def __init__(self, size_bytes: int) -> None:
-        super().__init__(daemon=True)
-        self._n_blocks = min(size_bytes, _PAGES_LIMIT_BYTES) // _PAGES_BLOCK_BYTES
-        self._blocks: List[np.ndarray] = []
-        self._ended = False
-
-    def run(self) -> None:
-        """Touch the memory."""
-        try:
-            while len(self._blocks) < self._n_blocks and not self._ended:
-                self._blocks.append(np.empty(_PAGES_BLOCK_BYTES, np.uint8))
-                self._blocks[-1].fill(0)
-        except MemoryError:
-            self._ended = True
-
-    def give_back(self) -> None:
-        """End, and free the memory."""
-        self._ended = True
-        self.join()
-        self._blocks = []
 
 
 class OpencvBackend:
@@ -74,14 +28,6 @@ class OpencvBackend:
     name = "opencv"
 
     def __init__(self, job: Dict[str, Any]) -> None:
-        pages = _Pages(sum(8 * count(shape) for _, _, _, shape in job["outputs"]))
-        pages.start()
-        try:
-            self._load(job)
-        finally:
-            pages.give_back()
-
-    def _load(self, job: Dict[str, Any]) -> None:
         try:
             import cv2
         except ImportError as error:

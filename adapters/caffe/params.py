@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import List, Optional, Tuple
+from typing import Callable, List, Optional, Tuple, TypeVar
 
-from ...errors import InputError
-from .net import Layer
-from .textformat import Message, number_of
+from ...errors import FormatError, InputError
+from ...netfiles.caffe_net import Layer
+from ...netfiles.textformat import Message
+
+T = TypeVar("T")
 
 
 class Params:
@@ -35,18 +37,22 @@ class Params:
 
     def integer(self, name: str, default: int) -> int:
         """Return an integer parameter."""
-        value = self.message.number(name, default)
-        if value != int(value):
-            raise self.fail(name, "is %s, not an integer" % value)
-        return int(value)
+        values = self.integers(name)
+        return values[-1] if values else default
 
     def integers(self, name: str) -> List[int]:
         """Return a repeated integer parameter."""
-        return [int(number_of(text)) for text in self.message.texts(name)]
+        return self._read(self.message.integers, name)
 
     def number(self, name: str, default: float) -> float:
         """Return a float parameter."""
-        return self.message.number(name, default)
+        return self._read(self.message.number, name, default)
+
+    def _read(self, read: Callable[..., T], name: str, *default: float) -> T:
+        try:
+            return read(name, *default)
+        except FormatError as error:
+            raise InputError("layer %s (%s): %s.%s" % (self.layer.title, self.layer.type, self.field, error.message)) from error
 
     def flag(self, name: str, default: bool) -> bool:
         """Return a bool parameter."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import EnvironmentProblem, InputError
 from ...naming import printable
-from .net import Net
+from ...netfiles.caffe_net import Net
 from .targets import NO_TOP, Target, Targets
 
 AUTOMATIC_SPLIT = "automatic Split layer of Caffe, not in the prototxt"

@@ -8,10 +8,10 @@ import numpy as np
 
 from ...errors import UsageError
 from ...naming import printable
+from ...netfiles.caffe_net import Net, initial_state
+from ...netfiles.prototxt import read_document
 from ..golden_writer import GoldenWriter
 from ..manifest import sha256_of_file
-from .net import Net, initial_state
-from .prototxt import read_document
 from .pycaffe import PycaffeBackend, in_place_layers
 from .saving import save_run
 from .targets import Target, split_globs, targets_of

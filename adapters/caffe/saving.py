@@ -71,11 +71,7 @@ def save_run(
         for target in chosen if interrupted else []:
             if (target.layer, target.top, target.name, target.output_index) not in saved:
                 writer.skip(target.title, INTERRUPTED)
-        writer.extra["seconds"] = seconds
-        begun = time.perf_counter()
-        writer.flush()
-        seconds["save"] += time.perf_counter() - begun
-        seconds.update({name: round(value, 6) for name, value in seconds.items()})
+        writer.extra["seconds"] = {name: round(value, 6) for name, value in seconds.items()}
         writer.close(complete=not interrupted)
     result = {
         "out": writer.out,

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Callable, Dict, List, Sequence, Tuple
 
 from ...errors import InputError
-from .net import Layer
+from ...netfiles.caffe_net import Layer
 from .params import Params, axis_of
-from .textformat import number_of
 
 Shape = Tuple[int, ...]
 
@@ -105,7 +104,7 @@ def _flatten(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
 
 def _reshape(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     params, shape = Params(layer, "reshape_param"), bottoms[0]
-    dims = [int(number_of(text)) for text in params.message.message("shape").texts("dim")]
+    dims = params.message.message("shape").integers("dim")
     axis, n_axes = params.integer("axis", 0), params.integer("num_axes", -1)
     start = axis if axis >= 0 else len(shape) + axis + 1
     stop = len(shape) if n_axes == -1 else start + n_axes

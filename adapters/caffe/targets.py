@@ -8,7 +8,7 @@ from typing import Dict, List, Sequence, Tuple
 
 from ...errors import UsageError
 from ...naming import printable
-from .net import Net
+from ...netfiles.caffe_net import Net
 
 NO_TOP = "the layer has no top"
 NOT_SELECTED = "not selected by --layers"

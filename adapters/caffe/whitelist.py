@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ...errors import FormatError, InputError
-from .net import Layer, Net
-from .textformat import number_of
+from ...netfiles.caffe_net import Layer, Net
+from ...netfiles.textformat import number_of
 
 WAY_OUT = (
     "compute it with a real Caffe: --backend caffe --python PATH, where PATH is a Python in which `import caffe` gives caffe.Net; "
@@ -165,8 +165,8 @@ def _problems(layer: Layer) -> List[str]:
         for field in layer.message.message(rule.param).fields:
             check = rule.fields.get(field.name)
             for value in field.values:
-                if check is None or (not value.is_message and not _passes(check, value.text)):
-                    out.append("%s: parameter %s.%s%s" % (where, rule.param, field.name, "" if value.is_message else " " + value.text))
+                if check is None or (value.message is None and not _passes(check, value.text)):
+                    out.append(("%s: parameter %s.%s %s" % (where, rule.param, field.name, value.text)).rstrip())
     return out
 
 

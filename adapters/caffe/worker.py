@@ -9,17 +9,16 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List
 
 import numpy as np
 
 from ...errors import GoldwatchError
+from ...netfiles.caffe_net import Net, initial_state
+from ...netfiles.prototxt import read_document
 from ..golden_writer import GoldenWriter
 from ..manifest import sha256_of_file
-from .net import Net, initial_state
-from .prototxt import read_document
 from .saving import Stopped, save_run, source_of
-from .shapes import count
 from .targets import Target, Targets
 
 PROGRESS_INTERVAL_S = 0.1
@@ -96,39 +95,19 @@ def _run(job: Dict[str, Any], parent: _Parent, stop: List[int]) -> Dict[str, Any
         [(tensor, reason) for tensor, reason in job["skipped"]],
         [(number, name) for number, name in job["topless"]],
     )
-    # The first folder is made ready while the net is loaded.
-    writer = _writer(job, job["batches"][0], len(targets.saved), _bodies(job, targets))
     begun = time.perf_counter()
-    try:
-        backend = _backend(job)
-    except BaseException:
-        writer.abandon()
-        raise
+    backend = _backend(job)
     load_s = time.perf_counter() - begun
     results: List[Dict[str, Any]] = []
     for batch in job["batches"]:
         if stop and results:
             raise Stopped(results[-1])
-        if results:
-            writer = _writer(job, batch, len(targets.saved))
         arrays = {blob: np.load(path) for blob, path in batch["arrays"].items()}
         weights.join()
-        writer.backend_version = backend.version
-        writer.source = source_of(job["prototxt_sha256"], weights.digest, batch["sums"], job["seed"])
+        source = source_of(job["prototxt_sha256"], weights.digest, batch["sums"], job["seed"])
+        writer = GoldenWriter(batch["out"], backend.name, backend.version, source, job["force"], "quant" if job["quantised"] else "npy")
         results.append(save_run(backend, targets, arrays, writer, parent.progress, lambda: bool(stop)))
     return {"backend": backend.name, "backend_version": backend.version, "load_s": round(load_s, 6), "runs": results}
-
-
-def _bodies(job: Dict[str, Any], targets: Targets) -> List[int]:
-    """Return the bytes of the tensors that will be saved, as far as they are known before the net is loaded."""
-    wanted = {(target.number, target.top_index) for target in targets.saved}
-    return [4 * count(shape) for number, index, _, shape in job.get("outputs", []) if (number, index) in wanted]
-
-
-def _writer(job: Dict[str, Any], batch: Dict[str, Any], n_files: int, bodies: Sequence[int] = ()) -> GoldenWriter:
-    writer = GoldenWriter(batch["out"], job["backend"], "", {}, job["force"], "quant" if job["quantised"] else "npy")
-    writer.prepare(n_files, bodies)
-    return writer
 
 
 def _backend(job: Dict[str, Any]) -> Any:

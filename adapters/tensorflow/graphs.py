@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shutil
 import tempfile
@@ -11,7 +10,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 import numpy as np
 
 from ...errors import FormatError, GoldwatchError, InputError
-from ...naming import printable
+from ...naming import nearest_names, printable
 from .convert import convert
 from .longnames import Unwatched, unwatched
 from .recorder import GRAPPLER_OFF, TF2_TRAINING, feed_names, golden_config, tensorflow_version, watch_options
@@ -151,7 +150,7 @@ def _tensor(graph: Any, named: Dict[str, str], name: str, what: str) -> Any:
         return graph.get_tensor_by_name(full if ":" in full else full + ":0")
     except (KeyError, ValueError) as error:
         known = [op.name for op in graph.get_operations() if what != "input" or op.type.startswith("Placeholder")]
-        near = difflib.get_close_matches(name, known + list(named), 5, 0.3) or sorted(known)[:5]
+        near = nearest_names(name, known + list(named), 5, 0.3) or sorted(known)[:5]
         kind = "placeholders" if what == "input" else "ops"
         message = "the graph has no %s %s" % (what, printable(name))
         raise InputError(message, hint="%s with like names: %s" % (kind, ", ".join(near) or "none")) from error

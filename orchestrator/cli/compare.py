@@ -12,8 +12,8 @@ from ..compare.workers import default_jobs
 from ..engine.comparison import Outcome, Run
 from ..engine.options import ComparisonOptions, parse_metrics, parse_range, parse_select
 from ..results.table import render_table
-from ..verdict.limits import parse_limits
 from .common import format_option, say, set_up_logging, use_colour, verbosity_options
+from .limits import limit_options, read_limits
 from .progress import ProgressBar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,7 +30,7 @@ def comparison_options(function: F) -> F:
             click.option("--select", multiple=True, metavar="3,7-9", help="Only ops with these OpSequence numbers."),
             click.option("--overflow", is_flag=True, help="Add the OverFlow column."),
             click.option("--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."),
-            click.option("--limit", "limits", multiple=True, metavar="METRIC=VALUE", help="What a tensor must keep; may be repeated."),
+            limit_options,
             click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
             click.option("--force", is_flag=True, help="Discard other results in OUT."),
             format_option,
@@ -48,7 +48,7 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
         out=out,
         model=given["model"],
         metrics=parse_metrics(given["metrics"]),
-        limits=parse_limits(given["limits"]),
+        limits=read_limits(given["limits_name"], given["limit_texts"]),
         op_range=parse_range(given["op_range"]),
         select=parse_select(given["select"]),
         overflow=given["overflow"],

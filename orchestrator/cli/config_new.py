@@ -16,8 +16,8 @@ from ..config.option_syntax import parse_list, parse_model, parse_range, parse_s
 from ..config.plan import DATA, DEBUG_MODES, LEVELS, MODES, SCENES, DumpPlan
 from ..config.select import Selection
 from ..errors import FormatError, MissingPath, UsageError, require_file
+from ..filesystem import replacing
 from ..naming import printable
-from ..results.atomic import replacing
 from .common import format_option, print_json, say, set_up_logging, verbosity_options
 
 _PLAN_LIMIT_BYTES = 10 * 1024 * 1024

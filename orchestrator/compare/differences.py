@@ -57,7 +57,9 @@ class Differences:
         if where is None or not found.size or not self.whole:
             return
         indices = np.unravel_index(found, where.shape)
-        places = where.start + sum(index * stride for index, stride in zip(indices, where.strides))
+        places = np.full(found.size, where.start, np.int64)
+        for index, stride in zip(indices, where.strides):
+            places += index * stride
         for number in np.argsort(places, kind="mergesort")[:SHOWN]:
             at = tuple(index[number] for index in indices)
             self.first.append(Difference(int(places[number]), x.reshape(where.shape)[at].item(), y.reshape(where.shape)[at].item()))

@@ -10,14 +10,14 @@ from ..dumps.container import DumpFile, TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
 from ..dumps.header import COMPLETE, HEADERLESS, SHORT, size_error
 from ..dumps.listing import DumpEntry
-from ..dumps.tree import Identity
+from ..dumps.place import Place
 from ..errors import GoldwatchError, MissingPath, NotComparable, TruncatedFile
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.row_plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
 from .pair import PairTask, refuse
-from .row import CORRUPT, DTYPE, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
+from .row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
 
 UNREADABLE = "unreadable"
 
@@ -65,7 +65,7 @@ class Planner:
     Parameters
     ----------
     place
-        (time, device, model, model_id, step); all None outside a tree.
+        Where in the dump tree its files lie.
     golden
         The golden tensors; may grow between calls, then :meth:`refresh` must be called.
     graph
@@ -76,7 +76,7 @@ class Planner:
 
     def __init__(
         self,
-        place: Identity,
+        place: Place,
         golden: GoldenSet,
         graph: Optional[ModelGraph] = None,
         selection: Optional[FrozenSet[int]] = None,
@@ -199,7 +199,7 @@ class Planner:
         try:
             target = dump.tensor(info.kind, info.index)
         except NotComparable as error:
-            rows.append(refuse(row, error.message, CORRUPT if info.dtype.decodable else DTYPE))
+            rows.append(refuse(row, error.message, error.cause))
             return
         tasks.append(PairTask(row, target, found, plan.origin_format, plan.origin_shape, as_stored=self.two_dumps))
 
@@ -255,7 +255,6 @@ class Planner:
         return FilePlan(rows=(refuse(self._row(plan, entry), message, CORRUPT),))
 
     def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
-        time, device, model, model_id, step = self.place
         return Row(
             index=plan.index,
             op=plan.op,
@@ -268,11 +267,7 @@ class Planner:
             graph_index=plan.graph_index,
             group=plan.group or (plan.op,),
             golden=plan.golden,
-            time=time,
-            device=device,
-            model=model,
-            model_id=model_id,
-            step=step,
+            **self.place._asdict(),
             reason=plan.reason,
             target_file=entry.rel if entry is not None else None,
             timestamp_us=entry.name.timestamp_us if entry is not None else 0,

@@ -12,7 +12,7 @@ from typing import Callable, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from ..errors import NotComparable
+from ..errors import NotComparable, TypeNotComparable
 from .sums import SAFE_BIG, SAFE_SMALL, PairSums
 
 BLOCK = 65536
@@ -81,7 +81,7 @@ def _real(a: np.ndarray) -> np.ndarray:
     if kind == "b":
         return a.view(np.uint8)
     if kind not in "fiu":
-        raise NotComparable("values of dtype %s are not numbers that can be compared" % a.dtype)
+        raise TypeNotComparable("values of dtype %s are not numbers that can be compared" % a.dtype)
     if not a.dtype.isnative:
         return a.astype(a.dtype.newbyteorder("="))
     return a

@@ -53,8 +53,8 @@ class MetricResult:
         Remarks that do not spoil the result, and why values are missing or misleading.
     worst_slice
         The slice with the largest distance; None where that is 0, not known, or the tensor has one slice only.
-    differences
-        The first elements that differ, where DifferentElements applies.
+    differing, differences
+        How many elements differ and the first of them, where DifferentElements applies.
     nothing_finite
         There are elements and none is finite, on both sides alike.
     outcome
@@ -81,6 +81,7 @@ class MetricResult:
     notes: List[str] = field(default_factory=list)
     reasons: List[str] = field(default_factory=list)
     worst_slice: Optional[WorstSlice] = None
+    differing: int = 0
     differences: Tuple[Difference, ...] = ()
     nothing_finite: bool = False
     outcome: Optional[str] = None
@@ -248,6 +249,7 @@ class Accumulator:
             notes=notes,
             reasons=reasons,
             worst_slice=worst,
+            differing=whole.count if whole is not None else 0,
             differences=tuple(whole.first) if whole is not None else (),
             nothing_finite=self.count > 0 and not sums.n and odd.agree,
             outcome=outcome,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from ..dumps.place import Place
+
 PASS = "pass"
 FAIL = "fail"
 NOT_COMPARED = "not_compared"
@@ -137,3 +139,8 @@ class Row:
         other.__dict__.update(self.__dict__)
         other.__dict__.update(changes)
         return other
+
+    @property
+    def place(self) -> Place:
+        """Where in the dump tree the file lies."""
+        return Place(self.time, self.device, self.model, self.model_id, self.step)

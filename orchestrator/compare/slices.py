@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -69,12 +69,13 @@ def borders(axes: Sequence[SliceAxis]) -> frozenset[int]:
     return frozenset(stride for axis in axes for stride in (axis.inner, axis.inner * axis.size))
 
 
-class WorstSlice(NamedTuple):
-    """The largest relative distance of any slice; axis and index are None where the whole tensor is the only slice."""
+@dataclass(frozen=True)
+class WorstSlice:
+    """The largest relative distance of any slice, the golden's axis and the index along it."""
 
     distance: float
-    axis: Optional[int]
-    index: Optional[int]
+    axis: int
+    index: int
 
 
 @dataclass(frozen=True)
@@ -346,7 +347,7 @@ def _row_sums(values: np.ndarray, length: int) -> np.ndarray:
     ones = _ones(length)
     batch = min(rows, DOT_MAX // length)
     whole = rows // batch * batch
-    sums = np.matmul(values[: whole * length].reshape(-1, batch, length), ones).reshape(-1)
+    sums: np.ndarray = np.matmul(values[: whole * length].reshape(-1, batch, length), ones).reshape(-1)
     if whole < rows:
         sums = np.concatenate([sums, values[whole * length :].reshape(-1, length).dot(ones)])
     return sums
@@ -373,4 +374,5 @@ _ONES = np.ones(DOT_MAX)
 
 
 def _ones(size: int) -> np.ndarray:
-    return _ONES[:size]
+    ones: np.ndarray = _ONES[:size]
+    return ones

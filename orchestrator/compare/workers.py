@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
 
 from ..errors import GoldwatchError
-from .pair import PairTask, Settings, compare_pairs, refuse
+from .pair import PairTask, Settings, compare_pairs, parts_of, refuse
 from .row import Row
-from .split import SPLIT_BYTES, SplitPair
+from .split import SplitPair
 
 _PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -119,8 +119,8 @@ class Workers:
         """Hand out one batch; its rows come from :meth:`collect`. A batch that begins with a huge pair keeps all processes busy."""
         if self._pool is None:
             self._finished.append((tasks, compare_pairs(tasks, self.settings)))
-        elif tasks[0].nbytes >= SPLIT_BYTES:
-            self._submit_split(tasks, SplitPair(tasks[0], self.settings, 2 * self.jobs))
+        elif parts_of(tasks[0]) > 1:
+            self._submit_split(tasks, SplitPair(tasks[0], self.settings))
         else:
             self._submit(self._whole(tasks))
 

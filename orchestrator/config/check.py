@@ -7,6 +7,7 @@ import re
 from typing import Any, List, Optional, Sequence
 
 from ..errors import MissingPath, require_file
+from ..filesystem import nearest_folder
 from .acl_rules import AclRules
 from .cann import Version, parse_version
 from .dump_size import acl_size, check_size, npu_size
@@ -15,7 +16,6 @@ from .jsontext import MAX_BYTES, JsonText, read_json
 from .model_rules import ModelRules
 from .models import Models, load_models
 from .npu_rules import NpuRules, looks_like_npu
-from .path_rules import nearest_folder
 from .script import check_settings, read_script
 
 # What a text that cannot be parsed was meant to be: no acl.json has these keys.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..filesystem import free_bytes
 from ..model import ModelGraph, OpNode
 from ..model.nodes import execution_key
 from .acl_rules import items_of, model_entries, strings_of
 from .estimate import Estimate, estimate, human_bytes, skipped_positions, step_count
 from .finding import WARNING, Findings, Path
 from .models import Models, dumpable
-from .path_rules import free_bytes
 from .steps import step_problems
 
 _Key = Tuple[int, int]

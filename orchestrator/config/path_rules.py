@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import stat
 from typing import List, Optional, Tuple
 
+from ..filesystem import free_bytes, mount_of
 from ..naming import parse_dump_name
 from .finding import ERROR, NOTE, WARNING, Findings, Path
 
@@ -191,22 +191,6 @@ def check_variables(findings: Findings, path: Path, exception: bool) -> None:
             return
 
 
-def nearest_folder(text: str) -> Optional[str]:
-    """Return the folder itself, or the nearest one above it that exists."""
-    folder = os.path.abspath(text)
-    while folder != os.path.dirname(folder) and not _exists(folder):
-        folder = os.path.dirname(folder)
-    return folder if _exists(folder) else None
-
-
-def free_bytes(folder: str) -> Optional[int]:
-    """Return the free bytes of the folder's file system, or None when they cannot be told."""
-    try:
-        return shutil.disk_usage(folder).free
-    except (OSError, ValueError):
-        return None
-
-
 def _leftovers(folder: str) -> Tuple[List[str], List[str]]:
     """Return the time folders and the other entries that look like dumps."""
     times, others = [], []
@@ -235,15 +219,5 @@ def in_container() -> bool:
 
 def _on_volume(folder: str) -> bool:
     """Tell whether the folder lies on a file system that outlives the container."""
-    real, best, kind = os.path.realpath(folder), "", ""
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
-            for line in stream:
-                left, _, right = line.partition(" - ")
-                point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), left.split()[4])
-                inside = real == point or real.startswith(point.rstrip("/") + "/")
-                if inside and len(point) >= len(best):
-                    best, kind = point, right.split()[0]
-    except (OSError, IndexError):
-        return True
-    return best != "/" and kind not in _EPHEMERAL
+    mount = mount_of(folder)
+    return mount is None or (mount.point != "/" and mount.kind not in _EPHEMERAL)

@@ -7,6 +7,7 @@ from .container import DumpFile, RegionInfo, TensorInfo
 from .golden import Collision, GoldenEntry, GoldenSet
 from .listing import DumpEntry, FolderListing, GoldenFile, list_folder
 from .npy import open_npy
+from .place import NOWHERE, Place
 from .source import FileSource
 from .tree import Combo, DumpTree, find_dumps
 from .write import TensorData, dump_parts, write_dump
@@ -23,6 +24,8 @@ __all__ = [
     "GoldenEntry",
     "GoldenFile",
     "GoldenSet",
+    "NOWHERE",
+    "Place",
     "RegionInfo",
     "TensorData",
     "TensorInfo",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Optional
 
 from ..errors import TruncatedFile
+from ..filesystem import open_regular
 from .header import COMPLETE, HEADERLESS, LONG, SHORT, load_header
 from .npy import load_npy_header
-from .source import open_regular
 
 NO_LAW = "no_law"
 _WITHOUT_LAW = (".csv", ".txt", ".json", ".log", ".html", ".xml", ".info")

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections import Counter
 from dataclasses import dataclass
-from itertools import islice
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from ..errors import FormatError, NotComparable
-from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, parse_golden_name, read_mapping, sanitise_golden
+from ..errors import FormatError, NotThere
+from ..naming import MAPPING_FILE, is_hash_name, nearest_names, parse_dump_name, parse_golden_name, read_mapping, sanitise_golden
 from ..tensors.tensor import Tensor
 from .container import DumpFile
 from .listing import DumpEntry, GoldenFile, full_name_of, walk
 from .npy import open_npy
-from .tree import DumpTree, Identity, identity_of, tree_of
+from .place import Place, place_of
+from .tree import DumpTree, tree_of
 
-NEAREST_SAMPLE = 2000
 _SUFFIX_RANK = {"npy": 2, "pb": 1, "quant": 0}
-_DEVICE, _MODEL, _MODEL_ID, _STEP = 1, 2, 3, 4
+# The parts of a place that tell runs apart; a model_id does not.
+_TELLING = ("device", "model", "step")
 # The name of a training graph holds the time of its run: ge_default_20200808163719_121.
 _RUN_TIME = re.compile(r"[0-9]{14}")
 
@@ -97,8 +96,8 @@ class GoldenSet:
         self.unresolved: List[str] = []
         self._files: Dict[Tuple[str, int], List[GoldenEntry]] = {}
         self._dumps: Dict[str, List[DumpEntry]] = {}
-        self._places: Dict[str, Identity] = {}
-        self._levels: Dict[int, Counter[Optional[str]]] = {level: Counter() for level in (_DEVICE, _MODEL, _STEP)}
+        self._places: Dict[str, Place] = {}
+        self._levels: Dict[str, Counter[Optional[str]]] = {level: Counter() for level in _TELLING}
         self._known: Dict[str, bool] = {}
         self.revision = 0
 
@@ -175,7 +174,7 @@ class GoldenSet:
                 del self._dumps[name]
         return True
 
-    def find(self, op_name: str, index: int, io: str = "output", place: Optional[Identity] = None) -> Optional[GoldenEntry]:
+    def find(self, op_name: str, index: int, io: str = "output", place: Optional[Place] = None) -> Optional[GoldenEntry]:
         """Return the golden tensor of an op's output (a device's dump: or input), or None.
 
         Names are compared sanitised; among files that collide, one whose name is exactly ``op_name`` is preferred. Of several runs the
@@ -192,13 +191,13 @@ class GoldenSet:
             return None
         return GoldenEntry(dump.path, dump.rel, dump.name.op_name, index, dump.name.timestamp_us, "npu", io)
 
-    def find_dump(self, op_name: str, place: Optional[Identity] = None) -> Optional[DumpEntry]:
+    def find_dump(self, op_name: str, place: Optional[Place] = None) -> Optional[DumpEntry]:
         """Return the latest device dump of an op, or None.
 
         Parameters
         ----------
         place
-            (time, device, model, model_id, step) of the target. Where the dumps here are of several devices, models or steps, only those of
+            That of the target. Where the dumps here are of several devices, models or steps, only those of
             the target's own count (a time in the model's name apart); where they are all of one, that one is compared with every target.
             The model_id decides only between dumps that agree in all else.
         """
@@ -206,19 +205,19 @@ class GoldenSet:
         if not entries:
             return None
         exact = [entry for entry in entries if entry.name.op_name == op_name] or entries
-        same_id = [entry for entry in exact if place is not None and self._places[entry.path][_MODEL_ID] == place[_MODEL_ID]]
+        same_id = [entry for entry in exact if place is not None and self._places[entry.path].model_id == place.model_id]
         return max(same_id or exact, key=lambda entry: (entry.name.timestamp_us, entry.rel))
 
-    def _is_of(self, entry: DumpEntry, place: Identity) -> bool:
+    def _is_of(self, entry: DumpEntry, place: Place) -> bool:
         own = self._places[entry.path]
         return all(
-            len(values) < 2 or place[level] is None or _level_name(own[level]) == _level_name(place[level])
+            len(values) < 2 or getattr(place, level) is None or _level_name(getattr(own, level)) == _level_name(getattr(place, level))
             for level, values in self._levels.items()
         )
 
-    def _count(self, place: Identity, change: int) -> None:
+    def _count(self, place: Place, change: int) -> None:
         for level, values in self._levels.items():
-            name = _level_name(place[level])
+            name = _level_name(getattr(place, level))
             values[name] += change
             if not values[name]:
                 del values[name]
@@ -250,11 +249,8 @@ class GoldenSet:
                 yield key
 
     def nearest(self, op_name: str, n: int = 3) -> List[str]:
-        """Return up to ``n`` sanitised op names that resemble ``op_name``, best first; at most 2,000 names are looked at."""
-        key = sanitise_golden(op_name)
-        # Names of about the same length resemble most; the sample is of those.
-        names = sorted(self.op_names(), key=lambda name: (abs(len(name) - len(key)), name))
-        return difflib.get_close_matches(key, islice(names, NEAREST_SAMPLE), n, 0.5)
+        """Return up to ``n`` sanitised op names that resemble ``op_name``, best first."""
+        return nearest_names(sanitise_golden(op_name), self.op_names(), n, 0.5)
 
     def tensor(self, entry: GoldenEntry) -> Tensor:
         """Return the tensor of ``entry``; its bytes stay in the file. Raises as :meth:`load`."""
@@ -312,7 +308,7 @@ class GoldenSet:
             return False
         self._known[dump.path] = True
         self.revision += 1
-        self._places[dump.path] = identity_of(os.path.dirname(dump.path), {dump.name.op_name})
+        self._places[dump.path] = place_of(os.path.dirname(dump.path), {dump.name.op_name})
         self._count(self._places[dump.path], 1)
         self._dumps.setdefault(sanitise_golden(dump.name.op_name), []).append(dump)
         return True
@@ -338,7 +334,7 @@ def open_golden(entry: GoldenEntry) -> Tuple[Tensor, Optional[int]]:
     index = entry.index
     if entry.kind == "container":
         if not dump.outputs:
-            raise NotComparable("%s holds no output" % entry.path)
+            raise NotThere("%s holds no output" % entry.path)
         # A golden container holds one output, whatever its number in the op.
         index = 0 if len(dump.outputs) == 1 else index
     return dump.tensor(entry.io, index), dump.info(entry.io, index).address

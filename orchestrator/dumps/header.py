@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Any, List, Optional, Tuple
 
 from ..errors import FormatError, TruncatedFile
+from ..filesystem import open_regular
 from ..proto import load_messages
-from .source import open_regular, read_at
-from .wire import MAX_HEADER_BYTES, MAX_REGIONS, CutShort, Scan, scan_dump_data
+from ..protowire import CutShort
+from .source import read_at
+from .wire import MAX_HEADER_BYTES, MAX_REGIONS, Scan, scan_dump_data
 
 LENGTH_BYTES = 8
 # Up to here a header is parsed as it stands; a bigger one is thinned out first.
@@ -104,6 +106,8 @@ def _parse(descriptor: int, length: int, path: str) -> Any:
         except CutShort as cut:
             message = "the header is damaged: a field goes on to byte %d, the header ends at %d" % (cut.needed, LENGTH_BYTES + length)
             raise FormatError(message, path) from None
+        except FormatError as error:
+            raise error if error.path else FormatError(error.message, path) from None
     return _parse_message(data, path)
 
 
@@ -151,11 +155,12 @@ def _null_tensors(message: Any) -> List[Any]:
 
 def _load_version_1(descriptor: int, size: int, path: str) -> Optional[Header]:
     """Return the header of a version 1 file, complete or cut short; None when it is no such file."""
+    scan = Scan()
     try:
-        scan = scan_dump_data(descriptor, 0, size, path)
+        scan_dump_data(descriptor, 0, size, path, scan)
         message = _parse_message(bytes(scan.header), path)
     except CutShort as cut:
-        if cut.records == 0:
+        if scan.top_records == 0:
             return None
         text = "the file (version 1) is cut short: expected at least %d bytes, got %d" % (cut.needed, size)
         return Header(SHORT, size, cut.needed, 1, error=TruncatedFile(text, path, cut.needed, size))

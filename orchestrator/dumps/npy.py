@@ -15,10 +15,11 @@ from typing import Any, Optional, Tuple
 import numpy as np
 
 from ..errors import FormatError, TruncatedFile
+from ..filesystem import open_regular
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_numpy
 from ..tensors.tensor import ByteSource, Tensor
 from .fortran import FortranSource
-from .source import FileSource, open_regular, read_at
+from .source import FileSource, read_at
 
 MAX_HEADER_BYTES = 10000
 MAX_RANK = 32

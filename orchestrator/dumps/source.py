@@ -7,47 +7,20 @@ process with SIGBUS instead of an error.
 from __future__ import annotations
 
 import os
-import stat
 import threading
 import weakref
 from collections import deque
-from typing import Any, Deque, Dict, Optional, Tuple
+from typing import Any, Deque, Dict, Optional
 
 import numpy as np
 
-from ..errors import FormatError, InputError, MissingPath, TruncatedFile
+from ..errors import FormatError, InputError, TruncatedFile
+from ..filesystem import open_regular
 
 WINDOW_BYTES = 16 * 1024 * 1024
 MAX_OPEN_FILES = 16
 
 _opened: Deque[Any] = deque()
-
-
-def open_regular(path: str) -> Tuple[int, int]:
-    """Open a regular file for reading and return its descriptor and its size in bytes.
-
-    Raises
-    ------
-    MissingPath
-        It does not exist, is not a regular file, or this user cannot read it.
-    """
-    try:
-        # Without O_NONBLOCK a named pipe in the folder would stop us for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise MissingPath("%s does not exist" % path) from None
-    except PermissionError:
-        raise MissingPath("%s cannot be read by this user" % path, hint="check the file's permissions") from None
-    except (OSError, ValueError) as error:
-        raise MissingPath("%s cannot be opened: %s" % (path, error)) from None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise MissingPath("%s is not a regular file" % path)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor, status.st_size
 
 
 def read_at(descriptor: int, offset: int, nbytes: int, path: str) -> bytes:

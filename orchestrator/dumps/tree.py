@@ -1,35 +1,16 @@
-"""The dump tree below a folder: which device, model and step each file belongs to.
-
-The full form is ``{time}/{device_id}/{model_name}/{model_id}/{data_index}/{dump_file}``; for a run of single ops
-``{time}/{device_id}/{dump_file}`` or, older, ``{device_id}/{op_name}/{dump_file}``. Any level may be the folder that the user names.
-
-Where a file lies is read from the names of its folder and of that folder's parents on the absolute path, also those above the folder that
-the user named, as far as they have the form:
-
-- parent a time (14 digits, a possible date) and folder a number: time and device (single op);
-- folder a number (step) and parent a number (model_id): the next parent is the model, the next, if a number, the device, and the next,
-  if a time, the time;
-- parent a number and the folder named like the one op whose dumps it holds: device (single op, older form); all such folders of one device
-  are one combination;
-- else nothing is known, and all five are None.
-"""
+"""The dump tree below a folder: its folders of dump files, by the place that their names tell (:mod:`goldwatch.dumps.place`)."""
 
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, field
-from typing import Dict, List, Optional, Set, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from ..naming import DumpName
 from .listing import DumpEntry, FolderListing, list_folder, walk
+from .place import Place, name_order, place_of
 
-__all__ = ["Combo", "DumpEntry", "DumpTree", "find_dumps", "identity_of", "list_folder", "tree_of"]
-
-_NUMBER = re.compile(r"[0-9]{1,20}\Z")
-_TIME = re.compile(r"[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])([01][0-9]|2[0-3])[0-5][0-9][0-5][0-9]\Z")
-
-Identity = Tuple[Optional[str], Optional[str], Optional[str], Optional[str], Optional[str]]
+__all__ = ["Combo", "DumpEntry", "DumpTree", "find_dumps", "list_folder", "tree_of"]
 
 
 @dataclass
@@ -38,8 +19,8 @@ class Combo:
 
     Attributes
     ----------
-    time, device, model, model_id, step
-        As the folders' names say; None where they do not (see the module's rule).
+    place
+        As the folders' names say.
     folder, rel
         The folder, and the same relative to the folder that the user named.
     files
@@ -50,11 +31,7 @@ class Combo:
         Names of files whose hash name is not explained, and of files that are no dumps.
     """
 
-    time: Optional[str]
-    device: Optional[str]
-    model: Optional[str]
-    model_id: Optional[str]
-    step: Optional[str]
+    place: Place
     folder: str
     rel: str = ""
     files: List[DumpEntry] = field(default_factory=list)
@@ -63,15 +40,9 @@ class Combo:
     unresolved: List[str] = field(default_factory=list)
     others: List[str] = field(default_factory=list)
 
-    def current(self) -> List[DumpEntry]:
-        """Return the latest file of each op (of each slice, with FFTS+), by timestamp."""
-        latest = {slice_key(entry.name): entry for entry in self.files}
-        return sorted(latest.values(), key=lambda entry: (entry.name.timestamp_us, entry.rel))
-
     def label(self) -> str:
         """Return a short name for messages."""
-        parts = (("device", self.device), ("model", self.model), ("model_id", self.model_id), ("step", self.step))
-        known = ", ".join("%s %s" % part for part in parts if part[1] is not None)
+        known = self.place.label()
         return "%s (%s)" % (self.rel or self.folder, known) if known else self.rel or self.folder
 
 
@@ -147,35 +118,9 @@ def tree_of(root: str, listings: List[FolderListing]) -> DumpTree:
     return tree
 
 
-def identity_of(folder: str, op_names: Set[str]) -> Identity:
-    """Return (time, device, model, model_id, step) of a folder by the module's rule.
-
-    Parameters
-    ----------
-    op_names
-        Names of the ops whose dumps it holds.
-    """
-    names = os.path.abspath(folder).split(os.sep)
-    levels = ([""] * 5 + names)[-5:]
-    time, device, model, model_id, step = levels
-    if _TIME.match(model_id) and _NUMBER.match(step):
-        return model_id, step, None, None, None
-    if _NUMBER.match(step) and _NUMBER.match(model_id) and model:
-        known_device = device if _NUMBER.match(device) else None
-        return time if known_device and _TIME.match(time) else None, known_device, model, model_id, step
-    if _NUMBER.match(model_id) and op_names == {step}:
-        return model if _TIME.match(model) else None, model_id, None, None, None
-    return None, None, None, None, None
-
-
 def _combo(listing: FolderListing) -> Combo:
-    time, device, model, model_id, step = identity_of(listing.folder, {entry.name.op_name for entry in listing.dumps})
     return Combo(
-        time,
-        device,
-        model,
-        model_id,
-        step,
+        place_of(listing.folder, {entry.name.op_name for entry in listing.dumps}),
         listing.folder,
         listing.rel,
         files=listing.dumps,
@@ -193,7 +138,7 @@ def _one_per_device(combos: List[Combo]) -> List[Combo]:
     for combo in combos:
         folder = os.path.abspath(combo.folder)
         name = os.path.basename(folder)
-        if combo.device is None or combo.model is not None or name == combo.device:
+        if combo.place.device is None or combo.place.model is not None or name == combo.place.device:
             result.append(combo)
             continue
         combo.unresolved = [os.path.join(name, file) for file in combo.unresolved]
@@ -212,15 +157,17 @@ def _one_per_device(combos: List[Combo]) -> List[Combo]:
 def _take_newest(tree: DumpTree, combos: List[Combo]) -> None:
     """Keep the newest time of each device; a combo without a time is always kept."""
     newest: Dict[Optional[str], str] = {}
+    for place in (combo.place for combo in combos):
+        if place.time is not None:
+            newest[place.device] = max(place.time, newest.get(place.device, ""))
     for combo in combos:
-        if combo.time is not None:
-            newest[combo.device] = max(combo.time, newest.get(combo.device, ""))
-    for combo in combos:
-        taken = combo.time is None or newest.get(combo.device, combo.time) == combo.time
-        (tree.combos if taken else tree.left).append(combo)
-    for combo in tree.left:
+        time, device = combo.place.time, combo.place.device
+        if time is None or newest[device] == time:
+            tree.combos.append(combo)
+            continue
+        tree.left.append(combo)
         text = "left out %s: time %s of device %s is older than %s"
-        tree.notes.append(text % (combo.rel or combo.folder, combo.time, combo.device, newest[combo.device]))
+        tree.notes.append(text % (combo.rel or combo.folder, time, device, newest[device]))
 
 
 def _tell(tree: DumpTree) -> None:
@@ -243,5 +190,4 @@ def _besides(combo: Combo) -> str:
 
 
 def _order(combo: Combo) -> Tuple[Tuple[int, int, str], ...]:
-    keys = (combo.device, combo.model, combo.model_id, combo.step, combo.time, combo.rel)
-    return tuple((0, int(key), key) if key is not None and _NUMBER.match(key) else (1, 0, key or "") for key in keys)
+    return (*combo.place.order(), name_order(combo.rel))

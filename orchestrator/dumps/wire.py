@@ -2,8 +2,6 @@
 
 Files of version 1 hold the tensors inside the message; a protobuf parser would copy them into memory. Oversized headers of either version
 are thinned out the same way before they are parsed: a two-byte record costs a parser a hundred bytes and more.
-
-Wire format: the Protocol Buffers encoding guide (varints, tag = field number << 3 | wire type).
 """
 
 from __future__ import annotations
@@ -12,14 +10,12 @@ from dataclasses import dataclass, field
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..errors import FormatError
+from ..protowire import BYTES, VARINT, CutShort, fields_of, varint
 from .source import read_at
 
 MAX_HEADER_BYTES = 16 * 1024 * 1024
 MAX_RECORDS = 262144
 MAX_REGIONS = 16384
-
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_FIXED = {_FIXED64: 8, _FIXED32: 4}
 
 # Top-level field: (kind, its data field, the fields that are kept).
 _REGIONS = {
@@ -28,25 +24,8 @@ _REGIONS = {
     5: ("buffer", 2, frozenset((1, 3))),
     8: ("space", 2, frozenset((1, 3))),
 }
-_SCALARS = {1: _BYTES, 2: _VARINT, 6: _BYTES}
+_SCALARS = {1: BYTES, 2: VARINT, 6: BYTES}
 _KNOWN = frozenset((1, 2, 3, 4, 5, 6, 7, 8, 9))
-
-
-class CutShort(Exception):
-    """The message goes on beyond the end of its bytes.
-
-    Attributes
-    ----------
-    needed
-        Offset up to which the file must at least go.
-    records
-        Complete top-level records before the cut.
-    """
-
-    def __init__(self, needed: int) -> None:
-        super().__init__(needed)
-        self.needed = needed
-        self.records = 0
 
 
 @dataclass
@@ -59,8 +38,8 @@ class Scan:
         A DumpData without data fields, attributes and unknown fields.
     extents
         Per kind (``input``, ``output``, ``buffer``, ``space``) the (offset, nbytes) of each one's data field, None where it has none.
-    records
-        Records that were walked over, those inside tensors included.
+    records, top_records
+        Records that were walked over, those inside tensors included; complete ones that are in no other.
     """
 
     header: bytearray = field(default_factory=bytearray)
@@ -68,6 +47,7 @@ class Scan:
         default_factory=lambda: {"input": [], "output": [], "buffer": [], "space": []}
     )
     records: int = 0
+    top_records: int = 0
 
 
 class _Window:
@@ -81,7 +61,7 @@ class _Window:
         self.start = 0
         self.data = b""
 
-    def byte(self, position: int) -> int:
+    def __getitem__(self, position: int) -> int:
         relative = position - self.start
         if not 0 <= relative < len(self.data):
             self.start, relative = position, 0
@@ -97,31 +77,31 @@ class _Window:
         return read_at(self.descriptor, start, stop - start, self.path)
 
 
-def scan_dump_data(descriptor: int, start: int, end: int, path: str) -> Scan:
+def scan_dump_data(descriptor: int, start: int, end: int, path: str, scan: Optional[Scan] = None) -> Scan:
     """Walk over the DumpData between the file offsets ``start`` and ``end``.
+
+    Parameters
+    ----------
+    scan
+        Filled as far as the walk comes, for callers that look at it after a CutShort; None makes one.
 
     Raises
     ------
-    FormatError
-        The bytes are not a DumpData, or it has more records than :data:`MAX_RECORDS` or more than :data:`MAX_HEADER_BYTES` beside the data.
     CutShort
         A record goes on beyond ``end``.
+    FormatError
+        The bytes are not a DumpData, or it has more records than :data:`MAX_RECORDS` or more than :data:`MAX_HEADER_BYTES` beside the data.
     """
     window = _Window(descriptor, path)
-    scan = Scan()
-    top = 0
-    try:
-        for number, wire, at, value_at, after in _records(window, start, end, scan):
-            if number in _REGIONS and wire == _BYTES:
-                _scan_region(window, scan, number, value_at, after)
-            elif _SCALARS.get(number) == wire:
-                _keep(scan.header, window, at, after)
-            elif number in _REGIONS or number in _SCALARS or number not in _KNOWN:
-                raise FormatError("byte %d: field %d of wire type %d is not one of a dump file's header" % (at, number, wire), path)
-            top += 1
-    except CutShort as cut:
-        cut.records = top
-        raise
+    scan = Scan() if scan is None else scan
+    for number, wire, at, value_at, after in _records(window, start, end, scan):
+        if number in _REGIONS and wire == BYTES:
+            _scan_region(window, scan, number, value_at, after)
+        elif _SCALARS.get(number) == wire:
+            _keep(scan.header, window, at, after)
+        elif number in _REGIONS or number in _SCALARS or number not in _KNOWN:
+            raise FormatError("byte %d: field %d of wire type %d is not one of a dump file's header" % (at, number, wire), path)
+        scan.top_records += 1
     return scan
 
 
@@ -133,12 +113,12 @@ def _scan_region(window: _Window, scan: Scan, number: int, start: int, end: int)
     extent: Optional[Tuple[int, int]] = None
     body = bytearray()
     for inner, wire, at, value_at, after in _records(window, start, end, scan):
-        if inner == data_field and wire == _BYTES:
+        if inner == data_field and wire == BYTES:
             extent = (value_at, after - value_at)
         elif inner in kept:
             _keep(body, window, at, after)
     scan.extents[kind].append(extent)
-    scan.header += _varint_bytes(number << 3 | _BYTES) + _varint_bytes(len(body)) + body
+    scan.header += varint(number << 3 | BYTES) + varint(len(body)) + body
     _check_size(scan.header, window)
 
 
@@ -157,50 +137,9 @@ def _check_size(header: bytearray, window: _Window) -> None:
 def _records(window: _Window, start: int, end: int, scan: Scan) -> Iterator[Tuple[int, int, int, int, int]]:
     """Yield (field number, wire type, start, start of the value, end) of each record."""
     position = start
-    while position < end:
+    for number, wire, first, after in fields_of(window, start, end):
         scan.records += 1
         if scan.records > MAX_RECORDS:
             raise FormatError("the header has more than %d records" % MAX_RECORDS, window.path)
-        tag, value_at = _varint(window, position, end)
-        number, wire = tag >> 3, tag & 7
-        if number == 0:
-            raise FormatError("byte %d: not a protobuf record" % position, window.path)
-        if wire == _VARINT:
-            after = _varint(window, value_at, end)[1]
-        elif wire == _BYTES:
-            length, value_at = _varint(window, value_at, end)
-            after = value_at + length
-        elif wire in _FIXED:
-            after = value_at + _FIXED[wire]
-        else:
-            raise FormatError("byte %d: wire type %d is not used in dump files" % (position, wire), window.path)
-        if after > end:
-            raise CutShort(after)
-        yield number, wire, position, value_at, after
+        yield number, wire, position, first, after
         position = after
-
-
-def _varint(window: _Window, position: int, end: int) -> Tuple[int, int]:
-    """Return a varint's value and the offset behind it."""
-    value = shift = 0
-    first = position
-    while True:
-        if position >= end:
-            raise CutShort(position + 1)
-        byte = window.byte(position)
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift > 63:
-            raise FormatError("byte %d: a number longer than 64 bits" % first, window.path)
-
-
-def _varint_bytes(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

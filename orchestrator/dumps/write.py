@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 import struct
 from dataclasses import dataclass
 from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
@@ -11,13 +9,13 @@ from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple, Uni
 import numpy as np
 
 from ..errors import InputError
+from ..filesystem import writing_whole
 from ..proto import load_messages
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, dtype_by_numpy, nbytes
 from ..tensors.formats import format_code
 
 _HEADER_VERSIONS = {1: "1.0", 2: "2.0"}
 _CHUNK_BYTES = 16 * 1024 * 1024
-_temporary_numbers = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -87,19 +85,11 @@ def write_dump(
         The file cannot be written.
     """
     parts = dump_parts(inputs, outputs, buffers, spaces, version, op_name, dump_time, header_version)
-    # Not path + suffix: the name itself may already be as long as a file system allows.
-    temporary = os.path.join(os.path.dirname(path), ".goldwatch-%d-%d.part" % (os.getpid(), next(_temporary_numbers)))
     size = 0
-    try:
-        with open(temporary, "xb") as stream:
-            for part in parts:
-                size += len(part)
-                stream.write(part)
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise
+    with writing_whole(path) as stream:
+        for part in parts:
+            size += len(part)
+            stream.write(part)
     return size
 
 

@@ -10,7 +10,8 @@ from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, T
 from ..compare.row import CORRUPT, FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
 from ..compare.workers import Workers
 from ..dumps.golden import GoldenSet
-from ..dumps.tree import Combo, DumpTree, Identity, find_dumps, identity_of
+from ..dumps.place import place_of
+from ..dumps.tree import Combo, DumpTree, find_dumps
 from ..errors import InputError, Interrupted, require_file, require_folder
 from ..model.graph import ModelGraph, load_model
 from ..results.files import write_tables
@@ -162,7 +163,7 @@ class Run:
         return graph is None or not combo.files or any(graph.ops_named(entry.name.op_name) for entry in combo.files)
 
     def _add_combo(self, combo: Combo) -> None:
-        identity = identity_of_combo(combo)
+        identity = combo.place
         entries, omitted = current_files(combo.files)
         planner = self.session.place(identity)
         entries, left_out = planner.leave_out(entries)
@@ -222,7 +223,6 @@ class Run:
 
 def _unlisted(tree: DumpTree, rel: str, why: str, index: int) -> Row:
     """Return the row of a folder of TARGET that cannot be listed: what it holds is not known to be good."""
-    time, device, model, model_id, step = identity_of(os.path.join(tree.root, rel), set())
     return Row(
         index=index,
         op=os.path.basename(rel),
@@ -230,18 +230,9 @@ def _unlisted(tree: DumpTree, rel: str, why: str, index: int) -> Row:
         tensor=os.path.basename(rel),
         kind="op",
         verdict=NOT_COMPARED,
-        time=time,
-        device=device,
-        model=model,
-        model_id=model_id,
-        step=step,
+        **place_of(os.path.join(tree.root, rel), set())._asdict(),
         reason="the folder %s cannot be listed: %s" % (rel, why),
         cause=CORRUPT,
         target_file=rel,
     )
-
-
-def identity_of_combo(combo: Combo) -> Identity:
-    """Return (time, device, model, model_id, step) of a combination."""
-    return combo.time, combo.device, combo.model, combo.model_id, combo.step
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Collection, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from ..compare.pair import Settings
-from ..compare.row import METRICS
+from ..compare.row import MEASURES, METRICS
 from ..errors import UsageError
 from ..model.graph import ModelGraph
+from ..naming import nearest_names
 from ..results.csvfile import Columns
-from ..verdict.limits import Limits, judge
+from ..verdict.judging import RowJudge
+from ..verdict.limits import Limits
 
 _SELECT = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?\Z")
 
@@ -63,8 +63,8 @@ class ComparisonOptions:
 
     def settings(self) -> Settings:
         """Return what the workers compute: the metrics shown and those with limits."""
-        wanted = tuple(name for name in METRICS if name in self.metrics or name in self.limits.metrics)
-        return Settings(wanted, self.overflow, partial(outside_limits, limits=self.limits))
+        wanted = tuple(name for name in MEASURES if name in self.metrics or name in self.limits.metrics)
+        return Settings(wanted, self.overflow, RowJudge(self.limits))
 
     def columns(self, golden_address: bool) -> Columns:
         """Return the columns of the result table."""
@@ -115,11 +115,6 @@ def _check_last(number: int, last: int, option: str) -> None:
         raise UsageError("%s: OpSequence %d is beyond the json's last, %d" % (option, number, last))
 
 
-def outside_limits(values: Mapping[str, Any], not_applicable: Collection[str], limits: Limits) -> str:
-    """Return what is outside ``limits`` as a phrase, or an empty text."""
-    return judge(values, limits, not_applicable).text
-
-
 def parse_metrics(text: Optional[str]) -> Tuple[str, ...]:
     """Return the metrics of ``--metrics A,B``, in that order, each once; all ten for None.
 
@@ -130,13 +125,13 @@ def parse_metrics(text: Optional[str]) -> Tuple[str, ...]:
     """
     if text is None:
         return METRICS
-    by_lower = {name.lower(): name for name in METRICS}
+    by_lower = {name.lower(): name for name in MEASURES}
     found: List[str] = []
     for word in (word.strip() for word in text.split(",")):
         name = by_lower.get(word.lower())
         if name is None:
-            near = difflib.get_close_matches(word.lower(), list(by_lower), 1, 0.4)
-            hint = "did you mean %s?" % by_lower[near[0]] if near else "metrics: " + ", ".join(METRICS)
+            near = nearest_names(word, MEASURES, 1, 0.4)
+            hint = "did you mean %s?" % near[0] if near else "metrics: " + ", ".join(MEASURES)
             raise UsageError("--metrics: unknown metric %r" % word, hint=hint)
         if name not in found:
             found.append(name)

@@ -13,7 +13,7 @@ from ..compare.row import FAIL, PASS, Row
 from ..compare.workers import Workers
 from ..dumps.golden import GoldenSet
 from ..dumps.listing import DumpEntry
-from ..dumps.tree import Identity
+from ..dumps.place import Place
 from ..model.graph import ModelGraph
 from ..results.rowsql import row_key
 from ..results.store import RunStore
@@ -37,7 +37,7 @@ class Progress:
 
 
 @dataclass
-class _Place:
+class _PlaceFiles:
     planner: Planner
     entries: Dict[str, DumpEntry] = field(default_factory=dict)
 
@@ -73,7 +73,7 @@ class Session:
         self.progress = Progress()
         self.keys: Set[str] = set()
         self._selection = options.selection(graph)
-        self._places: Dict[Identity, _Place] = {}
+        self._places: Dict[Place, _PlaceFiles] = {}
         self._groups: Deque[Group] = deque()
         self._by_golden: Dict[Tuple[str, str, int], Group] = {}
         self._signatures: Dict[str, str] = {}
@@ -110,17 +110,17 @@ class Session:
             and unchanged(self.options.golden, row.golden_file)
         }
 
-    def place(self, identity: Identity) -> Planner:
-        """Return the planner of one (time, device, model, model_id, step)."""
+    def place(self, identity: Place) -> Planner:
+        """Return the planner of one place."""
         if identity not in self._places:
-            self._places[identity] = _Place(Planner(identity, self.golden_of(identity), self.graph, self._selection))
+            self._places[identity] = _PlaceFiles(Planner(identity, self.golden_of(identity), self.graph, self._selection))
         return self._places[identity].planner
 
-    def golden_of(self, identity: Identity) -> GoldenSet:
+    def golden_of(self, identity: Place) -> GoldenSet:
         """Return the golden tensors that a place is compared with."""
         return self.golden
 
-    def add(self, identity: Identity, entry: DumpEntry) -> FilePlan:
+    def add(self, identity: Place, entry: DumpEntry) -> FilePlan:
         """Plan one dump file: its known rows are stored, its pairs wait for :meth:`dispatch`."""
         planner = self.place(identity)
         self._places[identity].entries[entry.rel] = entry

@@ -16,8 +16,7 @@ from ..config.finding import ERROR, WARNING, Finding
 from ..config.forms import read_plan, write_plan
 from ..config.plan import DumpPlan
 from ..errors import EnvironmentProblem, InputError, ProgramFailed, UsageError, require_file
-from ..results.atomic import replacing
-from ..watch.options import free_bytes
+from ..filesystem import free_bytes, open_input, read_input, replacing, writing_whole
 
 PLAN, ACL, NPU = "--plan", "--acl", "--npu"
 WRITTEN_FILE = "acl.json"
@@ -72,8 +71,7 @@ def prepare(kind: str, path: str, model: Optional[str], acl_at: Optional[str], o
         dump_path cannot be made, or the disk is full.
     """
     require_file(path, kind)
-    with open(path, "rb") as stream:
-        data = stream.read(_LIMIT_BYTES + 1)
+    data = read_input(path, _LIMIT_BYTES)
     if kind == NPU and acl_at is not None:
         raise UsageError("--acl-at goes with --plan or --acl: npu settings are the program's own")
     if kind != PLAN:
@@ -160,7 +158,8 @@ def _keep_earlier(place: str, text: str, out: str, say: Callable[[str], None]) -
         before = stream.read(_LIMIT_BYTES)
     if before != text:
         kept = os.path.join(out, KEPT_FILE)
-        shutil.copyfile(place, kept)
+        with writing_whole(kept) as copy, open_input(place) as stream:
+            shutil.copyfileobj(stream, copy)
         say("note: %s is replaced; what it was is kept as %s" % (place, kept))
 
 

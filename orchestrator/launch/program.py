@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import time
 from typing import Any, BinaryIO, Callable, Dict, List, Optional, Sequence
 
 from ..errors import InputError
+from ..filesystem import create_new, refuse_writing
 
 LOG_FILE = "program.log"
 
@@ -62,9 +64,9 @@ class Program:
         Raises
         ------
         InputError
-            It cannot be started.
+            It cannot be started, or its log cannot be written.
         """
-        self._stream = open(self.log, "wb")  # noqa: SIM115  open as long as the program writes
+        self._stream = self._open_log()
         try:
             # A session of its own: Ctrl-C in the terminal comes to us alone, and its whole group can be ended.
             # The environment is named, or it would be what C libraries have made of it.
@@ -81,6 +83,15 @@ class Program:
             thread = threading.Thread(target=self._pass_on, args=(source, target), daemon=True)
             thread.start()
             self._threads.append(thread)
+
+    def _open_log(self) -> BinaryIO:
+        """Make the log anew: an earlier one, or a link that waits under its name, is removed and never written through."""
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.log)
+            return os.fdopen(create_new(self.log), "wb")
+        except OSError as error:
+            refuse_writing(self.log, error)
 
     def _pass_on(self, source: Any, target: int) -> None:
         """Copy what the program writes to the log and to our own output."""

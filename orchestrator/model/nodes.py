@@ -6,18 +6,9 @@ Source of the attributes: GE's ModelDef as ``atc --mode=1`` and ``atc --mode=5``
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, Optional, Tuple
+from typing import Optional, Tuple
 
-_BITS: Dict[str, int] = {
-    "DT_FLOAT": 32, "DT_FLOAT16": 16, "DT_BF16": 16, "DT_DOUBLE": 64,
-    "DT_INT8": 8, "DT_INT16": 16, "DT_INT32": 32, "DT_INT64": 64, "DT_INT4": 4, "DT_INT2": 2,
-    "DT_UINT8": 8, "DT_UINT16": 16, "DT_UINT32": 32, "DT_UINT64": 64, "DT_UINT1": 1, "DT_UINT2": 2,
-    "DT_BOOL": 8, "DT_COMPLEX32": 32, "DT_COMPLEX64": 64, "DT_COMPLEX128": 128,
-    "DT_QINT8": 8, "DT_QINT16": 16, "DT_QINT32": 32, "DT_QUINT8": 8, "DT_QUINT16": 16,
-    "DT_DUAL_SUB_INT8": 8, "DT_DUAL_SUB_UINT8": 8, "DT_RESOURCE": 64,
-    "DT_HIFLOAT8": 8, "DT_FLOAT8_E5M2": 8, "DT_FLOAT8_E4M3FN": 8, "DT_FLOAT8_E8M0": 8,
-    "DT_FLOAT6_E3M2": 6, "DT_FLOAT6_E2M3": 6, "DT_FLOAT4_E2M1": 4, "DT_FLOAT4_E1M2": 4,
-}  # fmt: skip
+from ..elements import BY_GE_NAME, UNDEFINED
 
 
 @dataclass(frozen=True)
@@ -51,15 +42,15 @@ class TensorDesc:
     @property
     def size_bytes(self) -> Optional[int]:
         """Size of the tensor on the device in bytes; None when its dtype is unknown or a dim is only known at run time."""
-        bits = _BITS.get(self.dtype)
-        if bits is None:
+        element = BY_GE_NAME.get(self.dtype)
+        if element is None or not element.bits or element.code == UNDEFINED:
             return None
         count = 1
         for dim in self.shape:
             if dim < 0:
                 return None
             count *= dim
-        return (count * bits + 7) // 8
+        return (count * element.bits + 7) // 8
 
 
 @dataclass(frozen=True)

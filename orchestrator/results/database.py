@@ -9,6 +9,7 @@ from typing import Iterator, List, Optional, Tuple
 from urllib.parse import quote
 
 from ..errors import EnvironmentProblem, FormatError, GoldwatchError
+from ..filesystem import NETWORK_FILE_SYSTEMS, file_system
 from ..schemas import load_text
 
 APPLICATION_ID = 0x476F6C64
@@ -16,7 +17,6 @@ LAYOUT_VERSION = 1
 BUSY_TIMEOUT_S = 30.0
 
 _TABLES = {"run", "row", "file", "event"}
-NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "fuse.sshfs")
 
 
 def connect_writer(path: str) -> Tuple[sqlite3.Connection, str]:
@@ -61,19 +61,6 @@ def _try_wal(connection: sqlite3.Connection) -> str:
     except sqlite3.OperationalError as error:
         return "WAL was tried and failed (%s)" % error
     return ""
-
-
-def file_system(folder: str) -> str:
-    """Return the kind of the file system that holds ``folder``, such as ``ext4`` or ``nfs4``; empty when it cannot be told."""
-    folder = os.path.realpath(folder)
-    best, kind = "", ""
-    with contextlib.suppress(OSError, IndexError, ValueError), open("/proc/self/mounts", "rb") as mounts:
-        for line in mounts:
-            fields = line.split(b" ")
-            point = os.fsdecode(fields[1].replace(b"\\040", b" "))
-            if len(point) >= len(best) and (folder + "/").startswith(point.rstrip("/") + "/"):
-                best, kind = point, os.fsdecode(fields[2])
-    return kind
 
 
 def connect_reader(path: str) -> sqlite3.Connection:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
 from collections import Counter
 from typing import Collection, Dict, List, Optional, Sequence
 
-from ..naming import MAX_NAME_BYTES, printable
+from ..dumps.place import NOWHERE, Place
+from ..filesystem import bounded_name, remove_inside
+from ..naming import printable
 from .csvfile import Columns, write_mapping_csv, write_result_csv
-from .rowsql import Place
 from .store import RunStore
-
-_OUTSIDE: Place = (None, None, None, None, None)
 
 
 def result_names(
@@ -27,7 +24,7 @@ def result_names(
     Parameters
     ----------
     places
-        (time, device, model, model_id, step).
+        Those with rows.
     timestamp
         ``YYYYmmddHHMMSS`` of the run's first start.
     name_single
@@ -40,17 +37,14 @@ def result_names(
     tail = "%s_%s.csv" % (stem, timestamp)
     if len(places) == 1 and not name_single:
         return {places[0]: tail}
-    short = {place: tail if place == root else _join((place[1], place[2], place[4]), tail) for place in places}
+    short = {place: tail if place == root else _join((place.device, place.model, place.step), tail) for place in places}
     shared = Counter(short.values())
-    return {place: name if shared[name] == 1 else _join((place[0], *place[1:]), tail) for place, name in short.items()}
+    return {place: name if shared[name] == 1 else _join(place, tail) for place, name in short.items()}
 
 
 def _join(parts: Sequence[Optional[str]], tail: str) -> str:
     head = "_".join(printable(part).replace("/", "_") for part in parts if part is not None)
-    room = MAX_NAME_BYTES - len(tail) - 1
-    if len(head.encode()) > room:
-        head = head.encode()[: room - 17].decode("utf-8", "ignore") + "_" + hashlib.sha256(head.encode()).hexdigest()[:16]
-    return "%s_%s" % (head, tail) if head else tail
+    return bounded_name(head, "_" + tail) if head else tail
 
 
 def write_tables(
@@ -87,7 +81,7 @@ def write_tables(
         A file cannot be written.
     """
     out = os.path.dirname(store.path)
-    places = store.places() or [_OUTSIDE]
+    places = store.places() or [NOWHERE]
     names = result_names(places, store.started, name_single, "result", root)
     mappings = result_names(places, store.started, name_single, "mapping", root) if mapping else {}
     before: Sequence[str] = store.get("result_files", [])
@@ -104,6 +98,5 @@ def write_tables(
     if list(before) != now:
         store.set("result_files", now)
         for name in set(before) - set(now):
-            with contextlib.suppress(OSError):
-                os.unlink(os.path.join(out, name))
+            remove_inside(out, name)
     return written

@@ -6,9 +6,9 @@ import json
 from typing import Any, Dict, Iterable, Iterator, Optional, Sequence, Tuple
 
 from ..compare.row import METRICS, Row
+from ..filesystem import replacing
 from ..verdict.limits import Limits
 from ..verdict.summary import Summary
-from .atomic import replacing
 from .rowsql import plain_number, plain_tree
 
 RESULT_FILE = "result.json"
@@ -42,11 +42,14 @@ def row_document(row: Row, metrics: Sequence[str] = METRICS) -> Dict[str, Any]:
         "golden_dtype": row.golden_dtype,
         "address": row.address,
         "metrics": _metrics(row, metrics),
+        "worst_slice": None if row.worst_slice is None else dict(zip(("axis", "index"), row.worst_slice)),
         "nan": plain_tree(row.nan) if row.nan is not None else None,
         "inf": plain_tree(row.inf) if row.inf is not None else None,
         "overflow": row.overflow,
         "verdict": row.verdict,
         "reason": row.reason,
+        "decided_by": row.decided_by,
+        "warning": row.warning,
         "cause": row.cause,
         "target_file": row.target_file,
         "golden_file": row.golden_file,

@@ -13,6 +13,7 @@ import weakref
 from typing import Any, Optional
 
 from ..errors import EnvironmentProblem
+from ..filesystem import require_own_file
 
 LOCK_FILE = "run.lock"
 
@@ -46,8 +47,9 @@ class OutLock:
         self.path = os.path.join(out, LOCK_FILE)
         self.note = ""
         self._fd: Optional[int] = None
+        require_own_file(self.path)
         try:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise EnvironmentProblem("%s: cannot be written: %s" % (self.path, error.strerror)) from error
         try:

@@ -8,7 +8,7 @@ from typing import Any, Mapping
 
 from ..errors import EnvironmentProblem, MissingPath, UsageError
 
-_SIDE_FILES = ("", "-wal", "-shm", "-journal")
+SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 
 def canonical(value: Any) -> str:
@@ -41,7 +41,7 @@ def make_folder(out: str) -> None:
 
 def discard_store(path: str) -> None:
     """Remove a store with the files that SQLite keeps beside it; raise EnvironmentProblem when that fails."""
-    for suffix in _SIDE_FILES:
+    for suffix in SIDE_FILES:
         try:
             os.unlink(path + suffix)
         except FileNotFoundError:

@@ -7,7 +7,8 @@ import math
 from functools import lru_cache
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from ..compare.row import METRICS, Row
+from ..compare.row import MEASURES, Row
+from ..dumps.place import Place
 
 _BEFORE = (
     "time",
@@ -31,12 +32,15 @@ _BEFORE = (
     "golden_address",
 )
 _AFTER = (
+    "worst_slice",
     "user_metrics",
     "nan",
     "inf",
     "overflow",
     "verdict",
     "reason",
+    "decided_by",
+    "warning",
     "cause",
     "target_file",
     "golden_file",
@@ -44,14 +48,14 @@ _AFTER = (
     "timestamp_us",
     "position",
 )
-COLUMNS = ("key",) + _BEFORE + METRICS + _AFTER
+COLUMNS = ("key",) + _BEFORE + MEASURES + _AFTER
 SELECTED = COLUMNS[1:-1]
 COLUMN_LIST = ", ".join('"%s"' % name for name in COLUMNS)
 SELECTED_LIST = ", ".join('"%s"' % name for name in SELECTED)
 SELECT_SAME = "SELECT %s FROM row WHERE key = ?" % COLUMN_LIST
 INSERT = "INSERT INTO row (%s) VALUES (%s)" % (COLUMN_LIST, ", ".join("?" * len(COLUMNS)))
 
-_KNOWN = frozenset(METRICS)
+_KNOWN = frozenset(MEASURES)
 _encode = json.JSONEncoder().encode
 _encode_key = json.JSONEncoder(separators=(",", ":")).encode
 _INT64 = 1 << 63
@@ -136,10 +140,11 @@ def row_values(row: Row, key: str) -> List[SqlValue]:
     values += [text(row.golden), text(row.tensor), row.kind, _integer(row.tensor_index)]
     values += [None if row.shape is None else _encode_tuple(row.shape), text(row.target_dtype), text(row.golden_dtype)]
     values += [_integer(row.address), _integer(row.golden_address)]
-    values += [_metric(name, metrics.get(name)) for name in METRICS]
+    values += [_metric(name, metrics.get(name)) for name in MEASURES]
     others = {name: plain_number(value) for name, value in metrics.items() if name not in _KNOWN}
+    values.append(None if row.worst_slice is None else '{"axis": %d, "index": %d}' % row.worst_slice)
     values += [json.dumps(others) if others else None, _counts(row.nan), _counts(row.inf)]
-    values += [None if row.overflow is None else int(row.overflow), row.verdict, text(row.reason), row.cause]
+    values += [None if row.overflow is None else int(row.overflow), row.verdict, text(row.reason), text(row.decided_by), row.warning, row.cause]
     values += [text(row.target_file), text(row.golden_file), _integer(row.graph_index), _integer(row.timestamp_us)]
     values.append(row.group.index(row.op) if row.op in row.group else 0)
     return values
@@ -172,7 +177,7 @@ def row_from_values(values: Sequence[Any]) -> Row:
         if type(value) is bytes:
             fields[name] = from_sql_text(value)
     metrics: Dict[str, Any] = {}
-    for name in METRICS:
+    for name in MEASURES:
         value = fields.pop(name)
         if value is not None:
             if name == "StandardDeviation":
@@ -187,6 +192,8 @@ def row_from_values(values: Sequence[Any]) -> Row:
             fields[name] = int(fields[name])
     for name in ("nan", "inf"):
         fields[name] = None if fields[name] is None else dict(zip(("target", "golden"), _decode_counts(fields[name])))
+    worst = fields["worst_slice"]
+    fields["worst_slice"] = None if worst is None else tuple(json.loads(worst)[name] for name in ("axis", "index"))
     fields["group"] = _decode_tuple(fields["group"])
     fields["shape"] = None if fields["shape"] is None else _decode_tuple(fields["shape"])
     fields["overflow"] = None if fields["overflow"] is None else bool(fields["overflow"])
@@ -208,5 +215,4 @@ def _finite_tree(value: Any) -> Any:
     return _NON_FINITE.get(value, value) if isinstance(value, str) else value
 
 
-Place = Tuple[Optional[str], Optional[str], Optional[str], Optional[str], Optional[str]]
-PLACE_COLUMNS = ("time", "device", "model", "model_id", "step")
+PLACE_COLUMNS = Place._fields

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 from ..compare.row import Row
-from .rowsql import PLACE_COLUMNS, SELECTED_LIST, Place, row_from_values, to_sql_text
+from ..dumps.place import Place
+from .rowsql import PLACE_COLUMNS, SELECTED_LIST, row_from_values, to_sql_text
 
 PLACE_ORDER = "time, CAST(device AS INTEGER), device, model, model_id, CAST(step AS INTEGER), step"
 

@@ -14,12 +14,13 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Opt
 
 from .. import __version__
 from ..compare.row import Row
+from ..dumps.place import Place
 from ..errors import FormatError, MissingPath, UsageError
-from .atomic import remove_leftovers
+from ..filesystem import remove_leftovers, require_own_file
 from .database import check_identity, connect_reader, connect_writer, make_tables, table_names, translated
 from .lock import OutLock
-from .outfolder import canonical, check_inputs, discard_store, make_folder
-from .rowsql import INSERT, PLACE_COLUMNS, SELECT_SAME, Place, from_sql_text, row_key, row_values, to_sql_text
+from .outfolder import SIDE_FILES, canonical, check_inputs, discard_store, make_folder
+from .rowsql import INSERT, PLACE_COLUMNS, SELECT_SAME, from_sql_text, row_key, row_values, to_sql_text
 from .rowview import PLACE_ORDER, RowView, selection
 
 STORE_FILE = "run.sqlite"
@@ -98,6 +99,8 @@ class RunStore:
         lock = OutLock(out)
         try:
             path = os.path.join(out, STORE_FILE)
+            for suffix in SIDE_FILES:
+                require_own_file(path + suffix)
             remove_leftovers(out)
             try:
                 store = cls._go_on(path, lock, inputs)
@@ -315,17 +318,17 @@ class RunStore:
             ``index``: as the result table has them (place, Index, the op's place in its group, timestamp, inputs before outputs).
             ``arrival``: as they came.
         place
-            Only the rows of this (time, device, model, model_id, step).
+            Only the rows of this place.
         verdict
             Only the rows of this verdict.
         """
         return RowView(self._query, order, place, verdict)
 
     def places(self) -> List[Place]:
-        """Return the (time, device, model, model_id, step) that rows were stored for, in the order of the result table."""
+        """Return the places that rows were stored for, in the order of the result table."""
         names = ", ".join(PLACE_COLUMNS)
         found = self._query("SELECT DISTINCT %s FROM row ORDER BY %s" % (names, PLACE_ORDER))
-        return [tuple(from_sql_text(value) for value in values) for values in found]
+        return [Place(*(from_sql_text(value) for value in values)) for values in found]
 
     def counts(self, place: Optional[Place] = None) -> Dict[str, int]:
         """Return the number of rows by verdict."""

@@ -13,7 +13,7 @@ from typing import FrozenSet, Iterator, List, NamedTuple, Tuple
 import numpy as np
 
 from .axes import element_count, unpack
-from .boxes import Box, Ints, boxes
+from .boxes import Box, Ints, boxes, padding_boxes
 from .dtypes import Array, decode, require_decodable
 from .geometry import Geometry, match_layouts, match_stored
 from .tensor import Tensor
@@ -53,7 +53,7 @@ class Block(NamedTuple):
 def aligned_blocks(
     target: Tensor, golden: Tensor, geometry: Geometry, max_elements: int = 32768, part: Tuple[int, int] = (0, 1)
 ) -> Iterator[Tuple[Array, Array]]:
-    """Yield the arrays of :func:`placed_blocks`: pairs of equally shaped blocks that hold the same elements of the target and the golden."""
+    """Yield the arrays of :func:`placed_blocks`: pairs of equally shaped blocks that hold the same elements of target and golden."""
     for block in placed_blocks(target, golden, geometry, max_elements, part):
         yield block.x, block.y
 
@@ -109,6 +109,29 @@ def placed_blocks(
         right = _fetch(golden, box.golden_start, box.golden_strides, starts, sizes, widths[1])
         first = box.golden_start + sum(at * stride for at, stride in zip(starts, box.golden_strides))
         yield from _cut(left, right, max_elements, first, box.golden_strides)
+
+
+def padding_blocks(target: Tensor, geometry: Geometry) -> Iterator[Array]:
+    """Yield the target's elements that :attr:`Geometry.padded` tells to be padding, decoded, in pieces of bounded size.
+
+    Raises
+    ------
+    NotComparable, FormatError
+        As :func:`placed_blocks`.
+    """
+    width = _width(target)
+    for box in padding_boxes(geometry):
+        for starts, sizes in _slabs(box, _grid(box, (width, width), 1)):
+            yield _fetch(target, box.target_start, box.target_strides, starts, sizes, width)
+
+
+def _slabs(box: Box, grid: List[List[int]]) -> Iterator[Tuple[Ints, Ints]]:
+    """Yield (starts, sizes) of all slabs of a box."""
+    for place in product(*(range(len(cuts) - 1) for cuts in grid)):
+        yield (
+            tuple(cuts[index] for cuts, index in zip(grid, place)),
+            tuple(cuts[index + 1] - cuts[index] for cuts, index in zip(grid, place)),
+        )
 
 
 def _unpacked(target: Tensor, golden: Tensor, geometry: Geometry, max_elements: int) -> Iterator[Block]:

@@ -58,6 +58,19 @@ def boxes(geometry: Geometry, borders: FrozenSet[int] = frozenset()) -> Iterator
     yield from _split_boxes(layout, {letter: (0, size) for letter, size in dims.items()}, storage, golden, 0, 0, borders)
 
 
+def padding_boxes(geometry: Geometry) -> Iterator[Box]:
+    """Yield boxes that together hold every element once that :attr:`Geometry.padded` has and the golden has not."""
+    if geometry.padded is None:
+        return
+    golden = _strides(geometry.letters, geometry.padded)
+    storage = dict(zip(geometry.layout.axes, _row_major(geometry.layout.axis_sizes(dict(zip(geometry.letters, geometry.padded))))))
+    for at, letter in enumerate(geometry.letters):
+        if geometry.sizes[at] < geometry.padded[at]:
+            ranges = {name: (0, size) for name, size in zip(geometry.letters, geometry.sizes[:at] + geometry.padded[at:])}
+            ranges[letter] = (geometry.sizes[at], geometry.padded[at])
+            yield from _split_boxes(geometry.layout, ranges, storage, golden, 0, 0, frozenset())
+
+
 def _grouped(layout: Layout, dims: Dims, golden: Dict[str, int], borders: FrozenSet[int]) -> Iterator[Box]:
     """Yield the boxes of a FRACTAL_Z filter with groups, group by group: each is a corner of the pack's block diagonal."""
     sizes = GroupedFilter.of(dims, dict(layout.blocks), layout.groups)

@@ -1,21 +1,23 @@
-"""Element types: codes of the dump container, names of the DataType column, and bytes to numpy.
+"""Element types: bytes to numpy. Their codes and names: :mod:`goldwatch.elements`.
 
-Codes: the OutputDataType enumeration of the vendor's dump_data message. Types that numpy does not have are decoded by look-up tables:
+Types that numpy does not have are decoded by look-up tables:
 bfloat16 and the 8-bit floats to float32, packed integers to (u)int8. Packing: int4, int2 and uint2 low bits first, uint1 highest bit first.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional
 
 import numpy as np
 
-from ..errors import FormatError, NotComparable
+from ..elements import BY_CODE, BY_GE_NAME, BY_NAME, ELEMENTS, UNDEFINED
+from ..errors import FormatError, TypeNotComparable
 
 Array = np.ndarray  # any shape and element type
 
 _NO_CODE = -1
+_NUMPY_KINDS = "fiubc"
 
 
 @dataclass(frozen=True)
@@ -51,57 +53,10 @@ class DType:
     @property
     def enumerator(self) -> str:
         """The name in the OutputDataType enumeration (``FLOAT16``), or :attr:`name` for other types."""
-        return _ENUMERATORS.get(self.code, self.name)
+        return BY_CODE[self.code].enumerator if self.code in BY_CODE else self.name
 
 
-# code: (enumerator, name, bits, kind, storage)
-_TABLE: Tuple[Tuple[int, str, str, int, str, Optional[str]], ...] = (
-    (0, "UNDEFINED", "int8", 8, "i", "|i1"),
-    (1, "FLOAT", "float32", 32, "f", "<f4"),
-    (2, "FLOAT16", "float16", 16, "f", "<f2"),
-    (3, "INT8", "int8", 8, "i", "|i1"),
-    (4, "UINT8", "uint8", 8, "u", "|u1"),
-    (5, "INT16", "int16", 16, "i", "<i2"),
-    (6, "UINT16", "uint16", 16, "u", "<u2"),
-    (7, "INT32", "int32", 32, "i", "<i4"),
-    (8, "INT64", "int64", 64, "i", "<i8"),
-    (9, "UINT32", "uint32", 32, "u", "<u4"),
-    (10, "UINT64", "uint64", 64, "u", "<u8"),
-    (11, "BOOL", "bool", 8, "b", "|u1"),
-    (12, "DOUBLE", "float64", 64, "f", "<f8"),
-    (13, "STRING", "string", 0, "", None),
-    (14, "DUAL_SUB_INT8", "int8", 8, "i", "|i1"),
-    (15, "DUAL_SUB_UINT8", "uint8", 8, "u", "|u1"),
-    (16, "COMPLEX64", "complex64", 64, "c", "<c8"),
-    (17, "COMPLEX128", "complex128", 128, "c", "<c16"),
-    (18, "QINT8", "int8", 8, "i", "|i1"),
-    (19, "QINT16", "int16", 16, "i", "<i2"),
-    (20, "QINT32", "int32", 32, "i", "<i4"),
-    (21, "QUINT8", "uint8", 8, "u", "|u1"),
-    (22, "QUINT16", "uint16", 16, "u", "<u2"),
-    (23, "RESOURCE", "int64", 64, "i", "<i8"),
-    (24, "STRING_REF", "string_ref", 0, "", None),
-    (25, "DUAL", "dual", 0, "", None),
-    (26, "VARIANT", "variant", 0, "", None),
-    (27, "BF16", "bfloat16", 16, "f", "<u2"),
-    (28, "INT4", "int4", 4, "i", "|u1"),
-    (29, "UINT1", "uint1", 1, "u", "|u1"),
-    (30, "INT2", "int2", 2, "i", "|u1"),
-    (31, "UINT2", "uint2", 2, "u", "|u1"),
-    (32, "COMPLEX32", "complex32", 32, "c", "<f2"),
-    (33, "HIFLOAT8", "hifloat8", 8, "f", "|u1"),
-    (34, "FLOAT8_E5M2", "float8_e5m2", 8, "f", "|u1"),
-    (35, "FLOAT8_E4M3FN", "float8_e4m3fn", 8, "f", "|u1"),
-    (36, "FLOAT8_E8M0", "float8_e8m0fnu", 8, "f", "|u1"),
-    (37, "FLOAT6_E3M2", "float6_e3m2fn", 6, "", None),
-    (38, "FLOAT6_E2M3", "float6_e2m3fn", 6, "", None),
-    (39, "FLOAT4_E2M1", "float4_e2m1fn", 4, "", None),
-    (40, "FLOAT4_E1M2", "float4_e1m2fn", 4, "", None),
-)
-_ENUMERATORS: Dict[int, str] = {row[0]: row[1] for row in _TABLE}
-_BY_CODE: Dict[int, DType] = {row[0]: DType(row[0], *row[2:]) for row in _TABLE}
-# The first code of a numpy type is its own; the others (UNDEFINED, QINT8, RESOURCE …) are only read as it.
-_NUMPY_CODES = dict(zip("f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1 c8 c16".split(), (2, 1, 12, 3, 5, 7, 8, 4, 6, 9, 10, 11, 16, 17)))
+_BY_CODE: Dict[int, DType] = {row.code: DType(row.code, row.name, row.bits, row.kind, row.storage) for row in ELEMENTS}
 
 
 def dtype_by_code(code: int) -> DType:
@@ -112,19 +67,16 @@ def dtype_by_code(code: int) -> DType:
 def dtype_by_numpy(dtype: Any) -> DType:
     """Return the type of a numpy dtype (any byte order); never raises for a dtype, text, object, void and long double are not decodable."""
     native = np.dtype(dtype)
-    code = _NUMPY_CODES.get("%s%d" % (native.kind, native.itemsize))
-    if code is None:
+    known = BY_NAME.get(native.name) if native.kind in _NUMPY_KINDS else None
+    if known is None:
         return DType(_NO_CODE, native.name, 8 * native.itemsize, "", None)
-    known = _BY_CODE[code]
-    return known if code == 11 else DType(code, known.name, known.bits, known.kind, native.str)
+    return DType(known.code, known.name, known.bits, known.kind, known.storage if native.kind == "b" else native.str)
 
 
 def dtype_by_name(name: str) -> Optional[DType]:
     """Return the type whose DataType-column name or enumerator (any case) is ``name``, or None."""
-    for code, dtype in _BY_CODE.items():
-        if code and (dtype.name == name.lower() or _ENUMERATORS[code] == name.upper()):
-            return dtype
-    return None
+    found = BY_NAME.get(name.lower()) or BY_GE_NAME.get("DT_" + name.upper())
+    return _BY_CODE[found.code] if found is not None and found.code != UNDEFINED else None
 
 
 def nbytes(dtype: DType, count: int) -> int:
@@ -137,10 +89,10 @@ def require_decodable(dtype: DType) -> None:
     if dtype.decodable:
         return
     if dtype.code == _NO_CODE and not dtype.name.startswith("unknown("):
-        raise NotComparable("elements of numpy type %s cannot be compared" % dtype.name)
+        raise TypeNotComparable("elements of numpy type %s cannot be compared" % dtype.name)
     if dtype.code not in _BY_CODE:
-        raise NotComparable("data type code %d is not known" % dtype.code, hint="goldwatch knows the codes 0 to %d" % max(_BY_CODE))
-    raise NotComparable("data type %s (code %d) is not decoded" % (dtype.name, dtype.code))
+        raise TypeNotComparable("data type code %d is not known" % dtype.code, hint="goldwatch knows the codes 0 to %d" % max(_BY_CODE))
+    raise TypeNotComparable("data type %s (code %d) is not decoded" % (dtype.name, dtype.code))
 
 
 def decode(raw: Array, dtype: DType, count: int, first: int = 0) -> Array:

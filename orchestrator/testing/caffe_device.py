@@ -6,8 +6,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..adapters.caffe.prototxt import read_document
 from ..errors import UsageError
+from ..netfiles.prototxt import read_document
 from .layers import run_layer
 from .model import DeviceModel, DeviceOp, DeviceTensor
 

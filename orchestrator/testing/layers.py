@@ -83,7 +83,7 @@ def run_layer(message: Any, inputs: List[Array], blobs: Blobs) -> List[Array]:
     Parameters
     ----------
     message
-        The ``layer`` message, as :mod:`goldwatch.adapters.caffe.prototxt` reads it.
+        The ``layer`` message, as :mod:`goldwatch.netfiles.prototxt` reads it.
     inputs
         The bottoms, float32.
     blobs

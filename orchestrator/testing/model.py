@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 import numpy as np
 
 from ..dumps.write import TensorData
+from ..elements import BY_NAME
 from ..tensors.axes import device_shape, element_count
 from ..tensors.dtypes import dtype_by_numpy
 from ..tensors.layouts import convert
@@ -17,17 +18,6 @@ from .graph_text import graph_text
 
 Array = Any
 
-_GE_DTYPES = {
-    "float16": "DT_FLOAT16",
-    "float32": "DT_FLOAT",
-    "float64": "DT_DOUBLE",
-    "int8": "DT_INT8",
-    "int16": "DT_INT16",
-    "int32": "DT_INT32",
-    "int64": "DT_INT64",
-    "uint8": "DT_UINT8",
-    "bool": "DT_BOOL",
-}
 FIRST_TIMESTAMP_US = 1767323045000000
 NEVER_DUMPED = ("Data", "Const", "Variable", "NetOutput", "StreamActive", "Send", "Recv")
 
@@ -225,7 +215,7 @@ def _desc(tensor: DeviceTensor, with_origin: bool) -> Dict[str, Any]:
         attrs.append({"key": "_datadump_origin_format", "value": {"s": tensor.origin_format}})
     shape = tensor.stored_shape()
     return {
-        "dtype": _GE_DTYPES[str(tensor.array.dtype)],
+        "dtype": BY_NAME[str(tensor.array.dtype)].ge_name,
         "layout": tensor.format,
         "shape": {"dim": list(shape)} if shape else {},
         "attr": attrs,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
+import sys
 import threading
 import time
 from collections import Counter
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..errors import UsageError
+from ..filesystem import free_bytes
 from ..naming import MAPPING_FILE
 from .dump import DeviceDump
 from .faults import Fault
@@ -315,10 +316,8 @@ class DumpServer:
             os.close(descriptor)
 
     def _disk_free(self) -> int:
-        path = os.path.abspath(self.root)
-        while not os.path.exists(path):
-            path = os.path.dirname(path)
-        return shutil.disk_usage(path).free
+        free = free_bytes(self.root)
+        return sys.maxsize if free is None else free
 
     def start(self) -> DumpServer:
         """Begin to write, in a thread."""

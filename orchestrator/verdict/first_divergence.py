@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..compare.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
-from .judging import not_applicable
-from .limits import Limit, Limits, judge, short_text
+from ..dumps.place import NOWHERE, Place
+from .judging import judge_row, short_text
+from .limits import Limit, Limits
 
 GOOD = "good"
 BAD = "bad"
 UNKNOWN = "unknown"
 
 Producers = Callable[[str], Sequence[Tuple[str, int]]]
-Place = Tuple[Optional[str], Optional[str], Optional[str], Optional[str], Optional[str]]
 
 _KIND_RANK = {"output": 0, "op": 1, "input": 2}
 
@@ -50,7 +50,7 @@ class FirstDivergence:
     inputs: str
     op_type: str = ""
     bad_input: Optional[str] = None
-    place: Place = (None, None, None, None, None)
+    place: Place = NOWHERE
     reason: str = ""
 
     def document(self) -> Dict[str, Any]:
@@ -61,7 +61,7 @@ class FirstDivergence:
 
 def place_of(row: Row) -> Place:
     """Return the folder names that tell steps, devices and models apart: (time, device, model, model_id, step)."""
-    return row.time, row.device, row.model, row.model_id, row.step
+    return row.place
 
 
 def execution_key(row: Row) -> Tuple[Any, ...]:
@@ -113,7 +113,7 @@ def first_divergence(rows: Iterable[Row], limits: Limits, producers: Optional[Pr
     if first is None:
         return None
     inputs, bad_input = _state_of_inputs(rows, first, tuple(producers(first.op)) if producers else ())
-    judgement = judge(first.metrics, limits, not_applicable(first))
+    judgement = judge_row(first, limits)
     return FirstDivergence(
         op=first.op,
         op_type=first.op_type,
@@ -185,8 +185,8 @@ def explain(first: Optional[FirstDivergence], compared: bool = True) -> str:
         return "No tensor was compared, so nothing is known about any operator."
     if first is None:
         return "No operator is outside its limits."
-    step = "" if first.place[4] is None else " in step %s" % first.place[4]
-    device = "" if first.place[1] is None else " on device %s" % first.place[1]
+    step = "" if first.place.step is None else " in step %s" % first.place.step
+    device = "" if first.place.device is None else " on device %s" % first.place.device
     head = "%s (%s) is the first operator outside its limits%s%s: %s" % (first.op, first.op_type, step, device, _finding(first))
     if first.inputs == GOOD:
         return head + "; its inputs are within their limits, so the error is its own."

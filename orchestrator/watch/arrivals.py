@@ -15,7 +15,7 @@ from ..compare.workers import Workers
 from ..dumps.golden import GoldenSet
 from ..dumps.header import COMPLETE, HEADERLESS, LONG
 from ..dumps.listing import DumpEntry
-from ..dumps.tree import Identity
+from ..dumps.place import NOWHERE, Place
 from ..engine.options import ComparisonOptions
 from ..engine.session import Group, OnRow, Session
 from ..model.graph import ModelGraph
@@ -83,20 +83,20 @@ class LiveSession(Session):
         self.activity = time.monotonic()
         self.seen = 0
         self.final = False
-        self.changed_places: Set[Identity] = set()
-        self.come: Dict[Identity, Set[str]] = {}
+        self.changed_places: Set[Place] = set()
+        self.come: Dict[Place, Set[str]] = {}
         self.bytes_seen = 0
         self._valid: Dict[str, Tuple[str, Dict[str, Optional[str]]]] = {}
         self._due: OrderedDict[str, float] = OrderedDict()
         self._with_rows: Set[str] = set()
         self._planned_for = 0
-        self.own_places: Set[Identity] = set()
-        self._foreign: Dict[Identity, List[TargetFile]] = {}
+        self.own_places: Set[Place] = set()
+        self._foreign: Dict[Place, List[TargetFile]] = {}
         self._done_files: List[TargetFile] = []
-        super().__init__(options, goldens.of((None,) * 5), graph, store, workers, on_row)
+        super().__init__(options, goldens.of(NOWHERE), graph, store, workers, on_row)
         self._expected = None if graph is None else self._expected_ops(graph)
 
-    def golden_of(self, identity: Identity) -> GoldenSet:
+    def golden_of(self, identity: Place) -> GoldenSet:
         """Return the golden tensors of a place: those of its step, or of all."""
         return self.goldens.of(identity)
 
@@ -318,7 +318,7 @@ class LiveSession(Session):
             return
         self.store.put_all(rows)
         for row in rows:
-            self.changed_places.add((row.time, row.device, row.model, row.model_id, row.step))
+            self.changed_places.add(row.place)
             self._tell(row)
         if file is not None:
             file.has_rows = True
@@ -354,7 +354,7 @@ class LiveSession(Session):
         done, self._done_files = self._done_files, []
         return done
 
-    def identities(self) -> List[Identity]:
+    def identities(self) -> List[Place]:
         """Return the places seen."""
         return list(self._places)
 
@@ -364,7 +364,7 @@ class LiveSession(Session):
             return False
         return all(self._expected <= self.come.get(identity, set()) for identity in self.own_places)
 
-    def is_taken(self, identity: Identity) -> bool:
+    def is_taken(self, identity: Place) -> bool:
         """Tell whether a place belongs to the run: it has ops of the json, or no place has."""
         return self.graph is None or not self.own_places or identity in self.own_places
 

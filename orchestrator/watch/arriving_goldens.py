@@ -9,7 +9,7 @@ from typing import Callable, Dict, List, Optional, Set
 from ..dumps.complete import NO_LAW, probe
 from ..dumps.golden import GoldenSet
 from ..dumps.header import COMPLETE
-from ..dumps.tree import Identity
+from ..dumps.place import Place
 from ..errors import GoldwatchError
 from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, parse_golden_name
 from ..results.store import RunStore
@@ -54,9 +54,9 @@ class GoldenFiles:
         self._added: Set[str] = set()
         self._folders: Dict[str, Set[str]] = {}
 
-    def of(self, identity: Identity) -> GoldenSet:
+    def of(self, identity: Place) -> GoldenSet:
         """Return the set that a place is compared with."""
-        return self._set(identity[4] if self.steps == EACH else None)
+        return self._set(identity.step if self.steps == EACH else None)
 
     def sets(self) -> List[GoldenSet]:
         """Return all sets."""

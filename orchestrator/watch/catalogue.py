@@ -7,7 +7,7 @@ import sys
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..dumps.listing import full_name_of
-from ..dumps.tree import Identity, identity_of
+from ..dumps.place import Place, place_of
 from ..errors import FormatError
 from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping
 from .monitor import Root
@@ -36,10 +36,10 @@ class Catalogue:
         self.root = root
         self.shown = shown
         self.files: Dict[str, TargetFile] = {}
-        self.unresolved: Dict[str, Identity] = {}
+        self.unresolved: Dict[str, Place] = {}
         self._folders: Dict[str, Set[str]] = {}
         self._shared: Dict[Any, Any] = {}
-        self._identities: Dict[str, Identity] = {}
+        self._identities: Dict[str, Place] = {}
         self._current: Dict[Any, TargetFile] = {}
         self._earlier: Dict[Any, List[TargetFile]] = {}
         self._mappings: Dict[str, Tuple[Signature, Dict[str, str]]] = {}
@@ -67,7 +67,7 @@ class Catalogue:
             return None, None
         identity = self._identity(folder, name.op_name)
         base = folder
-        if identity[1] is not None and identity[2] is None and os.path.basename(folder) != identity[1]:
+        if identity.device is not None and identity.model is None and os.path.basename(folder) != identity.device:
             base = os.path.dirname(folder)
         base = self._shared.setdefault(base, base)
         group = (base, sys.intern(name.op_type), sys.intern(name.op_name), name.task_type, name.context_id, name.thread_id, name.device_id)
@@ -77,12 +77,12 @@ class Catalogue:
         self._folders.setdefault(folder, set()).add(path)
         return file, self._rank(file)
 
-    def _identity(self, folder: str, op_name: Optional[str]) -> Identity:
+    def _identity(self, folder: str, op_name: Optional[str]) -> Place:
         if folder not in self._identities:
-            self._identities[folder] = identity_of(folder, set())
+            self._identities[folder] = place_of(folder, set())
         found = self._identities[folder]
-        if found[1] is None and op_name is not None:
-            return identity_of(folder, {op_name})
+        if found.device is None and op_name is not None:
+            return place_of(folder, {op_name})
         return found
 
     def _rank(self, file: TargetFile) -> Optional[TargetFile]:
@@ -161,9 +161,9 @@ class Catalogue:
         paths = [path for name in folders for path in self._folders.get(name, ())]
         return [path for path in paths if self.files[path].state not in (GONE, DELETED)]
 
-    def by_place(self) -> Dict[Identity, List[TargetFile]]:
+    def by_place(self) -> Dict[Place, List[TargetFile]]:
         """Return the files of each place, in the order in which compare takes them."""
-        places: Dict[Identity, List[TargetFile]] = {}
+        places: Dict[Place, List[TargetFile]] = {}
         for file in self.files.values():
             places.setdefault(file.identity, []).append(file)
         for files in places.values():

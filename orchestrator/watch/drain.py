@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Dict, List, Set
 
 from ..compare.row import CORRUPT, DUMP_MISSING, Row
-from ..dumps.tree import Identity
+from ..dumps.place import Place
 from ..results.rowsql import row_key
 from .arrivals import LiveSession
 from .state import EARLIER, GONE, GROWING, HELD, PLANNED, SETTLING, UNREADABLE, TargetFile
@@ -33,7 +33,7 @@ def settle_files(session: LiveSession) -> None:
                     _vanished(session, file)
 
 
-def _settle_groups(session: LiveSession, identity: Identity, files: List[TargetFile]) -> None:
+def _settle_groups(session: LiveSession, identity: Place, files: List[TargetFile]) -> None:
     """Decide which files of L1 fusion groups have rows."""
     planner = session.place(identity)
     groups: Dict[str, List[TargetFile]] = {}
@@ -96,15 +96,15 @@ def finish_rows(session: LiveSession) -> None:
             session.store.remove(stale, "no longer part of the run")
 
 
-def _unnamed(session: LiveSession) -> Dict[Identity, List[Row]]:
-    found: Dict[Identity, List[Row]] = {}
+def _unnamed(session: LiveSession) -> Dict[Place, List[Row]]:
+    found: Dict[Place, List[Row]] = {}
     for path, identity in sorted(session.catalogue.unresolved.items()):
         if os.path.exists(path):
             found.setdefault(identity, []).append(session.place(identity).unnamed(session.catalogue.rel(path)))
     return found
 
 
-def _number(session: LiveSession, identity: Identity, files: List[TargetFile], unnamed: List[str]) -> None:
+def _number(session: LiveSession, identity: Place, files: List[TargetFile], unnamed: List[str]) -> None:
     """Number the ops that the json does not know as compare does, whatever order they came in."""
     names = [file.op_name for file in files if file.state != EARLIER] + unnamed
     planner = session.place(identity)

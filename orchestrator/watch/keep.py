@@ -9,10 +9,11 @@ from collections import deque
 from typing import Callable, Deque, Optional
 
 from ..compare.row import EXPECTED_ABSENT, FAIL, PASS
+from ..filesystem import free_bytes
 from ..results.store import RunStore
 from .arriving_goldens import GoldenFiles
 from .catalogue import Catalogue
-from .options import KEEP_ALL, KEEP_FAILED, WatchOptions, free_bytes
+from .options import KEEP_ALL, KEEP_FAILED, WatchOptions
 from .state import DELETED, DELETED_PREFIX, PLANNED, TargetFile, look_at, signature_text
 
 # Golden data that are still arriving may give a tensor a better counterpart: what is deleted cannot be compared again.

@@ -13,7 +13,7 @@ from typing import Any, Callable, Deque, List, Optional, Sequence, Tuple
 from watchdog.events import DirCreatedEvent, DirDeletedEvent, DirModifiedEvent, FileSystemEvent, FileSystemEventHandler
 from watchdog.observers.api import BaseObserver
 
-from ..results.database import NETWORK_FILE_SYSTEMS, file_system
+from ..filesystem import NETWORK_FILE_SYSTEMS, file_system
 from .inotify import ChangeEmitter
 
 POLL_S = 1.0

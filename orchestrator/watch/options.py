@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from typing import Any, Dict, Optional
@@ -86,17 +85,3 @@ def parse_size(text: Optional[str], option: str = "--min-free") -> Optional[int]
     if match is None:
         raise UsageError("%s %s: expected a size in bytes" % (option, text), hint="for example 500M or 20G (powers of 1024)")
     return int(float(match.group(1)) * 1024 ** _POWERS[match.group(2).lower()])
-
-
-def free_bytes(folder: str) -> Optional[int]:
-    """Return the bytes that this user may still write where ``folder`` is (or will be); None when it cannot be told."""
-    while folder and not os.path.isdir(folder):
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return None
-        folder = parent
-    try:
-        found = os.statvfs(folder)
-    except OSError:
-        return None
-    return found.f_bavail * found.f_frsize

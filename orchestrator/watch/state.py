@@ -8,7 +8,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from ..compare.pair import PairTask
 from ..dumps.listing import DumpEntry
-from ..dumps.tree import Identity
+from ..dumps.place import Place
 from ..model.row_plan import DumpedOp
 from ..naming import parse_dump_name
 
@@ -99,7 +99,7 @@ class TargetFile:
     )
 
     def __init__(
-        self, path: str, root_length: int, shown: str, full_name: Optional[str], identity: Identity, group: Any, order: Tuple[int, str]
+        self, path: str, root_length: int, shown: str, full_name: Optional[str], identity: Place, group: Any, order: Tuple[int, str]
     ) -> None:
         self.path = path
         self.root_length = root_length

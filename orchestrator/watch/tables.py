@@ -6,14 +6,14 @@ import threading
 import time
 from typing import Callable, Optional, Set
 
-from ..dumps.tree import Identity
+from ..dumps.place import Place
 from ..errors import GoldwatchError
 
 EVERY_S = 1.0
 # Writing tables takes at most this share of the time.
 _SHARE = 0.1
 
-Write = Callable[[Optional[Set[Identity]]], object]
+Write = Callable[[Optional[Set[Place]]], object]
 
 
 class TableKeeper:
@@ -33,9 +33,9 @@ class TableKeeper:
         self._thread: Optional[threading.Thread] = None
         self._next = time.monotonic() + EVERY_S
         self._problem = ""
-        self._failed: Set[Identity] = set()
+        self._failed: Set[Place] = set()
 
-    def tick(self, changed: Set[Identity]) -> None:
+    def tick(self, changed: Set[Place]) -> None:
         """Start writing, if something has changed and it is time; empties ``changed`` then."""
         if not (changed or self._failed) or time.monotonic() < self._next or (self._thread is not None and self._thread.is_alive()):
             return
@@ -45,7 +45,7 @@ class TableKeeper:
         self._thread = threading.Thread(target=self._run, args=(places,), daemon=True)
         self._thread.start()
 
-    def _run(self, places: Set[Identity]) -> None:
+    def _run(self, places: Set[Place]) -> None:
         start = time.monotonic()
         try:
             self.write(places)

@@ -10,7 +10,7 @@ from typing import Callable, List, Optional, Set
 
 from ..compare.row import Row
 from ..compare.workers import Workers
-from ..dumps.tree import Identity
+from ..dumps.place import Place
 from ..engine.comparison import Run
 from ..errors import InputError, require_file, require_folder
 from ..model.graph import ModelGraph, load_model
@@ -264,7 +264,7 @@ class Watch(Run):
         self._row_count += 1
         self.hook.see(row)
         if row.target_file is not None and os.sep not in row.target_file and self.store.get(_TARGET_PLACE) is None:
-            self.store.set(_TARGET_PLACE, [row.time, row.device, row.model, row.model_id, row.step])
+            self.store.set(_TARGET_PLACE, row.place)
         if self.on_row is not None:
             self.on_row(row)
 
@@ -364,10 +364,10 @@ class Watch(Run):
             )
         )
 
-    def _write_some_tables(self, only: Optional[Set[Identity]]) -> List[str]:
+    def _write_some_tables(self, only: Optional[Set[Place]]) -> List[str]:
         columns = self.options.columns(any(found.kind in ("container", "npu", "mixed") for found in self.goldens.sets()))
         place = self.store.get(_TARGET_PLACE)
-        root = None if place is None else (place[0], place[1], place[2], place[3], place[4])
+        root = None if place is None else Place(*place)
         return write_tables(self.store, columns, True, self.options.mapping, only, root)
 
     def write_tables(self) -> List[str]:

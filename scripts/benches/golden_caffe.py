@@ -10,7 +10,7 @@ import tempfile
 import numpy as np
 
 from goldwatch.adapters.caffe.dump import DumpOptions, dump
-from goldwatch.adapters.headers import varint_bytes
+from goldwatch.protowire import field, varint
 
 INCEPTIONS = [
     ("3a", (64, 96, 128, 16, 32, 32)),
@@ -49,9 +49,9 @@ class Builder:
     def layer(self, name, kind, bottoms, param="", top=None, arrays=()):
         reads = " ".join('bottom: "%s"' % bottom for bottom in bottoms)
         self.lines.append('layer { name: "%s" type: "%s" %s top: "%s" %s }' % (name, kind, reads, top or name, param))
-        blobs = b"".join(message(7, message(7, message(1, b"".join(map(varint_bytes, a.shape)))) + message(5, a.tobytes())) for a in arrays)
+        blobs = b"".join(field(7, field(7, field(1, b"".join(map(varint, a.shape)))) + field(5, a.tobytes())) for a in arrays)
         if arrays:
-            self.weights += message(100, message(1, name.encode()) + blobs)
+            self.weights += field(100, field(1, name.encode()) + blobs)
         return name
 
     def conv(self, name, bottom, n_in, n_out, kernel, pad=0, stride=1):
@@ -66,10 +66,6 @@ class Builder:
         return self.layer(
             name, "Pooling", [bottom], "pooling_param { pool: %s kernel_size: %d stride: %d pad: %d }" % (kind, kernel, stride, pad)
         )
-
-
-def message(number, data):
-    return varint_bytes(number << 3 | 2) + varint_bytes(len(data)) + data
 
 
 def build(folder):

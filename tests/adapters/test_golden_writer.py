@@ -15,8 +15,6 @@ import jsonschema
 import numpy as np
 import pytest
 
-from goldwatch.adapters import aside
-from goldwatch.adapters.aside import AsideFiles
 from goldwatch.adapters.golden_writer import GoldenWriter, require_space
 from goldwatch.adapters.launch import child_environment, resolve_python, runs
 from goldwatch.adapters.manifest import read_manifest
@@ -197,9 +195,7 @@ import os, sys, numpy as np
 from goldwatch.adapters.golden_writer import GoldenWriter
 w = GoldenWriter(sys.argv[1], "test", "1", {})
 w.reserve([("a", 0), ("b/c", 0), ("b_c", 0)])
-w.prepare(20)
 w.write("a", 0, np.zeros(3)); w.write("b/c", 0, np.zeros(3))
-w.flush()
 os.kill(os.getpid(), 9)
 """
 
@@ -228,7 +224,6 @@ def test_a_file_that_cannot_be_written(tmp_path):
     writer = GoldenWriter(str(tmp_path / "o"), "test", "1", {})
     writer.reserve([("a", 0), ("b", 0)])
     name = writer.write("a", 0, X)
-    writer.flush()
     blocked = writer.names.file_name(("b", ""), 0, 1700000000000000, {}).file
     (tmp_path / "o" / blocked).write_text("in the way")
     with pytest.raises(FileExistsError), writer:
@@ -237,54 +232,6 @@ def test_a_file_that_cannot_be_written(tmp_path):
     assert [entry["file"] for entry in manifest["tensors"]] == [name]
     assert manifest["complete"] is False
     assert (tmp_path / "o" / blocked).read_text() == "in the way"
-
-
-def test_files_filled_ahead_hold_what_is_written(tmp_path, monkeypatch):
-    arrays = [np.arange(n, dtype=np.float32) for n in (300000, 5, 300000, 7, 9)]
-    made = []
-    fill = AsideFiles._fill
-    monkeypatch.setattr(AsideFiles, "_fill", lambda self, path, size: made.append(size) or fill(self, path, size))
-    writer = GoldenWriter(str(tmp_path / "o"), "b", "1", {})
-    writer.prepare(6, [array.nbytes for array in arrays[:3]] + [12345])
-    for maker in writer._files._makers:
-        maker.join()
-    assert made == [1200128, 148, 1200128, 12345 + 128]
-    assert sum(map(len, writer._files._filled.values())) == 4
-    writer.reserve(("t%d" % number, 0) for number in range(5))
-    for number, array in enumerate(arrays):
-        writer.write("t%d" % number, 0, array)
-    assert {size: len(paths) for size, paths in writer._files._filled.items() if paths} == {12345 + 128: 1}
-    manifest = writer.close()
-    for entry, array in zip(manifest["tensors"], arrays):
-        data = (tmp_path / "o" / entry["file"]).read_bytes()
-        assert hashlib.sha256(data).hexdigest() == entry["sha256"]
-        np.testing.assert_array_equal(np.load(str(tmp_path / "o" / entry["file"])), array)
-    assert len(os.listdir(str(tmp_path / "o"))) == 6
-
-
-def test_nothing_is_filled_ahead_on_a_disk_with_little_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(aside, "_free_bytes", lambda folder: 399)
-    writer = GoldenWriter(str(tmp_path / "o"), "b", "1", {})
-    writer.prepare(1, [100])
-    for maker in writer._files._makers:
-        maker.join()
-    assert writer._files._filled == {} and len(writer._files._spares) == 1
-    writer.abandon()
-    assert not (tmp_path / "o").exists()
-
-
-def test_a_disk_that_fills_while_files_are_filled_ahead(tmp_path, monkeypatch):
-    def full(descriptor, data):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    writer = GoldenWriter(str(tmp_path / "o"), "b", "1", {})
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
-        writer.prepare(1, [100])
-        for maker in writer._files._makers:
-            maker.join()
-    assert writer._files._filled == {} and [os.path.getsize(path) for path in writer._files._spares] == [0]
-    writer.abandon()
 
 
 def test_a_full_disk_names_the_file(tmp_path, monkeypatch):

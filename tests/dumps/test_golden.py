@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from goldwatch.dumps import GoldenSet, TensorData, write_dump
+from goldwatch.dumps.place import Place
 from goldwatch.errors import FormatError, MissingPath, NotComparable
 from goldwatch.naming import mapping_line
 
@@ -175,7 +176,7 @@ def test_dumps_of_several_steps_and_devices_belong_to_their_own(tmp_path: Any) -
     golden = GoldenSet.open(str(tmp_path))
 
     def values(device: str, step: str, model: str = "ge_default_20210908070605_1") -> Any:
-        entry = golden.find("a", 0, "output", ("20210908070605", device, model, "7", step))
+        entry = golden.find("a", 0, "output", Place("20210908070605", device, model, "7", step))
         return None if entry is None else golden.tensor(entry).array().tolist()
 
     assert golden.several_places
@@ -185,6 +186,6 @@ def test_dumps_of_several_steps_and_devices_belong_to_their_own(tmp_path: Any) -
     assert values("0", "10", "net") == [0, 10]
     for combo in golden.tree.combos:
         for dump in combo.files:
-            assert combo.device == "1" or golden.discard(dump.path)
+            assert combo.place.device == "1" or golden.discard(dump.path)
     assert not golden.several_places and values("5", "77") == [1, 9]
     assert golden.find("a", 0) is not None

@@ -7,7 +7,7 @@ import pytest
 
 from goldwatch.dumps import find_dumps, list_folder
 from goldwatch.dumps import listing as listing_module
-from goldwatch.dumps.tree import identity_of
+from goldwatch.dumps.place import place_of
 from goldwatch.errors import MissingPath
 from goldwatch.naming import mapping_line
 
@@ -27,7 +27,7 @@ def test_any_level_may_be_named(tmp_path: Any, touch: Touch, level: int) -> None
     touch(str(tmp_path.joinpath(*FULL, DUMP)))
     tree = find_dumps(str(tmp_path.joinpath(*FULL[:level])))
     (combo,) = tree.combos
-    assert (combo.time, combo.device, combo.model, combo.model_id, combo.step) == FULL
+    assert combo.place == FULL
     assert combo.rel == os.path.join("", *FULL[level:])
     (entry,) = combo.files
     assert entry.rel == os.path.join(combo.rel, DUMP) and os.path.exists(entry.path) and entry.name.op_name == "conv1"
@@ -38,7 +38,7 @@ def test_relative_folder_is_named_by_its_real_parents(tmp_path: Any, touch: Touc
     touch(str(tmp_path.joinpath(*FULL, DUMP)))
     monkeypatch.chdir(str(tmp_path.joinpath(*FULL)))
     (combo,) = find_dumps(".").combos
-    assert (combo.time, combo.step) == (TIME, "7")
+    assert (combo.place.time, combo.place.step) == (TIME, "7")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_relative_folder_is_named_by_its_real_parents(tmp_path: Any, touch: Touc
     ],
 )
 def test_identity(folder: str, expected: Any) -> None:
-    assert identity_of(folder, {"conv1"}) == expected
+    assert place_of(folder, {"conv1"}) == expected
 
 
 def test_op_folders_of_one_device_are_one_run(tmp_path: Any, touch: Touch) -> None:
@@ -66,7 +66,7 @@ def test_op_folders_of_one_device_are_one_run(tmp_path: Any, touch: Touch) -> No
             touch(str(tmp_path / device / op / ("Add.%s.1.%d" % (op, number))))
     touch(str(tmp_path / "0" / "a" / "notes.txt"))
     first, second = find_dumps(str(tmp_path)).combos
-    assert (first.device, first.rel, second.device, second.rel) == ("0", "0", "1", "1")
+    assert (first.place.device, first.rel, second.place.device, second.rel) == ("0", "0", "1", "1")
     assert [entry.rel for entry in first.files] == ["0/b/Add.b.1.0", "0/a/Add.a.1.1", "0/c/Add.c.1.2"]
     assert first.others == ["a/notes.txt"]
 
@@ -74,15 +74,15 @@ def test_op_folders_of_one_device_are_one_run(tmp_path: Any, touch: Touch) -> No
 def test_flat_folder(tmp_path: Any, touch: Touch) -> None:
     touch(str(tmp_path / "flat" / DUMP))
     (combo,) = find_dumps(str(tmp_path / "flat")).combos
-    assert (combo.time, combo.device, combo.model, combo.model_id, combo.step) == (None,) * 5
+    assert combo.place == (None,) * 5
 
 
 def test_newest_time_of_each_device(tmp_path: Any, touch: Touch) -> None:
     for time, device in (("20230101000000", "0"), ("20230102000000", "0"), ("20230101000000", "1")):
         touch(str(tmp_path / time / device / "m" / "1" / "0" / DUMP))
     tree = find_dumps(str(tmp_path))
-    assert [(combo.time, combo.device) for combo in tree.combos] == [("20230102000000", "0"), ("20230101000000", "1")]
-    assert [(combo.time, combo.device) for combo in tree.left] == [("20230101000000", "0")]
+    assert [(combo.place.time, combo.place.device) for combo in tree.combos] == [("20230102000000", "0"), ("20230101000000", "1")]
+    assert [(combo.place.time, combo.place.device) for combo in tree.left] == [("20230101000000", "0")]
     assert "left out 20230101000000/0/m/1/0: time 20230101000000 of device 0 is older than 20230102000000" in tree.notes
 
 
@@ -90,7 +90,7 @@ def test_steps_and_devices_are_ordered_as_numbers(tmp_path: Any, touch: Touch) -
     for device in ("10", "9"):
         for step in ("100", "20", "3"):
             touch(str(tmp_path / TIME / device / "m" / "1" / step / DUMP))
-    assert [(combo.device, combo.step) for combo in find_dumps(str(tmp_path)).combos] == [
+    assert [(combo.place.device, combo.place.step) for combo in find_dumps(str(tmp_path)).combos] == [
         (device, step) for device in ("9", "10") for step in ("3", "20", "100")
     ]
 
@@ -117,13 +117,12 @@ def test_kinds_of_files(tmp_path: Any, touch: Touch) -> None:
     assert "1 golden files (npy, pb, quant) lie among the dumps" in joined(tree.notes)
 
 
-def test_repeated_files_are_kept_and_the_latest_is_current(tmp_path: Any, touch: Touch) -> None:
+def test_repeated_files_are_kept(tmp_path: Any, touch: Touch) -> None:
     for name in ("A.a.1.1.30", "A.a.9.9.100", "B.b.1.1.50", "A.a.1.1.1600000000000000.0.1.2", "A.a.1.1.1600000000000001.0.1.3"):
         touch(str(tmp_path / name))
     tree = find_dumps(str(tmp_path))
     (combo,) = tree.combos
     assert [entry.name.timestamp_us for entry in combo.files] == [30, 50, 100, 1600000000000000, 1600000000000001]
-    assert [entry.name.timestamp_us for entry in combo.current()] == [50, 100, 1600000000000000, 1600000000000001]
     assert "5 dump files, 1 of them earlier runs of the same op" in joined(tree.notes)
 
 

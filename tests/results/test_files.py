@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goldwatch.compare.row import METRICS, Row
+from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem
-from goldwatch.results.atomic import replacing
+from goldwatch.filesystem import replacing
 from goldwatch.results.csvfile import Columns, cells, header, metric_cell, shape_cell, text_cell, write_result_csv, write_result_txt
 from goldwatch.results.files import result_names, write_tables
 from goldwatch.results.jsonfile import result_chunks, write_result_json
@@ -158,12 +159,12 @@ def test_a_really_full_device():
         assert caught.value.errno == errno.ENOSPC
 
 
-ROOT = (None, None, None, None, None)
+ROOT = Place()
 STAMP = "20240102030405"
 
 
 def place(device, step, model_id="1", time="20240101000000", model="net"):
-    return (time, device, model, model_id, step)
+    return Place(time, device, model, model_id, step)
 
 
 def test_names_of_the_tables():
@@ -186,7 +187,7 @@ def test_tables_of_a_store(tmp_path, make_row):
     first, second, third = place("0", "9"), place("0", "10"), place("0", "9", model_id="2")
 
     def at(number, where):
-        return make_row(number, **dict(zip(("time", "device", "model", "model_id", "step"), where)))
+        return make_row(number, **where._asdict())
 
     with RunStore.begin(out, {}) as store:
         (empty,) = write_tables(store, Columns())

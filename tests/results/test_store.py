@@ -293,11 +293,6 @@ def test_the_rollback_journal_is_used_and_named_where_wal_cannot_work(out, make_
             assert connection.execute("SELECT count(*) FROM row").fetchone() == (1,)
 
 
-def test_the_file_system_of_a_folder(tmp_path):
-    assert database.file_system("/proc") == "proc"
-    assert database.file_system(str(tmp_path)) not in ("", "proc")
-
-
 def test_a_full_disk_is_told_and_the_store_goes_on(store, make_row):
     store.put(make_row(0))
     pages = store._query("PRAGMA page_count")[0][0]
@@ -436,3 +431,17 @@ def test_reading_many_rows_needs_little_memory(store, make_row):
     finally:
         tracemalloc.stop()
     assert peak < 6_000_000
+
+
+@pytest.mark.parametrize("name", ["run.lock", "run.sqlite", "run.sqlite-wal", "run.sqlite-journal"])
+@pytest.mark.parametrize("make", [os.symlink, os.link])
+def test_links_in_out_are_not_written_through(out, name, make):
+    os.makedirs(out)
+    victim = os.path.join(os.path.dirname(out), "victim")
+    open(victim, "w").close()
+    make(victim, os.path.join(out, name))
+    for force in (False, True):
+        with pytest.raises(EnvironmentProblem) as caught:
+            RunStore.begin(out, INPUTS, force)
+        assert name in caught.value.message and "link" in caught.value.message
+    assert os.path.getsize(victim) == 0 and os.path.exists(victim)

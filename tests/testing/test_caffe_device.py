@@ -7,10 +7,10 @@ import os
 import numpy as np
 import pytest
 
-from goldwatch.adapters.caffe.prototxt import read_document
 from goldwatch.errors import FormatError, UsageError
+from goldwatch.netfiles.caffemodel import read_weights
+from goldwatch.netfiles.prototxt import read_document
 from goldwatch.testing.caffe_device import run_on_device
-from goldwatch.testing.caffemodel import read_weights
 from goldwatch.testing.layers import pooling, run_layer
 
 DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock")

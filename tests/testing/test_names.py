@@ -75,12 +75,12 @@ def test_trees_of_every_generation_are_found_again(tmp_path, model, generation, 
     for time, device, step in places:
         model.write_tree(str(tmp_path), time, device, model_id=4, step=step, generation=generation, version=version)
     tree = find_dumps(str(tmp_path))
-    found = [(combo.device, combo.model, combo.model_id, combo.step) for combo in tree.combos]
+    found = [(combo.place.device, combo.place.model, combo.place.model_id, combo.place.step) for combo in tree.combos]
     assert found == [("0", "net", "4", "9"), ("0", "net", "4", "10"), ("1", "net", "4", "9"), ("1", "net", "4", "10")]
-    assert {combo.time for combo in tree.combos} == {"20260102030406"} and len(tree.left) == 4
+    assert {combo.place.time for combo in tree.combos} == {"20260102030406"} and len(tree.left) == 4
     for combo in tree.combos:
-        assert len(combo.current()) == len(model.dumped_ops())
-        for op, entry in zip(model.dumped_ops(), combo.current()):
+        assert len(combo.files) == len(model.dumped_ops())
+        for op, entry in zip(model.dumped_ops(), combo.files):
             file = DumpFile.open(entry.path)
             assert file.version == version and file.op_name == op.name
             assert (file.tensor("output", 0).array() == op.outputs[0].stored()).all()
@@ -93,7 +93,7 @@ def test_a_run_of_single_ops_has_neither_model_nor_step(tmp_path) -> None:
     for number, dump in enumerate((new, old)):
         DumpServer(str(tmp_path / str(number)), [dump]).run()
         (combo,) = find_dumps(str(tmp_path / str(number))).combos
-        assert (combo.device, combo.model, combo.step) == ("3", None, None)
+        assert (combo.place.device, combo.place.model, combo.place.step) == ("3", None, None)
         assert (DumpFile.open(combo.files[0].path).tensor("output", 0).array() == values + 1).all()
 
 
@@ -201,3 +201,11 @@ def test_output_looks_an_op_up() -> None:
     model = DeviceModel("net")
     op = model.add(DeviceOp("a", "Add", (), (DeviceTensor(np.zeros(1)), DeviceTensor(np.ones(2)))))
     assert model.output("a", 1) is op.outputs[1]
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64", "complex64", "complex128", "float64", "bool"])
+def test_the_json_names_every_element_type(tmp_path, dtype) -> None:
+    model = DeviceModel("net")
+    model.add(DeviceOp("a", "Add", (), (DeviceTensor(np.ones(3, dtype), "ND", "ND", "a"),)))
+    graph = load_model(model.write_json(str(tmp_path / "model.json")))
+    assert graph.ops[0].output_descs[0].size_bytes == 3 * np.dtype(dtype).itemsize

@@ -98,7 +98,7 @@ def test_serving_twice_with_one_seed_gives_the_same_bytes(tmp_path, net, read_tr
         assert serve_or_make("serve", net, str(tmp_path / name), "--time", WHEN, "--seed", "4", "--generation", "ffts+").returncode == 0
     assert read_tree(tmp_path / "a") == read_tree(tmp_path / "b")
     (combo,) = find_dumps(str(tmp_path / "a")).combos
-    assert combo.time == WHEN and combo.current()[0].name.timestamp_us == 1767323045000000
+    assert combo.place.time == WHEN and combo.files[0].name.timestamp_us == 1767323045000000
 
 
 def test_a_recorded_tree_is_served_again(tmp_path, net, read_tree) -> None:

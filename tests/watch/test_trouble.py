@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from goldwatch.dumps.place import NOWHERE
 from goldwatch.engine.options import ComparisonOptions
 from goldwatch.errors import EnvironmentProblem, UsageError
 from goldwatch.results.store import RunStore
@@ -154,13 +155,13 @@ def test_a_golden_file_counts_when_it_is_whole(net, tmp_path) -> None:
             with open(path, "wb") as stream:
                 stream.write(data[:size])
             goldens.look(path)
-            assert len(goldens.of((None,) * 5)) == 0
+            assert len(goldens.of(NOWHERE)) == 0
         with open(path, "wb") as stream:
             stream.write(data)
-        assert goldens.look(path) and len(goldens.of((None,) * 5)) == 1
+        assert goldens.look(path) and len(goldens.of(NOWHERE)) == 1
         assert not goldens.look(path) and not changes
         os.unlink(path)
-        assert goldens.look(path) and len(goldens.of((None,) * 5)) == 0 and changes
+        assert goldens.look(path) and len(goldens.of(NOWHERE)) == 0 and changes
 
 
 def test_killed_again_and_again(tmp_path) -> None:

@@ -14,15 +14,14 @@ import jsonschema
 import numpy as np
 import pytest
 
-from goldwatch.adapters.caffe import opencv
 from goldwatch.adapters.caffe.dump import DumpOptions, dump
-from goldwatch.adapters.caffe.net import Net, State
 from goldwatch.adapters.caffe.netinputs import net_inputs
 from goldwatch.adapters.caffe.normalise import normalise
-from goldwatch.adapters.caffe.prototxt import Document
 from goldwatch.adapters.caffe.whitelist import refuse_unknown
 from goldwatch.dumps.golden import GoldenSet
 from goldwatch.errors import FormatError, InputError, UsageError
+from goldwatch.netfiles.caffe_net import Net, State
+from goldwatch.netfiles.prototxt import Document
 from goldwatch.schemas import load_schema
 
 
@@ -542,17 +541,6 @@ def test_interrupt_leaves_usable_files(caffemodel, tmp_path):
     if not manifest["complete"]:
         assert child.returncode == 130
         assert b"usable" in error
-
-
-def test_touched_memory_is_given_back_and_bounded(monkeypatch):
-    pages = opencv._Pages(5 * 1024 * 1024 + 17)
-    pages.run()
-    assert [block.nbytes for block in pages._blocks] == [1024 * 1024] * 5
-    pages = opencv._Pages(1 << 50)
-    monkeypatch.setattr(opencv.np, "empty", lambda size, dtype: np.zeros(8, np.uint8))
-    pages.start()
-    pages.give_back()
-    assert pages._blocks == [] and pages._n_blocks == 256 and not pages.is_alive()
 
 
 @pytest.mark.parametrize("body", ['type: "Flatten" flatten_param { axis: 0 }', 'type: "Reshape" reshape_param { shape { dim: -1 } }'])

@@ -7,10 +7,10 @@ import pytest
 
 from goldwatch.adapters.caffe.images import Transform, load_image, transform_from, with_options
 from goldwatch.adapters.caffe.inputs import load_item, plan_batches, random_input
-from goldwatch.adapters.caffe.net import Net, State
 from goldwatch.adapters.caffe.netinputs import net_inputs, transform_of
-from goldwatch.adapters.caffe.prototxt import Document
 from goldwatch.errors import FormatError, InputError, MissingPath, UsageError
+from goldwatch.netfiles.caffe_net import Net, State
+from goldwatch.netfiles.prototxt import Document
 
 NET = """
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 2 dim: 3 dim: 4 dim: 5 } }

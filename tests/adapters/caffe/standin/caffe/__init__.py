@@ -11,8 +11,8 @@ import sys
 
 import numpy as np
 
-from goldwatch.adapters.caffe.prototxt import read_document
-from goldwatch.adapters.caffe.v1 import v1_type
+from goldwatch.netfiles.caffe_v1 import v1_type
+from goldwatch.netfiles.prototxt import read_document
 
 TRAIN, TEST = 0, 1
 __version__ = "1.0.0"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Dict, FrozenSet, List, Optional, Sequence, Set, Tuple
 
-from ...errors import FormatError, InputError
-from ...naming import printable
+from ..errors import FormatError, InputError
+from ..naming import printable
+from .caffe_v1 import v1_type
 from .prototxt import Document
 from .textformat import Field, Message, Value
-from .v1 import v1_type
 
 _SOLVER_FIELDS = ("net", "train_net", "test_net", "net_param", "base_lr", "lr_policy", "max_iter", "solver_mode", "snapshot", "test_iter")
 SHARES_MEMORY = {"Flatten", "Reshape", "Split"}
@@ -30,7 +30,7 @@ class State:
         """Tell whether a NetStateRule holds: phase, min_level, max_level, all of stage and none of not_stage."""
         if rule.has("phase") and phase_of(rule.text("phase")) != self.phase:
             return False
-        if self.level < rule.number("min_level", self.level) or self.level > rule.number("max_level", self.level):
+        if self.level < rule.integer("min_level", self.level) or self.level > rule.integer("max_level", self.level):
             return False
         return self.stages.issuperset(rule.texts("stage")) and not self.stages.intersection(rule.texts("not_stage"))
 
@@ -190,7 +190,7 @@ class Net:
 def initial_state(document: Document, phase: str, level: Optional[int], stages: Sequence[str]) -> State:
     """Return the state to filter by: the phase that was asked for, the file's own level and stages, and the options'."""
     own = document.root.message("state")
-    return State(phase, int(own.number("level", 0)) if level is None else level, stages)
+    return State(phase, own.integer("level", 0) if level is None else level, stages)
 
 
 def shares_memory(layer: Layer) -> bool:

@@ -5,27 +5,13 @@ Comments, layout, unknown and vendor-specific fields are never interpreted.
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import os
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
-from ...errors import FormatError, require_file
-from .textformat import Field, Parser, Value, quote
+from ..errors import FormatError, require_file
+from ..filesystem import writing_whole
+from .textformat import Field, Value, parse, quote
 
 SIZE_LIMIT_BYTES = 256 * 1024 * 1024
-
-
-@contextlib.contextmanager
-def no_collections() -> Iterator[None]:
-    """Hold the garbage collector while a tree without cycles grows: it would walk all of it again and again (half of the parsing time)."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class Document:
@@ -42,8 +28,7 @@ class Document:
     def __init__(self, text: str, path: Optional[str] = None) -> None:
         self.text = text
         self.path = path
-        with no_collections():
-            self.root = Parser(text, path).message_between(1 if text.startswith("\ufeff") else 0, len(text), eager=1)
+        self.root = parse(text, path)
         self._edits: Dict[Tuple[int, int], str] = {}
 
     def line(self, offset: int) -> int:
@@ -127,15 +112,7 @@ def encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def write_new(path: str, data: bytes, temporary_suffix: str = ".goldwatch-tmp") -> None:
+def write_new(path: str, data: bytes) -> None:
     """Write a file aside, in its own folder, and rename it: no reader ever sees half of it."""
-    folder = os.path.dirname(os.path.abspath(path))
-    temporary = os.path.join(folder, ".%d%s" % (os.getpid(), temporary_suffix))
-    descriptor = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_NOFOLLOW, 0o644)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with writing_whole(path) as stream:
+        stream.write(data)

@@ -1,0 +1,88 @@
+"""Where in a dump tree a file lies: the run's time, the device, the model and the step.
+
+The full form of a tree is ``{time}/{device_id}/{model_name}/{model_id}/{data_index}/{dump_file}``; for a run of single ops
+``{time}/{device_id}/{dump_file}`` or, older, ``{device_id}/{op_name}/{dump_file}``. Any level may be the folder that the user names.
+
+A place is read from the names of the file's folder and of that folder's parents on the absolute path, also those above the folder that
+the user named, as far as they have the form:
+
+- parent a time (14 digits, a possible date) and folder a number: time and device (single op);
+- folder a number (step) and parent a number (model_id): the next parent is the model, the next, if a number, the device, and the next,
+  if a time, the time;
+- parent a number and the folder named like the one op whose dumps it holds: device (single op, older form); all such folders of one device
+  are one place;
+- else nothing is known, and all five are None.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple, Optional, Set, Tuple
+
+_NUMBER = re.compile(r"[0-9]{1,20}\Z")
+_TIME = re.compile(r"[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])([01][0-9]|2[0-3])[0-5][0-9][0-5][0-9]\Z")
+
+
+class Place(NamedTuple):
+    """One device × model × step of one run, as the folders' names say; None where they do not.
+
+    Attributes
+    ----------
+    time
+        ``YYYYmmddHHMMSS`` of the run.
+    device
+        device_id.
+    model, model_id
+        The model's name, and its number on the device.
+    step
+        The dump step (data_index).
+    """
+
+    time: Optional[str] = None
+    device: Optional[str] = None
+    model: Optional[str] = None
+    model_id: Optional[str] = None
+    step: Optional[str] = None
+
+    def label(self) -> str:
+        """Return the known parts as words for a message, such as ``device 0, model net, model_id 1, step 7``; empty when none is."""
+        return ", ".join("%s %s" % (name, part) for name, part in zip(self._fields[1:], self[1:]) if part is not None)
+
+    def order(self) -> Tuple[Tuple[int, int, str], ...]:
+        """Return a sort key: device, model, model_id, step, time; numbers as numbers."""
+        return tuple(name_order(part) for part in (*self[1:], self.time))
+
+
+NOWHERE = Place()
+"""The place of a file outside a tree."""
+
+
+def name_order(name: Optional[str]) -> Tuple[int, int, str]:
+    """Return a sort key for a folder's name: numbers first and as numbers."""
+    return (0, int(name), name) if name is not None and _NUMBER.match(name) else (1, 0, name or "")
+
+
+def is_number(name: Optional[str]) -> bool:
+    """Tell whether a folder's name is a plain number."""
+    return name is not None and _NUMBER.match(name) is not None
+
+
+def place_of(folder: str, op_names: Set[str]) -> Place:
+    """Return the place of the files in a folder by the module's rule.
+
+    Parameters
+    ----------
+    op_names
+        Names of the ops whose dumps it holds.
+    """
+    names = os.path.abspath(folder).split(os.sep)
+    time, device, model, model_id, step = ([""] * 5 + names)[-5:]
+    if _TIME.match(model_id) and is_number(step):
+        return Place(model_id, step)
+    if is_number(step) and is_number(model_id) and model:
+        known_device = device if is_number(device) else None
+        return Place(time if known_device and _TIME.match(time) else None, known_device, model, model_id, step)
+    if is_number(model_id) and op_names == {step}:
+        return Place(model if _TIME.match(model) else None, model_id)
+    return NOWHERE
