@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import re
 import time
@@ -35,6 +34,7 @@ from .manifest import (
     read_manifest,
     remove_quietly,
     require_space,
+    write_manifest,
     write_whole,
 )
 
@@ -63,6 +63,8 @@ class GoldenWriter:
         Replace the golden files of an earlier run in ``out`` instead of refusing.
     suffix
         ``npy``, or ``quant`` for dump containers that tell a quantised net's tensors from a plain net's.
+    provisional
+        The manifest never says ``complete``: a parent process adds that once this one has ended well (it may yet crash).
 
     Raises
     ------
@@ -78,12 +80,20 @@ class GoldenWriter:
     """
 
     def __init__(
-        self, out: str, backend: str, backend_version: str, source: Dict[str, Any], force: bool = False, suffix: str = "npy"
+        self,
+        out: str,
+        backend: str,
+        backend_version: str,
+        source: Dict[str, Any],
+        force: bool = False,
+        suffix: str = "npy",
+        provisional: bool = False,
     ) -> None:
         self.out = os.path.abspath(out)
         self.backend = backend
         self.backend_version = backend_version
         self.source = source
+        self.provisional = provisional
         self.tensors: List[Dict[str, Any]] = []
         self.skipped: List[Dict[str, str]] = []
         self.names = GoldenNames(suffix)
@@ -212,14 +222,14 @@ class GoldenWriter:
             "backend": self.backend,
             "backend_version": self.backend_version,
             "source": self.source,
-            "complete": complete,
+            "complete": complete and not self.provisional,
             "tensors": self.tensors,
             "skipped": self.skipped,
         }
         document.update(self.extra)
         if self._closed:
             return document
-        write_whole(self.out, MANIFEST_FILE, (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode("ascii"))
+        write_manifest(self.out, document)
         self._closed = True
         remove_quietly(os.path.join(self.out, JOURNAL_FILE))
         self._journal.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -52,15 +53,15 @@ def remove_quietly(path: str) -> None:
         pass
 
 
-def sweep(folder: str, pid: int, files: bool) -> None:
-    """Remove what a writer that died has left: its temporary files, without golden files its journal, and the folder when empty.
+def sweep(folder: str, pid: int) -> None:
+    """Remove what a writer that died has left: its temporary files, the golden files that its journal lists, and the folder when empty.
+
+    A writer that ended well left no journal; one that another process holds is left alone.
 
     Parameters
     ----------
     pid
         The process that died.
-    files
-        Whether the golden files of that run go, too (no manifest tells of them).
     """
     try:
         names = os.listdir(folder)
@@ -69,20 +70,46 @@ def sweep(folder: str, pid: int, files: bool) -> None:
     own = "%s%d-" % (TEMPORARY_PREFIX, pid)
     doomed = [name for name in names if name.startswith(own) and name.endswith(".tmp")]
     journal = os.path.join(folder, JOURNAL_FILE)
-    if JOURNAL_FILE in names and files:
+    dead = JOURNAL_FILE in names and not _is_locked(journal)
+    if dead:
         with open(journal, encoding="utf-8", errors="surrogateescape") as stream:
             listed = stream.read().split()
         present = set(golden_files(folder))
         doomed += [name for name in listed if name in present]
     for name in doomed:
         remove_quietly(os.path.join(folder, name))
-    if JOURNAL_FILE in names and not golden_files(folder):
+    if dead and not golden_files(folder):
         remove_quietly(journal)
         remove_quietly(os.path.join(folder, MAPPING_FILE))
         try:
             os.rmdir(folder)
         except OSError:
             pass
+
+
+def _is_locked(path: str) -> bool:
+    with open(path, "rb") as stream:
+        try:
+            fcntl.flock(stream.fileno(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            # A file system without locks.
+            return False
+    return False
+
+
+def add_to_manifest(folder: str, **fields: Any) -> None:
+    """Add fields to the manifest of a golden folder that has one, such as ``complete=True`` once its writer's process has ended well."""
+    document = read_manifest(folder)
+    if document is not None:
+        document.update(fields)
+        write_manifest(folder, document)
+
+
+def write_manifest(folder: str, document: Dict[str, Any]) -> None:
+    """Write manifest.json."""
+    write_whole(folder, MANIFEST_FILE, (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode("ascii"))
 
 
 def read_manifest(folder: str) -> Optional[Dict[str, Any]]:

@@ -4,7 +4,7 @@
 find_python() {
     local version candidate
     for version in "$@"; do
-        for candidate in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
+        for candidate in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python "$PWD"/.envs/pythons/cpython-"$version".*/bin/python; do
             if command -v "$candidate" >/dev/null 2>&1 &&
                 "$candidate" -c "import sys, venv, ensurepip; sys.exit('%d.%d' % sys.version_info[:2] != '$version')" >/dev/null 2>&1; then
                 command -v "$candidate"
@@ -13,6 +13,20 @@ find_python() {
         done
     done
     return 1
+}
+
+# provide_python VERSION: find_python, else get it: by pyenv where there is one, else by uv into .envs/; nothing is installed system-wide.
+provide_python() {
+    find_python "$1" && return 0
+    [ -z "${WHEELS:-}" ] || return 1
+    local base
+    if command -v pyenv >/dev/null 2>&1 && pyenv install --skip-existing "$1" >&2; then
+        find_python "$1" && return 0
+    fi
+    base="$(any_python)" || return 1
+    [ -x .envs/uv/bin/uv ] || { "$base" -m venv .envs/uv && .envs/uv/bin/python -m pip install --quiet --disable-pip-version-check uv; } >&2 || return 1
+    UV_PYTHON_INSTALL_DIR="$PWD/.envs/pythons" .envs/uv/bin/uv python install --quiet --no-bin "$1" >&2 || return 1
+    find_python "$1"
 }
 
 # any_python: print some Python from 3.7 on that can make virtual environments, the project's 3.11 first.

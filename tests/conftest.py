@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -28,6 +30,26 @@ def pytest_collection_modifyitems(config, items):
     if unwanted:
         items[:] = [item for item in items if not item.get_closest_marker("shared")]
         config.hook.pytest_deselected(items=unwanted)
+
+
+@pytest.fixture
+def cpu_seconds():
+    """Bounds the processor's time of a block, ``with cpu_seconds(60): …``, and so tells minutes from seconds on any machine."""
+
+    @contextlib.contextmanager
+    def bounded(seconds):
+        def give_up(*_):
+            raise AssertionError("more than %d seconds of the processor's time" % seconds)
+
+        before = signal.signal(signal.SIGVTALRM, give_up)
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, before)
+
+    return bounded
 
 
 @pytest.fixture

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import select
-import signal
-import subprocess
 import sys
 import tempfile
 from dataclasses import astuple, dataclass, field
@@ -14,15 +10,15 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ... import errors
 from ...errors import EnvironmentProblem, GoldwatchError, InputError, Interrupted, UsageError, require_file
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffemodel import weight_shapes
 from ...netfiles.prototxt import read_document
+from ..child import Outcome, Task, run_child
 from ..golden_writer import refuse_golden
-from ..launch import child_environment, resolve_python, runs
-from ..manifest import require_space, sha256_of_file, sweep
+from ..launch import resolve_python, runs
+from ..manifest import add_to_manifest, require_space, sha256_of_file
 from . import opencv, pycaffe
 from .aliasing import memory_warnings
 from .images import is_image, transform_from, with_options
@@ -32,13 +28,6 @@ from .normalise import normalise
 from .targets import split_globs, targets_of
 from .whitelist import RULES, refuse_unknown
 
-_STOP_TIMEOUT_S = 30
-_TICK_S = 0.25
-_RUN = """import os, sys
-sys.path.append(os.getcwd())
-from goldwatch.adapters.caffe.worker import main
-sys.exit(main(sys.argv[1], int(sys.argv[2])))
-"""
 _PROBE = "import sys; sys.path[:] = [p for p in sys.path if p]; "
 BACKENDS = {"caffe": pycaffe, "opencv": opencv}
 
@@ -115,9 +104,12 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
         job.warnings += ["layer %s %s" % (entry["layer"] or "(unnamed)", entry["message"]) for entry in memory_warnings(job.net)]
     _check_weights(job, backend)
     with tempfile.TemporaryDirectory(prefix="goldwatch-caffe-") as folder:
-        path = _write_job(job, backend, folder)
+        document = _job_document(job, backend, folder)
+        environment = dict(BACKENDS[backend].ENVIRONMENT)
+        environment.update({name: os.environ[name] for name in pycaffe.ENVIRONMENT if name in os.environ})
         outs = [_out_of(options.out, batch) for batch in job.batches]
-        result = _run_child(python, backend, path, folder, outs, progress)
+        task = Task(python, "goldwatch.adapters.caffe.worker", document, outs, environment=environment)
+        result = _result_of(run_child(task, folder, progress), backend)
     result["warnings"] = job.warnings + _name_warnings(result["runs"])
     return result
 
@@ -197,8 +189,8 @@ def _check_weights(job: _Job, backend: str) -> None:
     job.warnings.append("no weights for layer %s: Caffe fills them by their fillers" % ", ".join(missing))
 
 
-def _write_job(job: _Job, backend: str, folder: str) -> str:
-    """Write the job's file, the arrays and, for OpenCV, the normalised net into ``folder``; return the job file's path."""
+def _job_document(job: _Job, backend: str, folder: str) -> Dict[str, Any]:
+    """Return the child's job; the arrays and, for OpenCV, the normalised net are written into ``folder``."""
     options = job.options
     targets = targets_of(job.net, split_globs(job.net, options.layers))
     batches, shapes = _write_arrays(job, folder)
@@ -223,11 +215,9 @@ def _write_job(job: _Job, backend: str, folder: str) -> str:
         with open(document["normalised"], "w", encoding="utf-8", errors="surrogateescape") as stream:
             stream.write(done.text)
         document["input_names"] = {blob: output.name for blob, output in done.inputs.items()}
+        document["unlike"] = done.unlike
         document["outputs"] = [[output.layer, output.top_index, output.name, list(output.shape)] for output in done.outputs]
-    path = os.path.join(folder, "job.json")
-    with open(path, "w", encoding="utf-8") as stream:
-        json.dump(document, stream)
-    return path
+    return document
 
 
 def _write_arrays(job: _Job, folder: str) -> Tuple[List[Dict[str, Any]], Dict[str, Tuple[int, ...]]]:
@@ -265,101 +255,26 @@ def _write_arrays(job: _Job, folder: str) -> Tuple[List[Dict[str, Any]], Dict[st
     return batches, shapes
 
 
-def _run_child(
-    python: str, backend: str, job: str, folder: str, outs: Sequence[str], progress: Callable[[int, int], None]
-) -> Dict[str, Any]:
-    script, log = os.path.join(folder, "run.py"), os.path.join(folder, "log.txt")
-    with open(script, "w", encoding="ascii") as stream:
-        stream.write(_RUN)
-    reading, writing = os.pipe()
-    extra = dict(opencv.ENVIRONMENT if backend == "opencv" else pycaffe.ENVIRONMENT)
-    extra.update({name: os.environ[name] for name in pycaffe.ENVIRONMENT if name in os.environ})
-    with child_environment(extra) as environment, open(log, "wb") as output:
-        # A session of its own: Ctrl-C reaches this process only, which passes it on once.
-        child = subprocess.Popen(
-            [python, script, job, str(writing)],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            pass_fds=(writing,),
-            start_new_session=True,
-        )
-        os.close(writing)
-        try:
-            last = _listen(child, reading, progress)
-        finally:
-            os.close(reading)
-        code = _wait(child)
-        for out in outs:
-            sweep(out, child.pid, files=not last)
-    return _outcome(last, code, backend, log)
+def _result_of(outcome: Outcome, backend: str) -> Dict[str, Any]:
+    """Return the child's result, or raise what ended it; a folder counts as complete only once the child has ended by itself."""
+    done: List[Dict[str, Any]] = outcome.told.get("runs", [])
+    if not outcome.died:
+        for run in done:
+            if run["complete"]:
+                add_to_manifest(run["out"], complete=True)
+    if outcome.interrupted:
+        raise _interrupted(done)
+    if "result" not in outcome.told or outcome.returncode != 0:
+        raise outcome.problem(backend, "the message is the framework's own; the prototxt, the weights or the inputs do not fit each other")
+    result: Dict[str, Any] = dict(outcome.told["result"], runs=done)
+    return result
 
 
-def _listen(child: "subprocess.Popen[bytes]", descriptor: int, progress: Callable[[int, int], None]) -> Dict[str, Any]:
-    """Read the child's messages to the end and return the last that is no progress; passes a Ctrl-C on.
-
-    ``progress`` is called a few times a second even when nothing new came, so that a bar can appear during a long step.
-    """
-    last: Dict[str, Any] = {}
-    latest = (0, 0)
-    buffer = b""
-    interrupted = False
-    while True:
-        try:
-            ready, _, _ = select.select([descriptor], [], [], _TICK_S)
-            data = os.read(descriptor, 65536) if ready else None
-            if data == b"":
-                break
-            buffer += data or b""
-            *lines, buffer = buffer.split(b"\n")
-            for line in lines:
-                message = json.loads(line.decode("utf-8"))
-                if "progress" in message:
-                    latest = (message["progress"][0], message["progress"][1])
-                else:
-                    last = message
-            if latest[1] and not interrupted:
-                progress(*latest)
-        except KeyboardInterrupt:
-            child.send_signal(signal.SIGKILL if interrupted else signal.SIGINT)
-            interrupted = True
-    if interrupted and not last:
-        last = {"stopped": None}
-    return last
-
-
-def _wait(child: "subprocess.Popen[bytes]") -> int:
-    try:
-        return child.wait(timeout=_STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        return child.wait()
-
-
-def _outcome(last: Dict[str, Any], code: int, backend: str, log: str) -> Dict[str, Any]:
-    """Return the child's result, or raise what ended it."""
-    if "result" in last:
-        result: Dict[str, Any] = last["result"]
-        return result
-    if "stopped" in last:
-        done = last["stopped"]
-        if done and done["counts"]["written"]:
-            message = "interrupted; %d golden files in %s are complete and usable" % (done["counts"]["written"], printable(done["out"]))
-            raise Interrupted(message, hint="the next run into this folder needs --force")
-        raise Interrupted("interrupted; nothing was saved")
-    if "error" in last:
-        kind = getattr(errors, last["error"]["class"], InputError)
-        raise (kind if issubclass(kind, GoldwatchError) else InputError)(last["error"]["message"], last["error"]["hint"])
-    with open(log, "rb") as stream:
-        lines = [line.strip() for line in stream.read()[-20000:].decode("utf-8", "replace").splitlines() if line.strip()]
-    fatal = [line for line in lines if "Check failed" in line or " F" in line[:3] or line.startswith("F")] or lines[-5:]
-    told = " / ".join(fatal[:5]) or "it said nothing"
-    how = "signal %d" % -code if code < 0 else "exit code %d" % code
-    message = "%s ended the model's process (%s): %s" % (backend, how, printable(told))
-    if code == -signal.SIGKILL:
-        raise EnvironmentProblem(message, hint="often the system kills for want of memory: free some, or use a smaller batch")
-    raise InputError(message, hint="the message is the framework's own; the prototxt, the weights or the inputs do not fit each other")
+def _interrupted(done: Sequence[Dict[str, Any]]) -> Interrupted:
+    if not done or not done[-1]["counts"]["written"]:
+        return Interrupted("interrupted; nothing was saved")
+    message = "interrupted; %d golden files in %s are complete and usable" % (done[-1]["counts"]["written"], printable(done[-1]["out"]))
+    return Interrupted(message, hint="the next run into this folder needs --force")
 
 
 def _name_warnings(runs_done: Sequence[Dict[str, Any]]) -> List[str]:

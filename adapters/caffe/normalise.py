@@ -15,7 +15,7 @@ from ...netfiles.textformat import Message, number_of, quote
 from .netinputs import NetInput
 from .params import Params, axis_of
 from .shapes import Shape, concat_axis, slice_points, top_shapes
-from .whitelist import RULES, WAY_OUT, refuse_unknown
+from .whitelist import RULES, WAY_OUT, refuse_unknown, unlike
 
 # Parameters that do not change the result, or that the whitelist holds at the importer's default.
 _LEFT_OUT = {"engine", "filler", "bias_filler", "weight_filler", "stable_prod_grad", "transpose", "channel_shared", "num_axes", "eps"}
@@ -60,11 +60,15 @@ class Normalised:
         Blob name to the output that stands for it.
     outputs
         All tops but the net inputs, in the net's order.
+    unlike
+        ``(layer and type, NaN or not finite, names of its bottoms in the normalised net)`` of the layers that are computed as in Caffe
+        only as long as no such number reaches them.
     """
 
     text: str
     inputs: Dict[str, Output] = field(default_factory=dict)
     outputs: List[Output] = field(default_factory=list)
+    unlike: List[Tuple[str, str, List[str]]] = field(default_factory=list)
 
 
 def normalise(net: Net, inputs: Sequence[NetInput]) -> Normalised:
@@ -99,6 +103,8 @@ def normalise(net: Net, inputs: Sequence[NetInput]) -> Normalised:
             if len(shape) < 2:
                 message = "layer %s (%s): a top of shape %s; OpenCV keeps no blob of one axis as Caffe does"
                 raise InputError(message % (layer.title, layer.type, list(shape)), hint=WAY_OUT)
+        if unlike(layer):
+            done.unlike.append(("%s (%s)" % (layer.title, layer.type), unlike(layer), [bottom.name for bottom in bottoms]))
         tops = [names[number]] + [_unique("%s_top%d" % (names[number], index), used) for index in range(1, len(layer.tops))]
         if layer.type == "Split":
             # The importer knows Split with one top only: every top is a copy of its own.
@@ -210,7 +216,7 @@ def _plain(message: Message, names: Sequence[str]) -> List[str]:
 
 def _decimal(text: str) -> str:
     value = number_of(text)
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 
 def planned(done: Normalised) -> List[Tuple[str, Shape]]:

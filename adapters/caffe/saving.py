@@ -14,14 +14,6 @@ FILE_OVERHEAD_BYTES = 4096 + 128
 INTERRUPTED = "interrupted before this tensor was saved"
 
 
-class Stopped(Exception):
-    """The user interrupted; the folder holds what was done until then."""
-
-    def __init__(self, result: Dict[str, Any]) -> None:
-        super().__init__("interrupted")
-        self.result = result
-
-
 def save_run(
     backend: Any,
     targets: Targets,
@@ -30,7 +22,7 @@ def save_run(
     progress: Callable[[int, int], None],
     stopped: Callable[[], bool],
 ) -> Dict[str, Any]:
-    """Run the backend once and save its tensors; return what was done.
+    """Run the backend once and save its tensors; return what was done (not ``complete`` when the user wanted to end).
 
     Parameters
     ----------
@@ -43,8 +35,6 @@ def save_run(
 
     Raises
     ------
-    Stopped
-        The user wants to end.
     EnvironmentProblem
         The disk has not enough space; nothing was run.
     """
@@ -73,16 +63,14 @@ def save_run(
                 writer.skip(target.title, INTERRUPTED)
         writer.extra["seconds"] = {name: round(value, 6) for name, value in seconds.items()}
         writer.close(complete=not interrupted)
-    result = {
+    return {
         "out": writer.out,
+        "complete": not interrupted,
         "counts": writer.counts,
         "collisions": writer.collisions,
         "too_long": ["%s:%d" % key for key in writer.too_long],
         "seconds": writer.extra["seconds"],
     }
-    if interrupted:
-        raise Stopped(result)
-    return result
 
 
 def _timed(items: Iterator[Tuple[Target, np.ndarray]], seconds: Dict[str, float]) -> Iterator[Tuple[Target, np.ndarray]]:

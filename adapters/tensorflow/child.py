@@ -1,63 +1,71 @@
-"""What runs inside the Python that has TensorFlow: reads the job, does it, and writes down what was done after every step."""
+"""What runs inside the Python that has TensorFlow: does the job and tells the parent after every step."""
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import sys
-import traceback
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Optional
 
-from ...errors import EnvironmentProblem, GoldwatchError
-from ..manifest import write_whole
+from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError
+from ..child.serve import Parent
 from .patches import activate, after_import, session_actions
+from .pythons import PROTOBUF_HINT
 from .recorder import Recorder, Refused
 from .script import run_as_main
 
-RESULT_FILE = "result.json"
+# The exit code of a script that was ended because its chosen run cannot give golden data.
 OWN_ERROR = 70
-PROTOBUF_HINT = "TensorFlow 1.15 needs protobuf older than 3.21: pip install 'protobuf>=3.20.2,<3.21' in that environment"
 
 
 class Report:
-    """The result file, written whole whenever something is known."""
+    """What is known so far; the parent is told whenever that changes, and the last it heard counts even when this process dies.
 
-    def __init__(self, folder: str) -> None:
+    Parameters
+    ----------
+    parent
+        The pipe to the parent.
+    folder
+        For files of this job's own.
+    """
+
+    def __init__(self, parent: Parent, folder: str) -> None:
         self.folder = folder
-        self.state: Dict[str, Any] = {"error": None, "import_error": None, "version": None}
-        self.state.update(runs=0, done=[], raised=[], notes=[])
+        self.state: Dict[str, Any] = {"import_error": None, "version": None, "runs": 0, "done": [], "raised": []}
+        self._parent = parent
+        self._failed = False
 
-    def note_recorder(self, recorder: Recorder) -> None:
-        """Write down what a recorder has done so far."""
+    def note_recorder(self, recorder: Any) -> None:
+        """Tell what a recorder (or a driver of tfdbg) has done so far."""
         self.state.update(runs=recorder.count, done=recorder.done, raised=recorder.raised)
         if recorder.error is not None:
             self.note_error(recorder.error)
-        self.save()
+        self.tell()
 
     def note_error(self, error: GoldwatchError) -> None:
-        """Keep the first error of goldwatch's own."""
-        if self.state["error"] is None:
-            kind, code = error.kind, error.exit_code
-            self.state["error"] = {"kind": kind, "exit_code": code, "message": error.message, "hint": error.hint}
+        """Tell the first error of goldwatch's own."""
+        if not self._failed:
+            self._failed = True
+            with contextlib.suppress(OSError):
+                self._parent.tell_error(error)
 
-    def save(self) -> None:
-        """Write the file."""
-        modules = sys.modules.get("tensorflow.python.framework.versions")
-        self.state["version"] = getattr(modules, "VERSION", None) or self.state["version"]
-        write_whole(self.folder, RESULT_FILE, json.dumps(self.state).encode("ascii"))
+    def tell(self) -> None:
+        """Tell the state; the script goes on even when the parent is gone, or when it has closed all its files."""
+        versions = sys.modules.get("tensorflow.python.framework.versions")
+        self.state["version"] = getattr(versions, "VERSION", None) or self.state["version"]
+        with contextlib.suppress(OSError):
+            self._parent.tell(state=self.state)
 
 
-def main(job_path: str) -> None:
-    """Do the job in ``job_path`` (JSON, as :mod:`.parent` writes it) and end with the script's own exit code."""
-    with open(job_path, encoding="utf-8") as stream:
-        job = json.load(stream)
+def work(job: Dict[str, Any], parent: Parent) -> None:
+    """Do the job, as :mod:`.parent` writes it; a script ends the process with its own exit code."""
     _restore_environment(job)
-    report = Report(os.path.dirname(job_path))
-    report.save()
+    report = Report(parent, job["folder"])
+    report.tell()
     if job["action"] == "graph":
         from .graphs import dump_graph
 
-        _own_work(report, lambda: dump_graph(job, report))
+        dump_graph(job, report)
     elif job["action"] == "drive":
         from .drive import Driver
 
@@ -83,6 +91,7 @@ def _recorder(job: Dict[str, Any], report: Report) -> Recorder:
         monitored_only=job.get("estimator", False),
         scratch=report.folder,
         on_change=report.note_recorder,
+        provisional=True,
     )
 
 
@@ -103,7 +112,7 @@ def _note_import_error(report: Report, name: str, error: BaseException) -> None:
         hint = PROTOBUF_HINT if "Descriptors" in str(error) else "repair that environment, or name another one with --python PATH"
         message = "TensorFlow cannot be imported by %s: %s" % (sys.executable, report.state["import_error"])
         report.note_error(EnvironmentProblem(message, hint))
-    report.save()
+    report.tell()
 
 
 def _run_script(job: Dict[str, Any], report: Report, recorder: Any) -> None:
@@ -115,7 +124,7 @@ def _run_script(job: Dict[str, Any], report: Report, recorder: Any) -> None:
     except SystemExit:
         raise
     except KeyboardInterrupt:
-        code = 130
+        code = EXIT_INTERRUPTED
     except BaseException as error:
         # As python prints it: without the frames of the launcher.
         shown = error.with_traceback(_script_part(error))
@@ -139,24 +148,3 @@ def _is_own(file_name: str, own: str) -> bool:
     if os.path.dirname(os.path.abspath(file_name)) == own:
         return True
     return file_name.startswith("<frozen runpy") or os.path.basename(file_name) == "runpy.py"
-
-
-def _own_work(report: Report, work: Any) -> None:
-    try:
-        work()
-    except GoldwatchError as error:
-        report.note_error(error)
-        report.save()
-        sys.exit(OWN_ERROR)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except Exception:
-        traceback.print_exc()
-        report.save()
-        sys.exit(1)
-
-
-def words_of(job_path: str, folder: str) -> List[str]:
-    """Return python's ``-c`` option that starts :func:`main` with goldwatch found in ``folder``."""
-    code = "import sys; sys.path[:] = [%r] + [p for p in sys.path if p]; from goldwatch.adapters.tensorflow.child import main; main(%r)"
-    return ["-c", code % (folder, job_path)]

@@ -15,7 +15,14 @@ from .rules import copy_reason, fixed_kind, known_garbage
 
 
 def convert(
-    root: str, out: str, version: str, source: Dict[str, Any], force: bool, extra: Dict[str, Any], fetched: Optional[Unwatched] = None
+    root: str,
+    out: str,
+    version: str,
+    source: Dict[str, Any],
+    force: bool,
+    extra: Dict[str, Any],
+    fetched: Optional[Unwatched] = None,
+    provisional: bool = False,
 ) -> Dict[str, Any]:
     """Write the golden files of one debug run and its manifest; return what was done.
 
@@ -33,6 +40,8 @@ def convert(
         Further fields of the manifest.
     fetched
         What was fetched because the debugger cannot write it.
+    provisional
+        Leave it to a parent process to call the folder complete.
 
     Returns
     -------
@@ -46,7 +55,7 @@ def convert(
     reasons = [_reason_by_name(dump, fed) for dump in dumps]
     require_space(out, sum(dump.size_bytes for dump in dumps))
     refusals: List[Dict[str, str]] = []
-    with GoldenWriter(out, "tensorflow", version, source, force=force) as writer:
+    with GoldenWriter(out, "tensorflow", version, source, force=force, provisional=provisional) as writer:
         writer.reserve(sorted({dump.key for dump, reason in zip(dumps, reasons) if reason is None}))
         numbers: Dict[Key, int] = {}
         for dump, reason in zip(dumps, reasons):

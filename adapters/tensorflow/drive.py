@@ -153,7 +153,7 @@ class Driver:
         """Check what each ``pt`` wrote and turn it into golden files."""
         out = self.wanted[number]
         refusals: List[Dict[str, str]] = []
-        with GoldenWriter(out, "tensorflow", tensorflow_version(), self.job["source"], force=self.job["force"]) as writer:
+        with GoldenWriter(out, "tensorflow", tensorflow_version(), self.job["source"], self.job["force"], provisional=True) as writer:
             writer.reserve(sorted({(command.op, command.output_index) for command in plan.commands}))
             for tensor, reason, dumps in plan.left_out:
                 for _ in range(dumps):

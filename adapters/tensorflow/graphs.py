@@ -13,6 +13,7 @@ from ...errors import FormatError, GoldwatchError, InputError
 from ...naming import nearest_names, printable
 from .convert import convert
 from .longnames import Unwatched, unwatched
+from .pythons import PROTOBUF_HINT
 from .recorder import GRAPPLER_OFF, TF2_TRAINING, feed_names, golden_config, tensorflow_version, watch_options
 from .runs import needed_ops, only_sets_up, trains
 
@@ -51,13 +52,13 @@ def dump_graph(job: Dict[str, Any], report: Any) -> None:
             missing = _run(session, graph, fetches, feeds, root)
             extra = dict(job["extra"], run={"index": 0, "kind": job["model"], "fetches": sorted(op.name for op in fetches)})
             extra["optimiser"] = GRAPPLER_OFF
-            done = convert(root, job["out"], version, job["source"], job["force"], extra, missing)
+            done = convert(root, job["out"], version, job["source"], job["force"], extra, missing, provisional=True)
         finally:
             shutil.rmtree(root, ignore_errors=True)
     done["run"] = 0
     done["optimiser"] = GRAPPLER_OFF
     report.state.update(runs=1, done=[done])
-    report.save()
+    report.tell()
 
 
 def _v1() -> Any:
@@ -66,14 +67,8 @@ def _v1() -> Any:
     except ImportError as error:
         raise InputError("TensorFlow cannot be imported: %s" % error, hint="name another Python with --python PATH") from error
     except TypeError as error:
-        raise InputError("TensorFlow cannot be imported: %s" % str(error).splitlines()[0], hint=_protobuf_hint()) from error
+        raise InputError("TensorFlow cannot be imported: %s" % str(error).splitlines()[0], hint=PROTOBUF_HINT) from error
     return tensorflow.compat.v1
-
-
-def _protobuf_hint() -> str:
-    from .child import PROTOBUF_HINT
-
-    return PROTOBUF_HINT
 
 
 def _load_frozen(v1: Any, path: str) -> None:

@@ -7,11 +7,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from ...errors import GoldwatchError, MissingPath, UsageError, require_file
+from ...errors import GoldwatchError, Interrupted, MissingPath, UsageError, require_file
 from ...naming import printable
+from ..child import Outcome
 from ..golden_writer import refuse_golden
-from ..manifest import sha256_of_file
-from .parent import Outcome, add_to_manifest, never_reached, note_program, own_error, run_job, scratch_folder, script_failure
+from ..manifest import add_to_manifest, sha256_of_file
+from .parent import never_reached, note_program, run_job, scratch_folder, script_failure
 from .pythons import Python, find_tensorflow_python
 from .recorder import GRAPPLER_ON
 from .script import CODE, FILE, parse_python_words
@@ -164,12 +165,13 @@ def _run_script(job: ScriptJob, action: str, twice: bool) -> JobResult:
             "extra": command,
         }
         job.tell("running %s with %s" % (target if kind != CODE else "-c", python))
-        outcome = run_job(python, options, document, scratch, job.own_stdout)
+        outcome = run_job(python, options, document, scratch, list(wanted.values()), job.own_stdout)
         result = _judged(python, outcome, document)
         if twice and result.failure is None:
             job.tell("running it a second time")
             again = {number: os.path.join(scratch, "second", str(number)) for number in wanted}
-            second = run_job(python, options, dict(document, wanted=again, force=False), scratch, job.own_stdout)
+            document = dict(document, wanted=again, force=False)
+            second = run_job(python, options, document, scratch, list(again.values()), job.own_stdout)
             result.failure = _judged(python, second, document, "the second run of the script").failure
             if result.failure is None:
                 _compare(result, wanted, again)
@@ -189,19 +191,19 @@ def _python_word(words: Sequence[str]) -> Tuple[Optional[str], List[str]]:
 
 
 def _judged(python: Python, outcome: Outcome, document: Dict[str, Any], what: str = "the script") -> JobResult:
-    error = own_error(outcome)
-    version = str(outcome.result["version"] or python.tensorflow or "")
+    state = outcome.told["state"]
+    version = str(state["version"] or python.tensorflow or "")
     note_program(outcome, document, version)
-    if error is not None:
-        raise error
-    failure: Optional[GoldwatchError] = script_failure(outcome, what)
-    done = [dict(entry, notes=_notes(entry)) for entry in outcome.done]
+    if outcome.own_error is not None and not outcome.interrupted:
+        raise outcome.own_error
+    failure = script_failure(outcome, what)
+    done = [dict(entry, notes=_notes(entry)) for entry in state["done"]]
     done.sort(key=lambda entry: int(entry["run"]))
     if failure is None:
         failure = never_reached(outcome, list(document["wanted"]), document["estimator"], document["action"] == "drive")
     for entry in done:
         if entry["notes"]:
-            add_to_manifest(entry["out"], {"notes": entry["notes"]})
+            add_to_manifest(entry["out"], notes=entry["notes"])
     return JobResult(python, version, done, failure)
 
 
@@ -231,7 +233,7 @@ def _compare(result: JobResult, first: Dict[int, str], second: Dict[int, str]) -
         result.same += same
         listed = [{"tensor": d.tensor, "type": d.op_type, "reason": d.reason} for d in found]
         reproducibility = {"runs": 2, "same": same, "differing": listed, "advice": advice(found) if found else []}
-        add_to_manifest(out, {"reproducibility": reproducibility})
+        add_to_manifest(out, reproducibility=reproducibility)
 
 
 def dump_graph(job: GraphJob, twice: bool = False) -> JobResult:
@@ -266,24 +268,25 @@ def dump_graph(job: GraphJob, twice: bool = False) -> JobResult:
             "extra": {"model": printable(job.path), "python": printable(python.path)},
         }
         job.tell("running %s with %s" % (job.path, python))
-        result = _graph_result(python, run_job(python, [], document, scratch, True))
+        result = _graph_result(python, run_job(python, [], document, scratch, [out], True))
         if twice:
             job.tell("running it a second time")
             again = os.path.join(scratch, "second")
-            _graph_result(python, run_job(python, [], dict(document, out=again, force=False), scratch, True))
+            _graph_result(python, run_job(python, [], dict(document, out=again, force=False), scratch, [again], True))
             _compare(result, {0: out}, {0: again})
     return result
 
 
 def _graph_result(python: Python, outcome: Outcome) -> JobResult:
-    error = own_error(outcome) or script_failure(outcome, "the run of the graph")
-    if error is not None:
-        raise error
-    done = [dict(entry, notes=_notes(entry)) for entry in outcome.done]
+    if outcome.interrupted:
+        raise Interrupted("interrupted; nothing was saved")
+    if outcome.returncode != 0:
+        raise outcome.problem("the run of the graph", "its own message stands above")
+    state = outcome.told["state"]
+    done = [dict(entry, notes=_notes(entry)) for entry in state["done"]]
     for entry in done:
-        if entry["notes"]:
-            add_to_manifest(entry["out"], {"notes": entry["notes"]})
-    return JobResult(python, str(outcome.result["version"]), done)
+        add_to_manifest(entry["out"], complete=True, **({"notes": entry["notes"]} if entry["notes"] else {}))
+    return JobResult(python, str(state["version"]), done)
 
 
 def _hash_model(job: GraphJob) -> Dict[str, Any]:

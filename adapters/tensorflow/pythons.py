@@ -17,6 +17,7 @@ from ...naming import printable
 from ..launch import resolve_python
 
 _PROBE_TIMEOUT_S = 60
+PROTOBUF_HINT = "TensorFlow 1.15 needs protobuf older than 3.21: pip install 'protobuf>=3.20.2,<3.21' in that environment"
 _HINT = (
     "TensorFlow 1.15 exists for Python 3.7 only: python3.7 -m venv tf115 && tf115/bin/pip install 'tensorflow==1.15.*' "
     "'protobuf>=3.20.2,<3.21', then add --python tf115/bin/python"

@@ -62,6 +62,8 @@ class Recorder:
         Watch only this session (None: all).
     on_change
         Called with this recorder whenever a run was converted or given up.
+    provisional
+        Leave it to a parent process to call the golden folders complete.
 
     Attributes
     ----------
@@ -85,6 +87,7 @@ class Recorder:
         session: Any = None,
         scratch: Optional[str] = None,
         on_change: Optional[Callable[[Recorder], None]] = None,
+        provisional: bool = False,
     ) -> None:
         self.wanted = dict(wanted)
         self.force = force
@@ -94,6 +97,7 @@ class Recorder:
         self.session = session
         self.scratch = scratch
         self.on_change = on_change
+        self.provisional = provisional
         self.count = 0
         self.done: List[Dict[str, Any]] = []
         self.raised: List[Tuple[int, str]] = []
@@ -128,7 +132,8 @@ class Recorder:
     def finish(self, ticket: Ticket) -> None:
         """Convert the dump of a run that succeeded; an error of ours is kept in :attr:`error`, so that the script is not disturbed."""
         try:
-            done = convert(ticket.root, ticket.out, tensorflow_version(), self.source, self.force, ticket.extra, ticket.unwatched)
+            version = tensorflow_version()
+            done = convert(ticket.root, ticket.out, version, self.source, self.force, ticket.extra, ticket.unwatched, self.provisional)
         except GoldwatchError as error:
             self.fail(error)
         except OSError as error:

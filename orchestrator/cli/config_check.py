@@ -10,9 +10,9 @@ import click
 
 from ..config.check import check_file
 from ..config.finding import Report
-from ..errors import EXIT_FAIL, EXIT_PASS
+from ..errors import EXIT_FAIL, EXIT_PASS, UsageError
 from ..naming import printable
-from .common import format_option, set_up_logging, use_colour, verbosity_options
+from .common import format_option, say, set_up_logging, use_colour, verbosity_options
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
@@ -23,6 +23,7 @@ _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 )
 @click.argument("file")
 @click.option("--om", "models", multiple=True, metavar="MODEL.json", help="Model json or ge_proto_*_Build.txt to check names against.")
+@click.option("--om-name", "om_names", multiple=True, metavar="NAME", help="What the .om file is called; as often as --om, or once.")
 @click.option("--cann", metavar="VERSION", help="The CANN in use, such as 8.0.RC1: warn about fields first seen in a newer one.")
 @click.option("--strict", is_flag=True, help="Warnings count as errors for the exit code.")
 @click.option("--elsewhere", is_flag=True, help="The configuration is for another machine: rules about this file system are only notes.")
@@ -33,6 +34,7 @@ def check(
     ctx: click.Context,
     file: str,
     models: Tuple[str, ...],
+    om_names: Tuple[str, ...],
     cann: Optional[str],
     strict: bool,
     elsewhere: bool,
@@ -45,12 +47,16 @@ def check(
     Exit code: 0 clean, 1 errors found (with --strict also warnings), 2 usage, 4 FILE or a model cannot be read.
     """
     set_up_logging(quiet, verbose)
-    report = check_file(file, models, cann, elsewhere)
+    if om_names and not models:
+        raise UsageError("--om-name needs a model", hint="add --om MODEL.json")
+    report = check_file(file, models, cann, elsewhere, om_names)
     if output_format == "json":
         # Plain compact JSON: a report may hold a hundred thousand findings.
         click.echo(json.dumps(report.to_document(), ensure_ascii=True, allow_nan=False))
     else:
         click.echo(_text(report, use_colour(sys.stdout)))
+        if any(finding.rule == "unknown-model" and finding.severity == "warning" for finding in report.findings):
+            say("hint: --om-name NAME says what the .om file is called", quiet)
     ctx.exit(EXIT_FAIL if report.errors or (strict and report.warnings) else EXIT_PASS)
 
 

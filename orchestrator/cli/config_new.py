@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import stat
 from typing import Any, Callable, Dict, Optional
 
 import click
 
 from ..config.forms import FORMS, left_out, read_plan
 from ..config.make import Configuration, Request, make_configuration, softened
+from ..config.merge import merge_dump
 from ..config.models import load_for_writing, require_models
 from ..config.op_list import list_ops
 from ..config.option_syntax import parse_list, parse_model, parse_range, parse_skip
@@ -52,6 +54,7 @@ _what = _options(
 )
 _where = _options(
     click.option("--om", multiple=True, metavar="MODEL.json", help="Model json or ge_proto_*_Build.txt that names come from; repeatable."),
+    click.option("--om-name", multiple=True, metavar="NAME", help="What the model's .om file is called; as often as --om, or once."),
     click.option("--layers", multiple=True, metavar="GLOB", help="Layers by name, before or after fusion; repeatable."),
     click.option("--type", "op_type", multiple=True, metavar="TYPE", help="Layers by op type; repeatable."),
     click.option("--around", multiple=True, metavar="OP", help="An op and its neighbours; repeatable."),
@@ -68,7 +71,9 @@ _where = _options(
     short_help="Write a dump configuration.",
 )
 @click.option("--for", "form", type=click.Choice(FORMS), default="acl", show_default=True, help="What is written.")
-@click.option("-o", "--output", metavar="FILE", help="The file to write; stdout by default.")
+@click.option("-o", "--output", metavar="FILE", help="The file to write, a new one; stdout by default.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+@click.option("--merge", is_flag=True, help="Replace the dump section of FILE, an acl.json; every other byte stays.")
 @_what
 @_where
 @click.option("--list", "list_only", is_flag=True, help="Only list the model's ops: op, type, original names, dumpable or why not.")
@@ -79,6 +84,8 @@ _where = _options(
 def new(
     form: str,
     output: Optional[str],
+    force: bool,
+    merge: bool,
     list_only: bool,
     cann: Optional[str],
     elsewhere: bool,
@@ -94,6 +101,7 @@ def new(
     if list_only:
         _list(given, output, output_format)
         return
+    _check_output(form, output, force, merge)
     configuration = make_configuration(_request(form, cann, elsewhere, given))
     for remark in configuration.remarks:
         say("note: " + remark, quiet)
@@ -101,7 +109,12 @@ def new(
         fix = "" if finding.severity == "note" else "; fix: " + finding.fix
         say("%s: %s%s" % (finding.severity, finding.message, fix), quiet and finding.severity == "note")
     if output is not None:
-        _write(output, configuration.text)
+        if merge:
+            # Through a link: it is the file's content that is wanted.
+            output_file = os.path.realpath(output)
+            _write(output_file, _merged(output_file, configuration))
+        else:
+            _write(output, configuration.text)
     _report(form, output, configuration, output_format)
 
 
@@ -109,7 +122,8 @@ def _request(form: str, cann: Optional[str], elsewhere: bool, given: Dict[str, A
     """Return the library's request for the given options."""
     if given["plan_file"] is not None:
         _only_with_plan(given)
-        return Request(form, _read_plan_file(given["plan_file"]), complete=True, om=given["om"], cann=cann, elsewhere=elsewhere)
+        plan = _read_plan_file(given["plan_file"])
+        return Request(form, plan, complete=True, om=given["om"], om_names=given["om_name"], cann=cann, elsewhere=elsewhere)
     plan = DumpPlan(
         dump_path=given["dump_path"],
         models=tuple(parse_model(text) for text in given["model"]) or None,
@@ -132,6 +146,7 @@ def _request(form: str, cann: Optional[str], elsewhere: bool, given: Dict[str, A
         form=form,
         plan=plan,
         om=given["om"],
+        om_names=given["om_name"],
         selection=_selection(given),
         skip_types=tuple(parse_skip("--skip-type", text) for text in given["skip_type"]),
         skip_ops=tuple(parse_skip("--skip-op", text) for text in given["skip_op"]),
@@ -149,7 +164,7 @@ def _selection(given: Dict[str, Any]) -> Selection:
 
 
 def _only_with_plan(given: Dict[str, Any]) -> None:
-    free = ("plan_file", "om")
+    free = ("plan_file", "om", "om_name")
     for name, value in given.items():
         if name not in free and value not in (None, (), False) and not (name == "debug_mode" and value == "all"):
             raise UsageError("--plan already says everything: %s cannot be added" % name.replace("_", "-"), hint="change the plan's file")
@@ -171,7 +186,7 @@ def _list(given: Dict[str, Any], output: Optional[str], output_format: str) -> N
     """Print the ops of the models, all or those that are chosen."""
     if output is not None:
         raise UsageError("--list prints on stdout; -o has no use")
-    models = load_for_writing(given["om"])
+    models = load_for_writing(given["om"], given["om_name"])
     require_models(models, "--list")
     ops = list_ops(models, _selection(given))
     if output_format == "json":
@@ -182,15 +197,43 @@ def _list(given: Dict[str, Any], output: Optional[str], output_format: str) -> N
         click.echo("\t".join(printable(cell) for cell in cells))
 
 
-def _write(path: str, text: str) -> None:
-    """Write the file whole or not at all."""
+def _check_output(form: str, path: Optional[str], force: bool, merge: bool) -> None:
+    """Refuse what would overwrite a file that the user did not give up."""
+    if (force or merge) and path is None:
+        raise UsageError("--force and --merge are about the file that -o names")
+    if force and merge:
+        raise UsageError("--force replaces the whole file, --merge only its dump section", hint="choose one of them")
+    if merge and form != "acl":
+        raise UsageError("--merge: only acl.json has a dump section beside others, not --for %s" % form)
+    if path is None:
+        return
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         raise MissingPath("-o: the folder %s does not exist" % folder, hint="make it first")
     if os.path.exists(path) and not os.path.isfile(path):
         raise MissingPath("-o: %s is not a regular file" % path, hint="name a file, or leave -o out to print on stdout")
+    if os.path.lexists(path) and not force and not merge:
+        hint = "--merge replaces only its dump section, --force the whole file" if form == "acl" else "--force replaces it"
+        raise UsageError("-o: %s exists and is left as it is" % path, hint=hint)
+
+
+def _merged(path: str, configuration: Configuration) -> str:
+    """Return the text of the file at ``path`` with the configuration's dump section."""
+    data = b""
+    if os.path.exists(path):
+        require_file(path, "-o")
+        with open(path, "rb") as stream:
+            data = stream.read(_PLAN_LIMIT_BYTES + 1)
+    return merge_dump(data, configuration.text, path).decode("utf-8")
+
+
+def _write(path: str, text: str) -> None:
+    """Write the file whole or not at all, with the mode of the one that it replaces."""
+    mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.isfile(path) and not os.path.islink(path) else None
     with replacing(path) as stream:
         stream.write(text)
+    if mode is not None:
+        os.chmod(path, mode)
 
 
 def _report(form: str, output: Optional[str], configuration: Configuration, output_format: str) -> None:

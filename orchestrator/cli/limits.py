@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def limit_options(function: F) -> F:
     """Add ``--limit`` and ``--limits``; the command gets ``limit_texts`` and ``limits_name``."""
     function = click.option(
-        "--limits", "limits_name", metavar="FILE|vendor", help="Limits of a file, or those of the vendor's documents.  [default: goldwatch's]"
+        "--limits", "limits_name", metavar="FILE|vendor", help="Limits of a file, or of the vendor's documents.  [default: goldwatch's]"
     )(function)
     return click.option(
         "--limit",

@@ -31,6 +31,7 @@ from .watch import make_watch_options, print_result, watch_options
 @click.option(
     "--acl-at", metavar="FILE", help="Where the program expects acl.json.  [default: ./acl.json for --plan, else ACL.json itself]"
 )
+@click.option("--om-name", metavar="NAME", help="What the model's .om file is called, where the configuration names it so.")
 @click.option("--golden", required=True, metavar="GOLDEN", help="Golden data.")
 @click.option("--golden-run", metavar="CMD", help="Make the golden data first, such as 'golden caffe dump … -o GOLDEN'.")
 @click.option("--grace", type=float, default=10.0, show_default=True, metavar="SECONDS", help="Time to stop in, before SIGKILL.")
@@ -54,7 +55,7 @@ def run(program: Tuple[str, ...], golden: str, out: str, **given: Any) -> int:
     find_program(program)
     with LiveDisplay(given["quiet"]) as display:
         make_folder(out)
-        prepared = prepare(kind, path, given["model"], given["acl_at"], out, display.say)
+        prepared = prepare(kind, path, given["model"], given["acl_at"], out, display.say, given["om_name"])
         output = sys.stderr.fileno() if given["output_format"] == "json" else sys.stdout.fileno()
         if given["golden_run"]:
             make_golden(given["golden_run"], display.say, output)

@@ -316,7 +316,8 @@ def row_of(
         if settings.judge is not None:
             decision = settings.judge(row, dtype, result.values, result.not_applicable)
             verdict, outside, decided_by = FAIL if decision.text else PASS, decision.text, decision.decided_by
-    reasons = [outside, *_places(result, geometry, decided_by if verdict == FAIL else ""), *result.reasons, row.reason, *result.notes, *notes]
+    places = _places(result, geometry, decided_by if verdict == FAIL else "")
+    reasons = [outside, *places, *result.reasons, row.reason, *result.notes, *notes]
     return row.but(
         target_dtype=dtype,
         golden_dtype=golden.dtype.name,

@@ -8,14 +8,21 @@ from typing import Any, Dict, List, Mapping, Optional
 from .cann import ACL_SINCE, Version
 from .finding import Findings, Path
 from .key_rules import KeyRules, check_since
+from .models import Models
 from .plan import EXCEPTION_SCENES
 
+_SEVERAL = re.compile(r"[,*?]")
 _POSITION = re.compile(r"(?:input|output)[0-9]+\Z")
 _BLACKLISTS = ("optype_blacklist", "opname_blacklist")
 _CONFLICT = "aclInit rejects it (EP0005, conflict)"
 _EMPTY = "aclInit rejects it (EP0001, value is empty); older releases and GE skip the entry"
 _SHADOW = "GE looks only at the entry that is for all models"
 _ITEM_SINCE = {key: since for key, since in ACL_SINCE.items() if not key[0].startswith("dump_")}
+
+
+def looks_like_several(name: str) -> bool:
+    """Tell whether an op's name is a comma list or a pattern rather than a name."""
+    return bool(_SEVERAL.search(name))
 
 
 class ListRules:
@@ -29,10 +36,13 @@ class ListRules:
         The whole dump section.
     version, version_text
         The CANN in use, or None.
+    models
+        The models, where names that look wrong may be right.
     """
 
-    def __init__(self, findings: Findings, dump: Mapping[str, Any], version: Optional[Version], version_text: str) -> None:
+    def __init__(self, findings: Findings, dump: Mapping[str, Any], version: Optional[Version], version_text: str, models: Models) -> None:
         self.findings = findings
+        self.models = models
         self.dump = dump
         self.version = version
         self.version_text = version_text
@@ -105,7 +115,19 @@ class ListRules:
                 message = "%r is empty, or begins or ends with a blank" % layer
                 fix = '"%s"' % layer.strip() if layer.strip() else "leave it out"
                 self.findings.warning("blank-in-name", path + (index,), message, "names match exactly", fix)
+            elif looks_like_several(layer) and not self.models.exact(layer) and not self.models.from_original(layer):
+                self._several(layer, path + (index,))
             first.setdefault(layer, index)
+
+    def _several(self, layer: str, path: Path) -> None:
+        """Say that a comma list or a pattern is taken as one name."""
+        if "," in layer:
+            message = "%r is one name that holds commas; every op is an item of its own" % layer
+            fix = ", ".join('"%s"' % part.strip() for part in layer.split(",") if part.strip())
+            self.findings.warning("layer-separator", path, message, "names match exactly", fix)
+        else:
+            message = "%r is a pattern; no consumer knows patterns" % layer
+            self.findings.warning("layer-pattern", path, message, "names match exactly", "list the ops' names")
 
     def _watcher(self, entry: Mapping[str, Any], path: Path) -> None:
         nodes = entry.get("watcher_nodes")
@@ -142,9 +164,12 @@ class ListRules:
                     self._blacklist_item(item, path + (field, index))
 
     def _blacklist_item(self, item: Mapping[str, Any], path: Path) -> None:
-        if not item.get("name"):
+        name = item.get("name")
+        if not name:
             place = path + ("name",) if "name" in item else path
             self.findings.warning("blacklist-name", place, "the entry names nothing", "it leaves nothing out", 'add "name"')
+        elif isinstance(name, str) and looks_like_several(name) and not self.models.graphs:
+            self._several(name, path + ("name",))
         positions = item.get("pos")
         if positions is None or positions == []:
             if "pos" not in item or positions == []:

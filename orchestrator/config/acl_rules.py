@@ -7,7 +7,8 @@ from typing import Any, Dict, List, Mapping, Optional
 from .acl_list import ListRules
 from .cann import ACL_SINCE, Version
 from .finding import ERROR, WARNING, Findings, Path
-from .key_rules import OTHER_SECTIONS, KeyRules, check_since
+from .key_rules import OTHER_SECTIONS, KeyRules, asks_for_a_dump, check_since
+from .models import Models
 from .path_rules import check_dump_path, check_variables
 from .plan import EXCEPTION_SCENES
 from .schema_rules import SchemaRules, field_schema
@@ -16,6 +17,7 @@ from .steps import ACL_LAX, step_problems
 _DUMP: Path = ("dump",)
 _CONFLICT = "aclInit rejects it (EP0005, conflict)"
 _NOTHING = "accepted, and silently nothing is dumped"
+_SWITCHES = ("dump_list", "dump_op_switch", "dump_debug", "dump_scene", "dump_kernel_data")
 
 
 class AclRules:
@@ -27,6 +29,8 @@ class AclRules:
         Where findings go.
     version, version_text
         The CANN in use, or None.
+    models
+        The models, where names that look wrong may be right.
 
     Attributes
     ----------
@@ -36,8 +40,11 @@ class AclRules:
         Whether ops of models would be dumped.
     """
 
-    def __init__(self, findings: Findings, version: Optional[Version] = None, version_text: str = "") -> None:
+    def __init__(
+        self, findings: Findings, version: Optional[Version] = None, version_text: str = "", models: Optional[Models] = None
+    ) -> None:
         self.findings = findings
+        self.models = models or Models([])
         self.version = version
         self.version_text = version_text
         self.folder: Optional[str] = None
@@ -55,8 +62,7 @@ class AclRules:
         homes = dict.fromkeys(fields, "dump")
         KeyRules(self.findings, homes).unknown(document, ["dump"], (), OTHER_SECTIONS)
         if "dump" not in document:
-            fix = 'add "dump": { … }'
-            self.findings.warning("no-dump-section", (), "the file has no dump section", _NOTHING, fix)
+            self._no_section(document, homes)
             return
         dump = document["dump"]
         if not isinstance(dump, dict):
@@ -72,15 +78,28 @@ class AclRules:
         self._path()
         self._step()
         self._stats()
-        self._needs_dump()
+        self._needs_dump(fields, item_fields)
         entries = dump.get("dump_list")
         if isinstance(entries, list):
-            rules = ListRules(self.findings, dump, self.version, self.version_text)
+            rules = ListRules(self.findings, dump, self.version, self.version_text, self.models)
             rules.check(entries, fields["dump_list"]["items"])
         if self._entries() or self._on("dump_op_switch") or self._on("dump_debug") or self._scene():
             place = _DUMP + (("dump_path",) if "dump_path" in dump else ())
             check_variables(self.findings, place, self._scene() in EXCEPTION_SCENES)
         self.dumps_models = bool(self._entries()) and not self._on("dump_debug") and self._scene() not in EXCEPTION_SCENES
+
+    def _no_section(self, document: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
+        """Say that there is no dump section; keys that look like one, or like what belongs into it, asked for a dump."""
+        meant = [key for key in document if key not in OTHER_SECTIONS and ("dump" in key.lower() or key in fields)]
+        if not meant and not asks_for_a_dump(document, OTHER_SECTIONS + ("dump",), ("dump",)):
+            self.findings.warning("no-dump-section", (), "the file has no dump section", _NOTHING, 'add "dump": { … }')
+            return
+        outside = [key for key in meant if key in fields]
+        if outside:
+            message, fix = "the file has no dump section; %r stands outside of any" % outside[0], '{"dump": { … }}'
+        else:
+            message, fix = "the file has no section called 'dump', in small letters", 'call it "dump"'
+        self.findings.error("no-dump-section", (), message, _NOTHING, fix)
 
     def _on(self, field: str) -> bool:
         return bool(self._dump.get(field) == "on")
@@ -194,7 +213,7 @@ class AclRules:
                 self.findings.warning("duplicate-value", _DUMP + ("dump_stats", index), message, "written once", "leave it out")
             seen.add(name if isinstance(name, str) else "")
 
-    def _needs_dump(self) -> None:
+    def _needs_dump(self, fields: Mapping[str, Any], item_fields: Mapping[str, Any]) -> None:
         """Say when nothing is dumped although the section is valid."""
         dump = self._dump
         if self._entries() or self._on("dump_op_switch") or self._on("dump_debug") or "dump_scene" in dump:
@@ -212,7 +231,9 @@ class AclRules:
         elif "dump_op_switch" in dump or "dump_debug" in dump:
             field = "dump_op_switch" if "dump_op_switch" in dump else "dump_debug"
             message = "every switch is off and there is no dump_list"
-            self.findings.add(WARNING, "all-switches-off", _DUMP + (field,), message, _NOTHING, 'set it to "on", or ' + fix)
+            asked = asks_for_a_dump(dump, fields, _SWITCHES, also=item_fields)
+            severity = ERROR if asked else WARNING
+            self.findings.add(severity, "all-switches-off", _DUMP + (field,), message, _NOTHING, 'set it to "on", or ' + fix)
         else:
             message = "there is neither a dump_list nor a switch that is on"
             self.findings.error("nothing-dumped", _DUMP, message, _NOTHING, fix)

@@ -16,13 +16,18 @@ from .jsontext import MAX_BYTES, JsonText, read_json
 from .model_rules import ModelRules
 from .models import Models, load_models
 from .npu_rules import NpuRules, looks_like_npu
-from .script import check_settings, read_script
+from .script import MAX_SCRIPT_BYTES, check_settings, read_script
+
+#: The rules that say that nothing at all is dumped.
+EMPTY_RULES = ("empty-file", "no-dump-section", "empty-dump-section", "all-switches-off", "nothing-dumped")
 
 # What a text that cannot be parsed was meant to be: no acl.json has these keys.
 _NPU_TEXT = re.compile(rb"[\"'](?:enable_dump|enable_dump_debug|dump_debug_mode|dump_layer)[\"']")
 
 
-def check_file(path: str, models: Sequence[str] = (), cann: Optional[str] = None, elsewhere: bool = False) -> Report:
+def check_file(
+    path: str, models: Sequence[str] = (), cann: Optional[str] = None, elsewhere: bool = False, om_names: Sequence[str] = ()
+) -> Report:
     """Check a file.
 
     Parameters
@@ -35,6 +40,8 @@ def check_file(path: str, models: Sequence[str] = (), cann: Optional[str] = None
         The CANN version in use.
     elsewhere
         Whether the configuration is for another machine, so that rules about this one's file system are only notes.
+    om_names
+        What the .om files of the models are called, which their jsons cannot tell; with or without folder and suffix.
 
     Raises
     ------
@@ -45,7 +52,7 @@ def check_file(path: str, models: Sequence[str] = (), cann: Optional[str] = None
     """
     version = parse_version(cann) if cann else None
     require_file(path, "FILE")
-    loaded = load_models(models)
+    loaded = load_models(models, om_names)
     try:
         with open(path, "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
@@ -96,7 +103,7 @@ class Checker:
         return Report(file, kind, tuple(in_file_order(_located(findings.items, text))))
 
     def _acl(self, document: Any, findings: Findings) -> None:
-        rules = AclRules(findings, self.version, self.version_text)
+        rules = AclRules(findings, self.version, self.version_text, self.models)
         rules.check(document)
         if not self.models.graphs or not isinstance(document, dict) or not isinstance(document.get("dump"), dict):
             return
@@ -107,7 +114,7 @@ class Checker:
             check_size(findings, acl_size(document, self.models), document["dump"].get("dump_step"), folder, place)
 
     def _npu(self, document: Any, findings: Findings) -> None:
-        rules = NpuRules(findings, self.version, self.version_text)
+        rules = NpuRules(findings, self.version, self.version_text, self.models)
         rules.check_document(document)
         self._npu_models(document, rules, findings)
 
@@ -129,8 +136,8 @@ class Checker:
         return nearest_folder(dump_path)
 
     def _script(self, data: bytes, findings: Findings) -> None:
-        if len(data) > MAX_BYTES:
-            message = "the script is larger than 10 MiB"
+        if len(data) > MAX_SCRIPT_BYTES:
+            message = "the script is larger than 2 MiB, the most that is read"
             findings.error("file-too-large", (), message, "not read", "put the dump settings into a module of their own")
             findings.items[-1] = placed(findings.items[-1], 1, 1)
             return
@@ -139,7 +146,7 @@ class Checker:
             return
         for settings in configs:
             own = Findings(self.elsewhere)
-            rules = NpuRules(own, self.version, self.version_text)
+            rules = NpuRules(own, self.version, self.version_text, self.models)
             values = check_settings(settings, rules)
             self._npu_models(values, rules, own)
             findings.items += settings.located(own.items)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields
-from typing import Any, Callable, Dict, List, Mapping
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from ..errors import FormatError, UsageError
+from ..naming import printable
 from .check import Checker
 from .finding import Finding, Findings
-from .jsontext import read_json
+from .jsontext import JsonText, read_json
 from .models import Models
-from .npu_rules import COMPUTED, looks_like_npu
+from .npu_rules import COMPUTED, OTHER_SETTINGS, looks_like_npu
 from .plan import DumpPlan
 from .schema_rules import SchemaRules, field_schema
 from .script import read_script
@@ -20,6 +22,9 @@ FORMS = ("acl", "estimator", "session", "tf2", "npu-json", "plan")
 CODE_FORMS = ("estimator", "session", "tf2")
 _PLAN_ONLY = [field.name for field in fields(DumpPlan) if field.name != "dump_path"]
 NPU_FORMS = CODE_FORMS + ("npu-json",)
+
+# Names stand in strings of JSON or Python; both read the escapes of characters that would change how a terminal shows the rest.
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 _ESTIMATOR = '''"""Dump settings of an NPUEstimator (npu_bridge, TensorFlow 1.15)."""
 
@@ -83,7 +88,11 @@ def write_plan(plan: DumpPlan, form: str) -> str:
         text.encode("utf-8")
     except UnicodeEncodeError:
         raise UsageError("a name or dump_path is not valid UTF-8", hint="only UTF-8 can be written") from None
-    return text
+    return _UNPRINTABLE.sub(lambda match: match.group() if printable(match.group()) == match.group() else _escape(match.group()), text)
+
+
+def _escape(character: str) -> str:
+    return "\\u%04x" % ord(character)
 
 
 def _json(document: Any) -> str:
@@ -141,12 +150,18 @@ def read_plan(data: bytes, file: str) -> DumpPlan:
 
 def left_out(data: bytes, file: str) -> List[Finding]:
     """Return the keys that :func:`read_plan` leaves out, as the consumer does: unknown ones and all but the last of repeated ones."""
+    text: Optional[JsonText] = None
     if not file.lower().endswith(".py"):
         text = read_json(data, Findings())
         if text is None or not isinstance(text.value, dict) or _kind(text.value) == "plan":
             return []
     report = Checker(Models([]), elsewhere=True).check(file, data)
-    return [finding for finding in report.findings if finding.rule in ("unknown-key", "duplicate-key")]
+    found = [finding for finding in report.findings if finding.rule in ("unknown-key", "duplicate-key")]
+    others = Findings()
+    for name in OTHER_SETTINGS:
+        if text is not None and name in text.value and _kind(text.value) == "npu":
+            others.note("no-part-of-a-plan", (name,), "%s is no part of a plan and is left out" % name, "not written", "set it by hand")
+    return found + others.items
 
 
 def _kind(document: Mapping[str, Any]) -> str:

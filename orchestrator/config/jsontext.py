@@ -46,16 +46,20 @@ class JsonText:
 
     def place(self, path: Path, at_key: bool = False) -> Tuple[int, int]:
         """Return line and column (from 1, in characters) of a value or of its key; of its nearest parent when it is absent."""
+        return self.line_column(self.offset(path, at_key))
+
+    def offset(self, path: Path, at_key: bool = False) -> int:
+        """Return the character offset of a value or of its key; of its nearest parent when it is absent."""
         # Findings come in runs below one list: its node is kept.
         if self._last is None or path[:-1] != self._last[0]:
             self._last = (path[:-1], self._node(path[:-1]))
         parent = self._last[1]
         if not path or parent is None:
-            return self.line_column(_offset(self._nearest(path)))
+            return _offset(self._nearest(path))
         key_offset, node = _child(parent, path[-1])
         if node is None:
-            return self.line_column(_offset(parent))
-        return self.line_column(key_offset if at_key else _offset(node))
+            return _offset(parent)
+        return key_offset if at_key else _offset(node)
 
     def _node(self, path: Path) -> Any:
         """Return the node at ``path``, or None."""
@@ -290,8 +294,11 @@ def _syntax(text: str, offset: int, reason: str, findings: Findings) -> None:
     rest, before = text[offset : offset + 20], text[max(0, offset - 200) : offset].rstrip()
     after = text[offset + 1 : offset + 200].lstrip()
     word = re.match(r"[-A-Za-z]*", rest)
+    missing = _unclosed(text) if not rest.strip() else ""
     if not text.strip():
-        message, fix = "the file holds only blanks", "write a dump section, see config new"
+        message, fix = "the file holds only blanks", "write a dump section"
+    elif missing:
+        message, fix = "the text ends before it is complete; %s is missing" % missing, "add %s at the end" % missing
     elif rest.startswith(("//", "/*", "#")):
         rule, message, fix = "json-comment", "JSON has no comments", "delete the comment"
     elif rest.startswith(("}", "]")) and before.endswith(","):
@@ -305,6 +312,19 @@ def _syntax(text: str, offset: int, reason: str, findings: Findings) -> None:
     elif reason.startswith("Extra data"):
         message, fix = "text follows the end of the document", "delete what follows"
     _refuse(findings, rule, message, fix, line, column)
+
+
+def _unclosed(text: str) -> str:
+    """Return the brackets that close what is still open at the end of the text, in the order in which they must follow."""
+    pairs = {"{": "}", "[": "]"}
+    expected: List[str] = []
+    for match in _TOKEN.finditer(text):
+        token = match.group()
+        if token in pairs:
+            expected.append(pairs[token])
+        elif expected and token == expected[-1]:
+            expected.pop()
+    return "".join(reversed(expected))
 
 
 def _refuse(findings: Findings, rule: str, message: str, fix: str, line: int = 1, column: int = 1) -> None:

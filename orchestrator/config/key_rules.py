@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from .cann import Version, newer_than
@@ -15,7 +16,10 @@ OTHER_SECTIONS = (
 )  # fmt: skip
 _DEVICE_KEYS = ("device", "device_id", "deviceid", "dump_device", "dump_deviceid", "dump_device_id", "devices")
 _ENABLE_KEYS = ("enable", "enable_dump", "dump_enable", "dump_switch")
+_NPU_SWITCHES = ("enable_dump_debug", "dump_debug_mode")
+_OFF: Tuple[Any, ...] = (False, 0, None, "off", "", "0", "false", [], {})
 _IGNORES = "ignored without a word"
+_SHOWN_LAYERS = 10
 
 
 class KeyRules:
@@ -39,18 +43,32 @@ class KeyRules:
         names = list(known)
         for key in value:
             if key not in names and key not in also:
-                message, fix = self._explain(key, names)
+                message, fix = self._explain(key, names, value[key], path)
                 self.findings.warning("unknown-key", path + (key,), message, _IGNORES, fix, at_key=True)
 
-    def _explain(self, key: str, names: List[str]) -> Tuple[str, str]:
+    def _explain(self, key: str, names: List[str], value: Any, path: Path) -> Tuple[str, str]:
         if key in self.homes:
             return "%r belongs into %s" % (key, self.homes[key]), "move it into %s" % self.homes[key]
+        if key == "dump" and path:
+            return "a dump section stands inside another one", "move its content one level up"
+        if "enable_dump" in names:
+            return self._nearest(key, names)
+        if key == "dump_layer" and "layer" in names:
+            return "%r is a setting of npu_bridge; here it is called 'layer'" % key, '"layer": %s' % _as_list(value)
+        if key == "dump_layer":
+            message = "%r is a setting of npu_bridge; acl.json names layers in the entries of dump_list" % key
+            return message, '"dump_list": [{"layer": %s}]' % _as_list(value)
+        if key in _NPU_SWITCHES:
+            return "%r is a setting of npu_bridge; acl.json calls it dump_debug" % key, '"dump_debug": "on"'
         if key == "dump_status":
             return "dump_status is internal to GE and documented nowhere", "leave it out"
         if key.lower() in _DEVICE_KEYS:
             return "%r: no consumer can choose a device here" % key, "leave it out; every device of the process dumps"
         if key.lower() in _ENABLE_KEYS:
             return "%r: acl.json has no such switch" % key, "leave it out; a dump_list that is not empty switches dumping on"
+        return self._nearest(key, names)
+
+    def _nearest(self, key: str, names: List[str]) -> Tuple[str, str]:
         near = None
         if self._left > 0:
             self._left -= 1
@@ -58,6 +76,22 @@ class KeyRules:
         if near:
             return "unknown key %r; did you mean %r?" % (key, near), near
         return "unknown key %r" % key, "leave it out; known here: %s" % ", ".join(names)
+
+
+def _as_list(value: Any) -> str:
+    """Return the JSON list of the names in a dump_layer."""
+    words = value.replace(",", " ").split() if isinstance(value, str) else []
+    return json.dumps(words[:_SHOWN_LAYERS] or ["OP"], ensure_ascii=False)
+
+
+def asks_for_a_dump(value: Mapping[str, Any], known: Iterable[str], switches: Sequence[str], also: Iterable[str] = ()) -> bool:
+    """Tell whether an unknown key of ``value`` is meant to switch dumping on: one that misspells a switch, or is in ``also``.
+
+    A key whose value says off (false, 0, "off", nothing) asks for nothing.
+    """
+    names, others = list(known), frozenset(also)
+    unknown = [key for key, given in value.items() if key not in names and given not in _OFF]
+    return any(key in others or key.lower() in _ENABLE_KEYS or nearest_word(key, names) in switches for key in unknown[:MAX_SUGGESTIONS])
 
 
 def check_since(

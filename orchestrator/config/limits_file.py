@@ -84,6 +84,7 @@ def _refuse(path: str, line: int, column: int, error: Any) -> NoReturn:
         expected = "one of " + ", ".join(map(str, error.validator_value))
     elif error.validator == "anyOf":
         expected = "a number, \"Infinity\" or \"-Infinity\""
-    raise InputError("%s%s: %s was expected, got %.60r" % (where, name or "the document", expected or "another value", error.instance), hint=_FORM)
+    what = name or "the document"
+    raise InputError("%s%s: %s was expected, got %.60r" % (where, what, expected or "another value", error.instance), hint=_FORM)
 
 

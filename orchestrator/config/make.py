@@ -39,8 +39,8 @@ class Request:
         What was said about the plan; ``models`` holds the models that were named.
     complete
         Whether the plan comes from a file and is taken as it is.
-    om
-        Model files.
+    om, om_names
+        Model files, and what their .om files are called (``models.Models``).
     selection
         Which layers of the models.
     skip_types, skip_ops, op_ranges, watch_nodes
@@ -55,6 +55,7 @@ class Request:
     plan: DumpPlan
     complete: bool = False
     om: Tuple[str, ...] = ()
+    om_names: Tuple[str, ...] = ()
     selection: Selection = Selection()
     skip_types: Tuple[Skip, ...] = ()
     skip_ops: Tuple[Skip, ...] = ()
@@ -102,7 +103,7 @@ def make_configuration(request: Request) -> Configuration:
     _check_step(request.plan.step)
     divergence = read_divergence(request.narrow) if request.narrow else None
     om = request.om or ((divergence.model_json,) if divergence and divergence.model_json else ())
-    models = load_for_writing(om)
+    models = load_for_writing(om, request.om_names)
     maker = _Maker(request, models, divergence)
     plan = maker.plan()
     text = write_plan(plan, request.form)
@@ -122,6 +123,9 @@ class _Maker:
     def plan(self) -> DumpPlan:
         """Return the plan, with the models' entries filled in."""
         plan = self.request.plan
+        names = [model.name for model in plan.models or () if model.name]
+        if self.request.form in NPU_FORMS and names:
+            self.remarks.append("npu settings know no model names: %s is left out, the settings hold for every model" % ", ".join(names))
         if self.request.complete:
             return plan
         if self.divergence and plan.mode is None and plan.scene != "watcher":

@@ -43,7 +43,7 @@ class ModelRules:
             graphs: Sequence[ModelGraph] = self.models.graphs
             name = entry.get("model_name")
             if isinstance(name, str) and name:
-                graphs = self._model(name, path + ("model_name",))
+                graphs = self._model(name, path + ("model_name",)) or self._only_one(document)
                 if not graphs:
                     continue
             for field in ("layer", "watcher_nodes"):
@@ -53,6 +53,11 @@ class ModelRules:
             self._blacklists(entry, path, graphs, types)
             self._ranges(entry, path, graphs)
         self._both_names(document)
+
+    def _only_one(self, document: Any) -> Sequence[ModelGraph]:
+        """Return the model when nothing but its .om file's name can be meant: one model, one entry."""
+        alone = len(self.models.graphs) == 1 == len(model_entries(document)) and not self.models.om_names
+        return self.models.graphs if alone else ()
 
     def _both_names(self, document: Any) -> None:
         """Find an entry by a model's own name beside one by its file's name, which wins."""
@@ -84,11 +89,18 @@ class ModelRules:
         graphs = self.models.named(name)
         if not graphs:
             known = [known for graph in self.models.graphs for known in (graph.name,) + graph.graph_names if known]
+            known += self.models.om_names
             near = nearest_word(name, known) or (known[0] if len(self.models.graphs) == 1 and known else None)
             message = "no model is called %r%s" % (name, "; did you mean %r?" % near if near else "")
             consumer = "GE only warns in its log that the model is not set to dump; nothing is dumped"
             fix = '"%s"' % near if near else "one of: %s" % ", ".join(known[:10])
-            self.findings.error("unknown-model", path, message, consumer, fix)
+            if self.models.om_names:
+                self.findings.error("unknown-model", path, message, consumer, fix)
+                return []
+            message += "; it may be the .om file's name, which the model's json cannot tell"
+            self.findings.warning("unknown-model", path, message, "right when the om file is called %s.om; else " % name + consumer, fix)
+        elif name in self.models.om_names:
+            return graphs
         elif all(name != graph.name and name not in graph.graph_names for graph in graphs):
             message = "%r is the json file's name; the model itself is called %r" % (name, graphs[0].name)
             consumer = "matches only when the om file is called %s.om" % name

@@ -21,17 +21,26 @@ class Models:
     ----------
     graphs
         The models, each with the file it was read from in ``path``.
+    om_names
+        What their .om files are called, without folder and suffix; as many as there are models, in their order, or for all of them.
     """
 
-    def __init__(self, graphs: Sequence[ModelGraph]) -> None:
+    def __init__(self, graphs: Sequence[ModelGraph], om_names: Sequence[str] = ()) -> None:
         self.graphs = list(graphs)
+        self.om_names = [_stem(name) for name in om_names]
         self._tables: Dict[int, Dict[str, List[OpNode]]] = {}
         self._index: Dict[Tuple[int, ...], NameIndex] = {}
         self._left = MAX_SUGGESTIONS
 
     def named(self, model_name: str) -> List[ModelGraph]:
-        """Return the models that GE would match: by their own name or a graph's, else by the file's name."""
+        """Return the models that GE would match: by the .om file's name if told, by their own or a graph's, else by the json's."""
+        if model_name in self.om_names:
+            if len(self.om_names) != len(self.graphs):
+                return self.graphs
+            return [graph for graph, name in zip(self.graphs, self.om_names) if name == model_name]
         found = [graph for graph in self.graphs if model_name == graph.name or model_name in graph.graph_names]
+        if self.om_names:
+            return found
         return found or [graph for graph in self.graphs if model_name in file_names(graph)]
 
     def names(self) -> List[str]:
@@ -109,12 +118,18 @@ def file_names(graph: ModelGraph) -> List[str]:
     return names
 
 
+def _stem(name: str) -> str:
+    """Return what an .om file is called without folder and suffix."""
+    base = os.path.basename(name)
+    return base[:-3] if base.endswith(".om") and base != ".om" else base
+
+
 def dumpable(ops: Iterable[OpNode]) -> List[OpNode]:
     """Return the ops that leave dump files."""
     return [op for op in ops if no_dump_reason(op) is None]
 
 
-def load_models(paths: Sequence[str]) -> Models:
+def load_models(paths: Sequence[str], om_names: Sequence[str] = ()) -> Models:
     """Read every model that is named; a folder stands for the GE graph files in it.
 
     Raises
@@ -122,10 +137,10 @@ def load_models(paths: Sequence[str]) -> Models:
     MissingPath, InputError
         A file is missing, or is no model.
     """
-    return Models([load_model(path) for given in paths for path in _files(given)])
+    return Models([load_model(path) for given in paths for path in _files(given)], om_names)
 
 
-def load_for_writing(paths: Sequence[str]) -> Models:
+def load_for_writing(paths: Sequence[str], om_names: Sequence[str] = ()) -> Models:
     """Read the models that a configuration is written for; among several GE graph files only the one that reads training data.
 
     Raises
@@ -139,14 +154,14 @@ def load_for_writing(paths: Sequence[str]) -> Models:
     graphs = {path: load_model(path) for path in dict.fromkeys(files)}
     several = [path for path in graphs if os.path.basename(path).startswith("ge_proto")]
     if len(several) < 2:
-        return Models(list(graphs.values()))
+        return Models(list(graphs.values()), om_names)
     found = computational_graphs([graphs[path] for path in several])
     if len(found) != 1:
         names = ", ".join(str(graph.path) for graph in found)
         message = "several GE graph files read training data: %s" % names if found else "none of the GE graph files has an iterator op"
         raise UsageError(message, hint="name the one file whose first graph is the computational graph with --om")
     others = [graph for path, graph in graphs.items() if path not in several]
-    return Models(others + found)
+    return Models(others + found, om_names)
 
 
 def _files(path: str) -> List[str]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from .acl_list import looks_like_several
 from .cann import NPU_SINCE, Version
-from .finding import Findings, Path
-from .key_rules import KeyRules, check_since
+from .finding import ERROR, WARNING, Findings, Path
+from .key_rules import KeyRules, asks_for_a_dump, check_since
+from .models import Models
 from .path_rules import check_dump_path, check_variables
 from .plan import NPU_DEFAULTS
 from .schema_rules import SchemaRules, field_schema, rejects
 from .steps import NPU_LAX, step_problems
 
 #: Names that only npu settings have; they tell a flat JSON file from an acl.json.
-NPU_ONLY = ("enable_dump", "enable_dump_debug", "dump_debug_mode", "dump_layer")
+NPU_ONLY = ("enable_dump", "enable_dump_debug", "dump_debug_mode", "dump_layer", "quant_dumpable", "enable_exception_dump")
+#: Settings about dumps that are no part of a plan, with the values they know.
+OTHER_SETTINGS: Dict[str, Tuple[Any, ...]] = {"quant_dumpable": ("0", "1"), "enable_exception_dump": (0, 1, 2)}
 _SWITCHES = ("enable_dump", "enable_dump_debug")
 
 
@@ -36,6 +40,8 @@ class NpuRules:
         Where findings go.
     version, version_text
         The CANN in use, or None.
+    models
+        The models, where names that look wrong may be right.
 
     Attributes
     ----------
@@ -43,8 +49,11 @@ class NpuRules:
         dump_path on this machine when it can be used, else None.
     """
 
-    def __init__(self, findings: Findings, version: Optional[Version] = None, version_text: str = "") -> None:
+    def __init__(
+        self, findings: Findings, version: Optional[Version] = None, version_text: str = "", models: Optional[Models] = None
+    ) -> None:
         self.findings = findings
+        self.models = models or Models([])
         self.version = version
         self.version_text = version_text
         self.folder: Optional[str] = None
@@ -53,18 +62,28 @@ class NpuRules:
 
     def check_document(self, document: Mapping[str, Any]) -> None:
         """Check a flat JSON object."""
-        KeyRules(self.findings).unknown(document, NPU_DEFAULTS, ())
-        self.check({name: value for name, value in document.items() if name in NPU_DEFAULTS})
+        KeyRules(self.findings).unknown(document, field_schema("npu")["properties"], ())
+        meant = asks_for_a_dump(document, field_schema("npu")["properties"], _SWITCHES)
+        values = {name: value for name, value in document.items() if name in NPU_DEFAULTS or name in OTHER_SETTINGS}
+        forgotten = any(name in values for name in NPU_DEFAULTS) and not any(name in values for name in _SWITCHES)
+        self.check(values, asked=meant or forgotten)
 
-    def check(self, values: Mapping[str, Any]) -> None:
-        """Check settings by their names; :data:`COMPUTED` stands for what is not known."""
+    def check(self, values: Mapping[str, Any], asked: bool = False) -> None:
+        """Check settings by their names; :data:`COMPUTED` stands for what is not known.
+
+        Parameters
+        ----------
+        asked
+            Whether something that no consumer understands asks for a dump, so that none at all is an error.
+        """
         fields: Dict[str, Any] = field_schema("npu")["properties"]
         rules = SchemaRules("npu", self.findings)
         good = {name: rules.check(value, fields[name], (name,)) for name, value in values.items() if value is not COMPUTED}
         known = {name: value for name, value in values.items() if value is not COMPUTED}
         check_since(self.findings, known, (), NPU_SINCE, self.version, self.version_text)
         self._values = values
-        self._switched()
+        self._switched(asked)
+        self._others()
         if good.get("dump_path", True):
             self._path()
         if good.get("dump_step", True):
@@ -82,14 +101,26 @@ class NpuRules:
     def _place(self, *names: str) -> Path:
         return next(((name,) for name in names if name in self._values), ())
 
-    def _switched(self) -> None:
+    def _others(self) -> None:
+        for name, known in OTHER_SETTINGS.items():
+            value = self._values.get(name)
+            if isinstance(value, (str, int)) and not isinstance(value, bool) and type(value) is type(known[0]) and value not in known:
+                values = ", ".join(str(word) for word in known)
+                message = "%s: %r is not known" % (name, value)
+                self.findings.warning("enum", (name,), message, "no consumer is known to take it", "one of: " + values)
+
+    def _switched(self, asked: bool) -> None:
         if self._is_on("enable_dump") and self._is_on("enable_dump_debug"):
             consumer = "the adapter passes both on, GE rejects them together (E10001) and the graph fails"
             message = "enable_dump and enable_dump_debug exclude each other"
             self.findings.error("dump-with-debug", ("enable_dump_debug",), message, consumer, "switch one of them off")
         if not any(self._may_be_on(name) or self._invalid(name) for name in _SWITCHES):
+            if self._values.get("enable_exception_dump") in (1, 2) and not asked:
+                return
             message = "neither enable_dump nor enable_dump_debug is switched on"
-            self.findings.warning("all-switches-off", self._place(*_SWITCHES), message, "nothing is dumped", "set enable_dump to true")
+            severity = ERROR if asked else WARNING
+            place = self._place(*_SWITCHES)
+            self.findings.add(severity, "all-switches-off", place, message, "nothing is dumped", "set enable_dump to true")
 
     def _invalid(self, name: str) -> bool:
         value = self._values.get(name, False)
@@ -129,6 +160,10 @@ class NpuRules:
             message = "dump_layer separates names by blanks, not by commas"
             fix = '"%s"' % " ".join(value.replace(",", " ").split())
             self.findings.warning("layer-separator", ("dump_layer",), message, "the text is taken as names that hold commas", fix)
+        patterns = [name for name in value.split() if looks_like_several(name) and "," not in name]
+        if patterns and not self.models.graphs:
+            message = "%r is a pattern; no consumer knows patterns" % patterns[0]
+            self.findings.warning("layer-pattern", ("dump_layer",), message, "names match exactly", "list the ops' names")
         repeated = _repeated(value)
         if repeated:
             message = "%r is listed twice" % repeated[0]

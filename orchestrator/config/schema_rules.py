@@ -26,8 +26,15 @@ _NPU_FIELDS = {
     "enable_dump": "protobuf or npu_device raises TypeError",
     "enable_dump_debug": "protobuf or npu_device raises TypeError",
 }
-_TYPES: Dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
-_NAMES = {"object": "an object", "array": "a list", "string": "a string", "boolean": "true or false", "null": "null"}
+_TYPES: Dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "null": type(None)}
+_NAMES = {
+    "object": "an object",
+    "array": "a list",
+    "string": "a string",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "null": "null",
+}
 _STEP_RULES = ("step-syntax",)
 
 
@@ -65,7 +72,7 @@ class SchemaRules:
         """Add the findings of ``value`` and all below; return whether it has the right form."""
         types = schema.get("type", [])
         types = [types] if isinstance(types, str) else types
-        if types and not any(isinstance(value, _TYPES[name]) for name in types):
+        if types and not any(isinstance(value, _TYPES[name]) and not (name == "integer" and isinstance(value, bool)) for name in types):
             self._type(value, types, schema, path)
             return False
         if "enum" in schema and value not in schema["enum"]:

@@ -8,17 +8,20 @@ import re
 import sys
 import tokenize
 import warnings
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from .finding import ERROR, WARNING, Finding, Findings, placed
-from .npu_rules import COMPUTED, NpuRules
+from .npu_rules import COMPUTED, OTHER_SETTINGS, NpuRules
 from .plan import NPU_DEFAULTS
+from .script_reach import Reach, key_of
 from .suggest import nearest_word
 
 _MEMBERS = {"enable_dump": "b", "enable_dump_debug": "b"}
-#: Options about dumps that are no part of a plan: the member that is read, and the values it knows.
-_OTHER_OPTIONS: Dict[str, Tuple[str, Tuple[Any, ...]]] = {"quant_dumpable": ("s", ("0", "1")), "enable_exception_dump": ("i", (0, 1, 2))}
+_OTHER_MEMBERS = {"quant_dumpable": "s", "enable_exception_dump": "i"}
+#: A syntax tree takes some four hundred times the text's own size.
+MAX_SCRIPT_BYTES = 2 * 1024 * 1024
 _MAX_BRACKETS = 100
 _AT_THIS_LINE = "correct the script at this line"
 _ELSEWHERE = "put the dump settings into a module of their own"
@@ -42,6 +45,8 @@ class ScriptSettings:
         By setting; a value that cannot be read from the text is COMPUTED.
     open
         Whether more settings may come from where the text does not show.
+    node, owner
+        The call or the first assignment in the syntax tree; of a parameter_map the custom optimizer that has it.
     """
 
     dialect: str
@@ -50,6 +55,15 @@ class ScriptSettings:
     places: Dict[str, Place] = field(default_factory=dict)
     problems: List[Finding] = field(default_factory=list)
     open: bool = False
+    node: Any = None
+    owner: Optional[str] = None
+
+    #: Whether a misspelt switch was set to something other than off.
+    asked: bool = False
+
+    def may_dump(self) -> bool:
+        """Tell whether the text leaves it possible that something is dumped."""
+        return self.open or any(self.values.get(name) not in (None, False) for name in _MEMBERS)
 
     def set(self, name: str, value: Any, place: Place) -> None:
         """Note an assignment; two different values make the setting unknown (branches are not followed)."""
@@ -86,7 +100,7 @@ def check_settings(settings: ScriptSettings, rules: NpuRules) -> Dict[str, Any]:
     values = settings.values
     if settings.open:
         values = dict(dict.fromkeys(NPU_DEFAULTS, COMPUTED), **values)
-    rules.check(values)
+    rules.check(values, asked=settings.asked)
     return values
 
 
@@ -146,6 +160,8 @@ class _Reader:
         self._global: Optional[ScriptSettings] = None
         self._options: Dict[str, str] = {}
         self._imported: Dict[str, str] = {}
+        self._owners: Dict[str, str] = {}
+        self._places: Dict[int, List[int]] = {}
 
     def read(self, tree: ast.AST) -> List[ScriptSettings]:
         """Return the settings in the order of the text."""
@@ -167,7 +183,20 @@ class _Reader:
         maps = [settings for settings in self._found if settings.dialect == "parameter_map"]
         if len(maps) > 1:
             self._share(maps)
+        self._look_around(Reach(nodes, self._imported))
         return sorted(self._found, key=lambda settings: settings.place)
+
+    def _look_around(self, reach: Reach) -> None:
+        """Add what keeps settings that switch a dump on from dumping."""
+        for settings in self._found:
+            if settings.node is None or not settings.may_dump():
+                continue
+            if settings.dialect == "DumpConfig":
+                complaints = reach.of_dump_config(settings.node)
+            else:
+                complaints = reach.of_parameter_map(settings.owner, settings.node)
+            for severity, rule, message, consumer, fix, node in complaints:
+                self._problem(settings, rule, (), message, consumer, fix, node, severity)
 
     def _order(self, node: Any) -> Tuple[int, int]:
         return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
@@ -175,7 +204,15 @@ class _Reader:
     def _place(self, node: Any) -> Place:
         """Return line and column from 1; the tree counts columns in bytes."""
         line = self._lines[node.lineno - 1] if node.lineno <= len(self._lines) else ""
-        return node.lineno, len(line.encode("utf-8", "replace")[: node.col_offset].decode("utf-8", "replace")) + 1
+        if line.isascii():
+            return node.lineno, node.col_offset + 1
+        if node.lineno not in self._places:
+            # Where each character begins, once a line: a script may have all its settings on one.
+            starts = [0]
+            for character in line:
+                starts.append(starts[-1] + len(character.encode("utf-8", "replace")))
+            self._places[node.lineno] = starts
+        return node.lineno, bisect_right(self._places[node.lineno], node.col_offset)
 
     def _alias(self, targets: List[ast.expr], value: ast.expr) -> None:
         for target in targets:
@@ -183,6 +220,8 @@ class _Reader:
                 kind = self._kind(value)
                 if kind:
                     self._options[target.id] = kind
+                if kind == "map" and isinstance(value, ast.Attribute):
+                    self._owners[target.id] = key_of(value.value)
 
     def _kind(self, node: ast.AST) -> Optional[str]:
         """Tell whether an expression is npu_device's global options, their dump_config, or a parameter_map."""
@@ -201,7 +240,7 @@ class _Reader:
             self._run_config(node)
         if name != "DumpConfig":
             return
-        settings = ScriptSettings("DumpConfig", self._place(node))
+        settings = ScriptSettings("DumpConfig", self._place(node), node=node)
         names = list(NPU_DEFAULTS)
         for index, argument in enumerate(node.args):
             if isinstance(argument, ast.Starred):
@@ -238,9 +277,11 @@ class _Reader:
                 self._problem(settings, "type", ("dump_config",), message, "NPURunConfig raises ValueError", "DumpConfig(…)", keyword.value)
                 self._found.append(settings)
 
-    def _problem(self, settings: ScriptSettings, rule: str, path: Any, message: str, consumer: str, fix: str, node: Any) -> None:
+    def _problem(
+        self, settings: ScriptSettings, rule: str, path: Any, message: str, consumer: str, fix: str, node: Any, severity: str = ERROR
+    ) -> None:
         line, column = self._place(node)
-        settings.problems.append(Finding(ERROR, rule, path, message, consumer, fix, line=line, column=column))
+        settings.problems.append(Finding(severity, rule, path, message, consumer, fix, line=line, column=column))
 
     def _plain(self, name: str, value: Any) -> Any:
         """Return 0 and 1 as what they mean for a switch."""
@@ -260,15 +301,18 @@ class _Reader:
         key = _literal(getattr(index, "value", index) if type(index).__name__ == "Index" else index)
         if not isinstance(key, str):
             return
-        known = key in NPU_DEFAULTS or key in _OTHER_OPTIONS
+        known = key in NPU_DEFAULTS or key in OTHER_SETTINGS
         near = None if known else _near_option(key)
         if not known and not near and "dump" not in key:
             return
         settings = self._maps.get((scope, ast.dump(entry.value)))
         if settings is None:
-            settings = self._maps[(scope, ast.dump(entry.value))] = ScriptSettings("parameter_map", self._place(target))
+            owner = key_of(entry.value.value) if isinstance(entry.value, ast.Attribute) else self._owners.get(_last_name(entry.value))
+            settings = ScriptSettings("parameter_map", self._place(target), node=target, owner=owner)
+            self._maps[(scope, ast.dump(entry.value))] = settings
             self._found.append(settings)
         if not known:
+            settings.asked = settings.asked or (near in _MEMBERS and value not in (False, 0))
             message = "NpuOptimizer has no option %r%s" % (key, "; did you mean %r?" % near if near else "")
             fix = near or "one of: " + ", ".join(NPU_DEFAULTS)
             finding = Finding(WARNING, "unknown-key", (key,), message, "ignored without a word", fix)
@@ -278,27 +322,20 @@ class _Reader:
 
     def _member(self, settings: ScriptSettings, key: str, target: ast.Attribute, value: Any, node: Any) -> None:
         """Check that the value goes into the member that the adapter reads: .b for switches, .s (bytes) for text."""
-        member = _OTHER_OPTIONS[key][0] if key in _OTHER_OPTIONS else _MEMBERS.get(key, "s")
+        member = _OTHER_MEMBERS.get(key) or _MEMBERS.get(key, "s")
         if target.attr != member:
             message = "%s must be set through .%s, not .%s" % (key, member, target.attr)
             fix = 'parameter_map["%s"].%s' % (key, member)
             consumer = "the adapter reads .%s only and finds it unset" % member
             self._problem(settings, "parameter-member", (key,), message, consumer, fix, target)
-            if key in NPU_DEFAULTS:
-                settings.set(key, COMPUTED, self._place(target))
+            settings.set(key, COMPUTED, self._place(target))
             return
         literal = getattr(node, "value", None)
         if member == "s" and isinstance(value, str) and _is_text(literal):
             fix = "tf.compat.as_bytes(%r)" % value[:200]
             message = "%s must be set to bytes, it is text" % key
             self._problem(settings, "type", (key,), message, "protobuf raises TypeError", fix, literal)
-        if key in NPU_DEFAULTS:
-            settings.set(key, self._plain(key, value), self._place(target))
-        elif value is not COMPUTED and value not in _OTHER_OPTIONS[key][1]:
-            values = ", ".join(str(word) for word in _OTHER_OPTIONS[key][1])
-            message = "%s: %r is not known" % (key, value)
-            finding = Finding(WARNING, "enum", (key,), message, "no consumer is known to take it", "one of: " + values)
-            settings.problems.append(placed(finding, *self._place(target)))
+        settings.set(key, self._plain(key, value), self._place(target))
 
     def _global_option(self, target: ast.Attribute, value: Any, node: Any) -> None:
         if self._global is None:

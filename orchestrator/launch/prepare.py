@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Callable, List, Optional, Sequence
 
-from ..config.check import check_file
+from ..config.check import EMPTY_RULES, check_file
 from ..config.finding import ERROR, WARNING, Finding
 from ..config.forms import read_plan, write_plan
 from ..config.plan import DumpPlan
@@ -47,7 +47,15 @@ class Prepared:
     written: Optional[str] = None
 
 
-def prepare(kind: str, path: str, model: Optional[str], acl_at: Optional[str], out: str, say: Callable[[str], None]) -> Prepared:
+def prepare(
+    kind: str,
+    path: str,
+    model: Optional[str],
+    acl_at: Optional[str],
+    out: str,
+    say: Callable[[str], None],
+    om_name: Optional[str] = None,
+) -> Prepared:
     """Check a configuration, make its dump_path and write what the program reads.
 
     Parameters
@@ -62,6 +70,8 @@ def prepare(kind: str, path: str, model: Optional[str], acl_at: Optional[str], o
         OUT, which exists.
     say
         Takes sentences for the user.
+    om_name
+        What the model's .om file is called, or None when nobody says.
 
     Raises
     ------
@@ -74,15 +84,16 @@ def prepare(kind: str, path: str, model: Optional[str], acl_at: Optional[str], o
     data = read_input(path, _LIMIT_BYTES)
     if kind == NPU and acl_at is not None:
         raise UsageError("--acl-at goes with --plan or --acl: npu settings are the program's own")
+    empty: List[str] = []
     if kind != PLAN:
         # What this machine's file system says comes later: dump_path may have to be made.
-        _check(path, path, model, lambda text: None, elsewhere=True)
+        empty = _check(path, path, model, lambda text: None, om_name, elsewhere=True)
     plan = read_plan(data, path)
-    target = _target_of(plan, path)
+    target = _target_of(plan, path, empty)
     made = _make_folder(target)
     try:
         written = _write(kind, plan, path, acl_at, out, say) if kind != NPU else None
-        _check(written or path, path, model, say)
+        _check(written or path, path, model, say, om_name)
     except BaseException:
         _take_back(made)
         raise
@@ -99,9 +110,11 @@ def prepare(kind: str, path: str, model: Optional[str], acl_at: Optional[str], o
     return Prepared(target, earlier, written)
 
 
-def _target_of(plan: DumpPlan, path: str) -> str:
+def _target_of(plan: DumpPlan, path: str, empty: Sequence[str]) -> str:
+    """Return dump_path; ``empty`` says what the checker says of a configuration that dumps nothing."""
     if not plan.dump_path:
-        raise InputError("%s names no dump_path: there would be nothing to watch" % path, hint="add a dump_path")
+        reason = "; ".join(empty) or "it names no dump_path"
+        raise InputError("%s: %s: there would be nothing to watch" % (path, reason), hint="add a dump section with a dump_path")
     if _REMOTE.match(plan.dump_path):
         raise InputError("%s: dump_path %s is on another machine" % (path, plan.dump_path), hint="dump to a local folder")
     return os.path.realpath(plan.dump_path)
@@ -138,6 +151,8 @@ def _write(kind: str, plan: DumpPlan, path: str, acl_at: Optional[str], out: str
         raise InputError(
             "--acl-at %s is a folder" % acl_at, hint="name the file itself, such as %s" % os.path.join(acl_at or "", WRITTEN_FILE)
         )
+    if os.path.exists(place):
+        require_file(place, "--acl-at")
     if kind == ACL:
         with open(path, encoding="utf-8", errors="surrogateescape", newline="") as stream:
             text = stream.read()
@@ -163,9 +178,12 @@ def _keep_earlier(place: str, text: str, out: str, say: Callable[[str], None]) -
         say("note: %s is replaced; what it was is kept as %s" % (place, kept))
 
 
-def _check(checked: str, named: str, model: Optional[str], say: Callable[[str], None], elsewhere: bool = False) -> None:
-    """Refuse what ``config check`` finds errors in; tell its warnings."""
-    report = check_file(checked, [model] if model is not None else [], None, elsewhere)
+def _check(
+    checked: str, named: str, model: Optional[str], say: Callable[[str], None], om_name: Optional[str], elsewhere: bool = False
+) -> List[str]:
+    """Refuse what ``config check`` finds errors in; tell its warnings, and return those of them that say why nothing is dumped."""
+    names = [om_name] if om_name is not None else []
+    report = check_file(checked, [model] if model is not None else [], None, elsewhere, names)
     for finding in report.findings:
         if finding.severity == WARNING or finding.rule == "dump-size":
             say("%s: %s: %s" % ("warning" if finding.severity == WARNING else "note", named, finding.message))
@@ -176,6 +194,7 @@ def _check(checked: str, named: str, model: Optional[str], say: Callable[[str], 
         raise InputError(
             "%s is refused: %s%s" % (named, text, more), hint="%s; goldwatch config check %s says more" % (errors[0].fix, named)
         )
+    return [finding.message for finding in report.findings if finding.rule in EMPTY_RULES]
 
 
 def _sentence(finding: Finding) -> str:

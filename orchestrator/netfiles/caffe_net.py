@@ -190,7 +190,10 @@ class Net:
 def initial_state(document: Document, phase: str, level: Optional[int], stages: Sequence[str]) -> State:
     """Return the state to filter by: the phase that was asked for, the file's own level and stages, and the options'."""
     own = document.root.message("state")
-    return State(phase, own.integer("level", 0) if level is None else level, stages)
+    try:
+        return State(phase, own.integer("level", 0) if level is None else level, stages)
+    except FormatError as error:
+        raise FormatError("state: %s" % error.message, document.path) from error
 
 
 def shares_memory(layer: Layer) -> bool:

@@ -144,7 +144,8 @@ def row_values(row: Row, key: str) -> List[SqlValue]:
     others = {name: plain_number(value) for name, value in metrics.items() if name not in _KNOWN}
     values.append(None if row.worst_slice is None else '{"axis": %d, "index": %d}' % row.worst_slice)
     values += [json.dumps(others) if others else None, _counts(row.nan), _counts(row.inf)]
-    values += [None if row.overflow is None else int(row.overflow), row.verdict, text(row.reason), text(row.decided_by), row.warning, row.cause]
+    values += [None if row.overflow is None else int(row.overflow), row.verdict, text(row.reason)]
+    values += [text(row.decided_by), row.warning, row.cause]
     values += [text(row.target_file), text(row.golden_file), _integer(row.graph_index), _integer(row.timestamp_us)]
     values.append(row.group.index(row.op) if row.op in row.group else 0)
     return values

@@ -25,7 +25,7 @@ def check(case, folder, om, suffix, tmp_path):
     path = tmp_path / ("case" + suffix)
     path.write_bytes(text.replace("@DIR@", folder).encode("utf-8"))
     models = [om] if options.get("om") else []
-    report = check_file(str(path), models, options.get("cann"), options.get("elsewhere", False))
+    report = check_file(str(path), models, options.get("cann"), options.get("elsewhere", False), options.get("om_names", ()))
     jsonschema.Draft7Validator(load_schema("config_check")).validate(report.to_document())
     found = sorted((f.severity, f.rule, f.pointer) for f in report.findings if f.rule != "dump-size")
     assert found == sorted(tuple(item) for item in expected), [f.message for f in report.findings]

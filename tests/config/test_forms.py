@@ -17,7 +17,7 @@ from goldwatch.errors import FormatError, UsageError
 from goldwatch.schemas import load_schema
 
 PATH_LETTERS = "abcXYZ019-=[];,.!@#%^&*()_+{}:?\\"
-NAMES = st.text(st.characters(blacklist_categories=("Cs", "Cc", "Z"), blacklist_characters="\u2028\u2029,"), min_size=1, max_size=12)
+NAMES = st.text(st.characters(blacklist_categories=("Cs", "Cc", "Z"), blacklist_characters="\u2028\u2029,*?"), min_size=1, max_size=12)
 LISTS = st.lists(NAMES, max_size=4, unique=True).map(tuple)
 POSITIONS = st.lists(st.sampled_from(["input0", "output0", "input12", "output3"]), min_size=1, max_size=3, unique=True).map(tuple)
 SKIPS = st.lists(st.builds(Skip, NAMES, POSITIONS), max_size=3).map(tuple)

@@ -229,10 +229,10 @@ def test_dump_path_is_judged(folder, tmp_path):
     refused(4, "--dump-path", folder + "/file", "-o", out)
     assert not out.exists()
     for words in ([], ["--elsewhere"]):
-        result = CliRunner().invoke(new, ["--dump-path", folder + "/later", "-o", str(out)] + words)
+        result = CliRunner().invoke(new, ["--dump-path", folder + "/later", "-o", str(out), "--force"] + words)
         assert result.exit_code == 0
         assert json.loads(out.read_text())["dump"]["dump_path"] == folder + "/later"
-    assert CliRunner().invoke(new, ["--dump-path", folder + "/file", "--elsewhere", "-o", str(out)]).exit_code == 0
+    assert CliRunner().invoke(new, ["--dump-path", folder + "/file", "--elsewhere", "--force", "-o", str(out)]).exit_code == 0
     refused(4, "--dump-path", folder, "-o", tmp_path / "no" / "out.json")
     refused(4, "--dump-path", folder, "-o", folder)
 

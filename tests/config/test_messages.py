@@ -109,3 +109,54 @@ def test_a_script_is_read_by_this_python(tmp_path):
     path.write_bytes(b"x = 1\ny = 2\0\n")
     result = CliRunner().invoke(check, [str(path)])
     assert result.exit_code == 1 and "null bytes" in result.output
+
+
+@pytest.mark.parametrize(
+    "document, message, fix",
+    [
+        ('{"dump": {"dump_path": "d", "dump_list": [{}]}', "; } is missing", "add } at the end"),
+        ('{"dump": {"dump_list": [{', "; }]}} is missing", "add }]}} at the end"),
+        ('{"dump": {"dump": {"dump_path": "d"}}}', "a dump section stands inside another one", "move its content one level up"),
+        ('{"dump": {"dump_layer": "a b"}}', "'dump_layer' is a setting of npu_bridge", '"dump_list": [{"layer": ["a", "b"]}]'),
+        ('{"dump": {"dump_list": [{"dump_layer": "a"}]}}', "here it is called 'layer'", '"layer": ["a"]'),
+        ('{"dump": {"enable_dump_debug": true}}', "acl.json calls it dump_debug", '"dump_debug": "on"'),
+        ('{"enable": true, "dump_layer": "a"}', "unknown key 'enable'; did you mean 'enable_dump'?", "fix: enable_dump"),
+        ('{"dump": {"dump_list": [{"layer": ["conv1,pool1"]}]}}', "is one name that holds commas", 'fix: "conv1", "pool1"'),
+        ('{"dump": {"dump_list": [{"layer": ["conv*"]}]}}', "'conv*' is a pattern; no consumer knows patterns", "list the ops' names"),
+    ],
+)
+def test_what_is_meant_is_told(tmp_path, document, message, fix):
+    path = tmp_path / "acl.json"
+    path.write_text(document)
+    said = CliRunner().invoke(check, [str(path)]).output
+    assert message in said and fix in said
+
+
+def test_the_name_of_the_om_file_settles_a_model_name(folder, tmp_path, om):
+    path = tmp_path / "acl.json"
+    path.write_text(json.dumps({"dump": {"dump_path": folder, "dump_list": [{"model_name": "resnet"}]}}))
+    said = CliRunner().invoke(check, [str(path), "--om", om])
+    assert said.exit_code == 0 and "it may be the .om file's name" in said.output and "--om-name NAME" in said.output
+    assert "unknown-model" not in CliRunner().invoke(check, [str(path), "--om", om, "--om-name", "a/resnet.om"]).output
+    wrong = CliRunner().invoke(check, [str(path), "--om", om, "--om-name", "vgg"])
+    assert wrong.exit_code == 1 and "no model is called 'resnet'" in wrong.output
+    written = CliRunner().invoke(new, ["--dump-path", folder, "--om", om, "--om-name", "resnet", "--model", "resnet:pool", "-q"])
+    assert json.loads(written.output)["dump"]["dump_list"] == [{"model_name": "resnet", "layer": ["pool"]}]
+
+
+def test_a_big_script_is_refused_by_a_stated_limit(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_bytes(b"x = 1\n" * (2 * 1024 * 1024 // 6 + 1))
+    result = CliRunner().invoke(check, [str(path)])
+    assert result.exit_code == 1 and "larger than 2 MiB, the most that is read" in result.output
+
+
+def test_model_names_that_npu_settings_cannot_hold_are_said(folder):
+    said = CliRunner().invoke(new, ["--for", "estimator", "--dump-path", folder, "--model", "X"]).output
+    assert "npu settings know no model names: X is left out" in said
+
+
+def test_settings_that_no_plan_holds_are_said(folder, tmp_path):
+    path = tmp_path / "npu.json"
+    path.write_text(json.dumps({"enable_dump": True, "dump_path": folder, "quant_dumpable": "1"}))
+    assert "quant_dumpable is no part of a plan" in CliRunner().invoke(new, ["--plan", str(path), "--for", "acl"]).output

@@ -84,7 +84,7 @@ def test_python_columns_count_characters():
 
 
 def test_script_encodings():
-    latin = '# -*- coding: latin-1 -*-\n# \u00e4\nDumpConfig(True, "/\u00e4")\n'.encode("latin-1")
+    latin = '# -*- coding: latin-1 -*-\n# \u00e4\nf(DumpConfig(True, "/\u00e4"))\n'.encode("latin-1")
     assert [f.rule for f in check(latin, "a.py")] == ["dump-path-not-found"]
     assert [f.rule for f in check(b"# \xff\nDumpConfig()\n", "a.py")] == ["not-utf8"]
     assert [f.rule for f in check(b"x = '\0'\n", "a.py")] == ["python-syntax"]

@@ -6,6 +6,7 @@ import errno
 import os
 import threading
 import time
+import types
 
 import pytest
 
@@ -276,16 +277,28 @@ def test_mapping_may_come_late(tmp_path, model) -> None:
     assert not any(seen) and list(read_mapping(path).values()) == [dump.name]
 
 
-def test_the_rate_is_kept(tmp_path) -> None:
-    began = time.monotonic()
-    report = DumpServer(str(tmp_path), [plain("A.b.1.2.3", b"x" * 600000)], chunk_bytes=100000, bytes_per_s=2e6).run()
-    assert time.monotonic() - began > 0.29 and report.bytes_written == 600000
+def still(monkeypatch, server) -> float:
+    """Run the server on a clock that only its own waiting moves; return where it stands in the end."""
+    now = [0.0]
+
+    def wait(timeout) -> bool:
+        now[0] += timeout
+        return False
+
+    monkeypatch.setattr("goldwatch.testing.server.time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(server._stopping, "wait", wait)
+    server.run()
+    return now[0]
 
 
-def test_a_pause_after_each_chunk(tmp_path) -> None:
-    began = time.monotonic()
-    DumpServer(str(tmp_path), [plain("A.b.1.2.3", b"x" * 40)], chunk_bytes=10, delay_s=0.05).run()
-    assert time.monotonic() - began >= 0.2
+def test_the_rate_is_kept(tmp_path, monkeypatch) -> None:
+    server = DumpServer(str(tmp_path), [plain("A.b.1.2.3", b"x" * 600000)], chunk_bytes=100000, bytes_per_s=2e6)
+    assert still(monkeypatch, server) == pytest.approx(0.3) and server.report.bytes_written == 600000
+
+
+def test_a_pause_after_each_chunk(tmp_path, monkeypatch) -> None:
+    server = DumpServer(str(tmp_path), [plain("A.b.1.2.3", b"x" * 40)], chunk_bytes=10, delay_s=0.05)
+    assert still(monkeypatch, server) == pytest.approx(0.2)
 
 
 def test_it_runs_in_a_thread_and_stops_like_a_killed_process(tmp_path) -> None:

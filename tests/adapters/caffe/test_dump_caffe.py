@@ -152,7 +152,7 @@ def test_an_empty_caffe_package_is_no_caffe(tmp_path, monkeypatch):
 def test_fatal_becomes_a_message(model, tmp_path):
     with open(model[0], "a", encoding="utf-8") as stream:
         stream.write('layer { name: "boom" type: "Crash" bottom: "side" top: "boom" }\n')
-    with pytest.raises(InputError, match="signal 6.*Check failed: .* in layer boom"):
+    with pytest.raises(InputError, match="SIGABRT.*Check failed: .* in layer boom"):
         dump(DumpOptions(model[0], model[1], str(tmp_path / "out"), [str(tmp_path / "in.npz")], backend="caffe"))
     assert not (tmp_path / "out").exists()
     (tmp_path / "bad.prototxt").write_text('layer { name: "x" type: "ReLU" bottom: "nothing" top: "x" }')
@@ -284,7 +284,28 @@ def test_a_killed_child_is_told_as_such(model, tmp_path, monkeypatch):
         text = stream.read()
     with open(model[0], "w") as stream:
         stream.write(text.replace('type: "Silence"', 'type: "Killed"'))
-    with pytest.raises(EnvironmentProblem, match="signal 9") as caught:
+    with pytest.raises(EnvironmentProblem, match="SIGKILL") as caught:
         dump(DumpOptions(model[0], model[1], str(tmp_path / "o"), [str(tmp_path / "in.npz")], backend="caffe"))
     assert "memory" in caught.value.hint
     assert not (tmp_path / "o").exists()
+
+
+def test_a_child_that_crashes_at_its_end_leaves_nothing_complete(model, tmp_path):
+    """Everything was saved, but what a broken process saved is not to be trusted."""
+    with open(model[0]) as stream:
+        text = stream.read()
+    with open(model[0], "w") as stream:
+        stream.write(text.replace('type: "Silence"', 'type: "Corrupt"'))
+    with pytest.raises(InputError, match="SIGABRT"):
+        dump(DumpOptions(model[0], model[1], str(tmp_path / "o"), [str(tmp_path / "in.npz")], backend="caffe"))
+    with open(str(tmp_path / "o" / "manifest.json"), encoding="utf-8") as stream:
+        assert json.load(stream)["complete"] is False
+
+
+def test_an_exception_of_a_layer_is_told_as_itself(model, tmp_path):
+    with open(model[0]) as stream:
+        text = stream.read()
+    with open(model[0], "w") as stream:
+        stream.write(text.replace('type: "Silence"', 'type: "Raises"'))
+    with pytest.raises(InputError, match="caffe raised ValueError: of the user's layer .*, in _forward"):
+        dump(DumpOptions(model[0], model[1], str(tmp_path / "o"), [str(tmp_path / "in.npz")], backend="caffe"))

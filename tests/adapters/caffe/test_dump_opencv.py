@@ -334,6 +334,8 @@ REFUSED = {
     'type: "Convolution" convolution_param { num_output: 2 kernel_size: 1 newfield: 2 }': "convolution_param.newfield 2",
     'type: "ReLU" ascend_quant_param { scale: 1 }': "layer L (ReLU): parameter ascend_quant_param",
     'type: "ReLU" relu_param { sub { a: 1 } }': "parameter relu_param.sub",
+    'type: "Scale" bottom: "x" scale_param { bias_term: true }': "layer L (Scale): parameter scale_param.bias_term with two bottoms",
+    'type: "LRN" lrn_param { local_size: 1 }': "lrn_param.local_size 1",
     'type: "Clip"': "(Clip)",
     'type: "SoftmaxWithLoss"': "(SoftmaxWithLoss)",
     'type: "AscendQuant"': "(AscendQuant)",
@@ -548,6 +550,63 @@ def test_a_top_of_one_axis_is_refused_before_the_run(body):
     net = Net(Document(INPUT + 'layer { name: "L" bottom: "x" top: "y" %s }' % body), State())
     with pytest.raises(InputError, match=r"layer L \(\w+\): a top of shape \[240\]"):
         normalise(net, net_inputs(net))
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ('type: "Deconvolution" convolution_param { num_output: 4 kernel_size: 1 pad: 1 }', "kernel 1 and stride 1 with pad"),
+        ('type: "Pooling" pooling_param { kernel_size: 1 stride: 2 }', r"its last window lies outside the bottom \[2, 4, 6, 5\]"),
+        ('type: "Pooling" pooling_param { pool: AVE kernel_size: 1 stride_h: 2 stride_w: 1 }', "its last window lies outside"),
+        ('type: "Pooling" pooling_param { kernel_size: 2 pad: 2 }', "pooling_param.pad is not smaller than the kernel"),
+        ('type: "LRN" lrn_param { local_size: 4 }', "lrn_param.local_size is even"),
+        ('type: "Flatten" flatten_param { axis: 2 end_axis: 1 }', "end_axis lies before axis"),
+        ('type: "Softmax" softmax_param { axis: 4 }', "axis is 4, the blob has 4 axes"),
+        ('type: "Reshape" reshape_param { shape { dim: inf } }', "reshape_param.dim: 'inf' is not a 64-bit integer"),
+    ],
+)
+def test_refused_by_the_shapes_before_the_run(body, told):
+    net = Net(Document(INPUT + 'layer { name: "L" bottom: "x" top: "y" %s }' % body), State())
+    with pytest.raises(InputError, match=r"layer L \(\w+\).*%s" % told):
+        normalise(net, net_inputs(net))
+
+
+@pytest.mark.parametrize("rank", [2, 3, 5])
+def test_mvn_of_other_than_four_axes_is_refused(rank):
+    text = (INPUT + 'layer { name: "L" type: "MVN" bottom: "x" top: "y" }').replace("dim: 6 dim: 5", "dim: 6 " * (rank - 2))
+    net = Net(Document(text), State())
+    with pytest.raises(InputError, match="layer L .MVN.: a bottom of %d axes" % rank):
+        normalise(net, net_inputs(net))
+
+
+NAN_NET = INPUT + """
+layer { name: "p" type: "Power" bottom: "x" top: "p" power_param { power: 0.5 shift: %s } }
+layer { name: "s" type: "%s" bottom: "p" top: "s" }
+"""
+
+
+@pytest.mark.parametrize("kind", ["Sigmoid", "TanH"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_nan_that_reaches_a_sigmoid_is_refused_by_name(kind, inside, tmp_path):
+    """From the input, or made inside the net: the root of a negative number."""
+    x = np.abs(X)
+    if inside:
+        x[0, 0, 0, 0] = -5
+    else:
+        x[1, 3, 5, 4] = np.nan
+    np.save(str(tmp_path / "x.npy"), x)
+    (tmp_path / "n.caffemodel").write_bytes(b"")
+    # Power with a fractional power is refused for infinities itself: it is left out where the input has the NaN.
+    text = NAN_NET % (1, kind) if inside else INPUT + 'layer { name: "s" type: "%s" bottom: "x" top: "s" }' % kind
+    (tmp_path / "n.prototxt").write_text(text)
+    options = DumpOptions(
+        str(tmp_path / "n.prototxt"), str(tmp_path / "n.caffemodel"), str(tmp_path / "o"), ["x=%s/x.npy" % tmp_path], backend="opencv"
+    )
+    with pytest.raises(InputError, match=r"NaN reaches layer s \(%s\)" % kind):
+        dump(options)
+    assert not (tmp_path / "o").exists()
+    np.save(str(tmp_path / "x.npy"), np.abs(X))
+    assert dump(options)["runs"][0]["counts"]["written"] == 3 if inside else 2
 
 
 def test_axis_of_a_scale_is_counted_from_the_front():

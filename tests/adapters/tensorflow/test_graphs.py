@@ -152,7 +152,7 @@ def test_what_cannot_be_run(made, tmp_path, monkeypatch, model, inputs, options,
     # The saver of a graph that is not frozen would write its checkpoint "model" here.
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError) as caught:
-        dump_graph(job(made, model, inputs, **dict(options, out=str(tmp_path / "g"))), Report(str(tmp_path)))
+        dump_graph(job(made, model, inputs, **dict(options, out=str(tmp_path / "g"))), Report(None, str(tmp_path)))
     assert re.search(text, "%s %s" % (caught.value.message, caught.value.hint))
     assert not [name for name in os.listdir(str(tmp_path)) if not name.startswith("tfdbg-")]
 

@@ -123,6 +123,7 @@ def test_a_script_that_fails(tf, golden, script, end, program, text):
     done = tf("dump", "-o", "g", "--", "python", script(FAILS % end))
     assert done.code == 5 and text in done.err and "golden data of run 0" in done.err
     assert golden("g").manifest["program"] == program and golden("g").one("y") == 3.0
+    assert golden("g").manifest["complete"] is (program["signal"] is None)
     if "mine" in end:
         trace = done.err[done.err.index("Traceback") :]
         assert 'File "script.py", line 6' in trace and "child.py" not in trace and "ValueError: mine" in trace
@@ -296,8 +297,7 @@ def test_an_evaluation_within_the_training(tf, golden, script):
     assert any("Grad" in e["type"] for e in golden("g/2").tensors) and not any("Grad" in e["type"] for e in golden("g/4").tensors)
 
 
-def test_three_thousand_tensors_in_three_seconds(tmp_path):
-    """Times the conversion alone; the best of three, for the machine may be busy."""
+def test_three_thousand_tensors_are_converted_in_one_pass(tmp_path, cpu_seconds):
     import tensorflow.compat.v1 as v1
     from goldwatch.adapters.tensorflow.convert import convert
     from goldwatch.adapters.tensorflow.recorder import golden_config, watch_options
@@ -310,15 +310,10 @@ def test_three_thousand_tensors_in_three_seconds(tmp_path):
     root = str(tmp_path / "debug")
     with v1.Session(graph=graph, config=golden_config()) as session:
         session.run(net, {x: np.ones((4, 64))}, options=watch_options(None, graph, root))
-    times = []
-    for attempt in range(3):
-        start = time.perf_counter()
-        done = convert(root, str(tmp_path / str(attempt)), "1.15", {}, False, {})
-        times.append(time.perf_counter() - start)
-        if times[-1] < 3:
-            break
+    # It takes two seconds; a look through the whole debug folder for every tensor takes minutes.
+    with cpu_seconds(40):
+        done = convert(root, str(tmp_path / "out"), "1.15", {}, False, {})
     assert done["saved"] == done["dumps"] == 3001
-    assert min(times) < 3, times
 
 
 def test_an_empty_dump_is_an_error(tmp_path):

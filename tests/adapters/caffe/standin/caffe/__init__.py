@@ -4,6 +4,7 @@ Only the layers that the tests need, in float32 numpy. Memory is a list of cells
 an in-place layer writes into its bottom's cell, and Flatten, Reshape and Split let their tops point to their bottom's cell.
 """
 
+import atexit
 import collections
 import os
 import signal
@@ -151,6 +152,11 @@ class Net:
                 fatal("bottom[0]->count() == 7 (8 vs. 7) in layer %s" % self._specs[index].name)
             if self._specs[index].kind == "Killed":
                 os.kill(os.getpid(), signal.SIGKILL)
+            if self._specs[index].kind == "Corrupt":
+                # A heap that was written over is often noticed at the end only.
+                atexit.register(os.abort)
+            if self._specs[index].kind == "Raises":
+                raise ValueError("of the user's layer")
             self._one(index)
         return 0.0
 
@@ -158,7 +164,7 @@ class Net:
         spec = self._specs[index]
         bottoms = [self._blobs[number] for number in self._bottoms[index]]
         tops = [self._blobs[number] for number in self._tops[index]]
-        if spec.kind in ("Input", "Silence", "Killed"):
+        if spec.kind in ("Input", "Silence", "Killed", "Corrupt", "Raises"):
             return
         if spec.kind in ("Flatten", "Reshape", "Split"):
             for top in tops:

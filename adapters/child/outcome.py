@@ -1,0 +1,116 @@
+"""How a child process ended, and what that means for the user: its own error, its exception, its crash, or what it logged last."""
+
+from __future__ import annotations
+
+import logging
+import re
+import signal
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional
+
+from ... import errors
+from ...errors import EnvironmentProblem, GoldwatchError, InputError
+from ...naming import printable
+
+# glog's fatal lines: F, month and day, the time (glog/logging.cc); a Python traceback's lines begin with "  File".
+_FATAL = re.compile(r"F\d{4}(?:\d{4})? \d\d:\d\d:\d\d")
+_log = logging.getLogger(__name__)
+_TRACEBACK = "Traceback (most recent call last):"
+_LOG_LINES = 5
+_FRAME = re.compile(r'  File "(?P<path>.+)", line (?P<line>\d+), in (?P<function>.+)')
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a child ended.
+
+    Attributes
+    ----------
+    returncode
+        Its exit code, negative for a signal.
+    told
+        The last of each of its messages by kind; ``error`` and ``exception`` come from :mod:`.serve`, the others are the framework's own.
+    interrupted
+        Whether it was ended because this process was interrupted.
+    log
+        The end of what it wrote to stdout and stderr, where that was kept.
+    """
+
+    returncode: int
+    told: Dict[str, Any]
+    interrupted: bool = False
+    log: str = ""
+
+    @property
+    def died(self) -> bool:
+        """Whether a signal ended it: nothing that it claimed is certain then."""
+        return self.returncode < 0
+
+    @property
+    def own_error(self) -> Optional[GoldwatchError]:
+        """The error that goldwatch's own part raised in the child, or None."""
+        told = self.told.get("error")
+        if told is None:
+            return None
+        kind = getattr(errors, str(told["class"]), InputError)
+        if kind not in (errors.UsageError, errors.EnvironmentProblem, errors.MissingPath):
+            kind = InputError
+        error: GoldwatchError = kind(told["message"], told["hint"])
+        return error
+
+    def problem(self, what: str, hint: str) -> GoldwatchError:
+        """Return the error to raise when the child ended without a result.
+
+        Parameters
+        ----------
+        what
+            Who ran in the child, such as ``caffe``.
+        hint
+            What to look at, where the child's own words do not tell.
+        """
+        own = self.own_error
+        if own is not None:
+            return own
+        raised = self.told.get("exception")
+        cause = log_cause(self.log)
+        if raised is not None:
+            _log.info("%s", raised["trace"])
+            # C++ may have made it out of another exception, which Python printed then.
+            return InputError("%s raised %s" % (what, printable(" / ".join([raised["text"] + raised["where"]] + cause))), hint)
+        last = [line.strip() for line in self.log.splitlines() if line.strip()][-_LOG_LINES:]
+        told = printable(" / ".join(cause or last)) or "it said nothing"
+        message = "%s ended (%s): %s" % (what, self.how, told)
+        if self.returncode == -signal.SIGKILL:
+            return EnvironmentProblem(message, "often the system kills for want of memory: free some, or use a smaller batch")
+        return InputError(message, hint)
+
+    @property
+    def how(self) -> str:
+        """``exit code 3`` or ``killed by SIGSEGV``."""
+        return "killed by %s" % signal_name(-self.returncode) if self.died else "exit code %d" % self.returncode
+
+
+def signal_name(number: int) -> str:
+    """Return ``SIGKILL`` for 9."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "signal %d" % number
+
+
+def log_cause(log: str) -> List[str]:
+    """Return the lines of a log that tell why its process ended: glog's fatal ones, or the end of the last Python traceback."""
+    lines = [line.rstrip() for line in log.splitlines() if line.strip()]
+    fatal = [line for line in lines if _FATAL.match(line) or "Check failed:" in line]
+    if fatal:
+        return fatal[:_LOG_LINES]
+    starts = [number for number, line in enumerate(lines) if line.strip() == _TRACEBACK]
+    if starts:
+        rest = lines[starts[-1] + 1 :]
+        end = next((number for number, line in enumerate(rest) if not line.startswith(" ")), None)
+        if end is not None:
+            place = [_FRAME.match(line) for line in rest[:end]]
+            last = next((match for match in reversed(place) if match is not None), None)
+            where = " (%s, line %s, in %s)" % (last.group("path"), last.group("line"), last.group("function")) if last else ""
+            return [rest[end].strip() + where]
+    return []

@@ -1,0 +1,193 @@
+"""The parent's side: start a child Python in a group of its own, listen to it, pass Ctrl-C on, and see it end whatever happens.
+
+A signal to this process is only noted (:class:`~.signals.NotedSignals`) and acted upon here, so that no exception can come between the
+child's birth and the moment when somebody waits for it. The child's group gets SIGINT once; when it has not ended ``INTERRUPT_S`` later,
+SIGTERM, and soon after SIGKILL; a second Ctrl-C kills at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Sequence
+
+from ...errors import EnvironmentProblem
+from ..launch import child_environment
+from ..manifest import sweep
+from .outcome import Outcome
+from .signals import NotedSignals
+
+# What becomes of the child's output: kept in a log, passed on to our own, or all of it to our stderr.
+LOG, OURS, STDERR = "log", "ours", "stderr"
+INTERRUPT_S = 20.0
+TERMINATE_S = 5.0
+
+_TICK_S = 0.1
+_LOG_BYTES = 20000
+_READ_BYTES = 65536
+_CODE = "import sys; sys.path[:] = [%r] + [p for p in sys.path if p]; from goldwatch.adapters.child.serve import main; main(%r, %d)"
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a child shall do.
+
+    Attributes
+    ----------
+    python
+        The interpreter.
+    module
+        Its function ``work(job, parent)`` does the work; see :mod:`.serve`.
+    job
+        Anything that JSON can hold.
+    outs
+        Golden folders that the child writes: what a dead one left half-done there is removed.
+    options
+        Of the interpreter.
+    environment
+        Further environment variables.
+    output
+        ``LOG`` (and no standard input), ``OURS`` or ``STDERR``.
+    """
+
+    python: str
+    module: str
+    job: Dict[str, Any]
+    outs: Sequence[str] = ()
+    options: Sequence[str] = ()
+    environment: Dict[str, str] = field(default_factory=dict)
+    output: str = LOG
+
+
+def run_child(task: Task, folder: str, progress: Progress = lambda done, total: None) -> Outcome:
+    """Run one child to its end.
+
+    Parameters
+    ----------
+    folder
+        An existing folder for the task's file and the log.
+    progress
+        Called with the child's last ``progress`` message, a few times a second even when nothing new came, so that a bar can appear.
+
+    Raises
+    ------
+    EnvironmentProblem
+        The interpreter cannot be started.
+    SystemExit
+        SIGTERM or SIGHUP came; the child is ended first.
+    """
+    path, log = os.path.join(folder, "task.json"), os.path.join(folder, "log.txt")
+    with open(path, "w", encoding="utf-8") as stream:
+        json.dump({"module": task.module, "job": task.job}, stream)
+    with NotedSignals() as signals, child_environment(task.environment) as environment:
+        child = _Child(task, path, log, environment)
+        try:
+            child.listen(signals, progress)
+        finally:
+            returncode = child.end()
+            for out in task.outs:
+                sweep(out, child.pid)
+    if signals.received and signals.received[0] != signal.SIGINT:
+        signals.pass_on()
+    return Outcome(returncode, child.told, bool(signals.received), _tail(log))
+
+
+class _Child:
+    def __init__(self, task: Task, path: str, log: str, environment: Dict[str, str]) -> None:
+        self.told: Dict[str, Any] = {}
+        self._rest = b""
+        self._asked: List[int] = []
+        self._next_s = 0.0
+        self._seen = 0
+        sys.stdout.flush()
+        self._reading, writing = os.pipe()
+        try:
+            with open(log, "wb") as output:
+                package = environment["PYTHONPATH"].split(os.pathsep)[0]
+                self._process = subprocess.Popen(
+                    [task.python] + list(task.options) + ["-c", _CODE % (package, path, writing)],
+                    env=environment,
+                    stdin=subprocess.DEVNULL if task.output == LOG else None,
+                    stdout=output.fileno() if task.output == LOG else 2 if task.output == STDERR else None,
+                    stderr=output.fileno() if task.output == LOG else None,
+                    pass_fds=(writing,),
+                    # A group of its own: Ctrl-C in the terminal comes to this process alone, and the whole group can be ended.
+                    start_new_session=True,
+                )
+        except OSError as error:
+            os.close(self._reading)
+            raise EnvironmentProblem("%s cannot be started: %s" % (task.python, error.strerror)) from error
+        finally:
+            os.close(writing)
+        self.pid = self._process.pid
+
+    def listen(self, signals: NotedSignals, progress: Progress) -> None:
+        """Read messages until the child has ended; programs that it left running may hold the pipe open longer."""
+        open_ = True
+        while True:
+            # A child that has ended has written everything: one more reading gets it all.
+            ended = self._ended()
+            while open_ and select.select([self._reading], [], [], 0 if ended else _TICK_S)[0]:
+                data = os.read(self._reading, _READ_BYTES)
+                open_ = bool(data)
+                self._take(data)
+                if not ended:
+                    break
+            if ended:
+                return
+            if not open_:
+                time.sleep(_TICK_S / 10)
+            self._heed(signals)
+            if "progress" in self.told and not signals.received:
+                progress(*self.told["progress"])
+
+    def _ended(self) -> bool:
+        # Not yet reaped, so that its number still names its group.
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def _take(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self.told.update(json.loads(line.decode("ascii")))
+
+    def _heed(self, signals: NotedSignals) -> None:
+        """Pass a noted signal on once, and insist later; a second one kills."""
+        count, now_s = len(signals.received), time.monotonic()
+        if count == 0 or signal.SIGKILL in self._asked:
+            return
+        if not self._asked:
+            self._ask(signal.SIGINT, now_s + INTERRUPT_S)
+        elif count > self._seen:
+            self._ask(signal.SIGKILL, now_s)
+        elif now_s > self._next_s:
+            self._ask(signal.SIGKILL if signal.SIGTERM in self._asked else signal.SIGTERM, now_s + TERMINATE_S)
+        self._seen = count
+
+    def _ask(self, number: int, next_s: float) -> None:
+        self._asked.append(number)
+        self._next_s = next_s
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+    def end(self) -> int:
+        """Return the exit code; a child that still lives (an error of ours) or was interrupted takes its whole group with it."""
+        if self._asked or not self._ended():
+            self._ask(signal.SIGKILL, 0.0)
+        os.close(self._reading)
+        return self._process.wait()
+
+
+def _tail(path: str) -> str:
+    with open(path, "rb") as stream:
+        stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, stream.tell() - _LOG_BYTES))
+        return stream.read().decode("utf-8", "replace")

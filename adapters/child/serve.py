@@ -1,0 +1,105 @@
+"""The child's side: do one task, tell the parent by JSON lines on a pipe, and let no exception get lost."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from typing import Any, Callable, Dict
+
+from ...errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, GoldwatchError
+
+PROGRESS_INTERVAL_S = 0.1
+RAISED = 70
+
+
+class Parent:
+    """The pipe to the parent; each message is ``{kind: content}``, and of each kind the last one counts.
+
+    Parameters
+    ----------
+    descriptor
+        The pipe's writing end. Programs that the child starts do not inherit it.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        os.set_inheritable(descriptor, False)
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+        self._last_s = 0.0
+
+    def tell(self, **messages: Any) -> None:
+        """Send messages.
+
+        Raises
+        ------
+        BrokenPipeError
+            The parent is gone.
+        """
+        data = (json.dumps(messages) + "\n").encode("ascii")
+        with self._lock:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+
+    def progress(self, done: int, total: int) -> None:
+        """Tell how far the work is, a few times a second at most."""
+        now_s = time.monotonic()
+        if done == total or now_s - self._last_s > PROGRESS_INTERVAL_S:
+            self._last_s = now_s
+            self.tell(progress=[done, total])
+
+    def tell_error(self, error: GoldwatchError) -> None:
+        """Tell an error of goldwatch's own."""
+        self.tell(error={"class": type(error).__name__, "message": error.message, "hint": error.hint})
+
+
+def main(task_path: str, descriptor: int) -> None:
+    """Do the task in ``task_path`` (JSON, as :func:`.parent.run_child` writes it) and exit."""
+    parent = Parent(descriptor)
+    with open(task_path, encoding="utf-8") as stream:
+        task: Dict[str, Any] = json.load(stream)
+    sys.exit(served(parent, lambda: importlib.import_module(task["module"]).work(task["job"], parent)))
+
+
+def served(parent: Parent, work: Callable[[], Any]) -> int:
+    """Do the work and return the exit code; what is raised is told to the parent. SystemExit passes."""
+    try:
+        code = work()
+    except GoldwatchError as error:
+        parent.tell_error(error)
+        return error.exit_code
+    except BrokenPipeError:
+        # The parent is gone: nobody waits for the rest.
+        return EXIT_INTERRUPTED
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except OSError as error:
+        parent.tell(error=_os_error(error))
+        return EXIT_BAD_INPUT
+    except Exception as error:
+        parent.tell(exception={"text": _text_of(error), "where": _where(error), "trace": traceback.format_exc()})
+        return RAISED
+    return int(code or 0)
+
+
+def _os_error(error: OSError) -> Dict[str, Any]:
+    where = "%s: " % os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else ""
+    full = "free some space, or choose another folder" if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
+    return {"class": "EnvironmentProblem", "message": where + (error.strerror or str(error)), "hint": full}
+
+
+def _text_of(error: BaseException) -> str:
+    return " ".join("".join(traceback.format_exception_only(type(error), error)).split())
+
+
+def _where(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return ""
+    last = frames[-1]
+    return " (%s, line %d, in %s)" % (last.filename, last.lineno or 0, last.name)

@@ -1,0 +1,317 @@
+"""The protocol of adapters and their child processes: messages, errors, signals and ends of every kind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+
+from goldwatch.adapters.child import Outcome, Task, parent, run_child
+from goldwatch.adapters.child.outcome import log_cause
+from goldwatch.adapters.child.parent import OURS
+from goldwatch.adapters.child.signals import NotedSignals
+from goldwatch.adapters.manifest import JOURNAL_FILE, sweep
+from goldwatch.errors import EnvironmentProblem, InputError, Interrupted, UsageError
+
+WORK = """
+import os, signal, subprocess, sys, time
+from goldwatch.errors import UsageError
+
+def touch(path):
+    open(path, "w").close()
+
+def work(job, parent):
+    return globals()[job["do"]](job, parent)
+
+def tells(job, parent):
+    parent.tell(step=1, other="a")
+    for done in range(5):
+        parent.progress(done + 1, 5)
+    parent.tell(step=2)
+
+def refuses(job, parent):
+    raise UsageError("not so", hint="but so")
+
+def raises(job, parent):
+    print("loading")
+    raise KeyError("Flux")
+
+def masks(job, parent):
+    try:
+        raise ValueError("of the layer")
+    except ValueError:
+        import traceback
+        traceback.print_exc()
+    raise SystemError("returned NULL without setting an error")
+
+def misses(job, parent):
+    open(job["path"] + "/none/file", "w")
+
+def aborts(job, parent):
+    parent.tell(done=1)
+    sys.stderr.write("F0101 11:22:33.444444 12 net.cpp:12] Check failed: a == b\\n*** Check failure stack trace: ***\\n")
+    sys.stderr.flush()
+    os.abort()
+
+def leaves(job, parent):
+    sys.exit(3)
+
+def counts(job, parent):
+    got = []
+    signal.signal(signal.SIGINT, lambda *_: got.append(1))
+    touch(job["ready"])
+    while not got:
+        time.sleep(0.01)
+    time.sleep(0.3)  # for a second one to come
+    parent.tell(got=len(got))
+    return 130
+
+def goes_on(job, parent):
+    parent.progress(1, 5)
+    time.sleep(600)
+
+def sleeps(job, parent):
+    touch(job["ready"])
+    time.sleep(600)
+
+def resists(job, parent):
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    parent.tell(grandchild=child.pid)
+    touch(job["ready"])
+    time.sleep(600)
+
+def forks(job, parent):
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(600)
+    parent.tell(grandchild=pid)
+"""
+
+
+@pytest.fixture
+def do(tmp_path, monkeypatch):
+    """Run one function of WORK in a child."""
+    (tmp_path / "the_work.py").write_text(WORK)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    def run(name, progress=lambda done, total: None, python=sys.executable, **job):
+        folder = tmp_path / "scratch"
+        folder.mkdir(exist_ok=True)
+        document = dict(job, do=name, ready=str(tmp_path / "ready"))
+        return run_child(Task(python, "the_work", document), str(folder), progress)
+
+    return run
+
+
+@pytest.fixture
+def when_ready(tmp_path):
+    """Do something in another thread once the child is ready."""
+    threads = []
+
+    def start(action):
+        def wait():
+            deadline = time.monotonic() + 60
+            while not (tmp_path / "ready").exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            action()
+
+        threads.append(threading.Thread(target=wait))
+        threads[-1].start()
+
+    yield start
+    for thread in threads:
+        thread.join()
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def gone(pid):
+    """Wait until a process is no more (or a zombie that somebody else has to reap)."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            with open("/proc/%d/stat" % pid) as stream:
+                if stream.read().rpartition(")")[2].split()[0] == "Z":
+                    return True
+        except OSError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_the_last_of_each_message_counts(do):
+    seen = []
+    outcome = do("tells", lambda *pair: seen.append(pair))
+    assert outcome.returncode == 0 and outcome.told["step"] == 2 and outcome.told["other"] == "a"
+    assert outcome.told["progress"] == [5, 5] and not outcome.interrupted and not outcome.died
+
+
+def test_an_error_of_our_own_arrives_as_itself(do):
+    error = do("refuses").problem("it", "")
+    assert isinstance(error, UsageError) and (error.message, error.hint) == ("not so", "but so")
+
+
+def test_the_childs_own_exception_is_kept(do):
+    """Traceback lines begin with "File", which is no fatal line of glog's."""
+    error = do("raises").problem("caffe", "look at it")
+    assert isinstance(error, InputError) and error.hint == "look at it"
+    assert error.message.startswith("caffe raised KeyError: 'Flux' (") and "the_work.py, line " in error.message
+    assert error.message.endswith("in raises)")
+
+
+def test_the_exception_that_c_plus_plus_hid_is_told_too(do):
+    message = do("masks").problem("caffe", "").message
+    assert "SystemError: returned NULL" in message and "ValueError: of the layer" in message
+
+
+def test_a_path_that_is_not_there(do, tmp_path):
+    error = do("misses", path=str(tmp_path)).problem("it", "")
+    assert isinstance(error, EnvironmentProblem) and error.message == "%s/none/file: No such file or directory" % tmp_path
+
+
+def test_a_fatal_check_is_told_and_what_was_told_before_is_there(do):
+    outcome = do("aborts")
+    assert outcome.died and outcome.told == {"done": 1}
+    message = outcome.problem("caffe", "").message
+    assert message.startswith("caffe ended (killed by SIGABRT): F0101") and "Check failed: a == b" in message
+
+
+def test_an_exit_code_is_no_crash(do):
+    outcome = do("leaves")
+    assert outcome.returncode == 3 and not outcome.died and outcome.problem("it", "").message == "it ended (exit code 3): it said nothing"
+
+
+def test_a_kill_hints_at_memory():
+    error = Outcome(-9, {}).problem("caffe", "")
+    assert isinstance(error, EnvironmentProblem) and "SIGKILL" in error.message and "memory" in error.hint
+
+
+def test_causes_in_logs():
+    trace = 'noise\nTraceback (most recent call last):\n  File "a.py", line 7, in setup\n    x\nNameError: name\nafter\n'
+    assert log_cause(trace) == ["NameError: name (a.py, line 7, in setup)"]
+    assert log_cause("File not found\nFinding things\n") == []
+    assert Outcome(1, {}, log="File not found\n\nFinding").problem("it", "").message == "it ended (exit code 1): File not found / Finding"
+    assert log_cause("a\nF20240101 11:22:33.4 1 x.cpp:1] Unknown layer\nb") == ["F20240101 11:22:33.4 1 x.cpp:1] Unknown layer"]
+
+
+def test_no_such_python(do):
+    with pytest.raises(EnvironmentProblem, match="cannot be started"):
+        do("tells", python="/none/python")
+
+
+def test_ctrl_c_is_passed_on_once(do, when_ready):
+    when_ready(interrupt)
+    outcome = do("counts")
+    assert outcome.interrupted and outcome.returncode == 130 and outcome.told == {"got": 1}
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.fixture
+def born(monkeypatch):
+    """The numbers of the children that were started; with None in front, Ctrl-C comes when one is there and nobody knows it yet."""
+    real = parent.subprocess.Popen
+    numbers = []
+
+    def popen(*values, **keywords):
+        child = real(*values, **keywords)
+        numbers.append(child.pid)
+        if numbers[0] is None:
+            interrupt()
+        return child
+
+    monkeypatch.setattr(parent.subprocess, "Popen", popen)
+    return numbers
+
+
+def test_ctrl_c_at_the_childs_birth_is_not_lost(do, born):
+    born.append(None)
+    outcome = do("sleeps")
+    assert outcome.interrupted and outcome.returncode != 0 and gone(born[1])
+
+
+def test_a_child_that_does_not_heed_is_killed_with_its_group(do, when_ready, monkeypatch):
+    monkeypatch.setattr(parent, "INTERRUPT_S", 0.1)
+    monkeypatch.setattr(parent, "TERMINATE_S", 0.1)
+    when_ready(interrupt)
+    outcome = do("resists")
+    assert outcome.interrupted and outcome.returncode == -signal.SIGKILL and gone(outcome.told["grandchild"])
+
+
+def test_a_second_ctrl_c_kills(do, when_ready):
+    def twice():
+        interrupt()
+        time.sleep(3 * parent._TICK_S)
+        interrupt()
+
+    when_ready(twice)
+    assert do("resists").returncode == -signal.SIGKILL
+
+
+def test_sigterm_ends_the_child_and_then_this_process(do, when_ready):
+    when_ready(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with pytest.raises(SystemExit) as caught:
+        do("sleeps")
+    assert caught.value.code == 128 + signal.SIGTERM
+
+
+def test_an_error_of_the_caller_leaves_no_child(do, born):
+    def progress(done, total):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        do("goes_on", progress)
+    assert gone(born[0])
+
+
+def test_a_program_that_the_child_left_running_delays_nothing(do):
+    outcome = do("forks")
+    os.kill(outcome.told["grandchild"], signal.SIGKILL)
+    assert outcome.returncode == 0 and not outcome.interrupted
+
+
+def test_the_childs_output_goes_on_to_ours(tmp_path, monkeypatch, capfd):
+    (tmp_path / "the_work.py").write_text(WORK)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    outcome = run_child(Task(sys.executable, "the_work", {"do": "raises"}, output=OURS), str(tmp_path))
+    captured = capfd.readouterr()
+    assert captured.out == "loading\n" and outcome.log == "" and "KeyError: 'Flux'" in outcome.told["exception"]["trace"]
+
+
+def test_signals_elsewhere_than_in_the_main_thread():
+    done = []
+
+    def enter():
+        with NotedSignals() as signals:
+            done.append(signals.received)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert done == [[]]
+
+
+def test_a_noted_ctrl_c_is_passed_on():
+    with NotedSignals() as signals:
+        interrupt()
+    with pytest.raises(Interrupted):
+        signals.pass_on()
+
+
+def test_what_another_writer_holds_is_not_swept(tmp_path):
+    (tmp_path / JOURNAL_FILE).write_text("a.0.1700000000000000.npy\n")
+    (tmp_path / "a.0.1700000000000000.npy").write_text("")
+    with open(str(tmp_path / JOURNAL_FILE)) as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        sweep(str(tmp_path), 1)
+        assert len(os.listdir(str(tmp_path))) == 2
+    sweep(str(tmp_path), 1)
+    assert not tmp_path.exists()

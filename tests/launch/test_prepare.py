@@ -1,0 +1,59 @@
+"""What is refused before a program starts, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from goldwatch.errors import GoldwatchError
+from goldwatch.launch.prepare import ACL, PLAN, prepare
+
+MODEL = {"name": "net", "graph": [{"name": "g", "op": [{"name": "a", "type": "Add", "id": 0, "output_desc": [{"dtype": "DT_FLOAT"}]}]}]}
+
+
+@pytest.fixture
+def ready(tmp_path):
+    """Prepares a run with this acl.json; returns what was prepared and said."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "om.json").write_text(json.dumps(MODEL))
+
+    def call(document, om_name=None, kind=ACL, acl_at=None):
+        path = tmp_path / "acl.json"
+        path.write_text(json.dumps(document))
+        said = []
+        prepared = prepare(kind, str(path), str(tmp_path / "om.json"), acl_at, str(tmp_path / "out"), said.append, om_name)
+        return prepared, "\n".join(said)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "document, words",
+    [
+        ({"Dump": {"dump_path": "/d"}}, "no section called 'dump'"),
+        ({"dump_path": "/d", "dump_list": [{}]}, "the file has no dump section; 'dump_path' stands outside of any"),
+        ({"dump": {}}, "the dump section is empty"),
+        ({}, "the file has no dump section"),
+        ({"dump": {"dump_path": "/d", "dump_lists": [{}], "dump_op_switch": "off"}}, "every switch is off and there is no dump_list"),
+    ],
+)
+def test_a_configuration_that_dumps_nothing_is_refused_in_the_checker_s_words(ready, document, words):
+    with pytest.raises(GoldwatchError) as caught:
+        ready(document)
+    assert words in caught.value.message and caught.value.exit_code == 4
+
+
+def test_a_model_name_that_the_json_cannot_tell(ready, tmp_path):
+    document = {"dump": {"dump_path": str(tmp_path / "d"), "dump_list": [{"model_name": "resnet"}]}}
+    assert "it may be the .om file's name" in ready(document)[1]
+    assert "resnet" not in ready(document, "resnet.om")[1]
+    with pytest.raises(GoldwatchError, match="no model is called 'resnet'"):
+        ready(document, "vgg")
+
+
+def test_a_pipe_in_the_place_of_acl_json_is_refused(ready, tmp_path):
+    os.mkfifo(str(tmp_path / "pipe"))
+    with pytest.raises(GoldwatchError, match="not a regular file"):
+        ready({"dump_path": str(tmp_path / "d"), "models": [{}]}, kind=PLAN, acl_at=str(tmp_path / "pipe"))

@@ -1,0 +1,102 @@
+"""scripts/test runs every part whatever becomes of the others, tells all failures, and ends with pytest's own last line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "test")
+
+# Stands for scripts/environment.sh: environments whose programs only say that they ran, and fail when FAIL names them.
+ENVIRONMENT = r"""
+any_python() { echo python3; }
+newest_python() { echo python3; }
+provide_python() { [ "$1" = 3.7 ] && [ -z "${NO_PYTHON37:-}" ] && echo python3; }
+make_environment() {
+    case " ${FAIL:-} " in *" make:$2 "*) return 1 ;; esac
+    mkdir -p "$2/bin"
+    for program in python ruff mypy; do
+        {
+            printf '#!/bin/sh\ncase " $FAIL " in *" %s "*) code=1 ;; *) code=0 ;; esac\n' "$2/$program"
+            printf 'echo "ran %s $*"\necho "$((3 - code)) passed, $code failed in 1.00s"\nexit $code\n' "$2/$program"
+        } >"$2/bin/$program"
+        chmod +x "$2/bin/$program"
+    done
+}
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    shutil.copy(SCRIPT, str(scripts / "test"))
+    (scripts / "environment.sh").write_text(ENVIRONMENT)
+    (scripts / "demo").write_text('#!/bin/sh\necho "ran demo"\n')
+    (scripts / "demo").chmod(0o755)
+
+    def call(*words, **variables):
+        environment = {key: value for key, value in os.environ.items() if key != "CI"}
+        environment.update(dict({"FAIL": ""}, **variables))
+        command = ["bash", str(scripts / "test"), *words]
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+        return done.returncode, done.stdout
+
+    return call
+
+
+PARTS = ("ran .envs/project/ruff", "ran .envs/project/mypy", "ran .envs/tensorflow/python -m pytest", "ran .envs/project/python -m pytest")
+MORE = ("ran .envs/py37/python -m pytest", "ran .envs/newest/python -m pytest", "check_protobuf_versions", "ran demo")
+
+
+def test_all_is_well(run):
+    code, text = run("--everything")
+    assert code == 0 and all(part in text for part in PARTS + MORE)
+    assert "FAILED" not in text and text.splitlines()[-1] == "3 passed, 0 failed in 1.00s"
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [".envs/project/ruff", ".envs/project/mypy", ".envs/tensorflow/python", ".envs/py37/python", "make:.envs/newest"],
+)
+def test_the_others_run_when_one_fails(run, failing):
+    code, text = run("--everything", FAIL=failing)
+    assert code == 1
+    for part in PARTS + MORE:
+        assert part in text or failing.replace("make:", "") in part
+    assert "FAILED (1)" in text and text.count("\nfailed: ") >= 1
+    assert text.splitlines()[-1] == "3 passed, 0 failed in 1.00s"
+
+
+def test_the_last_part_may_fail_too(run):
+    code, text = run(FAIL=".envs/project/python")
+    assert code == 1 and "\nfailed: tests on Python" in text and text.splitlines()[-1] == "2 passed, 1 failed in 1.00s"
+
+
+def test_every_failure_is_listed(run):
+    code, text = run(FAIL=".envs/project/ruff .envs/project/mypy .envs/tensorflow/python")
+    assert code == 1
+    assert [line for line in text.splitlines() if line.startswith("failed: ")] == [
+        "failed: lint", "failed: types", "failed: tests with TensorFlow 1.15",
+    ]  # fmt: skip
+
+
+def test_what_is_not_here_is_said_and_fails_in_ci(run):
+    code, text = run(NO_PYTHON37="1")
+    assert code == 0 and "not run" in text and "TensorFlow 1.15" in text
+    code, text = run(NO_PYTHON37="1", CI="true")
+    assert code == 1 and "failed: TensorFlow 1.15" in text
+
+
+def test_without_the_project_s_environment_nothing_goes_on(run):
+    code, text = run(FAIL="make:.envs/project")
+    assert code == 1 and "nothing can be tested" in text
+
+
+def test_arguments_go_to_the_last_part(run):
+    code, text = run("--", "tests/config", "-x")
+    assert code == 0 and text.count("tests/config -x") == 1
+    assert run("--nonsense")[0] == 2
