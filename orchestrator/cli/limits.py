@@ -7,10 +7,10 @@ from typing import Any, Callable, Optional, Sequence, TypeVar
 import click
 
 from ..compare.row import MEASURES
-from ..config.limits_file import BASES, load_limits
+from ..config.limits_file import load_limits
 from ..errors import UsageError
 from ..naming import printable
-from ..verdict.limits import LIMITED, Limit, Limits, natural_comparison, parse_limit
+from ..verdict.limits import LIMITED, Limit, Limits, named_limits, natural_comparison, parse_limit
 from .common import format_option, print_json
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,7 +40,7 @@ def read_limits(name: Optional[str], texts: Sequence[str]) -> Limits:
     InputError
         The file of ``--limits`` cannot be used.
     """
-    limits = BASES["default"] if name is None else BASES[name] if name in ("default", "vendor") else load_limits(name)
+    limits = named_limits(name or "default") if name is None or name in ("default", "vendor") else load_limits(name)
     return limits.overlaid([_read(text) for text in texts])
 
 

@@ -11,11 +11,11 @@ from .slices import Where
 Number = Union[int, float]
 
 SHOWN = 3
-"""So many differing elements are kept, the first ones in the golden's C order."""
+"""So many differing elements are kept, the first ones as the golden is stored."""
 
 
 class Difference(NamedTuple):
-    """One element that differs: its place in the golden's C order, and both values."""
+    """One element that differs: its place in the golden as it is stored, and both values."""
 
     place: int
     target: Number
@@ -76,13 +76,15 @@ class Differences:
         self.first = sorted(self.first)[:SHOWN]
 
 
-def sentence(count: int, total: int, first: List[Difference], shape: Tuple[int, ...]) -> str:
+def sentence(count: int, total: int, first: List[Difference], shape: Tuple[int, ...], order: str = "C") -> str:
     """Return how many of ``total`` elements differ, in per cent, and the first with their values and their indices in ``shape``."""
     text = "%d of %d elements differ (%.3g %%)" % (count, total, 100.0 * count / total)
     if not first:
         return text
     shown = []
     for place, target, golden in first:
-        index = [int(number) for number in np.unravel_index(place, shape)] if shape else []
+        sizes = shape[::-1] if order == "F" else shape
+        index = [int(number) for number in np.unravel_index(place, sizes)] if shape else []
+        index = index[::-1] if order == "F" else index
         shown.append("%s: %s for %s" % (index, target, golden))
     return "%s, the first at %s" % (text, "; ".join(shown).replace(";", ","))

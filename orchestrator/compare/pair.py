@@ -144,15 +144,25 @@ def compare_pair(task: PairTask, settings: Settings) -> Row:
     Row
         ``pass`` or ``fail`` where the tensors could be compared, ``not_compared`` with the reason otherwise.
     """
-    golden: Optional[Tensor] = None
     try:
         golden, address = open_golden(task.golden)
+    except NotComparable as error:
+        return _with_overflow(_refused(task, None, error.message, error.cause), task, settings)
+    except GoldwatchError as error:
+        return _refused(task, None, error.message, CORRUPT)
+    except (OSError, MemoryError) as error:
+        return _refused(task, None, "%s: %s" % (type(error).__name__, error), CORRUPT)
+    return compare_tensors(task, golden, address, settings)
+
+
+def compare_tensors(task: PairTask, golden: Tensor, address: Optional[int], settings: Settings) -> Row:
+    """Compare a task's target with a golden tensor that is open; returns as :func:`compare_pair`."""
+    try:
         geometry = geometry_of(task, golden)
         require_zero_padding(task, geometry)
         return row_of(task, golden, address, geometry, measure(task, golden, geometry, settings), settings)
     except NotComparable as error:
-        row = _refused(task, golden, error.message, error.cause)
-        return row.but(overflow=_overflow_of(task.target)) if settings.overflow else row
+        return _with_overflow(_refused(task, golden, error.message, error.cause), task, settings)
     except GoldwatchError as error:
         return _refused(task, golden, error.message, CORRUPT)
     except (OSError, MemoryError) as error:
@@ -161,6 +171,11 @@ def compare_pair(task: PairTask, settings: Settings) -> Row:
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = "internal error, please report it: %s: %s (%s, line %s)" % (type(error).__name__, error, where.name, where.lineno)
         return _refused(task, golden, text, "internal")
+
+
+def _with_overflow(row: Row, task: PairTask, settings: Settings) -> Row:
+    """Return the row with the OverFlow column filled in, which needs no golden tensor."""
+    return row.but(overflow=_overflow_of(task.target)) if settings.overflow else row
 
 
 def _refused(task: PairTask, golden: Optional[Tensor], reason: str, cause: str) -> Row:
@@ -254,12 +269,12 @@ def axes_of(task: PairTask, golden: Tensor, geometry: Geometry) -> Tuple[SliceAx
         # The golden may lack dims of size 1, so axes are counted by those that are longer.
         place = geometry.letters.index("C")
         if geometry.sizes[place] == 1:
-            return slice_axes(shape)
+            return slice_axes(shape, None, golden.order)
         before = sum(size != 1 for size in geometry.sizes[:place])
-        return slice_axes(shape, [axis for axis, size in enumerate(shape) if size != 1][before])
+        return slice_axes(shape, [axis for axis, size in enumerate(shape) if size != 1][before], golden.order)
     name = golden.format if task.as_stored else task.origin_format
     letters = plain_letters(name or "ND", len(shape)) or ()
-    return slice_axes(shape, letters.index("C") if "C" in letters else None)
+    return slice_axes(shape, letters.index("C") if "C" in letters else None, golden.order)
 
 
 def require_zero_padding(task: PairTask, geometry: Geometry) -> None:
@@ -316,7 +331,7 @@ def row_of(
         if settings.judge is not None:
             decision = settings.judge(row, dtype, result.values, result.not_applicable)
             verdict, outside, decided_by = FAIL if decision.text else PASS, decision.text, decision.decided_by
-    places = _places(result, geometry, decided_by if verdict == FAIL else "")
+    places = _places(result, geometry, golden.order, decided_by if verdict == FAIL else "")
     reasons = [outside, *places, *result.reasons, row.reason, *result.notes, *notes]
     return row.but(
         target_dtype=dtype,
@@ -336,13 +351,13 @@ def row_of(
     )
 
 
-def _places(result: MetricResult, geometry: Geometry, missed: str) -> List[str]:
+def _places(result: MetricResult, geometry: Geometry, order: str, missed: str) -> List[str]:
     """Return where the tensors differ, as phrases: the worst slice where its limit is missed, the elements of whole numbers."""
     found = []
     if result.worst_slice is not None and WORST_SLICE in missed:
         found.append("the worst slice is %d of axis %d" % (result.worst_slice.index, result.worst_slice.axis))
     if result.differing:
-        found.append(sentence(result.differing, result.count, list(result.differences), geometry.shape))
+        found.append(sentence(result.differing, result.count, list(result.differences), geometry.shape, order))
     return found
 
 

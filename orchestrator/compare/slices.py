@@ -39,7 +39,7 @@ class SliceAxis(NamedTuple):
     size
         Number of slices.
     inner
-        Elements from one slice to the next in the golden's C order.
+        Elements from one slice to the next, as the golden is stored.
     """
 
     axis: int
@@ -47,21 +47,23 @@ class SliceAxis(NamedTuple):
     inner: int
 
 
-def slice_axes(shape: Sequence[int], channel: Optional[int] = None) -> Tuple[SliceAxis, ...]:
+def slice_axes(shape: Sequence[int], channel: Optional[int] = None, order: str = "C") -> Tuple[SliceAxis, ...]:
     """Return the axes along which a golden of this shape is sliced: the channel axis, or all that are longer than 1.
 
     Parameters
     ----------
     channel
         Number of the channel axis; None where there is none. One of size 1 counts as none.
+    order
+        ``C`` or ``F``: how the golden is stored.
     """
     wanted = range(len(shape)) if channel is None or shape[channel] == 1 else (channel,)
     found, inner = [], 1
-    for axis in reversed(range(len(shape))):
+    for axis in range(len(shape)) if order == "F" else reversed(range(len(shape))):
         if axis in wanted and 1 < shape[axis] <= MOST_SLICES:
             found.append(SliceAxis(axis, shape[axis], inner))
         inner *= shape[axis]
-    return tuple(reversed(found))
+    return tuple(sorted(found))
 
 
 def borders(axes: Sequence[SliceAxis]) -> frozenset[int]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NoReturn, Tuple
+from typing import Any, NoReturn, Tuple
 
 from ..errors import InputError
 from ..filesystem import read_input
 from ..naming import nearest_names
 from ..schemas import load_schema
-from ..verdict.limits import BASE, DEFAULTS, LIMITED, NO_BASE, SELECTORS, VENDOR, Limits, limits_of_document
+from ..verdict.limits import LIMITED, SELECTORS, Limits, limits_with
 from .finding import ERROR, Findings, Path
 from .jsontext import JsonText, read_json
-
-BASES = {"default": Limits(DEFAULTS), "vendor": Limits(VENDOR), NO_BASE: Limits(())}
-"""What the limits of a file stand on, by its ``base``; without one, the default limits."""
 
 MAX_LIMITS_BYTES = 1 << 20
 _FORM = 'for example {"RelativeEuclideanDistance": {"<": 0.05}, "rules": [{"type": "Softmax", "CosineSimilarity": {">": 0.98}}]}'
@@ -38,8 +35,7 @@ def load_limits(path: str) -> Limits:
     for place, (line, column) in text.duplicates():
         raise InputError("%s: line %d, column %d: %s is there twice" % (path, line, column, place[-1]), hint="keep one of them")
     _check(path, text)
-    document: Mapping[str, Any] = text.value
-    return BASES[document.get(BASE, "default")].overlaid(limits_of_document(document))
+    return limits_with(text.value)
 
 
 def _check(path: str, text: JsonText) -> None:

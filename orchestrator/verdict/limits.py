@@ -237,6 +237,30 @@ def _limit_of(metric: str, entry: Any, selector: str = "", pattern: str = "") ->
     return Limit(metric, comparison, number, selector, pattern)
 
 
+NAMED = {"default": Limits(DEFAULTS), "vendor": Limits(VENDOR), NO_BASE: Limits(())}
+"""The limits that have a name, which those of a document may stand on."""
+
+
+def named_limits(name: str) -> Limits:
+    """Return the limits of that name; UsageError for another."""
+    if name not in NAMED:
+        raise UsageError("there are no limits named %r" % name, hint="named limits: %s" % ", ".join(NAMED))
+    return NAMED[name]
+
+
+def limits_with(document: Mapping[str, Any]) -> Limits:
+    """Return the limits of a document's ``base`` (without one the default limits) with its own put in their places.
+
+    Raises
+    ------
+    InputError
+        The document has another form than schemas/limits.schema.json.
+    UsageError
+        Its base is not known.
+    """
+    return named_limits(document.get(BASE, "default")).overlaid(limits_of_document(document))
+
+
 def _plain(value: float) -> Any:
     return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterable, Mapping, Optional
 
 from ..compare.row import EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, PASS, Row
-from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
+from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
 from .first_divergence import FirstDivergence, Producers, first_divergence
 from .limits import Limits
 
@@ -30,6 +30,10 @@ class Summary:
         The last four add up to the first.
     missing
         How many of ``not_compared`` only lack a file, the golden or the dump (not in result.json).
+    outputs
+        How many outputs were compared (not in result.json).
+    unpaired
+        True where absent files were forgiven and not one tensor had a counterpart: nothing is known (not in result.json).
     program
         ``{"exit_code", "signal"}`` of the program that goldwatch launched, or None.
     first
@@ -44,6 +48,8 @@ class Summary:
     not_compared: int
     expected_absent: int
     missing: int = 0
+    outputs: int = 0
+    unpaired: bool = False
     program: Optional[Mapping[str, Any]] = None
     first: Optional[FirstDivergence] = None
 
@@ -83,19 +89,22 @@ def summarise(
     producers
         As for :func:`first_divergence`.
     allow_missing
-        Rows that only lack a golden or a dump file do not make the run incomplete; corrupt files and differing shapes still do.
+        Rows that only lack a golden or a dump file do not make the run incomplete; corrupt files and differing shapes still do, and so it
+        does when no output was compared at all.
     """
     if iter(rows) is rows:
         rows = list(rows)
     counts = {PASS: 0, FAIL: 0, NOT_COMPARED: 0, EXPECTED_ABSENT: 0}
-    missing = 0
+    missing = outputs = paired = 0
     for row in rows:
         counts[row.verdict] += 1
+        outputs += row.kind == "output" and row.verdict in (PASS, FAIL)
+        paired += row.verdict in (PASS, FAIL) or (row.kind != "op" and row.golden_file is not None)
         missing += row.verdict == NOT_COMPARED and row.cause in MISSING_CAUSES
     total = sum(counts.values())
     unforgiven = counts[NOT_COMPARED] - (missing if allow_missing else 0)
     return Summary(
-        verdict=FAIL if counts[FAIL] else INCOMPLETE if unforgiven or not total else PASS,
+        verdict=FAIL if counts[FAIL] else INCOMPLETE if unforgiven or not outputs else PASS,
         ops=ops,
         rows=total,
         passed=counts[PASS],
@@ -103,13 +112,15 @@ def summarise(
         not_compared=counts[NOT_COMPARED],
         expected_absent=counts[EXPECTED_ABSENT],
         missing=missing,
+        outputs=outputs,
+        unpaired=allow_missing and not paired,
         program=program,
         first=first_divergence(rows, limits, producers) if counts[FAIL] else None,
     )
 
 
 def exit_code(summary: Summary, stopped: bool = False) -> int:
-    """Return the exit code of a run: 0 pass, 1 fail, 3 incomplete, 5 when the launched program failed.
+    """Return the exit code of a run: 0 pass, 1 fail, 3 incomplete, 4 when nothing had a counterpart, 5 when the launched program failed.
 
     Parameters
     ----------
@@ -119,4 +130,6 @@ def exit_code(summary: Summary, stopped: bool = False) -> int:
     program = summary.program
     if program is not None and not stopped and (program.get("exit_code") or program.get("signal")):
         return EXIT_PROGRAM_FAILED
+    if summary.unpaired:
+        return EXIT_BAD_INPUT
     return _EXIT_CODES[summary.verdict]
