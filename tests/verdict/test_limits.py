@@ -5,7 +5,7 @@ import math
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goldwatch.compare.row import MEASURES, Row
@@ -180,6 +180,7 @@ def test_any_text_is_a_limit_or_a_usage_error(text):
         pass
 
 
+@settings(deadline=None)
 @given(st.sampled_from(LIMITED), st.sampled_from("<>="), st.floats(allow_nan=False))
 def test_limits_survive_their_document_and_meet_the_schema(metric, sign, value):
     limits = parse_limits(["%s%s%r" % (metric, sign, value), "op=a*:%s%s1" % (metric, sign), "type=b:MeanRelativeError<2"])
