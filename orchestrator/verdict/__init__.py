@@ -1,12 +1,15 @@
-"""Limits, pass or fail per row, the first divergence."""
+"""Limits, pass or fail per row, the first divergence, suspects and explanations."""
 
 from __future__ import annotations
 
 from .deciding import decides
-from .first_divergence import FirstDivergence, execution_key, explain, first_divergence, place_of
+from .first_divergence import FirstDivergence, first_divergence
 from .judging import Judgement, RowJudge, judge, judge_row, not_applicable, number_text, short_text
 from .limits import VENDOR, Limit, Limits, Subject, parse_limit, parse_limits
+from .observations import execution_key
+from .sentences import explain
 from .summary import Summary, exit_code, summarise
+from .suspects import Suspect
 
 __all__ = [
     "FirstDivergence",
@@ -16,6 +19,7 @@ __all__ = [
     "RowJudge",
     "Subject",
     "Summary",
+    "Suspect",
     "VENDOR",
     "decides",
     "execution_key",
@@ -29,6 +33,5 @@ __all__ = [
     "parse_limit",
     "parse_limits",
     "short_text",
-    "place_of",
     "summarise",
 ]
