@@ -22,6 +22,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
         "watch": ("watch", "watch_command", "Compare dumps as they arrive."),
         "inspect": ("inspect", "inspect", "Tell what is in files and folders."),
         "run": ("run", "run", "Configure, run a program, watch its dumps and judge them."),
+        "limits": ("limits", "limits", "Print the limits in force."),
     },
 )
 @click.version_option(__version__, prog_name="goldwatch")
