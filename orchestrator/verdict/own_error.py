@@ -26,6 +26,8 @@ ENOUGH = 4
 """Operators of a type from which on the type is judged by itself."""
 
 _MOST_FITTED = 400
+_DEAR_NOISE = 0.01
+_LEAST_ROUNDING = 1e-7
 _GAINS = np.exp(np.linspace(math.log(0.05), math.log(20.0), 41))
 _NOISES = np.concatenate([[0.0], np.exp(np.linspace(math.log(1e-7), math.log(0.5), 47))])
 _MANTISSA_BITS = {
@@ -114,10 +116,12 @@ def _fit(entries: Sequence[Measured], gains: np.ndarray, smallest: float, rare: 
     table = np.array([(entry.distance, entry.inputs, entry.rounding) for entry in entries[::step]])
     logs, carried = np.log(table[:, 0]), table[:, 1] ** 2 + table[:, 2] ** 2
     cost, at = math.inf, (1.0, 0.0)
+    # Where every operator's inputs are about alike, g and n explain each other: an operator is rather taken to pass errors on.
+    dear = _DEAR_NOISE * np.log1p(_NOISES / max(float(np.median(table[:, 2])), _LEAST_ROUNDING))
     for gain in gains:
         with np.errstate(divide="ignore"):
             off = np.abs(logs - 0.5 * np.log(gain**2 * carried + _NOISES[:, None] ** 2))
-        costs = off.mean(axis=1) + 0.01 * abs(math.log(gain))
+        costs = off.mean(axis=1) + 0.01 * abs(math.log(gain)) + dear
         best = int(np.argmin(costs))
         if costs[best] < cost:
             cost, at = float(costs[best]), (float(gain), float(_NOISES[best]))
