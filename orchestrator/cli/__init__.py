@@ -20,3 +20,49 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
         "golden": (".", "golden", "Make golden data from Caffe or TensorFlow models."),
         "compare": ("compare", "compare", "Compare a network's dumps with golden data, or two dumps of one model."),
         "watch": ("watch", "watch_command", "Compare dumps as they arrive."),
+        "run": ("run", "run", "Configure, run a program, watch its dumps and judge them."),
+        "convert": ("convert", "convert", "Convert dumps to npy, raw elements or text, and npy to dumps."),
+        "inspect": ("inspect", "inspect", "Tell what is in files and folders."),
+    },
+)
+@click.version_option(__version__, prog_name="goldwatch")
+def goldwatch() -> None:
+    """Find the operator that went wrong first on an Ascend NPU.
+
+    Example: goldwatch compare DUMP_TREE GOLDEN_FOLDER -f model.json -o OUT
+    """
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings=CONTEXT,
+    lazy={
+        "new": ("config_new", "new", "Write a dump configuration."),
+        "check": ("config_check", "check", "Check a dump configuration as its real consumers do."),
+    },
+)
+def config() -> None:
+    """Write and check dump configurations.
+
+    Example: goldwatch config check acl.json --om model.json
+    """
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings=CONTEXT,
+    lazy={
+        "caffe": ("golden_caffe", "caffe", "Golden data from Caffe models."),
+        "tf": ("golden_tf", "tf", "Golden data from TensorFlow models."),
+    },
+)
+def golden() -> None:
+    """Make golden data of the same model.
+
+    Example: goldwatch golden caffe dump net.prototxt net.caffemodel -i data=input.npy -o golden
+    """
+
+
+def main() -> NoReturn:
+    """Run the command line and exit."""
+    run_command(goldwatch)
