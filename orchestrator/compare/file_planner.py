@@ -165,6 +165,9 @@ class Planner:
             if plan.kind == OP:
                 rows.append(row)
                 continue
+            if not plan.dumped:
+                rows.append(replace(row, cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
+                continue
             info = dump.info(plan.kind, plan.tensor_index or 0)
             row = replace(row, target_dtype=info.dtype.name, address=info.address, shape=info.shape)
             if dump.state != COMPLETE:
@@ -230,6 +233,8 @@ class Planner:
             return plans
         # Two dumps of one model pair by name; the json gives the order.
         base = plans[0]
+        lacking = [plan for plan in plans if not plan.dumped]
+        by_name = [plan for plan in self._by_name.rows_for(dumped) if plan.kind != OP or not lacking]
         return [
             replace(
                 plan,
@@ -241,8 +246,8 @@ class Planner:
                 group=base.group,
                 tensor=base.op if plan.kind == OP else "%s:%s:%d" % (base.op, plan.kind, plan.tensor_index or 0),
             )
-            for plan in self._by_name.rows_for(dumped)
-        ]
+            for plan in by_name
+        ] + lacking
 
     def _selected(self, plan: RowPlan) -> bool:
         return self.selection is None or plan.op_sequence in self.selection
