@@ -422,7 +422,7 @@ def test_layers_are_chosen_by_glob(names_net, tmp_path):
     manifest = manifest_of(out)
     assert sorted(entry["original_name"] for entry in manifest["tensors"]) == ["V", "a.b", "a/b", "dup", "dup"]
     assert len(manifest["tensors"]) + len(manifest["skipped"]) == 12
-    with pytest.raises(UsageError, match="matches no layer"):
+    with pytest.raises(UsageError, match=r"no layer matches nope\*"):
         dump(DumpOptions(names_net[0], names_net[1], str(tmp_path / "o2"), backend="opencv", seed=1, layers=["nope*"]))
     assert not (tmp_path / "o2").exists()
 
@@ -462,6 +462,40 @@ def test_weights_that_do_not_fit(resblock, caffemodel, tmp_path):
     with pytest.raises(InputError):
         dump(DumpOptions(resblock("resblock.prototxt"), str(tmp_path / "cut.caffemodel"), **options))
     assert not (tmp_path / "o").exists()
+
+
+CONV = '"Convolution" convolution_param { num_output: %d kernel_size: 3 }'
+
+
+@pytest.mark.parametrize(
+    ("body", "found", "told"),
+    [
+        (CONV % 2, [(2, 4, 3, 2), (2,)], "[2, 4, 3, 2] and [2], the net needs [2, 4, 3, 3] and [2]"),
+        (CONV % 2, [(2, 4, 3, 3)], "[2, 4, 3, 3], the net needs [2, 4, 3, 3] and [2]"),
+        (CONV.replace("Conv", "Deconv") % 6 + " convolution_param { group: 2 bias_term: false }", [(4, 6, 3, 3)], "needs [4, 3, 3, 3]"),
+        ('"InnerProduct" inner_product_param { num_output: 3 axis: 2 bias_term: false }', [(3, 120)], "the net needs [3, 30]"),
+        ('"BatchNorm"', [(4,), (5,), (1,)], "the net needs [4] and [4] and [1]"),
+        ('"Scale" scale_param { axis: 2 bias_term: true }', [(4,), (4,)], "the net needs [6] and [6]"),
+        ('"PReLU"', [(1,)], "the net needs [4]"),
+    ],
+)
+def test_weights_of_another_shape_name_the_layer(body, found, told, caffemodel, tmp_path):
+    (tmp_path / "n.prototxt").write_text(INPUT + 'layer { name: "wrong one" bottom: "x" top: "y" type: %s }' % body)
+    model = caffemodel(tmp_path / "n.caffemodel", [("wrong one", "any", [np.ones(shape) for shape in found])])
+    with pytest.raises(InputError, match=r"n.caffemodel: layer wrong one \(\w+\) has weights of shape") as caught:
+        dump(DumpOptions(str(tmp_path / "n.prototxt"), model, str(tmp_path / "o"), seed=1, backend="opencv"))
+    assert told in caught.value.message and not (tmp_path / "o").exists()
+
+
+def test_weights_with_four_dimensions_as_older_files_have_them(caffemodel, tmp_path):
+    (tmp_path / "n.prototxt").write_text(
+        INPUT + 'layer { name: "f" bottom: "x" top: "f" type: "InnerProduct" inner_product_param { num_output: 3 axis: 2 } }'
+    )
+    bias = np.arange(3, dtype=np.float32)
+    model = caffemodel(tmp_path / "n.caffemodel", [("f", "", [W["fc"][None, None], bias.reshape(1, 1, 1, 3)])])
+    np.save(str(tmp_path / "x.npy"), X)
+    dump(DumpOptions(str(tmp_path / "n.prototxt"), model, str(tmp_path / "o"), ["x=%s/x.npy" % tmp_path], backend="opencv"))
+    close(values_of(tmp_path / "o")["f", 0], X.reshape(8, 30).dot(W["fc"].T.astype(np.float64)).reshape(2, 4, 3) + bias)
 
 
 def test_quantised_writes_containers(resblock, tmp_path):
