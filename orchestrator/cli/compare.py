@@ -15,9 +15,11 @@ from ..engine.options import AUTO, EACH, ONE, ComparisonOptions
 from ..errors import UsageError
 from ..results.table import render_table
 from ..verdict.limits import parse_limits
+from ..verdict.suspects import counted
 from .common import format_option, say, set_up_logging, use_colour, verbosity_options
 from .option_values import parse_metrics, parse_range, parse_select, parse_time
 from .progress import ProgressBar
+from .verdict_text import verdict_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,6 +40,7 @@ def comparison_options(function: F) -> F:
             click.option("--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."),
             click.option("--limit", "limits", multiple=True, metavar="METRIC=VALUE", help="What a tensor must keep; may be repeated."),
             click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
+            click.option("--strict", is_flag=True, help="End with 1 when everything passes but an operator is suspect."),
             click.option("--force", is_flag=True, help="Discard other results in OUT."),
             format_option,
         ]
@@ -64,6 +67,7 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
         overflow=given["overflow"],
         mapping=given["mapping"],
         allow_missing=given["allow_missing"],
+        strict=given["strict"],
         time=parse_time(given["time"]),
         golden_steps=given["golden_steps"],
     )
@@ -116,6 +120,8 @@ def print_result(result: RunResult, given: Any) -> None:
         click.echo(line)
     click.echo("")
     click.echo(summary_line(result))
+    for line in verdict_lines(result.summary, width):
+        click.echo(line)
     click.echo(result.sentence)
 
 
@@ -128,6 +134,6 @@ def summary_line(result: RunResult) -> str:
         (found.not_compared, "not compared"),
         (found.expected_absent, "absent as expected"),
     )
-    counts = ", ".join("%d %s" % part for part in parts)
+    counts = ", ".join("%d %s" % part for part in parts) + "".join("; " + text for text in [counted(found.suspects)] if text)
     where = ", ".join(result.files[-2:])
     return "%s: %d ops, %d rows: %s. Results: %s" % (found.verdict, found.ops, found.rows, counts, where)

@@ -100,4 +100,4 @@ def _follow(program: Program, prepared: Prepared, golden: str, out: str, given: 
             say(nothing.message)
         if watch.stopped_by == "divergence":
             return EXIT_FAIL
-        return exit_code(result.summary, program.stopped)
+        return exit_code(result.summary, program.stopped, options.strict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Callable, Collection, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Collection, Iterable, Iterator, List, Mapping, Optional, Tuple, Type
 
 from ..compare.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
 from ..compare.workers import Workers
@@ -15,14 +15,14 @@ from ..model.graph import ModelGraph, load_model
 from ..results.files import write_tables
 from ..results.jsonfile import RESULT_FILE, result_chunks, write_result_json
 from ..results.store import RunStore
-from ..verdict.first_divergence import FirstDivergence, explain
+from ..verdict.first_divergence import FirstDivergence
 from ..verdict.summary import Summary, exit_code, summarise
 from .catalogue import Catalogue
 from .engine import Engine, OnRow
 from .goldens import Goldens
 from .options import ComparisonOptions
+from .rereading import RunReader
 
-_CONSTANTS = ("Const", "Constant", "Variable", "VariableV2")
 _NEAREST_SHOWN = 3
 
 
@@ -137,7 +137,7 @@ class Run:
         self.options.selection(self.graph)
         self.look()
         self.store = RunStore.begin(self.options.out, self.inputs, self.force)
-        self.notes += [note for note in (self.store.journal_note, self.store.lock_note) if note]
+        self.notes += self.store.notes
         self.catalogue = Catalogue(self.options.target)
         dumps_too = os.path.realpath(self.options.golden) != self.catalogue.root
         self.goldens = Goldens(self.options.golden, self.options.golden_steps, self.store, dumps_too)
@@ -200,19 +200,10 @@ class Run:
         files = self.write_tables()
         ops = len(self.graph.ops) if self.graph is not None else self.store.op_count()
         rows: Iterable[Row] = self.store.rows("index")
-        summary = summarise(rows, ops, self.options.limits, program, self._producers, self.options.allow_missing)
-        sentence = explain(summary.first, bool(summary.passed or summary.failed))
+        reader = RunReader(self.engine, self.options.model)
+        summary = summarise(rows, ops, self.options.limits, program, self.graph, self.options.allow_missing, reader)
         path = os.path.join(self.options.out, RESULT_FILE)
-        code = exit_code(summary)
-        result = RunResult(self.options, summary, code, sentence, (*files, path), tuple(self.notes), tuple(self.left_out))
+        code = exit_code(summary, strict=self.options.strict)
+        result = RunResult(self.options, summary, code, summary.sentence, (*files, path), tuple(self.notes), tuple(self.left_out))
         write_result_json(path, result.document())
         return result
-
-    def _producers(self, name: str) -> Sequence[Tuple[str, int]]:
-        """Return what feeds an op, constants left out."""
-        graph = self.graph
-        op = graph.op(name) if graph is not None else None
-        if graph is None or op is None:
-            return ()
-        found = [(graph.producer(op, source[0]), source[1]) for source in op.inputs if source is not None]
-        return [(producer.name, index) for producer, index in found if producer is not None and producer.type not in _CONSTANTS]

@@ -307,6 +307,11 @@ class Engine:
     def _file_of(self, row: Row) -> Optional[TargetFile]:
         return self.catalogue.files.get(os.path.join(self.catalogue.root, row.target_file or ""))
 
+    def entry_of(self, row: Row) -> Optional[DumpEntry]:
+        """Return the dump file that a row was made from; None where it is gone."""
+        file = self._file_of(row) if row.target_file is not None else None
+        return file.entry() if file is not None and os.path.exists(file.path) else None
+
     def _wanted(self, task: PairTask) -> bool:
         """Tell whether a pair is still what its file was planned to."""
         file = self._file_of(task.row)

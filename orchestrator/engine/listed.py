@@ -19,6 +19,8 @@ from .target_file import GROWING, TargetFile
 OnProgress = Callable[[Progress], None]
 
 _SLICE = 16
+# Less than this is compared before other processes have started.
+_FEW, _LITTLE_BYTES = 200, 16 << 20
 # A golden tensor's pairs are compared together: those that are known only by the last files planned wait for more.
 _UNRIPE = 256
 
@@ -86,6 +88,8 @@ class _Listing:
         engine.settled = True
         engine.continue_store(keep_gone=False)
         waiting = deque(_meet(run, self.tree))
+        if len(waiting) > _FEW or sum(os.path.getsize(file.path) for file in waiting if os.path.exists(file.path)) > _LITTLE_BYTES:
+            run.workers.start()
         # Files that are held until an op of the model comes are met again here.
         engine.release = waiting.append
         while waiting:

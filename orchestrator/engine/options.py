@@ -44,6 +44,8 @@ class ComparisonOptions:
         The OverFlow column; the mapping table.
     allow_missing
         Forgive absent golden and dump files.
+    strict
+        A run that passes but has suspects ends with 1.
     """
 
     target: str
@@ -57,6 +59,7 @@ class ComparisonOptions:
     overflow: bool = False
     mapping: bool = False
     allow_missing: bool = False
+    strict: bool = False
     time: Optional[str] = None
     golden_steps: str = AUTO
 

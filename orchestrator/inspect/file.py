@@ -14,7 +14,8 @@ from ..errors import FormatError, GoldwatchError, NotComparable, UsageError
 from ..filesystem import open_input, read_input
 from ..model.graph import load_model
 from ..naming import MAPPING_FILE, parse_dump_name, read_mapping
-from ..results.store import STORE_FILE, RunStore
+from ..results.opening import STORE_FILE
+from ..results.store import RunStore
 from ..tensors.tensor import Tensor
 from .overflow import OLD_BYTES, parse_records
 from .statistics import statistics

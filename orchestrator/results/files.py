@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from typing import Collection, Dict, List, Optional, Sequence
 
@@ -11,6 +12,8 @@ from ..filesystem import bounded_name, remove_inside
 from ..naming import printable
 from .csvfile import Columns, write_mapping_csv, write_result_csv
 from .store import RunStore
+
+_TABLE = re.compile(r"([^/\0]*_)?(result|mapping)_[0-9]{14}\.csv\Z")
 
 
 def result_names(places: Sequence[Place], timestamp: str, stem: str = "result") -> Dict[Place, str]:
@@ -40,6 +43,12 @@ def result_names(places: Sequence[Place], timestamp: str, stem: str = "result") 
 def _join(parts: Sequence[Optional[str]], tail: str) -> str:
     head = "_".join(printable(part).replace("/", "_") for part in parts if part is not None)
     return bounded_name(head, "_" + tail) if head else tail
+
+
+def _noted(store: RunStore) -> List[str]:
+    """Return the names of this run's tables; what cannot be one (the store is input too) is passed over."""
+    names = store.get("result_files")
+    return [name for name in names if isinstance(name, str) and _TABLE.match(name)] if isinstance(names, list) else []
 
 
 def write_tables(
@@ -73,7 +82,7 @@ def write_tables(
     places = store.places() or [NOWHERE]
     names = result_names(places, store.started)
     mappings = result_names(places, store.started, "mapping") if mapping else {}
-    before: Sequence[str] = store.get("result_files", [])
+    before = _noted(store)
     now = [*names.values(), *mappings.values()]
     written: List[str] = []
     for place in places:
@@ -84,7 +93,7 @@ def write_tables(
         if mapping:
             written.append(os.path.join(out, mappings[place]))
             write_mapping_csv(written[-1], store.rows("index", place))
-    if list(before) != now:
+    if before != now:
         store.set("result_files", now)
         for name in set(before) - set(now):
             remove_inside(out, name)

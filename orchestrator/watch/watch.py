@@ -125,6 +125,7 @@ class Watch:
         self.golden_root = Root("GOLDEN", golden, self.golden_paths, _below(golden, (target, out)))
         self.monitor = Monitor(self.watch.poll_s, self.say, self._folder_listed)
         self.monitor.wake = run.workers.on_done = self._wake.set
+        run.workers.start()
         self.target_links, self.golden_links = Links(self.monitor, self.target_root), Links(self.monitor, self.golden_root)
         self.goldens.on_change = self._golden_changed
         self._leave_earlier_times()
