@@ -99,6 +99,12 @@ def resolve_python(python: str) -> str:
     return found
 
 
+def prefix_of(python: str) -> Optional[str]:
+    """Return the folder of the environment that a Python belongs to (its ``sys.prefix``), or None when it does not run."""
+    status, out = _output([python, "-c", "import sys; print(sys.prefix)"])
+    return out.strip() if status == 0 else None
+
+
 def runs(python: str, code: str) -> Optional[str]:
     """Run a line of code in a child Python and return None when it succeeds, else the last line of what it wrote."""
     with child_environment() as environment:

@@ -5,16 +5,23 @@
 -- Text that is not valid UTF-8 (file names may hold any bytes) is stored as a BLOB of its bytes. Numbers that are not finite are the texts
 -- 'NaN', 'Infinity' and '-Infinity'; integers outside 64 bits are text (such columns
 -- have no type, or SQLite would round them). The header's application_id is 1198484580 ('Gold'), its user_version
--- the version of this layout.
+-- the version of this layout. The file is input too: goldwatch uses no store whose schema differs from this text by a letter.
+--
+-- sum, in each table: 64 bits of BLAKE2b, as 16 hexadecimal digits, of Python's ascii() of the list of the line's other values (without
+-- id) in the order of goldwatch's results/identity.py. A line that does not fit is dropped and found again.
 
 -- What the run is, one fact a row; values are JSON.
 --   inputs        the inputs and options; only the same ones continue this store
 --   started       "YYYYmmddHHMMSS", local time of the first start; part of the result files' names
 --   model_file    size, modification time and inode of the model file that the rows were planned with
 --   version       goldwatch's version at the first start
+--   result_files  the tables of this run in OUT
+--   summary       result.json's summary, once the run has finished
+--   graph         the network: ops, what feeds them, shapes and layouts; so that a report needs nothing but this file
 CREATE TABLE run (
     key   TEXT PRIMARY KEY NOT NULL,
-    value TEXT NOT NULL
+    value TEXT NOT NULL,
+    sum   TEXT NOT NULL
 );
 
 -- The current, finished rows: as many as result.json and the result files have. A row that is found again is deleted and inserted, so id
@@ -62,7 +69,8 @@ CREATE TABLE row (
     golden_file   TEXT,
     graph_index NOT NULL,
     timestamp_us NOT NULL,               -- the target file's, microseconds since 1970
-    position      INTEGER NOT NULL       -- the op's place in its group
+    position      INTEGER NOT NULL,      -- the op's place in its group
+    sum           TEXT NOT NULL
 );
 CREATE INDEX row_verdict ON row (verdict);
 CREATE INDEX row_target_file ON row (target_file);
@@ -72,15 +80,17 @@ CREATE TABLE file (
     path       TEXT PRIMARY KEY NOT NULL,
     size_bytes INTEGER NOT NULL,
     mtime_ns   INTEGER NOT NULL,         -- nanoseconds since 1970
-    state      TEXT NOT NULL
+    state      TEXT NOT NULL,
+    sum        TEXT NOT NULL
 );
 
--- What happened: starts, rows replaced or removed (with what they said before), retries, notes; omitted: tensors that by the rules have no row.
+-- What happened: starts, rows replaced or removed (with what they said before), retries, damage, notes; omitted: tensors that by the rules have no row.
 CREATE TABLE event (
     id      INTEGER PRIMARY KEY AUTOINCREMENT,
     time_ns INTEGER NOT NULL,            -- nanoseconds since 1970
     kind    TEXT NOT NULL,
     op      TEXT,
-    text    TEXT NOT NULL
+    text    TEXT NOT NULL,
+    sum     TEXT NOT NULL
 );
 CREATE INDEX event_kind ON event (kind, op);

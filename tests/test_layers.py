@@ -20,6 +20,7 @@ LAYERS = (
     ("goldwatch.compare",),
     ("goldwatch.verdict",),
     ("goldwatch.results",),
+    ("goldwatch.inspect",),
     ("goldwatch.config",),
     ("goldwatch.engine",),
     ("goldwatch.watch",),

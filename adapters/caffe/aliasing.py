@@ -11,6 +11,8 @@ from typing import AbstractSet, Dict, List, Optional, Tuple
 from ...netfiles.caffe_net import Layer, Net, eltwise_is_sum, shares_memory
 
 Version = Tuple[int, int]
+# CHECK_NE(top[0], bottom[0]) in their LayerSetUp or Reshape.
+NEVER_IN_PLACE = ("AbsVal", "Flatten", "Reshape")
 Warning_ = Dict[str, str]
 
 
@@ -31,9 +33,15 @@ def memory_warnings(net: Net, dropped: AbstractSet[int] = frozenset()) -> List[W
         for index in range(len(layer.tops)):
             if layer.in_place(index):
                 warnings += _early_readers(net, memory, layer, index)
-        warnings += _eltwise(layer)
+        refused = _refused(layer)
+        warnings += refused or _eltwise(layer)
         memory.run(number, layer, bottoms, number in dropped)
     return warnings
+
+
+def refused_in_place(net: Net) -> List[Warning_]:
+    """Return ``{"layer", "message"}`` of each in-place layer that Caffe itself refuses."""
+    return [warning for layer in net.layers if layer.type != "Python" for warning in _refused(layer)]
 
 
 class _Memory:
@@ -101,6 +109,23 @@ def _early_readers(net: Net, memory: _Memory, layer: Layer, index: int) -> List[
         message = "overwrites blob %s, which layer %s reads before; Caffe itself refuses such a net, in the new one %s reads it as it was"
         out.append({"layer": layer.name, "message": message % (blob, other.title, other.title)})
     return out
+
+
+def _refused(layer: Layer) -> List[Warning_]:
+    """Tell of a layer that Caffe does not let work in place, or (Python) of which only its own code knows."""
+    if not layer.is_in_place:
+        return []
+    names = [value.text for value in layer.bottoms]
+    twice = [layer.tops[index].text for index in range(len(layer.tops)) if layer.in_place(index) and names.count(names[index]) > 1]
+    if twice:
+        message = "reads blob %s twice and writes over it; Caffe itself refuses such a net, in the new one it is read as it was" % twice[0]
+    elif layer.type in NEVER_IN_PLACE:
+        message = "works in place, which Caffe itself refuses for %s; the new net computes it into a blob of its own" % layer.type
+    elif layer.type == "Python":
+        message = "is a Python layer in place: if its code reads a bottom after it has written the top, its numbers change in the new net"
+    else:
+        return []
+    return [{"layer": layer.name, "message": message}]
 
 
 def _eltwise(layer: Layer) -> List[Warning_]:

@@ -68,7 +68,7 @@ def deinplace_file(
     output
         By default ``new_NAME`` beside the model.
     phase, level, stages
-        What include and exclude rules are judged by; level and stages of the file's own ``state`` count, too.
+        What include and exclude rules are judged by; stages of the file's own ``state`` count, too (its level does not: Caffe sets it).
     drop_dropout
         Remove Dropout layers that are the identity at TEST; by default they stay.
     force

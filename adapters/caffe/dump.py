@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from dataclasses import astuple, dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...errors import EnvironmentProblem, GoldwatchError, InputError, Interrupted, UsageError, require_file
+from ...errors import InputError, Interrupted, UsageError, require_file
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffemodel import weight_shapes
 from ...netfiles.prototxt import read_document
 from ..child import Outcome, Task, run_child
 from ..golden_writer import refuse_golden
-from ..launch import resolve_python, runs
 from ..manifest import add_to_manifest, require_space, sha256_of_file
-from . import opencv, pycaffe
-from .aliasing import memory_warnings
+from .aliasing import memory_warnings, refused_in_place
+from .backends import ModulePaths, choose_backend
 from .images import is_image, transform_from, with_options
 from .inputs import Batch, hash_of, load_item, plan_batches, random_input
 from .netinputs import NetInput, net_inputs, transform_of, with_shapes
 from .normalise import normalise
 from .targets import split_globs, targets_of
-from .whitelist import RULES, refuse_unknown
-
-_PROBE = "import sys; sys.path[:] = [p for p in sys.path if p]; "
-BACKENDS = {"caffe": pycaffe, "opencv": opencv}
+from .weights import check_names, check_shapes
+from .whitelist import refuse_unknown
 
 
 @dataclass(frozen=True)
@@ -53,6 +49,7 @@ class DumpOptions:
     backend: str = "auto"
     layers: Sequence[str] = ()
     python: Optional[str] = None
+    caffe_root: Optional[str] = None
     seed: Optional[int] = None
     level: Optional[int] = None
     stages: Sequence[str] = ()
@@ -85,8 +82,8 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     Returns
     -------
     dict
-        ``backend``, ``backend_version``, ``load_s``, ``warnings``, and ``runs``: of each batch ``out``, ``counts``, ``collisions``,
-        ``too_long`` and ``seconds``.
+        ``backend``, ``backend_version``, ``load_s``, ``warnings``, ``notes`` (why Caffe was not used), and ``runs``: of each batch ``out``,
+        ``counts``, ``collisions``, ``too_long`` and ``seconds``.
 
     Raises
     ------
@@ -98,19 +95,20 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
         Ctrl-C; what was saved is usable.
     """
     job = _check(options)
-    backend, python = choose_backend(options.backend, options.python)
+    paths = ModulePaths.of(options.prototxt, options.caffe_root)
+    chosen = choose_backend(options.backend, options.python, paths)
+    backend = chosen.backend
     if backend == "opencv":
         refuse_unknown(job.net)
         job.warnings += ["layer %s %s" % (entry["layer"] or "(unnamed)", entry["message"]) for entry in memory_warnings(job.net)]
-    _check_weights(job, backend)
+    weights = _check_weights(job, backend)
     with tempfile.TemporaryDirectory(prefix="goldwatch-caffe-") as folder:
-        document = _job_document(job, backend, folder)
-        environment = dict(BACKENDS[backend].ENVIRONMENT)
-        environment.update({name: os.environ[name] for name in pycaffe.ENVIRONMENT if name in os.environ})
+        document = dict(_job_document(job, backend, folder, weights), paths=astuple(paths))
         outs = [_out_of(options.out, batch) for batch in job.batches]
-        task = Task(python, "goldwatch.adapters.caffe.worker", document, outs, environment=environment)
-        result = _result_of(run_child(task, folder, progress), backend)
+        task = Task(chosen.python, "goldwatch.adapters.caffe.worker", document, outs, environment=chosen.environment)
+        result = _result_of(run_child(task, folder, progress), backend, _hint_for(job.net, backend))
     result["warnings"] = job.warnings + _name_warnings(result["runs"])
+    result["notes"] = chosen.notes
     return result
 
 
@@ -135,61 +133,20 @@ def _out_of(out: str, batch: Batch) -> str:
     return out if batch.number is None else os.path.join(out, str(batch.number))
 
 
-def choose_backend(backend: str, python: Optional[str]) -> Tuple[str, str]:
-    """Return the backend to use and the Python to run it in.
-
-    Raises
-    ------
-    EnvironmentProblem
-        The backend (or with ``auto``, either) cannot be imported there.
-    """
-    pythons = [resolve_python(python)] if python is not None else [sys.executable]
-    problems = []
-    for name in ("caffe", "opencv") if backend == "auto" else (backend,):
-        candidates = pythons if python is not None or name != "caffe" else pythons + _system_pythons()
-        for candidate in candidates:
-            problem = runs(candidate, _PROBE + BACKENDS[name].PROBE)
-            if problem is None:
-                return name, candidate
-            problems.append("%s in %s: %s" % (name, printable(candidate), problem))
-    hint = "; or ".join(BACKENDS[name].INSTALL for name in (("opencv", "caffe") if backend == "auto" else (backend,)))
-    raise EnvironmentProblem("no backend to run the model: " + "; ".join(problems), hint=hint)
-
-
-def _system_pythons() -> List[str]:
-    """Return the Pythons on PATH that are not this one: a self-built Caffe is usually found by one of them."""
-    found: List[str] = []
-    for name in ("python3", "python"):
-        try:
-            path = resolve_python(name)
-        except GoldwatchError:
-            continue
-        if os.path.realpath(path) not in {os.path.realpath(other) for other in [sys.executable] + found}:
-            found.append(path)
-    return found
-
-
-def _check_weights(job: _Job, backend: str) -> None:
-    shapes = weight_shapes(job.options.weights)
-    where = printable(job.options.weights)
+def _check_weights(job: _Job, backend: str) -> Dict[str, List[Tuple[int, ...]]]:
+    """Return the shapes of the weights by layer name (empty for HDF5 files) once the names fit the net."""
+    path = job.options.weights
+    shapes = weight_shapes(path)
     if shapes is None:
         if backend == "opencv":
-            raise InputError("%s: HDF5 weights, which OpenCV cannot read" % where, hint="save them as .caffemodel, or use --backend caffe")
-        return
-    missing = [
-        layer.title
-        for layer in job.net.layers
-        if layer.type in RULES and RULES[layer.type].weights and len(layer.bottoms) == 1 and layer.name not in shapes
-    ]
-    if not missing:
-        return
-    if backend == "opencv":
-        message = "%s: no weights for layer %s" % (where, ", ".join(missing[:8]))
-        raise InputError(message, hint="weights are found by layer name: give the weights that belong to this prototxt")
-    job.warnings.append("no weights for layer %s: Caffe fills them by their fillers" % ", ".join(missing))
+            message = "%s: HDF5 weights, which OpenCV cannot read" % printable(path)
+            raise InputError(message, hint="save them as .caffemodel, or use --backend caffe")
+        return {}
+    job.warnings += check_names(job.net, shapes, path, fills=backend == "caffe")
+    return shapes
 
 
-def _job_document(job: _Job, backend: str, folder: str) -> Dict[str, Any]:
+def _job_document(job: _Job, backend: str, folder: str, weights: Dict[str, List[Tuple[int, ...]]]) -> Dict[str, Any]:
     """Return the child's job; the arrays and, for OpenCV, the normalised net are written into ``folder``."""
     options = job.options
     targets = targets_of(job.net, split_globs(job.net, options.layers))
@@ -211,10 +168,13 @@ def _job_document(job: _Job, backend: str, folder: str) -> Dict[str, Any]:
     }
     if backend == "opencv":
         done = normalise(job.net, with_shapes(job.inputs, shapes))
+        for layer, bottom in done.weighted:
+            check_shapes(layer, bottom, weights[layer.name], options.weights)
         document["normalised"] = os.path.join(folder, "normalised.prototxt")
         with open(document["normalised"], "w", encoding="utf-8", errors="surrogateescape") as stream:
             stream.write(done.text)
         document["input_names"] = {blob: output.name for blob, output in done.inputs.items()}
+        document["unlike"] = done.unlike
         document["outputs"] = [[output.layer, output.top_index, output.name, list(output.shape)] for output in done.outputs]
     return document
 
@@ -254,7 +214,16 @@ def _write_arrays(job: _Job, folder: str) -> Tuple[List[Dict[str, Any]], Dict[st
     return batches, shapes
 
 
-def _result_of(outcome: Outcome, backend: str) -> Dict[str, Any]:
+def _hint_for(net: Net, backend: str) -> str:
+    """Return what to look at when the child ends without a result."""
+    refused = refused_in_place(net) if backend == "caffe" else []
+    if refused:
+        text = "layer %s %s; `goldwatch golden caffe deinplace` writes a net without in-place layers"
+        return text % (refused[0]["layer"] or "(unnamed)", refused[0]["message"])
+    return "the message is the framework's own; the prototxt, the weights or the inputs do not fit each other"
+
+
+def _result_of(outcome: Outcome, backend: str, hint: str) -> Dict[str, Any]:
     """Return the child's result, or raise what ended it; a folder counts as complete only once the child has ended by itself."""
     done: List[Dict[str, Any]] = outcome.told.get("runs", [])
     if not outcome.died:
@@ -264,7 +233,7 @@ def _result_of(outcome: Outcome, backend: str) -> Dict[str, Any]:
     if outcome.interrupted:
         raise _interrupted(done)
     if "result" not in outcome.told or outcome.returncode != 0:
-        raise outcome.problem(backend, "the message is the framework's own; the prototxt, the weights or the inputs do not fit each other")
+        raise outcome.problem(backend, hint)
     result: Dict[str, Any] = dict(outcome.told["result"], runs=done)
     return result
 

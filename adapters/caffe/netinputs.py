@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import List, Mapping, Optional, Sequence, Tuple
 
-from ...errors import InputError
+from ...errors import FormatError, InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Net
 from ...netfiles.textformat import Message
@@ -41,6 +41,13 @@ def net_inputs(net: Net) -> List[NetInput]:
     InputError
         A shape is missing in part, or not positive.
     """
+    try:
+        return _inputs(net)
+    except FormatError as error:
+        raise FormatError("an input's shape: %s" % error.message, net.document.path) from error
+
+
+def _inputs(net: Net) -> List[NetInput]:
     out = [NetInput(blob, shape, -1, number) for number, (blob, shape) in enumerate(zip(net.inputs, _root_shapes(net)))]
     for number, layer in enumerate(net.layers):
         if layer.type != "Input":

@@ -15,7 +15,8 @@ from ...netfiles.textformat import Message, number_of, quote
 from .netinputs import NetInput
 from .params import Params, axis_of
 from .shapes import Shape, concat_axis, slice_points, top_shapes
-from .whitelist import RULES, WAY_OUT, refuse_unknown
+from .weights import needs_weights
+from .whitelist import RULES, WAY_OUT, refuse_unknown, unlike
 
 # Parameters that do not change the result, or that the whitelist holds at the importer's default.
 _LEFT_OUT = {"engine", "filler", "bias_filler", "weight_filler", "stable_prod_grad", "transpose", "channel_shared", "num_axes", "eps"}
@@ -60,11 +61,18 @@ class Normalised:
         Blob name to the output that stands for it.
     outputs
         All tops but the net inputs, in the net's order.
+    unlike
+        ``(layer and type, NaN or not finite, names of its bottoms in the normalised net)`` of the layers that are computed as in Caffe
+        only as long as no such number reaches them.
+    weighted
+        The layers with weights, each with its bottom's shape.
     """
 
     text: str
     inputs: Dict[str, Output] = field(default_factory=dict)
     outputs: List[Output] = field(default_factory=list)
+    unlike: List[Tuple[str, str, List[str]]] = field(default_factory=list)
+    weighted: List[Tuple[Layer, Shape]] = field(default_factory=list)
 
 
 def normalise(net: Net, inputs: Sequence[NetInput]) -> Normalised:
@@ -99,6 +107,10 @@ def normalise(net: Net, inputs: Sequence[NetInput]) -> Normalised:
             if len(shape) < 2:
                 message = "layer %s (%s): a top of shape %s; OpenCV keeps no blob of one axis as Caffe does"
                 raise InputError(message % (layer.title, layer.type, list(shape)), hint=WAY_OUT)
+        if needs_weights(layer):
+            done.weighted.append((layer, bottoms[0].shape))
+        if unlike(layer):
+            done.unlike.append(("%s (%s)" % (layer.title, layer.type), unlike(layer), [bottom.name for bottom in bottoms]))
         tops = [names[number]] + [_unique("%s_top%d" % (names[number], index), used) for index in range(1, len(layer.tops))]
         if layer.type == "Split":
             # The importer knows Split with one top only: every top is a copy of its own.
@@ -134,7 +146,7 @@ def _layer_names(net: Net) -> List[str]:
         if layer.name and counts[layer.name] == 1:
             names.append(layer.name)
             continue
-        if RULES[layer.type].weights and len(layer.bottoms) == 1:
+        if needs_weights(layer):
             problem = "has no name" if not layer.name else "shares its name with another layer"
             raise InputError("layer %s (%s) %s, so its weights cannot be told" % (layer.title, layer.type, problem), hint=WAY_OUT)
         names.append(_unique(layer.name or (layer.tops[0].text if layer.tops else layer.type), used))
@@ -210,7 +222,7 @@ def _plain(message: Message, names: Sequence[str]) -> List[str]:
 
 def _decimal(text: str) -> str:
     value = number_of(text)
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 
 def planned(done: Normalised) -> List[Tuple[str, Shape]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
 from ...errors import EnvironmentProblem, InputError
 from .shapes import count
 from .targets import NO_TOP, Target, Targets
+from .whitelist import WAY_OUT
 
 ENVIRONMENT = {"OPENCV_DNN_DISABLE_MEMORY_OPTIMIZATIONS": "1"}
 PROBE = "import cv2; assert hasattr(cv2.dnn, 'readNetFromCaffe'), 'OpenCV %s has no Caffe importer (4.5 to 4.x has)' % cv2.__version__"
@@ -38,6 +39,7 @@ class OpencvBackend:
         self._outputs: Dict[Tuple[int, int], Tuple[str, Tuple[int, ...]]] = {
             (number, index): (name, tuple(shape)) for number, index, name, shape in job["outputs"]
         }
+        self._unlike: List[Tuple[str, str, List[str]]] = job["unlike"]
         try:
             self._net = cv2.dnn.readNetFromCaffe(job["normalised"], job["weights"])
         except cv2.error as error:
@@ -64,7 +66,7 @@ class OpencvBackend:
         Raises
         ------
         InputError
-            OpenCV cannot run the net, or returns another shape than Caffe would.
+            OpenCV cannot run the net, returns another shape than Caffe would, or a NaN reached a layer where it counts.
         """
         for blob, array in arrays.items():
             self._net.setInput(array, self._inputs[blob])
@@ -74,17 +76,28 @@ class OpencvBackend:
             values = self._net.forwardAndRetrieve(names) if names else []
         except self._cv2.error as error:
             raise self._problem("cannot run the net", error) from error
-        found = dict(zip(names, values))
+        found = {name: np.asarray(value[0]) for name, value in zip(names, values)}
+        self._refuse_unlike(dict(found, **{self._inputs[blob]: array for blob, array in arrays.items()}))
         for target in targets:
             if target.type == "Input":
                 yield target, arrays[target.top]
                 continue
             name, shape = self._outputs[target.number, target.top_index]
-            array = np.asarray(found[name][0])
+            array = found[name]
             if array.shape != shape:
                 message = "layer %s (%s): OpenCV's output %d has the shape %s, Caffe's would have %s"
                 raise InputError(message % (target.name, target.type, target.top_index, list(array.shape), list(shape)))
             yield target, array
+
+    def _refuse_unlike(self, found: Dict[str, np.ndarray]) -> None:
+        """Raise InputError when a number reached a layer of which OpenCV makes something else than Caffe."""
+        for layer, kind, bottoms in self._unlike:
+            # The least and the greatest number are NaN where any is: no copy is made.
+            ends = [end for name in bottoms for end in (np.min(found[name]), np.max(found[name]))]
+            if np.isnan(ends).any() or (kind == "not finite" and np.isinf(ends).any()):
+                what = "NaN reaches" if np.isnan(ends).any() else "an infinite number reaches"
+                message = "the opencv backend does not compute this net as Caffe does: %s layer %s; nothing is saved"
+                raise InputError(message % (what, layer), hint="look where it comes from; or " + WAY_OUT)
 
     def _problem(self, what: str, error: Exception) -> InputError:
         text = " ".join(str(error).split())

@@ -42,13 +42,14 @@ class Params:
 
     def integers(self, name: str) -> List[int]:
         """Return a repeated integer parameter."""
-        return self._read(self.message.integers, name)
+        return self.read(self.message.integers, name)
 
     def number(self, name: str, default: float) -> float:
         """Return a float parameter."""
-        return self._read(self.message.number, name, default)
+        return self.read(self.message.number, name, default)
 
-    def _read(self, read: Callable[..., T], name: str, *default: float) -> T:
+    def read(self, read: Callable[..., T], name: str, *default: float) -> T:
+        """Return ``read(name, *default)``; an error names the layer and the parameter."""
         try:
             return read(name, *default)
         except FormatError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..golden_writer import GoldenWriter
 from ..manifest import sha256_of_file
 from .pycaffe import PycaffeBackend, in_place_layers
 from .saving import save_run
-from .targets import Target, split_globs, targets_of
+from .targets import Target, targets_of
 
 _NAMES_SHOWN = 6
 
@@ -24,7 +24,7 @@ def save_blobs(
     prototxt: str,
     out: str,
     layer_by_layer: bool = False,
-    layers: Sequence[str] = (),
+    layers: Union[str, Sequence[str]] = (),
     phase: str = "TEST",
     level: Optional[int] = None,
     stages: Sequence[str] = (),
@@ -43,7 +43,7 @@ def save_blobs(
     layer_by_layer
         Run the net here, one layer at a time, and take each layer's tops before the next one may write over them.
     layers
-        Patterns of layer names; none means all.
+        Patterns of layer names, or one of them; none means all.
     phase, level, stages
         With which the net was made.
     force
@@ -66,7 +66,7 @@ def save_blobs(
     if not layer_by_layer:
         _refuse_in_place(net, model)
     backend = _Ran.of(net, model) if not layer_by_layer else PycaffeBackend.of(net, model)
-    targets = targets_of(model, split_globs(model, layers))
+    targets = targets_of(model, [layers] if isinstance(layers, str) else list(layers))
     writer = GoldenWriter(out, "caffe", backend.version, {"prototxt": sha256_of_file(prototxt)}, force)
     return save_run(backend, targets, {}, writer, lambda done, total: None, lambda: False)
 

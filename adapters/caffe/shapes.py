@@ -10,6 +10,7 @@ from typing import Callable, Dict, List, Sequence, Tuple
 from ...errors import InputError
 from ...netfiles.caffe_net import Layer
 from .params import Params, axis_of
+from .whitelist import WAY_OUT
 
 Shape = Tuple[int, ...]
 
@@ -45,6 +46,11 @@ def _fail(layer: Layer, problem: str) -> InputError:
     return InputError("layer %s (%s): %s" % (layer.title, layer.type, problem))
 
 
+def _other(layer: Layer, problem: str) -> InputError:
+    message = "the opencv backend does not compute this net as Caffe does: layer %s (%s): %s"
+    return InputError(message % (layer.title, layer.type, problem), hint=WAY_OUT)
+
+
 def _image(layer: Layer, shape: Shape) -> Shape:
     if len(shape) != 4:
         raise _fail(layer, "its bottom must have four axes, got %s" % list(shape))
@@ -66,6 +72,8 @@ def _convolution(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
         extents = [dilation[i] * (kernel[i] - 1) + 1 for i in (0, 1)]
         sizes = [height, width]
         if layer.type == "Deconvolution":
+            if kernel == stride == (1, 1) and any(pad):
+                raise _other(layer, "kernel 1 and stride 1 with pad")
             out = [stride[i] * (sizes[i] - 1) + extents[i] - 2 * pad[i] for i in (0, 1)]
         else:
             out = [(sizes[i] + 2 * pad[i] - extents[i]) // stride[i] + 1 for i in (0, 1)]
@@ -81,11 +89,15 @@ def _pooling(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     kernel, stride, pad = params.pair("kernel", 0, both=True), params.pair("stride", 1, both=True), params.pair("pad", 0, both=True)
     if kernel is None or stride is None or pad is None or min(kernel + stride) < 1:
         raise _fail(layer, "kernel sizes and strides of at least 1 are required")
+    if any(pad[i] >= kernel[i] for i in (0, 1)):
+        raise params.fail("pad", "is not smaller than the kernel")
     out = []
     for i, size in enumerate((height, width)):
         steps = -(-(size + 2 * pad[i] - kernel[i]) // stride[i]) + 1
         if any(pad) and (steps - 1) * stride[i] >= size + pad[i]:
             steps -= 1
+        if (steps - 1) * stride[i] >= size + pad[i]:
+            raise _other(layer, "its last window lies outside the bottom %s" % list(bottoms[0]))
         out.append(steps)
     return [(n, channels, out[0], out[1])] * len(layer.tops)
 
@@ -99,12 +111,14 @@ def _inner_product(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
 def _flatten(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     params, shape = Params(layer, "flatten_param"), bottoms[0]
     first, last = axis_of(params, "axis", 1, len(shape)), axis_of(params, "end_axis", -1, len(shape))
+    if first > last:
+        raise params.fail("end_axis", "lies before axis")
     return [shape[:first] + (count(shape[first : last + 1]),) + shape[last + 1 :]]
 
 
 def _reshape(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     params, shape = Params(layer, "reshape_param"), bottoms[0]
-    dims = params.message.message("shape").integers("dim")
+    dims = params.read(params.message.message("shape").integers, "dim")
     axis, n_axes = params.integer("axis", 0), params.integer("num_axes", -1)
     start = axis if axis >= 0 else len(shape) + axis + 1
     stop = len(shape) if n_axes == -1 else start + n_axes
@@ -195,6 +209,24 @@ def _eltwise(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     return [bottoms[0]]
 
 
+def _lrn(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
+    params = Params(layer, "lrn_param")
+    if params.integer("local_size", 5) % 2 == 0:
+        raise params.fail("local_size", "is even")
+    return [_image(layer, bottoms[0])]
+
+
+def _mvn(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
+    if len(bottoms[0]) != 4:
+        raise _other(layer, "a bottom of %d axes; only four are computed alike" % len(bottoms[0]))
+    return [bottoms[0]]
+
+
+def _softmax(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
+    axis_of(Params(layer, "softmax_param"), "axis", 1, len(bottoms[0]))
+    return [bottoms[0]]
+
+
 _RULES: Dict[str, Callable[[Layer, Sequence[Shape]], List[Shape]]] = {
     "Convolution": _convolution,
     "Deconvolution": _convolution,
@@ -207,4 +239,7 @@ _RULES: Dict[str, Callable[[Layer, Sequence[Shape]], List[Shape]]] = {
     "Crop": _crop,
     "Scale": _scale,
     "Eltwise": _eltwise,
+    "LRN": _lrn,
+    "MVN": _mvn,
+    "Softmax": _softmax,
 }

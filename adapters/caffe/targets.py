@@ -11,7 +11,7 @@ from ...naming import printable
 from ...netfiles.caffe_net import Net
 
 NO_TOP = "the layer has no top"
-NOT_SELECTED = "not selected by --layers"
+NOT_SELECTED = "not among the layers that were chosen"
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def targets_of(net: Net, globs: Sequence[str] = ()) -> Targets:
     unmatched = [glob for glob, hit in matched.items() if not hit]
     if unmatched:
         names = ", ".join(printable(layer.name) for layer in net.layers[:12] if layer.name)
-        raise UsageError("--layers %s matches no layer" % printable(unmatched[0]), hint="the net's layers are: %s …" % names)
+        raise UsageError("no layer matches %s" % printable(unmatched[0]), hint="the net's layers are: %s …" % names)
     return done
 
 

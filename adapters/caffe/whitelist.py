@@ -1,8 +1,10 @@
 """Which layer types and parameters OpenCV's importer computes as real Caffe does; everything else is refused by name.
 
 Each entry was compared with BVLC Caffe, or with a plain numpy formula of Caffe's definition, on OpenCV 4.11 and 4.14. Known to differ
-silently, and so not listed: LRN with k other than 1, InnerProduct transpose, Log with parameters, Swish with beta, MVN with eps, dilated
-Deconvolution.
+silently, and so not listed: LRN with k other than 1 or over one channel, InnerProduct transpose, Log with parameters, Swish with beta, MVN
+with eps, dilated Deconvolution, Scale with a bias on two bottoms. What depends on shapes (Deconvolution 1x1 with a pad, windows outside
+their blob, MVN of other than four axes) is refused in :mod:`.shapes`; what depends on the numbers (NaN) after the run. The script
+``caffe_whitelist`` compares random layers of every type here with a real Caffe, or with Caffe's definitions in numpy.
 """
 
 from __future__ import annotations
@@ -29,11 +31,16 @@ def _equals(*numbers: float) -> Check:
     return lambda text: number_of(text) in numbers
 
 
+def _other_than(*numbers: float) -> Check:
+    return lambda text: number_of(text) not in numbers
+
+
 def _words(*allowed: str) -> Check:
     return lambda text: text in allowed
 
 
-_FALSE = _words("false", "False", "f", "0")
+_FALSE_WORDS = ("", "false", "False", "f", "0")
+_FALSE = _words(*_FALSE_WORDS)
 _TRUE = _words("true", "True", "t", "1")
 _WINDOW: Dict[str, Check] = {
     name: _any
@@ -108,7 +115,7 @@ RULES: Dict[str, Rule] = {
         True,
     ),
     "LRN": Rule(
-        "lrn_param", {"local_size": _any, "alpha": _any, "beta": _any, "k": _equals(1), "norm_region": _any, "engine": _any}
+        "lrn_param", {"local_size": _other_than(1), "alpha": _any, "beta": _any, "k": _equals(1), "norm_region": _any, "engine": _any}
     ),
     "Pooling": Rule(
         "pooling_param",
@@ -156,6 +163,8 @@ def _problems(layer: Layer) -> List[str]:
     # Convolutions apply the same weights to each bottom; that was not compared.
     if len(layer.tops) > rule.tops or (not layer.tops and rule.tops):
         out.append("%s: %d tops" % (where, len(layer.tops)))
+    if layer.type == "Scale" and len(layer.bottoms) == 2 and layer.message.message("scale_param").text("bias_term") not in _FALSE_WORDS:
+        out.append("%s: parameter scale_param.bias_term with two bottoms" % where)
     if layer.phase == "TRAIN":
         out.append("%s: parameter phase TRAIN" % where)
     for field in layer.message.fields:
@@ -175,6 +184,17 @@ def _passes(check: Check, text: str) -> bool:
         return check(text)
     except FormatError:
         return False
+
+
+def unlike(layer: Layer) -> str:
+    """Tell of which numbers OpenCV makes something else than Caffe in this layer: ``NaN``, ``not finite``, or none (empty)."""
+    if layer.type in ("LRN", "MVN"):
+        return "not finite"
+    if layer.type == "Power":
+        return "" if layer.message.message("power_param").number("power", 1.0).is_integer() else "not finite"
+    if layer.type == "Eltwise":
+        return "NaN" if layer.message.message("eltwise_param").text("operation") in ("MAX", "2") else ""
+    return "NaN" if layer.type in ("Sigmoid", "TanH") else ""
 
 
 def _shared_weights(net: Net) -> List[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
@@ -36,7 +35,9 @@ class _Sum(threading.Thread):
 
 def work(job: Dict[str, Any], parent: Parent) -> int:
     """Do one job: every batch's result is told as it is there (``runs``), and the backend with the last (``result``)."""
-    sys.path.append(os.getcwd())
+    before, after = job["paths"]
+    sys.path[1:1] = before
+    sys.path += after
     stop: List[int] = []
 
     def interrupt(_signal: int, _frame: Any) -> None:

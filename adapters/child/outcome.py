@@ -14,6 +14,8 @@ from ...naming import printable
 
 # glog's fatal lines: F, month and day, the time (glog/logging.cc); a Python traceback's lines begin with "  File".
 _FATAL = re.compile(r"F\d{4}(?:\d{4})? \d\d:\d\d:\d\d")
+# What protobuf says of a prototxt: line, column and field; glog's fatal line that follows does not.
+_PARSE = "[libprotobuf ERROR"
 _log = logging.getLogger(__name__)
 _TRACEBACK = "Traceback (most recent call last):"
 _LOG_LINES = 5
@@ -101,7 +103,7 @@ def signal_name(number: int) -> str:
 def log_cause(log: str) -> List[str]:
     """Return the lines of a log that tell why its process ended: glog's fatal ones, or the end of the last Python traceback."""
     lines = [line.rstrip() for line in log.splitlines() if line.strip()]
-    fatal = [line for line in lines if _FATAL.match(line) or "Check failed:" in line]
+    fatal = [line for line in lines if _FATAL.match(line) or "Check failed:" in line or _PARSE in line]
     if fatal:
         return fatal[:_LOG_LINES]
     starts = [number for number, line in enumerate(lines) if line.strip() == _TRACEBACK]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
+import resource
 import sys
 from typing import Any, Dict, Optional
 
@@ -13,9 +15,12 @@ from .patches import activate, after_import, session_actions
 from .pythons import PROTOBUF_HINT
 from .recorder import Recorder, Refused
 from .script import run_as_main
+from .without_npu import PACKAGES, install
 
 # The exit code of a script that was ended because its chosen run cannot give golden data.
 OWN_ERROR = 70
+# An import of TensorFlow takes longer than this, most tools that scripts call do not.
+_CHILD_S = 0.5
 
 
 class Report:
@@ -31,13 +36,15 @@ class Report:
 
     def __init__(self, parent: Parent, folder: str) -> None:
         self.folder = folder
-        self.state: Dict[str, Any] = {"import_error": None, "version": None, "runs": 0, "done": [], "raised": []}
+        self.state: Dict[str, Any] = {"import_error": None, "version": None, "runs": 0, "done": [], "raised": [], "npu_missing": False}
+        self.state.update(partial_runs=0, children=False)
         self._parent = parent
         self._failed = False
 
     def note_recorder(self, recorder: Any) -> None:
         """Tell what a recorder (or a driver of tfdbg) has done so far."""
         self.state.update(runs=recorder.count, done=recorder.done, raised=recorder.raised)
+        self.state.update(partial_runs=recorder.partial_runs, children=_children())
         if recorder.error is not None:
             self.note_error(recorder.error)
         self.tell()
@@ -57,9 +64,17 @@ class Report:
             self._parent.tell(state=self.state)
 
 
+def _children() -> bool:
+    """Tell whether the script ran other programs or processes that took some time."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime > _CHILD_S or bool(multiprocessing.active_children())
+
+
 def work(job: Dict[str, Any], parent: Parent) -> None:
     """Do the job, as :mod:`.parent` writes it; a script ends the process with its own exit code."""
     _restore_environment(job)
+    if job.get("without_npu"):
+        install()
     report = Report(parent, job["folder"])
     report.tell()
     if job["action"] == "graph":
@@ -103,6 +118,8 @@ def _restore_environment(job: Dict[str, Any]) -> None:
         os.environ["PYTHONPATH"] = job["pythonpath"]
     # oneDNN of TensorFlow 2 rewrites convolutions; golden data shall hold every op of the graph.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    # So does XLA: without fuel it clusters no op, not even one in a jit scope.
+    os.environ["TF_XLA_FLAGS"] = (os.environ.get("TF_XLA_FLAGS", "") + " --tf_xla_clustering_fuel=0").strip()
 
 
 def _note_import_error(report: Report, name: str, error: BaseException) -> None:
@@ -126,6 +143,8 @@ def _run_script(job: Dict[str, Any], report: Report, recorder: Any) -> None:
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
     except BaseException as error:
+        missing = str(getattr(error, "name", None) or "").partition(".")[0]
+        report.state["npu_missing"] = isinstance(error, ImportError) and missing in PACKAGES
         # As python prints it: without the frames of the launcher.
         shown = error.with_traceback(_script_part(error))
         sys.excepthook(type(shown), shown, shown.__traceback__)

@@ -11,7 +11,7 @@ from ...naming import printable
 from ..golden_writer import GoldenWriter, require_space
 from .events import Dump, Key, load_value, read_dumps
 from .longnames import UNFETCHABLE, Unwatched
-from .rules import copy_reason, fixed_kind, known_garbage
+from .rules import copy_reason, fixed_kind, is_xla, known_garbage
 
 
 def convert(
@@ -49,7 +49,8 @@ def convert(
         ``out`` and the counts ``dumps``, ``saved``, ``skipped``, ``refused`` (these three add up to the first), ``parked``, ``hashed``,
         with ``collisions`` and the list ``refusals``.
     """
-    dumps = read_dumps(root) + _fetched_dumps(fetched)
+    dumps = read_dumps(root)
+    dumps += _fetched_dumps(fetched) + _unseen_feeds(fetched, {dump.key for dump in dumps})
     lost = fetched.lost if fetched is not None else []
     fed = {dump.key for dump in dumps if dump.is_feed}
     reasons = [_reason_by_name(dump, fed) for dump in dumps]
@@ -81,6 +82,7 @@ def convert(
         "refusals": refusals,
         "fused": sorted({dump.op_type for dump in dumps if is_fused(dump.op_type)}),
         "calls": sorted({dump.node for dump in dumps if dump.op_type in _CALLS}),
+        "xla": sorted({dump.node for dump in dumps if is_xla(dump.op_type)}),
     }
 
 
@@ -101,6 +103,19 @@ def _fetched_dumps(fetched: Optional[Unwatched]) -> List[Dump]:
         )
         for tensor, value in pairs
     ]
+
+
+def _unseen_feeds(fetched: Optional[Unwatched], seen: Set[Key]) -> List[Dump]:
+    """Return dumps of the feeds that nothing consumed."""
+    now_us = int(time.time() * 1000000)
+    found: List[Dump] = []
+    for tensor, value in fetched.fed if fetched is not None else ():
+        op, slot = str(tensor.op.name), int(tensor.value_index)
+        if (op, slot) in seen or not isinstance(value, (np.ndarray, np.generic, bool, int, float, complex, list, tuple)):
+            continue
+        array = np.asarray(value, dtype=tensor.dtype.base_dtype.as_numpy_dtype)
+        found.append(Dump("_arg_%s_%d_0" % (op, slot), 0, "_Arg", str(tensor.op.device), now_us, 0, max(1, array.nbytes), "", array))
+    return found
 
 
 _CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "If", "While", "StatelessIf", "StatelessWhile"])

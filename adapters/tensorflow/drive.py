@@ -18,7 +18,8 @@ from .convert import is_fused, plain_array
 from .patches import LOCAL_CLI, Action
 from .pt_commands import CommandPlan, PrintCommand, plan_commands
 from .recorder import Refused, optimiser_state, tensorflow_version, training_refusal
-from .runs import calling_module, made_by_keras, on_users_behalf, only_sets_up, trains
+from .rules import is_xla
+from .runs import asks_for_the_step, calling_module, made_by_keras, on_users_behalf, only_sets_up, trains
 from .tfdbg_listing import parse_listing
 
 READLINE = "tensorflow.python.debug.cli.readline_ui"
@@ -39,7 +40,7 @@ class Driver:
 
     Attributes
     ----------
-    count, done, raised, error
+    count, partial_runs, done, raised, error
         As of :class:`~.watch.Recorder`.
     """
 
@@ -48,6 +49,7 @@ class Driver:
         self.job = job
         self.scratch = scratch
         self.count = 0
+        self.partial_runs = 0
         self.done: List[Dict[str, Any]] = []
         self.raised: List[Tuple[int, str]] = []
         self.error: Optional[GoldwatchError] = None
@@ -180,6 +182,7 @@ class Driver:
                 "refusals": refusals,
                 "fused": sorted({command.op_type for command in plan.commands if is_fused(command.op_type)}),
                 "calls": [],
+                "xla": sorted({command.op for command in plan.commands if is_xla(command.op_type)}),
                 "optimiser": optimiser_state(self._config),
             }
         )
@@ -206,7 +209,8 @@ def _users_own(graph: Any, request: Any, caller: str) -> bool:
     """Tell whether tfdbg stopped at one of the user's own runs; a callable's request (Keras makes such) names no fetches."""
     if request.is_callable_runner or request.fetches is None:
         return on_users_behalf(caller) or made_by_keras(caller)
-    return on_users_behalf(caller) and not only_sets_up(graph, request.fetches)
+    own = on_users_behalf(caller) and not asks_for_the_step(graph, request.fetches, caller)
+    return own and not only_sets_up(graph, request.fetches)
 
 
 def load_saved(path: str) -> Optional[np.ndarray]:

@@ -19,6 +19,11 @@ from .runs import needed_ops, only_sets_up, trains
 
 NPU_HINT = "golden data comes from the original CPU or GPU graph: give the model as it was before npu_bridge or ATC changed it"
 
+FREEZE_HINT = (
+    "freeze it with TensorFlow 2 into one graph without functions (convert_variables_to_constants_v2 with aggressive_inlining=True; "
+    "docs/examples/tf2_freeze.py does it) and give that as the frozen graph (--pb)"
+)
+
 
 def dump_graph(job: Dict[str, Any], report: Any) -> None:
     """Load the model of ``job``, feed it, run it once and convert the dump.
@@ -44,6 +49,7 @@ def dump_graph(job: Dict[str, Any], report: Any) -> None:
         feeds = dict(_feed(graph, named, name, path) for name, path in job["inputs"])
         fetches = _outputs(graph, job["outputs"], signature)
         _check_feeds(graph, fetches, feeds)
+        _refuse_functions(job, fetches, feeds)
         version = tensorflow_version()
         if not version.startswith("1.") and trains(graph, fetches):
             raise InputError("this graph trains: " + TF2_TRAINING % version, hint="use TensorFlow 1.15 (Python 3.7; --python PATH)")
@@ -107,7 +113,11 @@ def _load_saved(v1: Any, session: Any, path: str, tags: List[str], signature: Op
         if "could not be found in SavedModel" in str(error):
             message = "%s: no MetaGraph with the tags %s" % (printable(path), ", ".join(tags))
             raise InputError(message, hint="list them with: saved_model_cli show --dir DIR; then --tags") from error
-        raise _load_error(path, error) from error
+        raised = _load_error(path, error)
+        version = _written_by(path)
+        if version and not version.startswith("1.") and tensorflow_version().startswith("1."):
+            raised = InputError("%s (it was written by TensorFlow %s)" % (raised.message, printable(version)), hint=FREEZE_HINT)
+        raise raised from error
     signatures = dict(meta.signature_def)
     plain = {name: value for name, value in signatures.items() if not name.startswith("__saved_model_")}
     if signature is not None:
@@ -121,6 +131,20 @@ def _load_saved(v1: Any, session: Any, path: str, tags: List[str], signature: Op
     if not plain:
         return None
     raise InputError("%s has the signatures %s" % (printable(path), ", ".join(sorted(plain))), hint="choose one with --signature NAME")
+
+
+def _written_by(path: str) -> str:
+    """Return the version of TensorFlow that wrote a SavedModel, empty when it does not tell."""
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    model = saved_model_pb2.SavedModel()
+    try:
+        with open(os.path.join(path, "saved_model.pb"), "rb") as stream:
+            model.ParseFromString(stream.read())
+        return str(model.meta_graphs[0].meta_info_def.tensorflow_version)
+    except Exception:
+        # A text form, or a file that is broken in its own way: the error of the load tells more.
+        return ""
 
 
 class _Signature:
@@ -244,9 +268,18 @@ def _check_feeds(graph: Any, fetches: List[Any], feeds: Dict[Any, np.ndarray]) -
         raise InputError("inputs are missing: %s" % ", ".join(sorted(missing)), hint="add --inputs NAME=FILE.npy for each")
 
 
+def _refuse_functions(job: Dict[str, Any], fetches: List[Any], feeds: Dict[Any, np.ndarray]) -> None:
+    """Raise InputError when the ops that run are calls of functions: nothing inside them can be dumped."""
+    needed = needed_ops(fetches, {tensor.name for tensor in feeds}).values()
+    calls = sorted(op.name for op in needed if op.type in ("PartitionedCall", "StatefulPartitionedCall"))
+    if calls:
+        message = "%s: its ops are inside functions (called by %s), as TensorFlow 2 saves a model; they cannot be dumped"
+        raise InputError(message % (printable(job["path"]), printable(", ".join(calls[:3]))), hint=FREEZE_HINT)
+
+
 def _run(session: Any, graph: Any, fetches: List[Any], feeds: Dict[Any, np.ndarray], root: str) -> Unwatched:
     names = feed_names(feeds)
-    missing = unwatched(graph, fetches, names, root)
+    missing = unwatched(graph, fetches, feeds, root)
     try:
         missing.values = session.run([fetches, missing.tensors], feed_dict=feeds, options=watch_options(None, graph, root, names))[1]
     except Exception as error:

@@ -152,8 +152,9 @@ class DumpHook(session_run_hook.SessionRunHook):  # type: ignore[misc]
             _raise_own(self._recorder)
         if self._ticket is None:
             return None
-        feeds = feed_names(run_context.original_args.feed_dict)
-        missing = unwatched(session.graph, fetches, feeds, self._ticket.root)
+        feed_dict = run_context.original_args.feed_dict
+        feeds = feed_names(feed_dict)
+        missing = unwatched(session.graph, fetches, feed_dict, self._ticket.root)
         self._ticket.unwatched = missing
         options = watch_options(None, session.graph, self._ticket.root, feeds)
         return session_run_hook.SessionRunArgs(missing.tensors or None, options=options)

@@ -42,6 +42,8 @@ class ScriptJob:
         What the script prints goes to stderr.
     tell
         Called with lines of progress.
+    without_npu
+        Give the script a stand-in for npu_bridge that changes nothing.
     """
 
     wanted: Dict[int, str]
@@ -51,6 +53,7 @@ class ScriptJob:
     force: bool = False
     own_stdout: bool = False
     tell: Tell = lambda text: None
+    without_npu: bool = False
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,7 @@ def _run_script(job: ScriptJob, action: str, twice: bool) -> JobResult:
             "wanted": wanted,
             "force": job.force,
             "estimator": job.estimator,
+            "without_npu": job.without_npu,
             "source": source,
             "extra": command,
         }
@@ -187,7 +191,8 @@ def _python_word(words: Sequence[str]) -> Tuple[Optional[str], List[str]]:
         return first, list(words[1:])
     if first.endswith((".py", ".pyc", ".pyz")):
         return None, list(words)
-    raise UsageError("%s is no Python" % printable(first), hint="behind -- stands: python script.py ARGUMENTS")
+    hint = "behind -- stands: python script.py ARGUMENTS; of a launcher (bash train.sh), the python command that it starts in the end"
+    raise UsageError("%s is no Python" % printable(first), hint=hint)
 
 
 def _judged(python: Python, outcome: Outcome, document: Dict[str, Any], what: str = "the script") -> JobResult:
@@ -214,6 +219,9 @@ def _notes(entry: Dict[str, Any]) -> List[str]:
         notes.append(DRIVE_NOTE + (" (fused in this run: %s)" % fused if fused else ""))
     elif entry["optimiser"] == GRAPPLER_ON:
         notes.append(GRAPPLER_ON)
+    if entry["xla"]:
+        clusters = ", ".join(printable(name) for name in entry["xla"][:5])
+        notes.append("XLA compiled ops into clusters (%s), and the ops inside them have no golden data: switch XLA off" % clusters)
     for op, names in entry["collisions"].items():
         notes.append("collision: %s all become %s; their files have hash names (mapping.csv)" % (", ".join(names), op))
     if entry["hashed"]:

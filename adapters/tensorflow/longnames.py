@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any, Iterable, List, Optional, Set, Tuple
+from typing import Any, Iterable, List, Mapping, Optional, Set, Tuple
 
 from ...filesystem import MAX_NAME_BYTES
 from .runs import fetched_ops, needed_ops
@@ -30,11 +30,14 @@ class Unwatched:
         To be fetched with the run; ``values`` is filled with what came back.
     lost
         ``op:slot`` of those that cannot be fetched either.
+    fed
+        ``(tensor, value)`` of all feeds: the debugger does not see one that nothing consumes.
     """
 
     tensors: List[Any] = field(default_factory=list)
     lost: List[str] = field(default_factory=list)
     values: List[Any] = field(default_factory=list)
+    fed: List[Tuple[Any, Any]] = field(default_factory=list)
 
 
 def too_long(name: str, slot: int, root: str) -> bool:
@@ -52,19 +55,19 @@ def long_tensors(graph: Any, root: str) -> List[Any]:
     return [tensor for op in graph.get_operations() for tensor in op.outputs if too_long(op.name, tensor.value_index, root)]
 
 
-def unwatched(graph: Any, fetches: Any, feeds: Iterable[str], root: str) -> Unwatched:
+def unwatched(graph: Any, fetches: Any, feed_dict: Optional[Mapping[Any, Any]], root: str) -> Unwatched:
     """Return which outputs that a run computes must be fetched because they cannot be watched.
 
     Parameters
     ----------
-    feeds
-        The names of the tensors that are fed.
+    feed_dict
+        As for ``session.run``.
     """
-    found = Unwatched()
+    found = Unwatched(fed=_fed_tensors(graph, feed_dict))
     candidates = long_tensors(graph, root)
     if not candidates:
         return found
-    fed = set(feeds)
+    fed = {tensor.name for tensor, _ in found.fed}
     needed = needed_ops(fetched_ops(graph, fetches), fed)
     for tensor in candidates:
         if tensor.op.name not in needed or tensor.name in fed:
@@ -74,6 +77,17 @@ def unwatched(graph: Any, fetches: Any, feeds: Iterable[str], root: str) -> Unwa
             found.tensors.append(tensor)
         else:
             found.lost.append(tensor.name)
+    return found
+
+
+def _fed_tensors(graph: Any, feed_dict: Optional[Mapping[Any, Any]]) -> List[Tuple[Any, Any]]:
+    found: List[Tuple[Any, Any]] = []
+    for key, value in (feed_dict or {}).items():
+        try:
+            found.append((graph.as_graph_element(key, allow_tensor=True, allow_operation=False), value))
+        except (TypeError, ValueError, KeyError):
+            # SparseTensor and the like, whose parts are fed; a wrong name is left to TensorFlow to refuse.
+            continue
     return found
 
 

@@ -79,7 +79,10 @@ def script_failure(outcome: Outcome, what: str) -> Optional[GoldwatchError]:
     if code == 0:
         return None
     how = "was killed by %s" % signal_name(-code) if outcome.died else "failed with exit code %d" % code
-    return ProgramFailed("%s %s%s" % (what, how, _kept(outcome)), code, hint="its own message stands above")
+    hint = "its own message stands above"
+    if outcome.told["state"]["npu_missing"]:
+        hint = "npu_bridge is not there, and golden data needs none: --without-npu runs the script with a stand-in that changes nothing"
+    return ProgramFailed("%s %s%s" % (what, how, _kept(outcome)), code, hint=hint)
 
 
 def _kept(outcome: Outcome) -> str:
@@ -127,6 +130,14 @@ def never_reached(outcome: Outcome, wanted: Sequence[int], estimator: bool, driv
     hint = "runs count from 0; initialisers and set-up runs do not count"
     if runs == 0:
         hint = "goldwatch sees runs of tf.Session, MonitoredSession, Estimator and Keras on graphs; eager TensorFlow 2 code has none"
+    if runs == 0 and state["children"]:
+        hint = (
+            "the script started other programs or processes, and runs in those are not seen: put the command that trains or infers itself "
+            "behind --, or have it make its runs in the script's own process"
+        )
+    if state["partial_runs"]:
+        made += " and %d calls of partial_run" % state["partial_runs"]
+        hint = "partial_run cannot be dumped: make the run with session.run"
     if runs == 0 and driven:
         hint = "the script must wrap its session in LocalCLIDebugWrapperSession or use LocalCLIDebugHook; dump needs neither"
     which = "run %s was" % numbers if len(missing) == 1 else "runs %s were" % numbers

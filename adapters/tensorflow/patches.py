@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 
 from .longnames import unwatched
 from .recorder import Recorder, Ticket, feed_names, golden_config, watch_options
-from .runs import calling_module, made_by_keras, on_users_behalf, only_sets_up
+from .runs import asks_for_the_step, calling_module, made_by_keras, on_users_behalf, only_sets_up
 
 SESSION = "tensorflow.python.client.session"
 MONITORED = "tensorflow.python.training.monitored_session"
@@ -124,7 +124,7 @@ def _begin(session: Any, fetches: Any, kind: str, caller: str) -> Any:
     if in_step and not monitored:
         # A hook's own run inside a step.
         return None
-    if only_sets_up(session.graph, fetches):
+    if only_sets_up(session.graph, fetches) or asks_for_the_step(session.graph, fetches, caller):
         return None
     config = getattr(session, "_config", None)
     ticket = recorder.begin(session.graph, fetches, "MonitoredSession" if monitored else kind, monitored, config)
@@ -145,7 +145,7 @@ def _run_watched(begun: Any, run: Any, session: Any, fetches: Any, feed_dict: An
     """Make a chosen run with ``run``, the unpatched ``BaseSession.run``."""
     recorder, ticket = begun
     feeds = feed_names(feed_dict)
-    ticket.unwatched = unwatched(session.graph, fetches, feeds, ticket.root)
+    ticket.unwatched = unwatched(session.graph, fetches, feed_dict, ticket.root)
     watched = watch_options(options, session.graph, ticket.root, feeds)
 
     def call() -> Any:
@@ -167,6 +167,18 @@ def patch_session(module: Any, optimiser_off: bool) -> None:
     _patch_run(base)
     _patch_make_callable(base)
     _patch_callable(base)
+    _patch_partial_run(base)
+
+
+def _patch_partial_run(base: Any) -> None:
+    original = base.partial_run
+
+    def partial_run(self: Any, handle: Any, fetches: Any, feed_dict: Any = None) -> Any:
+        for recorder in _active:
+            recorder.partial_runs += 1
+        return original(self, handle, fetches, feed_dict)
+
+    _install(base, "partial_run", partial_run, original)
 
 
 def _patch_init(base: Any) -> None:
@@ -243,7 +255,7 @@ class _Callable:
             return self._plain(*values, **keywords)
         recorder, ticket = begun
         graph, feeds = self._session.graph, list(self._options.feed)
-        ticket.unwatched = unwatched(graph, fetches, feeds, ticket.root)
+        ticket.unwatched = unwatched(graph, fetches, dict(zip(feeds, values)), ticket.root)
         options = type(self._options)()
         options.CopyFrom(self._options)
         options.fetch.extend(tensor.name for tensor in ticket.unwatched.tensors)

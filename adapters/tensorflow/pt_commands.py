@@ -9,7 +9,7 @@ from typing import Dict, List, Sequence, Set, Tuple
 from ...errors import InputError, UsageError
 from ...naming import TIMESTAMP_DIGITS
 from ..golden_names import GoldenNames
-from .rules import feed_of, left_out
+from .rules import feed_of, handle_enters, left_out
 from .tfdbg_listing import ListedDump, Listing
 
 ALL, FIRST, LAST = "all", "first", "last"
@@ -143,9 +143,12 @@ def _selected(key: Tuple[str, int], select: Sequence[str]) -> bool:
 def _split(entries: Sequence[Entry], fed: Set[Tuple[str, int]]) -> Tuple[List[Entry], List[Tuple[str, str, int]]]:
     kept: List[Entry] = []
     left: Dict[Tuple[str, str], int] = {}
+    handles = handle_enters((row.node, row.op_type) for row, _, _ in entries)
     for row, number, key in entries:
         feed = feed_of(row.node, row.op_type) is not None
         reason = None if feed else left_out(row.op_type, row.slot)
+        if reason is None and row.node in handles:
+            reason = "%s carries a handle into a loop, not numbers" % row.op_type
         if reason is None and not feed and key in fed:
             reason = "the value that was fed replaces the computed one"
         if reason is None:

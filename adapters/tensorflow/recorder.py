@@ -69,6 +69,8 @@ class Recorder:
     ----------
     count
         The user's own runs so far.
+    partial_runs
+        Calls of ``partial_run``, which cannot be watched and do not count.
     done
         What :func:`convert` returned for each chosen run, with ``run``.
     raised
@@ -99,6 +101,7 @@ class Recorder:
         self.on_change = on_change
         self.provisional = provisional
         self.count = 0
+        self.partial_runs = 0
         self.done: List[Dict[str, Any]] = []
         self.raised: List[Tuple[int, str]] = []
         self.error: Optional[GoldwatchError] = None
@@ -225,7 +228,7 @@ def feed_names(feed_dict: Any) -> List[str]:
 
 
 def golden_config(config: Any = None) -> Any:
-    """Return a copy of a ConfigProto (or a new one) with grappler and graph optimisation off, so that each op runs as itself."""
+    """Return a copy of a ConfigProto (or a new one) with grappler, graph optimisation and XLA's global jit off: each op runs as itself."""
     from tensorflow.core.protobuf import config_pb2
 
     changed = config_pb2.ConfigProto()
@@ -233,6 +236,7 @@ def golden_config(config: Any = None) -> Any:
         changed.CopyFrom(config)
     changed.graph_options.rewrite_options.disable_meta_optimizer = True
     changed.graph_options.optimizer_options.opt_level = config_pb2.OptimizerOptions.L0
+    changed.graph_options.optimizer_options.global_jit_level = config_pb2.OptimizerOptions.OFF
     return changed
 
 
@@ -241,5 +245,5 @@ def optimiser_state(config: Any) -> str:
     if config is None or not hasattr(config, "graph_options"):
         return GRAPPLER_ON
     off = config.graph_options.rewrite_options.disable_meta_optimizer
-    level = config.graph_options.optimizer_options.opt_level
-    return GRAPPLER_OFF if off and level == -1 else GRAPPLER_ON
+    options = config.graph_options.optimizer_options
+    return GRAPPLER_OFF if off and options.opt_level == -1 and options.global_jit_level <= 0 else GRAPPLER_ON

@@ -62,7 +62,8 @@ def plan_renames(folder: str, rules: Sequence[Tuple[str, str]] = ()) -> List[Ren
     compiled = [_compile(pattern, text) for pattern, text in rules]
     names = sorted(os.listdir(folder))
     mapped = read_mapping(os.path.join(folder, MAPPING_FILE)) if MAPPING_FILE in names else {}
-    files = [name for name in names if name.endswith(".npy") and not os.path.isdir(os.path.join(folder, name))]
+    # Links to folders and pipes are no golden files; opening a pipe would wait for ever.
+    files = [name for name in names if name.endswith(".npy") and os.path.isfile(os.path.join(folder, name))]
     plan = [_plan_one(folder, name, compiled, mapped) for name in files]
     return _refuse_conflicts(plan, set(names))
 

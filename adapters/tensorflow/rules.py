@@ -6,7 +6,7 @@ The op types whose outputs are always strings, resources or variants come from T
 from __future__ import annotations
 
 import re
-from typing import Dict, FrozenSet, Optional, Tuple
+from typing import Dict, FrozenSet, Iterable, Optional, Set, Tuple
 
 _FEED = re.compile(r"_arg_(.+)_(\d{1,9})_\d{1,9}\Z")
 _RECEIVED_FEED = re.compile(r"_recv_(.+)_(\d{1,9})\Z")
@@ -46,6 +46,10 @@ KernelLabel KernelLabelRequired Rpc Skipgram TensorForestTreeSerialize TestStrin
 _WaitForDistributedTPU _XlaCompile
 """
 _DATASET = re.compile(r"\w*Dataset(V\d+)?\Z")
+# What tf2xla makes of the ops of a cluster (tensorflow/compiler/jit, 1.15 and 2.x).
+_XLA = frozenset(["_XlaCompile", "_XlaRun", "_XlaMerge", "XlaLaunch", "XlaLaunchV2", "XlaClusterOutput"])
+# Enter ops that carry a handle into a loop: the stack, the variable or the TensorArray of the op in whose scope they stand.
+_HANDLE_ENTER = re.compile(r"(?:.*/)?(?:StackPushV2|StackPopV2|ReadVariableOp|TensorArray[A-Za-z]+V\d)(?:_\d+)?/Enter\Z")
 _COPIES = frozenset(["_Recv", "_HostRecv", "_Send", "_HostSend"])
 
 
@@ -83,6 +87,11 @@ def known_garbage(op_type: str, slot: int) -> Optional[str]:
     return None
 
 
+def is_xla(op_type: str) -> bool:
+    """Tell whether this op stands for ops of the graph that XLA compiled into one."""
+    return op_type in _XLA
+
+
 def copy_reason(op_type: str) -> Optional[str]:
     """Return why an op that only moves a tensor between devices is left out, or None."""
     if op_type in _COPIES:
@@ -97,10 +106,29 @@ def fixed_kind(op_type: str, slot: int) -> Optional[str]:
     return _FIXED.get((op_type, slot))
 
 
+def handle_enters(ops: Iterable[Tuple[str, str]]) -> Set[str]:
+    """Return the names of the ``Enter`` ops that carry a handle, not numbers, as far as names and types tell it.
+
+    Parameters
+    ----------
+    ops
+        ``(name, type)`` of the ops of a listing. A gradient's stack ``scope/f_acc_1`` enters its loop as ``scope/Enter_1``.
+    """
+    listed = set(ops)
+    stacks = {name for name, op_type in listed if op_type.startswith("Stack")}
+    found: Set[str] = set()
+    for name, op_type in listed:
+        scope, _, leaf = name.rpartition("/")
+        stack = "%s/f_acc%s" % (scope, leaf[len("Enter") :])
+        if op_type in ("Enter", "RefEnter") and (_HANDLE_ENTER.match(name) or (leaf.startswith("Enter") and stack in stacks)):
+            found.add(name)
+    return found
+
+
 def left_out(op_type: str, slot: int) -> Optional[str]:
     """Return why a row of a tfdbg listing gives no golden file, as far as op type and slot tell it; else None."""
     if op_type.startswith("Stack"):
         return "%s belongs to a loop's gradient stack" % op_type
-    if op_type.startswith("Iterator"):
+    if op_type.startswith("Iterator") and not op_type.startswith("IteratorGetNext"):
         return "%s belongs to an input iterator" % op_type
     return fixed_kind(op_type, slot) or known_garbage(op_type, slot) or copy_reason(op_type)

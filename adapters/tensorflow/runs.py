@@ -5,19 +5,21 @@ from __future__ import annotations
 import sys
 from typing import Any, Container, Dict, Iterable, List, Set
 
+# Training loops (slim.learning.train) ask between steps whether to log or to stop.
+_LOOPS = ("tensorflow.contrib.slim.", "tensorflow.contrib.training.", "tf_slim.")
 # Modules of TensorFlow that run what the user asked for; every other run that TensorFlow starts is its own housekeeping.
 _ON_BEHALF = (
     "tensorflow.python.framework.ops",
     "tensorflow.python.client.session",
     "tensorflow.python.training.monitored_session",
     "tensorflow.python.training.basic_loops",
-    "tensorflow.contrib.slim.",
-    "tensorflow.contrib.training.",
-    "tf_slim.",
-)
+) + _LOOPS
 # Frames that only pass a run on.
 _PASSING_ON = (__name__.rpartition(".")[0] + ".", "tensorflow.python.debug.wrappers.")
 _HOUSEKEEPING = ("tensorflow.", "tensorflow_core.", "tensorflow_estimator.", "keras.backend.", "keras.src.")
+_ON_THE_STEP = frozenset(
+    "Cast Const Equal FloorMod Greater GreaterEqual Identity Less LessEqual LogicalAnd LogicalNot LogicalOr Mod ReadVariableOp".split()
+)
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "TemporaryVariable")
 _ASSIGN = ("Assign", "AssignVariableOp")
 _SET_UP = (
@@ -58,6 +60,22 @@ def made_by_keras(module: str) -> bool:
 
 def _public(module: str) -> str:
     return "tensorflow." + module[len("tensorflow_core.") :] if module.startswith("tensorflow_core.") else module
+
+
+def asks_for_the_step(graph: Any, fetches: Any, caller: str) -> bool:
+    """Tell whether a training loop of TensorFlow's own only asks, by the global step, whether to log or to stop.
+
+    Parameters
+    ----------
+    caller
+        The module that asked for the run; what a user's own script asks for is its own run, whatever it fetches.
+    """
+    if not _public(caller).startswith(_LOOPS):
+        return False
+    ops = fetched_ops(graph, fetches)
+    if not ops or not all(len(op.outputs) == 1 and op.outputs[0].dtype.base_dtype.name == "bool" for op in ops):
+        return False
+    return all(op.type in _ON_THE_STEP or op.type in _VARIABLES for op in needed_ops(ops).values())
 
 
 def fetched_ops(graph: Any, fetches: Any) -> List[Any]:

@@ -19,7 +19,8 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
         "config": (".", "config", "Write and check dump configurations (acl.json, npu_bridge)."),
         "golden": (".", "golden", "Make golden data from Caffe or TensorFlow models."),
         "compare": ("compare", "compare", "Compare a network's dumps with golden data, or two dumps of one model."),
-        "watch": ("watch", "watch", "Compare dumps as they arrive."),
+        "watch": ("watch", "watch_command", "Compare dumps as they arrive."),
+        "inspect": ("inspect", "inspect", "Tell what is in files and folders."),
         "run": ("run", "run", "Configure, run a program, watch its dumps and judge them."),
     },
 )

@@ -15,6 +15,13 @@ from ..naming import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_OPTIONS = {
+    "other_results": "-o names another folder, --force discards them",
+    "damaged_store": "-o names another folder, --force discards it",
+    "foreign_store": "-o names another folder",
+}
+"""What the hints of these kinds of error are called on the command line."""
+
 format_option = click.option(
     "--format",
     "output_format",
@@ -95,7 +102,7 @@ def run_command(command: click.Command, argv: Optional[Any] = None) -> NoReturn:
         report_error("usage", error.format_message(), None, as_json)
         sys.exit(error.exit_code)
     except GoldwatchError as error:
-        report_error(error.kind, error.message, error.hint, as_json)
+        report_error(error.kind, error.message, _with_options(error), as_json)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         # The reader of our stdout (head, less) went away: nothing is left to tell it.
@@ -104,6 +111,12 @@ def run_command(command: click.Command, argv: Optional[Any] = None) -> NoReturn:
     except OSError as error:
         report_error("environment", _os_error_text(error), None, as_json)
         sys.exit(EXIT_BAD_INPUT)
+
+
+def _with_options(error: GoldwatchError) -> Optional[str]:
+    """Return an error's hint with the options that do what it proposes: the library knows none."""
+    option = _OPTIONS.get(error.kind)
+    return "%s: %s" % (error.hint, option) if error.hint and option else error.hint
 
 
 def _os_error_text(error: OSError) -> str:

@@ -9,12 +9,17 @@ from typing import Any, Callable, Optional, Tuple, TypeVar
 import click
 
 from ..compare.workers import default_jobs
-from ..engine.comparison import Outcome, Run
-from ..engine.options import ComparisonOptions, parse_metrics, parse_range, parse_select
+from ..engine.comparison import RunResult
+from ..engine.listed import compare_folders
+from ..engine.options import AUTO, EACH, ONE, ComparisonOptions
+from ..errors import UsageError
 from ..results.table import render_table
 from ..verdict.limits import parse_limits
+from ..verdict.suspects import counted
 from .common import format_option, say, set_up_logging, use_colour, verbosity_options
+from .option_values import parse_metrics, parse_range, parse_select, parse_time
 from .progress import ProgressBar
+from .verdict_text import verdict_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,20 +33,28 @@ def comparison_options(function: F) -> F:
             click.option("--metrics", metavar="NAME,…", help="The metrics to show, in this order.  [default: all ten]"),
             click.option("--range", "op_range", metavar="START,END[,STEP]", help="Only ops with these OpSequence numbers (json ids)."),
             click.option("--select", multiple=True, metavar="3,7-9", help="Only ops with these OpSequence numbers."),
+            click.option("--time", metavar="T|all", help="The time folder that counts.  [default: the newest of each device and model]"),
+            click.option("--golden-steps", type=click.Choice([AUTO, ONE, EACH]), default=AUTO, show_default=True,
+                         help="One golden set for all steps, or GOLDEN/{step}/ for each; auto: each where the folders are numbers."),
             click.option("--overflow", is_flag=True, help="Add the OverFlow column."),
             click.option("--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."),
             click.option("--limit", "limits", multiple=True, metavar="METRIC=VALUE", help="What a tensor must keep; may be repeated."),
             click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
+            click.option("--strict", is_flag=True, help="End with 1 when everything passes but an operator is suspect."),
             click.option("--force", is_flag=True, help="Discard other results in OUT."),
             format_option,
         ]
-    ):
+    ):  # fmt: skip
         function = option(function)
     return verbosity_options(function)
 
 
 def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOptions:
     """Return the checked options of a comparison from what click parsed."""
+    if (given["op_range"] or given["select"]) and given["model"] is None:
+        raise UsageError("--range and --select count by the json's OpSequence: they need -f")
+    if given["op_range"] and given["select"]:
+        raise UsageError("--range and --select exclude each other")
     return ComparisonOptions(
         target=target,
         golden=golden,
@@ -54,6 +67,9 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
         overflow=given["overflow"],
         mapping=given["mapping"],
         allow_missing=given["allow_missing"],
+        strict=given["strict"],
+        time=parse_time(given["time"]),
+        golden_steps=given["golden_steps"],
     )
 
 
@@ -70,48 +86,54 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
 
     Example: goldwatch compare dump/20260102030405 golden -f model.json -o out --limit CosineSimilarity=0.999
     """
-    quiet, as_json = given["quiet"], given["output_format"] == "json"
+    quiet = given["quiet"]
     set_up_logging(quiet, given["verbose"])
     options = make_options(target, golden, out, given)
-    with Run(options, given["jobs"] or default_jobs(), given["force"]) as run:
-        with ProgressBar("comparing", quiet) as bar:
-            run.compare_all(lambda progress: bar.update(progress.pairs_done, progress.pairs))
-        for note in run.notes:
-            say("note: " + note, quiet)
-        outcome = run.finish()
-        if as_json:
-            for chunk in run.document(outcome.summary):
-                sys.stdout.write(chunk)
-        else:
-            print_outcome(run, outcome, given["verbose"])
-        return outcome.exit_code
+    with ProgressBar("comparing", quiet) as bar:
+        result = compare_folders(
+            options,
+            given["jobs"] or default_jobs(),
+            given["force"],
+            on_progress=lambda progress: bar.update(progress.pairs_done, progress.pairs),
+        )
+    for note in result.notes:
+        say("note: " + note, quiet)
+    for text in result.left_out:
+        say("warning: " + text)
+    print_result(result, given)
+    return result.exit_code
 
 
-def print_outcome(run: Run, outcome: Outcome, verbose: int) -> None:
-    """Print the table, the summary line and the sentence that names the broken operator."""
-    first = outcome.summary.first
+def print_result(result: RunResult, given: Any) -> None:
+    """Print the document of result.json, or the table, the summary line and the sentence that names the broken operator."""
+    if given["output_format"] == "json":
+        for chunk in result.document():
+            sys.stdout.write(chunk)
+        return
+    first = result.first_divergence
     width = shutil.get_terminal_size((140, 24)).columns
-    most: Optional[int] = None if verbose else 40
-    table = outcome.files[0] if outcome.files else run.options.out
+    most: Optional[int] = None if given["verbose"] else 40
     lines = render_table(
-        run.store.rows("index"), most, table, first.tensor if first else None, colour=use_colour(sys.stdout), width=max(width, 100)
+        result.rows(), most, result.files[0], first.tensor if first else None, colour=use_colour(sys.stdout), width=max(width, 100)
     )
     for line in lines:
         click.echo(line)
     click.echo("")
-    click.echo(summary_line(outcome))
-    click.echo(outcome.sentence)
+    click.echo(summary_line(result))
+    for line in verdict_lines(result.summary, width):
+        click.echo(line)
+    click.echo(result.sentence)
 
 
-def summary_line(outcome: Outcome) -> str:
+def summary_line(result: RunResult) -> str:
     """Return the counts in one line."""
-    found = outcome.summary
+    found = result.summary
     parts: Tuple[Tuple[int, str], ...] = (
         (found.passed, "pass"),
         (found.failed, "fail"),
         (found.not_compared, "not compared"),
         (found.expected_absent, "absent as expected"),
     )
-    counts = ", ".join("%d %s" % part for part in parts)
-    where = ", ".join(outcome.files[-2:])
+    counts = ", ".join("%d %s" % part for part in parts) + "".join("; " + text for text in [counted(found.suspects)] if text)
+    where = ", ".join(result.files[-2:])
     return "%s: %d ops, %d rows: %s. Results: %s" % (found.verdict, found.ops, found.rows, counts, where)

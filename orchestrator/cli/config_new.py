@@ -21,6 +21,7 @@ from ..filesystem import replacing
 from ..naming import printable
 from .common import format_option, print_json, say, set_up_logging, verbosity_options
 from .option_syntax import in_options, parse_list, parse_model, parse_range, parse_skip
+from .steps import written_steps
 
 _PLAN_LIMIT_BYTES = 10 * 1024 * 1024
 
@@ -132,7 +133,7 @@ def _request(form: str, cann: Optional[str], elsewhere: bool, given: Dict[str, A
         models=tuple(parse_model(text) for text in given["model"]) or None,
         mode=given["mode"],
         op_switch=None if given["op_switch"] is None else given["op_switch"] == "on",
-        step=given["step"] or None,
+        step=written_steps(given["step"] or "") or None,
         data=given["data"],
         stats=parse_list("--stats", given["stats"]),
         level=given["level"],

@@ -69,6 +69,7 @@ def deinplace(
 @click.option("--backend", type=click.Choice(["auto", "caffe", "opencv"]), default="auto", show_default=True, help="What runs the model.")
 @click.option("--layers", multiple=True, metavar="GLOB", help="Save only these layers; repeatable, or separated by commas.")
 @click.option("--python", metavar="PATH", help="The Python that has pycaffe (or OpenCV).")
+@click.option("--caffe-root", type=click.Path(readable=False), metavar="DIR", help="The folder of a Caffe that you built.")
 @click.option("--random", "seed", type=click.IntRange(0, 2**32 - 1), metavar="SEED", help="Fill inputs without a file with random numbers.")
 @click.option("--level", type=int, help="The net state's level for min_level and max_level rules.")
 @click.option("--stage", "stages", multiple=True, metavar="S", help="A stage of the net state; repeatable.")
@@ -96,6 +97,8 @@ def dump(output_format: str, quiet: bool, verbose: int, **options: Any) -> None:
     set_up_logging(quiet, verbose)
     with _Progress(quiet) as progress:
         result = run_dump(DumpOptions(**options), progress)
+    for note in result["notes"]:
+        say(note, quiet)
     for warning in result["warnings"]:
         say("warning: " + warning)
     if output_format == "json":

@@ -12,23 +12,20 @@ from goldwatch.adapters.tensorflow.jobs import GraphJob, JobResult, ScriptJob, d
 from ..errors import EXIT_FAIL, InputError, UsageError
 from ..naming import printable
 from .common import format_option, print_json, say
+from .steps import run_numbers
 
 _SHOWN = 20
 
 out_option = click.option("-o", "--output", "out", required=True, metavar="OUT", help="The golden folder; made when missing.")
 python_option = click.option("--python", metavar="PATH", help="The Python that has TensorFlow (default: found).")
 force_option = click.option("--force", is_flag=True, help="Replace golden files that are already there.")
+without_npu_option = click.option("--without-npu", is_flag=True, help="Give the script a stand-in for npu_bridge that changes nothing.")
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, only errors and the result.")
 words_argument = click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- python SCRIPT ARGS…]")
 
 
 def _steps(_: click.Context, __: click.Parameter, value: Optional[str]) -> Optional[List[int]]:
-    if value is None:
-        return None
-    parts = [part.strip() for part in value.split(",")]
-    if not all(part.isdigit() for part in parts):
-        raise click.BadParameter("%r is not a list of run numbers such as 0,5,10" % value)
-    return sorted({int(part) for part in parts})
+    return None if value is None else run_numbers(value)
 
 
 def _named_files(_: click.Context, __: click.Parameter, values: Tuple[str, ...]) -> List[Tuple[str, str]]:
@@ -46,8 +43,9 @@ def _named_files(_: click.Context, __: click.Parameter, values: Tuple[str, ...])
 @click.command()
 @out_option
 @click.option("--run-index", type=click.IntRange(min=0), metavar="N", help="Which of the script's own runs, from 0 (default: 0).")
-@click.option("--steps", callback=_steps, metavar="0,5,10", help="Several runs, each into OUT/{step}/.")
+@click.option("--steps", callback=_steps, metavar="0|5-9", help="Several runs, each into OUT/{step}/.")
 @click.option("--estimator", is_flag=True, help="Count only the steps of Estimators and MonitoredSessions.")
+@without_npu_option
 @click.option("--twice", is_flag=True, help="Run the script twice and report what is not reproducible (exit code 1).")
 @click.option("--pb", metavar="FROZEN.pb", help="Run a frozen graph instead of a script.")
 @click.option("--saved-model", metavar="DIR", help="Run a SavedModel instead of a script.")
@@ -65,6 +63,7 @@ def dump(
     run_index: Optional[int],
     steps: Optional[List[int]],
     estimator: bool,
+    without_npu: bool,
     twice: bool,
     pb: Optional[str],
     saved_model: Optional[str],
@@ -91,10 +90,11 @@ def dump(
     common = _common(python, force, output_format, quiet)
     model = pb is not None or saved_model is not None
     if model:
-        _refuse_script_options(words, pb, saved_model, run_index, steps, estimator, signature)
+        _refuse_script_options(words, pb, saved_model, run_index, steps, estimator or without_npu, signature)
         job = GraphJob(out, pb or saved_model or "", pb is None, inputs, list(outputs), tags.split(","), signature, **common)
         result = dump_graph(job, twice)
     else:
+        common["without_npu"] = without_npu
         if inputs or outputs or signature:
             raise UsageError("--inputs, --outputs and --signature belong to --pb and --saved-model")
         wanted = {step: os.path.join(out, str(step)) for step in steps} if steps is not None else {run_index or 0: out}
@@ -120,7 +120,7 @@ def _refuse_script_options(
     if words:
         raise UsageError("--pb and --saved-model need no script behind --")
     if run_index is not None or steps is not None or estimator:
-        raise UsageError("--run-index, --steps and --estimator belong to a script; a model is run once")
+        raise UsageError("--run-index, --steps, --estimator and --without-npu belong to a script; a model is run once")
     if pb is not None and signature is not None:
         raise UsageError("--signature belongs to --saved-model")
 

@@ -15,6 +15,7 @@ from goldwatch.adapters.tensorflow.rename import RENAME, REPORT, Renaming, apply
 from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
 
 from ..errors import EXIT_INCOMPLETE, InputError, MissingPath, UsageError
+from ..filesystem import read_input
 from ..naming import MAPPING_FILE, mapping_line, printable, read_mapping
 from .common import format_option, print_json, say
 
@@ -58,7 +59,8 @@ def commands(
         print_json(_commands_document(plan, output))
     elif output is None:
         for command in plan.commands:
-            click.echo(command.text)
+            # To be pasted byte for byte, but a terminal obeys control characters.
+            click.echo(printable(command.text) if sys.stdout.isatty() else command.text)
     say("%d commands%s" % (len(plan.commands), "" if output is None else " in %s" % output), quiet)
 
 
@@ -66,12 +68,8 @@ def _read_listing(listing: str) -> Tuple[str, str]:
     if listing == "-":
         data, name = sys.stdin.buffer.read(_LISTING_LIMIT_BYTES + 1), "standard input"
     else:
-        if not os.path.exists(listing):
-            raise MissingPath("LISTING: %s does not exist" % listing, hint="- is standard input")
-        if os.path.isdir(listing):
-            raise MissingPath("LISTING: %s is a folder" % listing)
-        with open(listing, "rb") as stream:
-            data, name = stream.read(_LISTING_LIMIT_BYTES + 1), listing
+        # A pipe is welcome, such as the shell's <(grep …).
+        data, name = read_input(listing, _LISTING_LIMIT_BYTES, pipes=True), listing
     if len(data) > _LISTING_LIMIT_BYTES:
         raise InputError("%s: larger than %d bytes, so not a listing" % (name, _LISTING_LIMIT_BYTES))
     return data.decode("utf-8", "surrogateescape"), name

@@ -10,8 +10,8 @@ from typing import List, Optional, Type
 import click
 
 from ..compare.row import FAIL, NOT_COMPARED, Row
+from ..engine.target_file import TargetFile
 from ..naming import printable
-from ..watch.state import TargetFile
 from ..watch.watch import Standing
 
 

@@ -20,7 +20,7 @@ from ..watch.watch import Watch
 from .common import say, set_up_logging
 from .compare import make_options
 from .live_display import LiveDisplay
-from .watch import make_watch_options, print_result, watch_options
+from .watch import make_watch_options, print_watch_result, stop, watch_options
 
 
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
@@ -51,7 +51,7 @@ def run(program: Tuple[str, ...], golden: str, out: str, **given: Any) -> int:
     if not 0 <= given["grace"] < 1e6:
         raise UsageError("--grace %g: expected seconds, 0 or more" % given["grace"])
     chosen = make_watch_options(given)
-    chosen.check(make_options(".", golden, out, given))
+    make_options(".", golden, out, given)
     find_program(program)
     with LiveDisplay(given["quiet"]) as display:
         make_folder(out)
@@ -72,9 +72,9 @@ def _configuration(given: Any) -> Tuple[str, str]:
 
 def _follow(program: Program, prepared: Prepared, golden: str, out: str, given: Any, display: LiveDisplay, chosen: Any) -> int:
     options = make_options(prepared.target, golden, out, given)
-    watch = Watch(options, given["jobs"] or default_jobs(), given["force"], display.on_row, watch=chosen, command="run", say=display.say,
-                  on_file=display.on_file, on_standing=display.on_standing, left_alone=list(prepared.earlier))  # fmt: skip
-    with Signals(lambda name: watch.stop(name), program.kill), watch:
+    watch = Watch(options, given["jobs"] or default_jobs(), given["force"], chosen, "run", display.say, display.on_row,
+                  display.on_file, display.on_standing, prepared.earlier)  # fmt: skip
+    with Signals(lambda name: stop(watch, name), program.kill), watch:
         nothing: Optional[InputError] = None
         try:
             watch.follow(program.ended, program.start, program.stopping)
@@ -91,8 +91,8 @@ def _follow(program: Program, prepared: Prepared, golden: str, out: str, given: 
                 time.sleep(0.05)
             program.close()
         display.clear()
-        outcome = watch.finish(program.document())
-        print_result(watch, outcome, given)
+        result = watch.finish(program.document())
+        print_watch_result(watch, result, given)
         failure = program.failure()
         if failure:
             say(failure)
@@ -100,4 +100,4 @@ def _follow(program: Program, prepared: Prepared, golden: str, out: str, given: 
             say(nothing.message)
         if watch.stopped_by == "divergence":
             return EXIT_FAIL
-        return exit_code(outcome.summary, program.stopped)
+        return exit_code(result.summary, program.stopped, options.strict)

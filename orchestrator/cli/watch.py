@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from typing import Any, Callable, TypeVar
 
 import click
 
 from ..compare.workers import default_jobs
-from ..watch.arriving_goldens import EACH, ONE
+from ..engine.comparison import RunResult
+from ..errors import UsageError
 from ..watch.ends import Signals
-from ..watch.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions, parse_size
+from ..watch.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
 from ..watch.watch import Watch
 from .common import say, set_up_logging
-from .compare import comparison_options, make_options, print_outcome
+from .compare import comparison_options, make_options, print_result
 from .live_display import LiveDisplay
+from .option_values import parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,8 +27,6 @@ def watch_options(function: F) -> F:
     """Add the options that ``watch`` and ``run`` share, those of ``compare`` included."""
     for option in reversed(
         [
-            click.option("--golden-steps", type=click.Choice([ONE, EACH]), default=ONE, show_default=True,
-                         help="One golden set for all steps, or GOLDEN/{step}/ for each."),
             click.option("--until-idle", type=float, metavar="SECONDS", help="End when nothing changed in TARGET and GOLDEN so long."),
             click.option("--pid", type=int, help="End when this process, which makes the dumps, has ended."),
             click.option("--expect-all", is_flag=True, help="End when every op of the json that can dump has come (needs -f)."),
@@ -42,8 +44,14 @@ def watch_options(function: F) -> F:
 
 def make_watch_options(given: Any) -> WatchOptions:
     """Return the checked options of a watch from what click parsed."""
+    for option, value in (("--until-idle", given["until_idle"]), ("--poll", given["poll"])):
+        if value is not None and not 0 < value < 1e7:
+            raise UsageError("%s %g: expected seconds, more than 0" % (option, value))
+    if given["pid"] is not None and given["pid"] <= 0:
+        raise UsageError("--pid %d: not a process" % given["pid"])
+    if given["expect_all"] and given["model"] is None:
+        raise UsageError("--expect-all: which ops are expected is known from the model's json only", hint="name it with -f")
     return WatchOptions(
-        golden_steps=given["golden_steps"],
         until_idle_s=given["until_idle"],
         pid=given["pid"],
         expect_all=given["expect_all"],
@@ -55,12 +63,12 @@ def make_watch_options(given: Any) -> WatchOptions:
     )
 
 
-@click.command()
+@click.command("watch")
 @click.argument("target")
 @click.argument("golden")
 @click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files.")
 @watch_options
-def watch(target: str, golden: str, out: str, **given: Any) -> int:
+def watch_command(target: str, golden: str, out: str, **given: Any) -> int:
     """Compare dumps with golden data as they arrive.
 
     TARGET may be missing so far, GOLDEN may be empty. Ctrl-C once: what has come is compared and judged; twice: stop now. Exit code: 0 all
@@ -72,28 +80,29 @@ def watch(target: str, golden: str, out: str, **given: Any) -> int:
     set_up_logging(quiet, given["verbose"])
     options = make_options(target, golden, out, given)
     chosen = make_watch_options(given)
-    chosen.check(options)
     with LiveDisplay(quiet) as display:
-        run = Watch(options, given["jobs"] or default_jobs(), given["force"], display.on_row, watch=chosen, say=display.say,
-                    on_file=display.on_file, on_standing=display.on_standing)  # fmt: skip
-        with Signals(lambda name: _stop(run, display, name)), run:
-            run.follow()
+        watch = Watch(options, given["jobs"] or default_jobs(), given["force"], chosen, say=display.say, on_row=display.on_row,
+                      on_file=display.on_file, on_standing=display.on_standing)  # fmt: skip
+        with Signals(lambda name: stop(watch, name)), watch:
+            watch.follow()
             display.clear()
-            outcome = run.finish()
-            print_result(run, outcome, given)
-            return outcome.exit_code
+            result = watch.finish()
+            print_watch_result(watch, result, given)
+            return result.exit_code
 
 
-def _stop(run: Watch, display: LiveDisplay, name: str) -> None:
-    run.stop(name)
+def stop(watch: Watch, name: str) -> None:
+    """End a watch at a signal, and say at once what that means."""
+    watch.stop(name)
+    # By the system call: the handler may have come in the middle of a write to the stream.
+    text = "\n%s: what has come is compared and judged; once more: stop now (exit code 130)\n" % name
+    with contextlib.suppress(OSError):
+        os.write(sys.stderr.fileno(), text.encode())
 
 
-def print_result(run: Watch, outcome: Any, given: Any) -> None:
-    """Print the document of result.json, or the table and the summary."""
-    if given["output_format"] == "json":
-        for chunk in run.document(outcome.summary):
-            sys.stdout.write(chunk)
-    else:
-        print_outcome(run, outcome, given["verbose"])
-    if run.keeper.deleted:
-        say("%d dump files were deleted after their comparison (%d bytes)" % (run.keeper.deleted, run.keeper.deleted_bytes), given["quiet"])
+def print_watch_result(watch: Watch, result: RunResult, given: Any) -> None:
+    """Print what a watch came to, and what it deleted."""
+    print_result(result, given)
+    keeper = watch.keeper
+    if keeper.deleted:
+        say("%d dump files were deleted after their comparison (%d bytes)" % (keeper.deleted, keeper.deleted_bytes), given["quiet"])

@@ -14,7 +14,7 @@ from ..dumps.place import Place
 from ..errors import GoldwatchError, MissingPath, NotComparable, TruncatedFile
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
-from ..model.row_plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
+from ..model.row_plan import INPUT, OMITTED, OP, OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
 from .pair import PairTask, refuse
 from .row import CORRUPT, DTYPE, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
@@ -67,7 +67,7 @@ class Planner:
     place
         Where in the dump tree its files lie.
     golden
-        The golden tensors; may grow between calls, then :meth:`refresh` must be called.
+        The golden tensors; where they may have grown since, :meth:`refresh` must be called.
     graph
         The model, or None.
     selection
@@ -86,20 +86,20 @@ class Planner:
         self.graph = graph
         self.selection = selection
         self._left_out: List[DumpEntry] = []
-        self.two_dumps = golden.kind == "npu"
-        self._made_for: Optional[Tuple[int, bool]] = None
+        self.two_dumps = False
+        self._revision = -1
+        self._by_name = Pairing(None, self._has_output)
         self._model = Pairing(graph, self._has_output) if graph is not None else None
-        self.refresh()
+        self.refresh(golden)
 
-    def refresh(self) -> None:
-        """Take note of golden data that have come since; does nothing when none have."""
-        state = (self.golden.revision, self.golden.kind == "npu")
-        if state == self._made_for:
+    def refresh(self, golden: GoldenSet) -> None:
+        """Take note of golden data that have come since, or of another set; does nothing when all is as it was."""
+        if golden is self.golden and golden.revision == self._revision:
             return
-        if self._made_for is None or self._made_for[1] != state[1]:
-            self.two_dumps = state[1]
+        self.golden, self._revision = golden, golden.revision
+        if self.two_dumps != (golden.kind == "npu"):
+            self.two_dumps = not self.two_dumps
             self._by_name = Pairing(None, self._has_output, self._has_input if self.two_dumps else None)
-        self._made_for = state
         if self._model is not None:
             self._model.forget()
 
@@ -138,10 +138,20 @@ class Planner:
     def _has_input(self, op: str, index: int) -> bool:
         return self.golden.find(op, index, "input", self.place) is not None
 
-    def plan(self, entry: DumpEntry) -> FilePlan:
+    def has_iterations(self, dumped: DumpedOp, count: int) -> bool:
+        """Tell whether the golden data of an op's outputs have as many runs as its dumps: each is then compared with its own."""
+        plans = [plan for plan in self._row_plans(dumped) if plan.status == PAIR and plan.kind == OUTPUT]
+        return bool(plans) and all(self.golden.runs(plan.golden_op or "", plan.golden_index or 0) == count for plan in plans)
+
+    def plan(self, entry: DumpEntry, iteration: Optional[Tuple[int, int]] = None) -> FilePlan:
         """Return what the tensors of one dump file come to.
 
         A file that is damaged has rows with the reason; no error is raised for it.
+
+        Parameters
+        ----------
+        iteration
+            (number from 0, how many): which of the op's dumps it is, where each is compared with golden data of its own.
         """
         try:
             dump = DumpFile.open(entry.path, partial=True)
@@ -165,6 +175,9 @@ class Planner:
             if plan.kind == OP:
                 rows.append(row)
                 continue
+            if (plan.tensor_index or 0) >= len(dump.inputs if plan.kind == INPUT else dump.outputs):
+                rows.append(replace(row, cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
+                continue
             info = dump.info(plan.kind, plan.tensor_index or 0)
             row = replace(row, target_dtype=info.dtype.name, address=info.address, shape=info.shape)
             if dump.state != COMPLETE:
@@ -174,7 +187,7 @@ class Planner:
                 missing = plan.status == NOT_COMPARED and plan.golden_op is not None
                 (waiting if missing or plan.status == EXPECTED_ABSENT else rows).append(self._unpaired(row, plan, missing))
             else:
-                self._pair(row, plan, dump, info, tasks, rows, waiting)
+                self._pair(row, plan, dump, info, tasks, rows, waiting, iteration)
         return FilePlan(
             tuple(tasks),
             tuple(rows),
@@ -188,9 +201,17 @@ class Planner:
         )
 
     def _pair(
-        self, row: Row, plan: RowPlan, dump: DumpFile, info: TensorInfo, tasks: List[PairTask], rows: List[Row], waiting: List[Row]
+        self,
+        row: Row,
+        plan: RowPlan,
+        dump: DumpFile,
+        info: TensorInfo,
+        tasks: List[PairTask],
+        rows: List[Row],
+        waiting: List[Row],
+        iteration: Optional[Tuple[int, int]],
     ) -> None:
-        found = self.golden.find(plan.golden_op or "", plan.golden_index or 0, plan.golden_kind, self.place)
+        found = self.golden.find(plan.golden_op or "", plan.golden_index or 0, plan.golden_kind, self.place, iteration)
         if found is None:
             waiting.append(self._unpaired(row, plan, True))
             return

@@ -1,26 +1,23 @@
-"""Processes that compare batches of pairs: bounded in flight, and alive again after one of them dies."""
+"""Processes that compare batches of pairs: bounded in flight, and others in their place when they die."""
 
 from __future__ import annotations
 
-import ctypes
-import multiprocessing
 import os
-import signal
-from collections import deque
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
-from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
+import threading
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from ..errors import GoldwatchError
+from .child import Child, ProcessDied
 from .pair import PairTask, Settings, compare_pairs, refuse
 from .row import Row
 from .split import SPLIT_BYTES, SplitPair
 
-_PR_SET_PDEATHSIG = 1
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MAX_CRASHES = 3
 _LOST = "the process that compared it died %d times (out of memory?); look at the kernel log" % _MAX_CRASHES
+# So much is compared in this process rather than waiting for others to start.
+_AT_ONCE_BYTES = 8 << 20
 
 
 def default_jobs() -> int:
@@ -28,26 +25,8 @@ def default_jobs() -> int:
     return len(os.sched_getaffinity(0)) or 1
 
 
-def _start_worker(parent: int) -> None:
-    """Leave Ctrl-C to the parent, and die with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
-    _keep_freed_memory()
-
-
-def _keep_freed_memory() -> None:
-    """Let glibc keep a freed window for the next tensor: fresh memory costs a page fault for every 4 KiB, as much as the reading."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, 32 * 1024 * 1024)
-        mallopt(_M_TRIM_THRESHOLD, 64 * 1024 * 1024)
-
-
-def _nothing() -> None:
-    """Make the pool start its processes."""
+def _ready() -> None:
+    """Be called once a process has started, with all that comparing needs imported."""
 
 
 @dataclass
@@ -57,14 +36,14 @@ class _Call:
     tasks: Sequence[PairTask]
     function: Tuple[Any, ...]
     split: Optional[SplitPair] = None
-    alone: bool = False
     crashes: int = 0
 
 
 class Workers:
     """Compare batches of pairs in ``jobs`` processes (in this process when ``jobs`` is 1).
 
-    Make it before anything large is loaded: the processes are forked, and what the parent holds then counts in their memory.
+    A thread for each process hands it one call after the other. Until :meth:`start`, and until the processes are there, small batches are
+    compared in this process.
 
     Parameters
     ----------
@@ -79,6 +58,8 @@ class Workers:
     ----------
     on_done
         Called (from any thread) whenever something can be collected; None for nobody.
+    deaths
+        How many processes have died.
     """
 
     def __init__(self, jobs: int, settings: Settings, max_in_flight: Optional[int] = None) -> None:
@@ -87,63 +68,80 @@ class Workers:
         self.settings = settings
         self.max_in_flight = max_in_flight or 4 * self.jobs
         self.deaths = 0
-        self._restarting = False
-        self._pool: Optional[ProcessPoolExecutor] = None
+        self._threads: Optional[ThreadPoolExecutor] = None
+        self._own = threading.local()
+        self._lock = threading.Lock()
+        self._children: Set[Child] = set()
+        self._there = False
+        self._closed = False
         self._running: Dict[Future[Any], _Call] = {}
         self._finished: List[Tuple[Sequence[PairTask], List[Row]]] = []
-        self._suspects: Deque[_Call] = deque()
-        if self.jobs > 1:
-            self._start()
 
-    def _start(self) -> None:
-        self._pool = ProcessPoolExecutor(
-            max_workers=self.jobs,
-            mp_context=multiprocessing.get_context("fork"),
-            initializer=_start_worker,
-            initargs=(os.getpid(),),
-        )
-        for future in [self._pool.submit(_nothing) for _ in range(self.jobs)]:
-            future.result()
+    def start(self) -> None:
+        """Start the processes, without waiting for them; a second call does nothing."""
+        if self.jobs > 1 and self._threads is None:
+            self._threads = ThreadPoolExecutor(self.jobs, "goldwatch-compare")
+            for _ in range(self.jobs):
+                self._threads.submit(self._call, (_ready,))
+
+    def pids(self) -> List[int]:
+        """Return the process ids."""
+        with self._lock:
+            return sorted(child.pid for child in self._children)
+
+    def _call(self, function: Tuple[Any, ...]) -> Any:
+        """Have a function called in this thread's process; runs in a thread."""
+        child: Optional[Child] = getattr(self._own, "child", None)
+        if child is None:
+            with self._lock:
+                if self._closed:
+                    raise ProcessDied("closed")
+                child = self._own.child = Child()
+                self._children.add(child)
+        try:
+            result = child.call(function)
+        except ProcessDied:
+            self._own.child = None
+            with self._lock:
+                self._children.discard(child)
+            child.close()
+            raise
+        self._there = True
+        return result
 
     @property
     def in_flight(self) -> int:
         """Batches handed out and not yet collected."""
-        return len(self._running) + len(self._finished) + len(self._suspects)
+        return len(self._running) + len(self._finished)
 
     @property
     def full(self) -> bool:
         """Whether nothing more should be submitted before something is collected."""
-        return bool(self._suspects) or self.in_flight >= self.max_in_flight
+        return self.in_flight >= self.max_in_flight
 
     def submit(self, tasks: Sequence[PairTask]) -> None:
         """Hand out one batch; its rows come from :meth:`collect`. A batch that begins with a huge pair keeps all processes busy."""
-        if self._pool is None:
+        if self.jobs == 1 or (not self._there and sum(task.nbytes for task in tasks) <= _AT_ONCE_BYTES):
             self._finished.append((tasks, compare_pairs(tasks, self.settings)))
         elif tasks[0].nbytes >= SPLIT_BYTES:
             self._submit_split(tasks, SplitPair(tasks[0], self.settings, 2 * self.jobs))
         else:
             self._submit(self._whole(tasks))
 
-    def _whole(self, tasks: Sequence[PairTask], first: Optional[Row] = None) -> _Call:
-        return _Call(tasks, (compare_pairs, tasks, self.settings, first))
+    def _whole(self, tasks: Sequence[PairTask], first: Optional[Row] = None, crashes: int = 0) -> _Call:
+        return _Call(tasks, (compare_pairs, tasks, self.settings, first), crashes=crashes)
 
     def _submit_split(self, tasks: Sequence[PairTask], split: SplitPair) -> None:
         for function in split.calls():
             self._submit(_Call(tasks, function, split))
 
     def _submit(self, call: _Call) -> None:
-        assert self._pool is not None
-        if self._restarting:
-            self._suspects.append(call)
-            return
-        try:
-            future = self._pool.submit(*call.function)
-            self._running[future] = call
-            if self.on_done is not None:
-                future.add_done_callback(self._tell)
-        except BrokenProcessPool:
-            self._suspects.append(call)
-            self._restart()
+        self.start()
+        assert self._threads is not None
+        future = self._threads.submit(self._call, call.function)
+        self._running[future] = call
+        if self.on_done is not None:
+            future.add_done_callback(self._tell)
 
     def _tell(self, _: Any) -> None:
         if self.on_done is not None:
@@ -151,35 +149,27 @@ class Workers:
 
     def collect(self, timeout_s: Optional[float] = None) -> List[Tuple[Sequence[PairTask], List[Row]]]:
         """Return what is finished as ``(tasks, rows)``, waiting up to ``timeout_s`` seconds for the first (None: for ever)."""
-        if self._running and not self._finished:
-            done, _ = wait(list(self._running), timeout=timeout_s, return_when=FIRST_COMPLETED)
-            # A submission among these may meet a dead process and take the others itself.
-            died = [future for future in done if future in self._running and self._take(future)]
-            if died:
-                self._restart()
-        if self._suspects and not self._running:
-            # After a death, what was in flight runs one batch at a time, so that the next death has one culprit.
-            self._suspects[0].alone = True
-            self._submit(self._suspects.popleft())
+        if self._running:
+            done, _ = wait(list(self._running), timeout=0.0 if self._finished else timeout_s, return_when=FIRST_COMPLETED)
+            for future in done:
+                self._take(self._running.pop(future), future)
         finished, self._finished = self._finished, []
         return finished
 
-    def _take(self, future: Future[Any]) -> bool:
-        """Move one finished future's call on; tell whether its process died."""
-        call = self._running.pop(future)
+    def _take(self, call: _Call, future: Future[Any]) -> None:
+        """Move one finished future's call on."""
         try:
             result = future.result()
-        except BrokenProcessPool:
+        except ProcessDied:
+            self.deaths += 1
             self._blame(call)
-            return True
         except Exception as error:
             self._failed(call, error)
-            return False
-        if call.split is None:
-            self._finished.append((call.tasks, result))
         else:
-            self._take_share(call.tasks, call.split, result)
-        return False
+            if call.split is None:
+                self._finished.append((call.tasks, result))
+            else:
+                self._take_share(call.tasks, call.split, result)
 
     def _take_share(self, tasks: Sequence[PairTask], split: SplitPair, result: Any) -> None:
         if split.abandoned:
@@ -215,36 +205,27 @@ class Workers:
             self._submit(self._whole(tasks, split.row))
 
     def _blame(self, call: _Call) -> None:
-        if not call.alone:
-            self._suspects.append(call)
-        elif call.split is None and len(call.tasks) > 1:
-            self._suspects.extend(replace(self._whole([task]), alone=True) for task in call.tasks)
+        """Try again what a process died of: the pairs of a batch one by one, so that only the culprit has a row that says so."""
+        if call.split is not None:
+            self._give_up(call.tasks, call.split)
+        elif len(call.tasks) > 1:
+            for task in call.tasks:
+                self._submit(self._whole([task]))
         elif call.crashes + 1 < _MAX_CRASHES:
-            self._suspects.append(replace(call, crashes=call.crashes + 1))
-        elif call.split is None or not call.split.abandoned:
-            if call.split is not None:
-                call.split.abandoned = True
+            self._submit(self._whole(call.tasks, crashes=call.crashes + 1))
+        else:
             self._finished.append((call.tasks, [refuse(task.row, _LOST, "crashed") for task in call.tasks]))
 
-    def _restart(self) -> None:
-        """Start new processes after one died; a broken pool fails all that was in flight."""
-        self.deaths += 1
-        self._restarting = True
-        wait(list(self._running))
-        while self._running:
-            self._take(next(iter(self._running)))
-        self._restarting = False
-        if self._pool is not None:
-            self._pool.shutdown(wait=True)
-        self._start()
-
     def close(self, now: bool = False) -> None:
-        """End the processes; ``now`` drops what they are doing."""
-        pool, self._pool = self._pool, None
-        if pool is None:
-            return
+        """End the processes, and no others; ``now`` drops what they are doing."""
+        with self._lock:
+            self._closed = True
+            children = list(self._children)
         if now:
-            for process in multiprocessing.active_children():
-                process.terminate()
-        pool.shutdown(wait=True)
+            for child in children:
+                child.kill()
+        if self._threads is not None:
+            self._threads.shutdown(wait=True)
+        for child in children:
+            child.close()
         self._running.clear()

@@ -8,7 +8,8 @@ from typing import List, Optional, Tuple
 
 from ..compare.row import FAIL, Row
 from ..errors import InputError, MissingPath
-from ..results.store import STORE_FILE, RunStore
+from ..results.opening import STORE_FILE
+from ..results.store import RunStore
 from ..verdict import execution_key
 
 

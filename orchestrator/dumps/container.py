@@ -17,10 +17,9 @@ from ..errors import NotComparable
 from ..tensors.dtypes import DType, dtype_by_code, nbytes
 from ..tensors.formats import split_format
 from ..tensors.tensor import Tensor
-from .header import COMPLETE, LENGTH_BYTES, Header, load_header, place_in_message, regions_of, size_error
+from .header import COMPLETE, LENGTH_BYTES, MAX_RANK, Header, implied_bytes, load_header, place_in_message, regions_of, size_error
 from .source import FileSource
 
-MAX_RANK = 32
 MAX_ELEMENTS = 2**63 - 1
 KINDS = ("input", "output", "buffer", "space")
 
@@ -187,6 +186,8 @@ def _build(path: str, found: Header) -> DumpFile:
     for kind, regions in regions_of(message):
         for index, region in enumerate(regions):
             offset, size, problem = position, region.size, None
+            if found.sizes_implied and kind in ("input", "output"):
+                size = size or implied_bytes(region)
             if found.scan is not None:
                 offset, size, problem = place_in_message(region.size, found.scan.extents[kind][index])
             elif found.nulls_left_out and kind in ("input", "output") and not region.address:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Dict, Iterator, List, Optional, Tuple
@@ -15,13 +14,11 @@ from .container import DumpFile
 from .listing import DumpEntry, GoldenFile, full_name_of, walk
 from .npy import open_npy
 from .place import Place, place_of
-from .tree import DumpTree, tree_of
+from .tree import DumpTree, run_name, tree_of
 
 _SUFFIX_RANK = {"npy": 2, "pb": 1, "quant": 0}
 # The parts of a place that tell runs apart; a model_id does not.
 _TELLING = ("device", "model", "step")
-# The name of a training graph holds the time of its run: ge_default_20200808163719_121.
-_RUN_TIME = re.compile(r"[0-9]{14}")
 
 
 @dataclass(frozen=True)
@@ -98,7 +95,8 @@ class GoldenSet:
         self._dumps: Dict[str, List[DumpEntry]] = {}
         self._places: Dict[str, Place] = {}
         self._levels: Dict[str, Counter[Optional[str]]] = {level: Counter() for level in _TELLING}
-        self._known: Dict[str, bool] = {}
+        self._known: Dict[str, str] = {}
+        self._kinds: Counter[str] = Counter()
         self.revision = 0
 
     @classmethod
@@ -113,7 +111,7 @@ class GoldenSet:
         golden = cls(folder)
         listings = list(walk(folder, "GOLDEN"))
         golden.tree = tree_of(folder, listings)
-        golden.notes.extend(golden.tree.notes)
+        golden.notes.extend(golden.tree.notes + golden.tree.left_notes)
         for listing in listings:
             for file in listing.golden:
                 golden._add_file(file)
@@ -128,10 +126,12 @@ class GoldenSet:
     @property
     def kind(self) -> str:
         """``npy``, ``container``, ``npu``, ``mixed`` or ``empty``."""
-        kinds = {entry.kind for entries in self._files.values() for entry in entries}
-        if self._dumps:
-            kinds.add("npu")
-        return kinds.pop() if len(kinds) == 1 else "mixed" if kinds else "empty"
+        kinds = [kind for kind, count in self._kinds.items() if count]
+        return kinds[0] if len(kinds) == 1 else "mixed" if kinds else "empty"
+
+    def paths(self) -> List[str]:
+        """Return the files that it knows."""
+        return list(self._known)
 
     def __len__(self) -> int:
         """Return the number of golden tensors, a device's dump file counted as one."""
@@ -158,8 +158,10 @@ class GoldenSet:
 
     def discard(self, path: str) -> bool:
         """Forget a file that is no longer there; tell whether it was known."""
-        if self._known.pop(path, None) is None:
+        kind = self._known.pop(path, None)
+        if kind is None:
             return False
+        self._kinds[kind] -= 1
         self.revision += 1
         place = self._places.pop(path, None)
         if place is not None:
@@ -174,22 +176,31 @@ class GoldenSet:
                 del self._dumps[name]
         return True
 
-    def find(self, op_name: str, index: int, io: str = "output", place: Optional[Place] = None) -> Optional[GoldenEntry]:
+    def find(
+        self, op_name: str, index: int, io: str = "output", place: Optional[Place] = None, iteration: Optional[Tuple[int, int]] = None
+    ) -> Optional[GoldenEntry]:
         """Return the golden tensor of an op's output (a device's dump: or input), or None.
 
         Names are compared sanitised; among files that collide, one whose name is exactly ``op_name`` is preferred. Of several runs the
-        latest counts. ``place`` as for :meth:`find_dump`.
+        latest counts, or that of ``iteration``: (number from 0, how many), where there are as many. ``place`` as for :meth:`find_dump`.
         """
         key = sanitise_golden(op_name)
         if io == "output":
             entries = self._files.get((key, index), [])
             exact = [entry for entry in entries if entry.op_name == op_name]
             if exact or entries:
-                return max(exact or entries, key=lambda entry: (entry.timestamp_us, entry.rank, entry.rel))
+                runs = {entry.timestamp_us: entry for entry in sorted(exact or entries, key=lambda entry: (entry.rank, entry.rel))}
+                stamps = sorted(runs)
+                return runs[stamps[iteration[0] if iteration is not None and iteration[1] == len(stamps) else -1]]
         dump = self.find_dump(op_name, place)
         if dump is None:
             return None
         return GoldenEntry(dump.path, dump.rel, dump.name.op_name, index, dump.name.timestamp_us, "npu", io)
+
+    def runs(self, op_name: str, index: int) -> int:
+        """Return how many runs of an op's output there are, by the timestamps of its golden files."""
+        entries = self._files.get((sanitise_golden(op_name), index), [])
+        return len({entry.timestamp_us for entry in [entry for entry in entries if entry.op_name == op_name] or entries})
 
     def find_dump(self, op_name: str, place: Optional[Place] = None) -> Optional[DumpEntry]:
         """Return the latest device dump of an op, or None.
@@ -211,13 +222,13 @@ class GoldenSet:
     def _is_of(self, entry: DumpEntry, place: Place) -> bool:
         own = self._places[entry.path]
         return all(
-            len(values) < 2 or getattr(place, level) is None or _level_name(getattr(own, level)) == _level_name(getattr(place, level))
+            len(values) < 2 or getattr(place, level) is None or run_name(getattr(own, level)) == run_name(getattr(place, level))
             for level, values in self._levels.items()
         )
 
     def _count(self, place: Place, change: int) -> None:
         for level, values in self._levels.items():
-            name = _level_name(getattr(place, level))
+            name = run_name(getattr(place, level))
             values[name] += change
             if not values[name]:
                 del values[name]
@@ -293,29 +304,28 @@ class GoldenSet:
     def _add_file(self, file: GoldenFile) -> bool:
         if file.path in self._known:
             return False
-        self._known[file.path] = True
-        self.revision += 1
         name = file.name
         kind = "npy" if name.suffix == "npy" else "container"
+        self._know(file.path, kind)
         entry = GoldenEntry(
             file.path, file.rel, name.op_name, name.output_index, name.timestamp_us, kind, "output", _SUFFIX_RANK[name.suffix]
         )
         self._files.setdefault((sanitise_golden(name.op_name), name.output_index), []).append(entry)
         return True
 
+    def _know(self, path: str, kind: str) -> None:
+        self._known[path] = kind
+        self._kinds[kind] += 1
+        self.revision += 1
+
     def _add_dump(self, dump: DumpEntry) -> bool:
         if dump.path in self._known:
             return False
-        self._known[dump.path] = True
-        self.revision += 1
+        self._know(dump.path, "npu")
         self._places[dump.path] = place_of(os.path.dirname(dump.path), {dump.name.op_name})
         self._count(self._places[dump.path], 1)
         self._dumps.setdefault(sanitise_golden(dump.name.op_name), []).append(dump)
         return True
-
-
-def _level_name(name: Optional[str]) -> Optional[str]:
-    return None if name is None else _RUN_TIME.sub("", name)
 
 
 def open_golden(entry: GoldenEntry) -> Tuple[Tensor, Optional[int]]:

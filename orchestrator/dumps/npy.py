@@ -5,20 +5,15 @@ Format: NEP 1 and numpy.lib.format, versions 1.0 to 3.0.
 
 from __future__ import annotations
 
-import io
 import os
-import re
-import struct
 from dataclasses import dataclass
 from typing import Any, Optional, Tuple
-
-import numpy as np
 
 from ..errors import FormatError, TruncatedFile
 from ..filesystem import open_regular
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_numpy
-from ..tensors.tensor import ByteSource, Tensor
-from .fortran import FortranSource
+from ..tensors.tensor import Tensor
+from .npyheader import element_dtype, parse_header
 from .source import FileSource, read_at
 
 MAX_HEADER_BYTES = 10000
@@ -27,6 +22,8 @@ MAX_ELEMENTS = 2**63 - 1
 _MAGIC = b"\x93NUMPY"
 _BFLOAT16_CODE = 27
 _KINDS = "fiubc"
+# Holds the header of nearly every file: one read is enough.
+_START_BYTES = 512
 
 
 @dataclass
@@ -56,7 +53,7 @@ class NpyHeader:
 def open_npy(path: str) -> Tensor:
     """Return the array of an npy file as a tensor of layout ``ND``; its elements stay in the file.
 
-    Fortran-ordered files give their elements in C order, big-endian ones decode as any other. Two-byte void elements (``|V2``, so
+    A Fortran-ordered file gives a tensor of that order, a big-endian one decodes as any other. Two-byte void elements (``|V2``, so
     tfdbg and numpy write bfloat16) are bfloat16.
 
     Raises
@@ -72,10 +69,10 @@ def open_npy(path: str) -> Tensor:
     if header.error is not None:
         raise header.error
     assert header.dtype is not None and header.data_bytes is not None
-    source: ByteSource = FileSource(path, header.data_offset, header.data_bytes)
-    if header.fortran_order and sum(dim > 1 for dim in header.shape) > 1:
-        source = FortranSource(source, header.shape, header.itemsize)
-    return Tensor(header.dtype, header.shape, "ND", source)
+    source = FileSource(path, header.data_offset, header.data_bytes)
+    # With one dim longer than 1 both orders are the same.
+    fortran = header.fortran_order and sum(dim > 1 for dim in header.shape) > 1
+    return Tensor(header.dtype, header.shape, "ND", source, order="F" if fortran else "C")
 
 
 def load_npy_header(path: str) -> NpyHeader:
@@ -99,7 +96,7 @@ def load_npy_header(path: str) -> NpyHeader:
 
 
 def _read_header(descriptor: int, size: int, path: str, header: NpyHeader) -> None:
-    start = read_at(descriptor, 0, 12, path)
+    start = read_at(descriptor, 0, _START_BYTES, path)
     if start[:6] != _MAGIC[: len(start)]:
         raise FormatError("not an npy file: it begins with %r" % start[:6], path, hint="golden files are written with numpy.save")
     if len(start) < 12:
@@ -108,59 +105,50 @@ def _read_header(descriptor: int, size: int, path: str, header: NpyHeader) -> No
     major = start[6]
     if major not in (1, 2, 3):
         raise FormatError("npy version %d.%d is not known (1.0 to 3.0 are)" % (major, start[7]), path)
-    length_bytes = 2 if major == 1 else 4
-    length = int.from_bytes(start[8 : 8 + length_bytes], "little")
+    begin = 10 if major == 1 else 12
+    length = int.from_bytes(start[8:begin], "little")
     if length > MAX_HEADER_BYTES:
         raise FormatError("an npy header of %d bytes, at most %d are read" % (length, MAX_HEADER_BYTES), path)
-    header.data_offset = 8 + length_bytes + length
+    header.data_offset = begin + length
     if header.data_offset > size:
         message = "the npy file ends inside its header: expected at least %d bytes, got %d" % (header.data_offset, size)
         raise TruncatedFile(message, path, header.data_offset, size)
-    text = read_at(descriptor, 8 + length_bytes, length, path)
-    shape, header.fortran_order, dtype = _parse(major, text, path)
-    header.dtype, header.itemsize = _element_type(dtype, path), dtype.itemsize
+    text = start[begin : header.data_offset] if header.data_offset <= len(start) else read_at(descriptor, begin, length, path)
+    try:
+        descr, header.fortran_order, shape = parse_header(text.decode("utf-8" if major == 3 else "latin-1"))
+        header.dtype, header.itemsize = _element_type(descr, path)
+    except FormatError:
+        raise
+    except ValueError as error:
+        raise FormatError("the npy header cannot be understood: %s" % error, path) from None
     header.shape = _checked_shape(shape, path)
     _check_size(header, path)
 
 
-def _parse(major: int, text: bytes, path: str) -> Tuple[Any, bool, Any]:
-    """Return shape, Fortran order and numpy dtype of a header's text (a Python literal; numpy evaluates it without running anything)."""
-    try:
-        if major == 3:
-            # Version 3 differs from 2 by UTF-8, which only field names of records need.
-            text = text.decode("utf-8").encode("latin-1")
-        if major == 1:
-            return np.lib.format.read_array_header_1_0(io.BytesIO(struct.pack("<H", len(text)) + text))
-        return np.lib.format.read_array_header_2_0(io.BytesIO(struct.pack("<I", len(text)) + text))
-    except Exception as error:  # tokenizer, parser and dtype each raise their own
-        # Without the addresses of objects, so that the same file always gives the same reason.
-        cause = re.sub(r" at 0x[0-9a-f]+", "", (str(error).splitlines() or [""])[0][:200])
-        raise FormatError("the npy header cannot be understood: %s" % cause, path) from None
-
-
-def _element_type(dtype: Any, path: str) -> DType:
-    if dtype.hasobject:
+def _element_type(descr: Any, path: str) -> Tuple[DType, int]:
+    """Return the element type and its bytes in the file."""
+    if not isinstance(descr, str):
+        raise FormatError("the array holds records (%s), expected one number per element" % str(descr)[:200], path)
+    dtype = element_dtype(descr)
+    if dtype is not None and dtype.hasobject:
         raise FormatError(
             "the array holds pickled Python objects, which are never loaded (they can run code)",
             path,
             hint="save it again as a plain array, such as numpy.save(path, array.astype('float32'))",
         )
-    if dtype.names is not None or dtype.subdtype is not None:
-        raise FormatError("the array holds records (%s), expected one number per element" % str(dtype)[:200], path)
-    if dtype.kind == "V" and dtype.itemsize == 2:
-        return dtype_by_code(_BFLOAT16_CODE)
-    known = dtype_by_numpy(dtype)
-    if dtype.kind not in _KINDS or not known.decodable:
-        raise FormatError("elements of type %s cannot be compared, expected numbers" % dtype, path)
-    return known
+    if dtype is not None and dtype.kind == "V" and dtype.itemsize == 2:
+        return dtype_by_code(_BFLOAT16_CODE), 2
+    if dtype is None or dtype.kind not in _KINDS or not dtype_by_numpy(dtype).decodable:
+        raise FormatError("elements of type %s cannot be compared, expected numbers" % descr, path)
+    return dtype_by_numpy(dtype), dtype.itemsize
 
 
-def _checked_shape(shape: Any, path: str) -> Tuple[int, ...]:
+def _checked_shape(shape: Tuple[int, ...], path: str) -> Tuple[int, ...]:
     if len(shape) > MAX_RANK:
         raise FormatError("an array of %d dims, at most %d can be read" % (len(shape), MAX_RANK), path)
     if any(dim < 0 for dim in shape):
         raise FormatError("the shape %s has negative dims" % (list(shape),), path)
-    return tuple(int(dim) for dim in shape)
+    return tuple(shape)
 
 
 def _check_size(header: NpyHeader, path: str) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 
 from ..errors import FormatError, InputError, TruncatedFile
 from ..filesystem import open_regular
+from ..tensors.tensor import WINDOW_BYTES
 
-WINDOW_BYTES = 16 * 1024 * 1024
 MAX_OPEN_FILES = 16
 
 _opened: Deque[Any] = deque()

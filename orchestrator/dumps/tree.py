@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
-from typing import Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..naming import DumpName
 from .listing import DumpEntry, FolderListing, list_folder, walk
 from .place import Place, name_order, place_of
 
 __all__ = ["Combo", "DumpEntry", "DumpTree", "find_dumps", "list_folder", "tree_of"]
+
+ALL_TIMES = "all"
+_RUN_TIME = re.compile(r"[0-9]{14}")
 
 
 @dataclass
@@ -62,6 +66,10 @@ class DumpTree:
         Folders with overflow records, statistics or unexplained hash names only.
     notes
         What was taken, what was left and why, and what could not be read.
+    left_notes
+        What was left out for its time, as sentences.
+    empty
+        Folders that have the place of a step and hold nothing.
     unlisted
         (folder relative to root, reason) of folders that could not be listed.
     """
@@ -71,33 +79,37 @@ class DumpTree:
     left: List[Combo] = field(default_factory=list)
     without_dumps: List[Combo] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
+    left_notes: List[str] = field(default_factory=list)
+    empty: List[Combo] = field(default_factory=list)
     unlisted: List[Tuple[str, str]] = field(default_factory=list)
 
 
-def slice_key(name: DumpName) -> Tuple[str, Optional[int], Optional[int], Optional[int], Optional[int]]:
+def op_key(name: DumpName) -> Tuple[Any, ...]:
     """Return what files of repeated runs of one op (or one slice of it) have in common."""
-    return (name.op_name, name.task_type, name.context_id, name.thread_id, name.device_id)
+    return (name.op_type, name.op_name, name.task_type, name.context_id, name.thread_id, name.device_id)
 
 
-def find_dumps(root: str, what: str = "TARGET") -> DumpTree:
+def find_dumps(root: str, what: str = "TARGET", time: Optional[str] = None) -> DumpTree:
     """Find all dump files at and below ``root``; every folder is listed once and no dump file is opened.
 
-    Of several time folders of one device the newest is taken. Files that cannot be read are found out when they are opened.
+    Files that cannot be read are found out when they are opened.
 
     Parameters
     ----------
     what
         The folder's role in error messages.
+    time
+        Of several time folders of one device and model the newest is taken (None), this one, or every one (``all``).
 
     Raises
     ------
     MissingPath
         ``root`` does not exist, is not a folder or cannot be listed.
     """
-    return tree_of(root, list(walk(root, what)))
+    return tree_of(root, list(walk(root, what)), time)
 
 
-def tree_of(root: str, listings: List[FolderListing]) -> DumpTree:
+def tree_of(root: str, listings: List[FolderListing], time: Optional[str] = None) -> DumpTree:
     """Make a tree of listings (for :func:`find_dumps` and golden folders)."""
     tree = DumpTree(root)
     combos: List[Combo] = []
@@ -112,7 +124,9 @@ def tree_of(root: str, listings: List[FolderListing]) -> DumpTree:
                 tree.notes.append("%s: %d golden files (npy, pb, quant) lie among the dumps and are no dumps" % (listing.where(), count))
         elif listing.overflow or listing.stats or listing.unresolved:
             tree.without_dumps.append(_combo(listing))
-    _take_newest(tree, _one_per_device(combos))
+        elif _is_empty_step(listing):
+            tree.empty.append(_combo(listing))
+    _choose_times(tree, _one_per_device(combos), time)
     tree.combos.sort(key=_order)
     _tell(tree)
     return tree
@@ -154,27 +168,41 @@ def _one_per_device(combos: List[Combo]) -> List[Combo]:
     return result
 
 
-def _take_newest(tree: DumpTree, combos: List[Combo]) -> None:
-    """Keep the newest time of each device; a combo without a time is always kept."""
-    newest: Dict[Optional[str], str] = {}
+def run_name(model: Optional[str]) -> Optional[str]:
+    """Return a model's name without the time of its run, which the name of a training graph holds: ge_default_20200808163719_121."""
+    return None if model is None else _RUN_TIME.sub("", model)
+
+
+def _is_empty_step(listing: FolderListing) -> bool:
+    """Tell whether a folder has the place of a step and no dump in it."""
+    return not (listing.folders or listing.links or listing.golden or listing.unlisted) and place_of(listing.folder, set()).step is not None
+
+
+def _choose_times(tree: DumpTree, combos: List[Combo], time: Optional[str]) -> None:
+    """Keep the newest time of each device and model, or the one that is asked for; a combo without a time is always kept."""
+    newest: Dict[Any, str] = {}
     for place in (combo.place for combo in combos):
         if place.time is not None:
-            newest[place.device] = max(place.time, newest.get(place.device, ""))
+            newest[place.device, run_name(place.model)] = max(place.time, newest.get((place.device, run_name(place.model)), ""))
     for combo in combos:
-        time, device = combo.place.time, combo.place.device
-        if time is None or newest[device] == time:
+        place = combo.place
+        wanted = newest.get((place.device, run_name(place.model))) if time is None else time
+        if place.time is None or time == ALL_TIMES or place.time == wanted:
             tree.combos.append(combo)
             continue
         tree.left.append(combo)
-        text = "left out %s: time %s of device %s is older than %s"
-        tree.notes.append(text % (combo.rel or combo.folder, time, device, newest[device]))
+        why = "is older than" if time is None else "is not"
+        text = "left out %s: time %s of device %s %s %s"
+        tree.left_notes.append(text % (combo.rel or combo.folder, place.time, place.device, why, wanted))
+    left = {combo.place[:3] for combo in tree.left}
+    tree.empty = [combo for combo in tree.empty if combo.place[:3] not in left]
 
 
 def _tell(tree: DumpTree) -> None:
     """Note what was taken."""
     for combo in tree.combos:
         text = "took %s: %d dump files" % (combo.label(), len(combo.files))
-        repeated = len(combo.files) - len({slice_key(entry.name) for entry in combo.files})
+        repeated = len(combo.files) - len({op_key(entry.name) for entry in combo.files})
         if repeated:
             text += ", %d of them earlier runs of the same op" % repeated
         tree.notes.append(text + _besides(combo))

@@ -13,9 +13,9 @@ from ..filesystem import writing_whole
 from ..proto import load_messages
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, dtype_by_numpy, nbytes
 from ..tensors.formats import format_code
+from ..tensors.tensor import WINDOW_BYTES
 
 _HEADER_VERSIONS = {1: "1.0", 2: "2.0"}
-_CHUNK_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -129,8 +129,8 @@ def _pieces(message: bytes, payload: Optional[Iterable[memoryview]]) -> Iterator
         return
     yield struct.pack("<Q", len(message)) + message
     for data in payload:
-        for start in range(0, len(data), _CHUNK_BYTES):
-            yield data[start : start + _CHUNK_BYTES]
+        for start in range(0, len(data), WINDOW_BYTES):
+            yield data[start : start + WINDOW_BYTES]
 
 
 def _fill_tensor(field: Any, tensor: TensorData, where: str) -> memoryview:

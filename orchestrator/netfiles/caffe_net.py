@@ -188,9 +188,21 @@ class Net:
 
 
 def initial_state(document: Document, phase: str, level: Optional[int], stages: Sequence[str]) -> State:
-    """Return the state to filter by: the phase that was asked for, the file's own level and stages, and the options'."""
-    own = document.root.message("state")
-    return State(phase, own.integer("level", 0) if level is None else level, stages)
+    """Return the state to filter by, as ``caffe.Net(file, phase, level, stages)`` does.
+
+    The level that is given counts, 0 by default, and never the file's own ``state { level }``; stages are added to the file's own
+    (:class:`Net` does that). Source: the Net constructor of BVLC Caffe's net.cpp.
+
+    Raises
+    ------
+    FormatError
+        The file's own level is no number, which Caffe refuses.
+    """
+    try:
+        document.root.message("state").integer("level", 0)
+    except FormatError as error:
+        raise FormatError("state: %s" % error.message, document.path) from error
+    return State(phase, level or 0, stages)
 
 
 def shares_memory(layer: Layer) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from typing import Collection, Dict, List, Optional, Sequence
 
@@ -12,14 +13,15 @@ from ..naming import printable
 from .csvfile import Columns, write_mapping_csv, write_result_csv
 from .store import RunStore
 
+_TABLE = re.compile(r"([^/\0]*_)?(result|mapping)_[0-9]{14}\.csv\Z")
 
-def result_names(
-    places: Sequence[Place], timestamp: str, name_single: bool = True, stem: str = "result", root: Optional[Place] = None
-) -> Dict[Place, str]:
+
+def result_names(places: Sequence[Place], timestamp: str, stem: str = "result") -> Dict[Place, str]:
     """Return the file name of each place's table.
 
-    Rows outside a tree get ``{stem}_{timestamp}.csv``; every device × model × step gets ``{device}_{model}_{step}_{stem}_{timestamp}.csv``,
-    and where two would be the same ``{time}_{device}_{model}_{model_id}_{step}_{stem}_{timestamp}.csv``.
+    A single place, and rows outside a tree, get ``{stem}_{timestamp}.csv``; each of several device × model × step gets
+    ``{device}_{model}_{step}_{stem}_{timestamp}.csv``, and where two would be the same
+    ``{time}_{device}_{model}_{model_id}_{step}_{stem}_{timestamp}.csv``.
 
     Parameters
     ----------
@@ -27,17 +29,13 @@ def result_names(
         Those with rows.
     timestamp
         ``YYYYmmddHHMMSS`` of the run's first start.
-    name_single
-        False: a single place gets the short name as well.
     stem
         ``result`` or ``mapping``.
-    root
-        The place whose files lie directly in TARGET: it gets the short name. None: no such place.
     """
     tail = "%s_%s.csv" % (stem, timestamp)
-    if len(places) == 1 and not name_single:
+    if len(places) == 1:
         return {places[0]: tail}
-    short = {place: tail if place == root else _join((place.device, place.model, place.step), tail) for place in places}
+    short = {place: _join((place.device, place.model, place.step), tail) for place in places}
     shared = Counter(short.values())
     return {place: name if shared[name] == 1 else _join(place, tail) for place, name in short.items()}
 
@@ -47,13 +45,17 @@ def _join(parts: Sequence[Optional[str]], tail: str) -> str:
     return bounded_name(head, "_" + tail) if head else tail
 
 
+def _noted(store: RunStore) -> List[str]:
+    """Return the names of this run's tables; what cannot be one (the store is input too) is passed over."""
+    names = store.get("result_files")
+    return [name for name in names if isinstance(name, str) and _TABLE.match(name)] if isinstance(names, list) else []
+
+
 def write_tables(
     store: RunStore,
     columns: Columns,
-    name_single: bool = True,
     mapping: bool = False,
     only: Optional[Collection[Place]] = None,
-    root: Optional[Place] = None,
 ) -> List[str]:
     """Write the CSV files of a store into its folder and return their paths.
 
@@ -66,14 +68,10 @@ def write_tables(
         Open for writing.
     columns
         The columns of the result tables.
-    name_single
-        As for :func:`result_names`.
     mapping
         Write the mapping tables besides.
     only
         Write only the tables of these places (those that changed); all by default.
-    root
-        As for :func:`result_names`.
 
     Raises
     ------
@@ -82,9 +80,9 @@ def write_tables(
     """
     out = os.path.dirname(store.path)
     places = store.places() or [NOWHERE]
-    names = result_names(places, store.started, name_single, "result", root)
-    mappings = result_names(places, store.started, name_single, "mapping", root) if mapping else {}
-    before: Sequence[str] = store.get("result_files", [])
+    names = result_names(places, store.started)
+    mappings = result_names(places, store.started, "mapping") if mapping else {}
+    before = _noted(store)
     now = [*names.values(), *mappings.values()]
     written: List[str] = []
     for place in places:
@@ -95,7 +93,7 @@ def write_tables(
         if mapping:
             written.append(os.path.join(out, mappings[place]))
             write_mapping_csv(written[-1], store.rows("index", place))
-    if list(before) != now:
+    if before != now:
         store.set("result_files", now)
         for name in set(before) - set(now):
             remove_inside(out, name)

@@ -59,7 +59,8 @@ class OutLock:
                 holder = _holder(fd)
                 os.close(fd)
                 raise EnvironmentProblem(
-                    "%s: another goldwatch%s is writing here" % (out, holder), hint="wait until it ends, or choose another folder with -o"
+                    "%s: another goldwatch%s is writing here" % (out, holder),
+                    hint="wait until it ends, or choose another folder for the results",
                 ) from error
             self.note = "this file system has no locks (%s): take care that only one goldwatch writes here" % (error.strerror or error)
         self._fd = fd

@@ -11,32 +11,40 @@ from ..errors import EnvironmentProblem, MissingPath, UsageError
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 
+class OtherResults(UsageError):
+    """OUT holds the results of another comparison (exit code 2)."""
+
+    kind = "other_results"
+
+
 def canonical(value: Any) -> str:
     """Return a JSON value as text that is the same for equal values."""
     return json.dumps(value, sort_keys=True)
 
 
 def check_inputs(out: str, before: Any, now: Mapping[str, Any]) -> None:
-    """Raise UsageError, naming what differs, unless a store's inputs are those of this run."""
+    """Raise OtherResults, naming what differs, unless a store's inputs are those of this run."""
     now = json.loads(canonical(now))
     before = before if isinstance(before, dict) else {}
     different = sorted(key for key in set(before) | set(now) if before.get(key) != now.get(key))
     if different:
         changes = "; ".join("%s was %s, is %s" % (key, canonical(before.get(key)), canonical(now.get(key))) for key in different[:4])
-        raise UsageError(
+        raise OtherResults(
             "%s holds the results of other inputs or options: %s" % (out, changes),
-            hint="choose another folder with -o, or discard those results with --force",
+            hint="choose another folder for the results, or discard those",
         )
 
 
 def make_folder(out: str) -> None:
     """Make OUT unless it is there; raise MissingPath when it is a file, EnvironmentProblem when it cannot be made."""
     if os.path.lexists(out) and not os.path.isdir(out):
-        raise MissingPath("OUT: %s is not a folder" % out, hint="choose another folder with -o")
+        raise MissingPath("OUT: %s is not a folder" % out, hint="choose another folder for the results")
     try:
         os.makedirs(out, exist_ok=True)
     except OSError as error:
-        raise EnvironmentProblem("OUT: %s cannot be made: %s" % (out, error.strerror), hint="choose another folder with -o") from error
+        raise EnvironmentProblem(
+            "OUT: %s cannot be made: %s" % (out, error.strerror), hint="choose another folder for the results"
+        ) from error
 
 
 def discard_store(path: str) -> None:

@@ -1,64 +1,28 @@
-"""Rows as values of the store's table ``row`` and back (schemas/store.sql)."""
+"""Rows as values of the store's table ``row`` and back (schemas/store.sql).
+
+A new field of a row is one line in :data:`FIELDS` and one in schemas/store.sql.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 import math
 from functools import lru_cache
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from ..compare.row import METRICS, Row
+from ..compare.row import METRICS, VERDICTS, Row
 from ..dumps.place import Place
+from ..errors import FormatError
 
-_BEFORE = (
-    "time",
-    "device",
-    "model",
-    "model_id",
-    "step",
-    "index",
-    "op_sequence",
-    "op_type",
-    "op",
-    "group",
-    "golden",
-    "tensor",
-    "kind",
-    "tensor_index",
-    "shape",
-    "target_dtype",
-    "golden_dtype",
-    "address",
-    "golden_address",
-)
-_AFTER = (
-    "user_metrics",
-    "nan",
-    "inf",
-    "overflow",
-    "verdict",
-    "reason",
-    "cause",
-    "target_file",
-    "golden_file",
-    "graph_index",
-    "timestamp_us",
-    "position",
-)
-COLUMNS = ("key",) + _BEFORE + METRICS + _AFTER
-SELECTED = COLUMNS[1:-1]
-COLUMN_LIST = ", ".join('"%s"' % name for name in COLUMNS)
-SELECTED_LIST = ", ".join('"%s"' % name for name in SELECTED)
-SELECT_SAME = "SELECT %s FROM row WHERE key = ?" % COLUMN_LIST
-INSERT = "INSERT INTO row (%s) VALUES (%s)" % (COLUMN_LIST, ", ".join("?" * len(COLUMNS)))
+SqlValue = Union[None, int, float, str, bytes]
 
 _KNOWN = frozenset(METRICS)
 _encode = json.JSONEncoder().encode
 _encode_key = json.JSONEncoder(separators=(",", ":")).encode
 _INT64 = 1 << 63
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-
-SqlValue = Union[None, int, float, str, bytes]
 
 
 def to_sql_text(text: Optional[str]) -> SqlValue:
@@ -103,24 +67,120 @@ def plain_number(value: Any) -> Any:
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
-def _integer(value: Optional[int]) -> SqlValue:
-    if value is None or -_INT64 <= value < _INT64:
-        return value
-    return str(value)
-
-
-def _metric(name: str, value: Any) -> SqlValue:
-    if isinstance(value, dict):
-        return _encode(plain_tree(value))
-    number = plain_number(value)
-    return float(number) if isinstance(number, int) and not -_INT64 <= number < _INT64 else number
-
-
 def plain_tree(value: Any) -> Any:
     """Return nested mappings with every number that is not finite as its text."""
     if isinstance(value, dict):
         return {str(key): plain_tree(entry) for key, entry in value.items()}
     return plain_number(value)
+
+
+def _finite_tree(value: Any) -> Any:
+    """Return the inverse of :func:`plain_tree`."""
+    if isinstance(value, dict):
+        return {key: _finite_tree(entry) for key, entry in value.items()}
+    return _NON_FINITE.get(value, value) if isinstance(value, str) else value
+
+
+def checksum(values: Sequence[SqlValue]) -> str:
+    """Return 64 bits of BLAKE2b of SQL values as 16 hexadecimal digits; the same in every version of Python."""
+    return hashlib.blake2b(ascii(list(values)).encode("ascii"), digest_size=8).hexdigest()
+
+
+class _Kind(NamedTuple):
+    """How the values of a column are written and read; NULL is None in every kind."""
+
+    encode: Callable[[Any], SqlValue]
+    decode: Callable[[Any], Any]
+
+
+def _to_integer(value: int) -> SqlValue:
+    return value if -_INT64 <= value < _INT64 else str(value)
+
+
+@lru_cache(maxsize=1024)
+def _to_list(values: Tuple[Any, ...]) -> str:
+    return _encode(values)
+
+
+@lru_cache(maxsize=1024)
+def _from_list(text: str) -> Tuple[Any, ...]:
+    found = json.loads(text)
+    if not isinstance(found, list) or not all(isinstance(value, (str, int)) for value in found):
+        raise ValueError("%s is not a list of names or numbers" % text)
+    return tuple(found)
+
+
+def _to_counts(counts: Mapping[str, int]) -> str:
+    return '{"target": %d, "golden": %d}' % (counts["target"], counts["golden"])
+
+
+@lru_cache(maxsize=256)
+def _from_counts(text: str) -> Tuple[int, int]:
+    counts = json.loads(text)
+    return int(counts["target"]), int(counts["golden"])
+
+
+def _to_verdict(verdict: str) -> str:
+    return verdict
+
+
+def _from_verdict(verdict: Any) -> str:
+    if verdict not in VERDICTS:
+        raise ValueError("an unknown verdict")
+    return str(verdict)
+
+
+_TEXT = _Kind(to_sql_text, from_sql_text)
+_INTEGER = _Kind(_to_integer, int)
+_LIST = _Kind(_to_list, _from_list)
+_COUNTS = _Kind(_to_counts, lambda text: dict(zip(("target", "golden"), _from_counts(text))))
+_FLAG = _Kind(int, bool)
+_VERDICT = _Kind(_to_verdict, _from_verdict)
+
+FIELDS: Tuple[Tuple[str, _Kind], ...] = (
+    ("time", _TEXT),
+    ("device", _TEXT),
+    ("model", _TEXT),
+    ("model_id", _TEXT),
+    ("step", _TEXT),
+    ("index", _INTEGER),
+    ("op_sequence", _INTEGER),
+    ("op_type", _TEXT),
+    ("op", _TEXT),
+    ("group", _LIST),
+    ("golden", _TEXT),
+    ("tensor", _TEXT),
+    ("kind", _TEXT),
+    ("tensor_index", _INTEGER),
+    ("shape", _LIST),
+    ("target_dtype", _TEXT),
+    ("golden_dtype", _TEXT),
+    ("address", _INTEGER),
+    ("golden_address", _INTEGER),
+    ("nan", _COUNTS),
+    ("inf", _COUNTS),
+    ("overflow", _FLAG),
+    ("verdict", _VERDICT),
+    ("reason", _TEXT),
+    ("cause", _TEXT),
+    ("target_file", _TEXT),
+    ("golden_file", _TEXT),
+    ("graph_index", _INTEGER),
+    ("timestamp_us", _INTEGER),
+)
+"""Every field of a row but ``metrics``: its column is called the same."""
+
+_KEY_FIELDS = (*Place._fields, "target_file", "op", "kind", "tensor_index")
+PLACE_COLUMNS = Place._fields
+COLUMNS = ("key", *(name for name, _ in FIELDS), *METRICS, "user_metrics", "position")
+COLUMN_LIST = ", ".join('"%s"' % name for name in COLUMNS)
+INSERT = "INSERT INTO row (%s, sum) VALUES (%s)" % (COLUMN_LIST, ", ".join("?" * (len(COLUMNS) + 1)))
+
+_ENCODERS = tuple((name, kind.encode) for name, kind in FIELDS)
+_DECODERS = {name: kind.decode for name, kind in FIELDS}
+_DEFAULTS = {
+    field.name: field.default for field in dataclasses.fields(Row) if field.name != "metrics" and field.default is not dataclasses.MISSING
+}
 
 
 def row_key(row: Row) -> str:
@@ -129,84 +189,106 @@ def row_key(row: Row) -> str:
     return _encode_key(parts)
 
 
-def row_values(row: Row, key: str) -> List[SqlValue]:
+def key_of_values(values: Mapping[str, Any]) -> str:
+    """Return the :func:`row_key` of the row with these columns."""
+    parts = [from_sql_text(values[name]) for name in _KEY_FIELDS]
+    parts[-1] = None if parts[-1] is None else int(parts[-1])
+    return _encode_key(parts)
+
+
+def row_values(row: Row) -> List[SqlValue]:
     """Return the values of :data:`COLUMNS`."""
-    text, metrics = to_sql_text, row.metrics
-    values: List[SqlValue] = [text(key), text(row.time), text(row.device), text(row.model), text(row.model_id), text(row.step)]
-    values += [_integer(row.index), _integer(row.op_sequence), text(row.op_type), text(row.op), _encode_tuple(row.group)]
-    values += [text(row.golden), text(row.tensor), row.kind, _integer(row.tensor_index)]
-    values += [None if row.shape is None else _encode_tuple(row.shape), text(row.target_dtype), text(row.golden_dtype)]
-    values += [_integer(row.address), _integer(row.golden_address)]
-    values += [_metric(name, metrics.get(name)) for name in METRICS]
-    others = {name: plain_number(value) for name, value in metrics.items() if name not in _KNOWN}
-    values += [json.dumps(others) if others else None, _counts(row.nan), _counts(row.inf)]
-    values += [None if row.overflow is None else int(row.overflow), row.verdict, text(row.reason), row.cause]
-    values += [text(row.target_file), text(row.golden_file), _integer(row.graph_index), _integer(row.timestamp_us)]
+    fields = row.__dict__
+    values: List[SqlValue] = [to_sql_text(row_key(row))]
+    for name, encode in _ENCODERS:
+        value = fields[name]
+        values.append(None if value is None else encode(value))
+    metrics = row.metrics
+    for name in METRICS:
+        value = metrics.get(name)
+        values.append(value if type(value) is float and -math.inf < value < math.inf else _to_metric(value))
+    others = None
+    if not _KNOWN.issuperset(metrics):
+        others = _encode({name: plain_tree(value) for name, value in metrics.items() if name not in _KNOWN})
+    values.append(others)
     values.append(row.group.index(row.op) if row.op in row.group else 0)
     return values
 
 
-def _counts(counts: Optional[Mapping[str, int]]) -> Optional[str]:
-    return None if counts is None else '{"target": %d, "golden": %d}' % (counts["target"], counts["golden"])
-
-
-@lru_cache(maxsize=1024)
-def _encode_tuple(values: Tuple[Any, ...]) -> str:
-    return _encode(values)
-
-
-@lru_cache(maxsize=1024)
-def _decode_tuple(text: str) -> Tuple[Any, ...]:
-    return tuple(json.loads(text))
-
-
-@lru_cache(maxsize=256)
-def _decode_counts(text: str) -> Tuple[int, int]:
-    counts = json.loads(text)
-    return counts["target"], counts["golden"]
-
-
-def row_from_values(values: Sequence[Any]) -> Row:
-    """Return the row whose :data:`SELECTED` columns these are."""
-    fields: Dict[str, Any] = dict(zip(SELECTED, values))
-    for name, value in fields.items():
-        if type(value) is bytes:
-            fields[name] = from_sql_text(value)
-    metrics: Dict[str, Any] = {}
-    for name in METRICS:
-        value = fields.pop(name)
-        if value is not None:
-            if name == "StandardDeviation":
-                metrics[name] = _tree_from_json(value)
-            else:
-                metrics[name] = value if type(value) is float else _NON_FINITE.get(value, value)
-    others = fields.pop("user_metrics")
-    if others is not None:
-        metrics.update({name: _NON_FINITE.get(value, value) for name, value in json.loads(others).items()})
-    for name in ("index", "op_sequence", "tensor_index", "address", "golden_address", "graph_index", "timestamp_us"):
-        if isinstance(fields[name], str):
-            fields[name] = int(fields[name])
-    for name in ("nan", "inf"):
-        fields[name] = None if fields[name] is None else dict(zip(("target", "golden"), _decode_counts(fields[name])))
-    fields["group"] = _decode_tuple(fields["group"])
-    fields["shape"] = None if fields["shape"] is None else _decode_tuple(fields["shape"])
-    fields["overflow"] = None if fields["overflow"] is None else bool(fields["overflow"])
-    return Row(metrics=metrics, **fields)
-
-
-def _tree_from_json(text: Any) -> Any:
-    if text in _NON_FINITE:
-        return _NON_FINITE[text]
-    if not isinstance(text, str):
-        return text
-    tree = json.loads(text)
-    return _finite_tree(tree) if "NaN" in text or "Infinity" in text else tree
-
-
-def _finite_tree(value: Any) -> Any:
+def _to_metric(value: Any) -> SqlValue:
+    if value is None:
+        return None
     if isinstance(value, dict):
-        return {key: _finite_tree(entry) for key, entry in value.items()}
-    return _NON_FINITE.get(value, value) if isinstance(value, str) else value
+        return _encode(plain_tree(value))
+    number = plain_number(value)
+    return float(number) if isinstance(number, int) and not -_INT64 <= number < _INT64 else number
 
 
-PLACE_COLUMNS = Place._fields
+def _from_metric(name: str, value: Any) -> Any:
+    if value in _NON_FINITE:
+        return _NON_FINITE[value]
+    if name != "StandardDeviation" or not isinstance(value, str):
+        return value
+    tree = _finite_tree(json.loads(value))
+    for side in tree.values():
+        if not all(isinstance(number, (int, float)) for number in side.values()):
+            raise ValueError("StandardDeviation is not made of numbers")
+    return tree
+
+
+class RowReader:
+    """Makes rows of what the store's table ``row`` holds.
+
+    Parameters
+    ----------
+    path
+        The store, for messages.
+    columns
+        The columns that its table has; a store of an earlier version lacks some, whose fields take their defaults.
+    checked
+        Whether each row's checksum is compared, as it must be unless that was done when the store was opened.
+    """
+
+    def __init__(self, path: str, columns: Sequence[str], checked: bool) -> None:
+        self.path = path
+        self.checked = checked and "sum" in columns
+        names = [name for name in COLUMNS if name in columns]
+        self._fields = [(names.index(name), name, decode) for name, decode in _DECODERS.items() if name in names]
+        self._metrics = [(names.index(name), name) for name in METRICS if name in names]
+        self._others = names.index("user_metrics")
+        self.selected = ", ".join('"%s"' % name for name in names) + (", sum" if self.checked else "")
+
+    def row(self, values: Sequence[Any]) -> Row:
+        """Return the row of these values, in the order of :attr:`selected`.
+
+        Raises
+        ------
+        FormatError
+            They are not what goldwatch stored.
+        """
+        if self.checked and checksum(values[:-1]) != values[-1]:
+            raise damaged_row(self.path, "its checksum is another")
+        fields: Dict[str, Any] = dict(_DEFAULTS)
+        try:
+            for place, name, decode in self._fields:
+                value = values[place]
+                fields[name] = None if value is None else decode(value)
+            metrics = {name: self._metric(name, values[place]) for place, name in self._metrics if values[place] is not None}
+            if values[self._others] is not None:
+                metrics.update(_finite_tree(json.loads(values[self._others])))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
+            raise damaged_row(self.path, str(error)) from error
+        # A frozen dataclass sets each field through a function; filling a new object at once is several times as fast.
+        fields["metrics"] = metrics
+        row = object.__new__(Row)
+        row.__dict__.update(fields)
+        return row
+
+    @staticmethod
+    def _metric(name: str, value: Any) -> Any:
+        return value if type(value) is float else _from_metric(name, value)
+
+
+def damaged_row(path: str, why: str) -> FormatError:
+    """Return the error for a row that is not as goldwatch stored it."""
+    return FormatError("damaged: a row is not as it was stored (%s)" % why, path, hint="run the comparison again: it finds the row anew")

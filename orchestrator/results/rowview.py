@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 from ..compare.row import Row
 from ..dumps.place import Place
-from .rowsql import PLACE_COLUMNS, SELECTED_LIST, row_from_values, to_sql_text
+from .rowsql import PLACE_COLUMNS, RowReader, to_sql_text
 
 PLACE_ORDER = "time, CAST(device AS INTEGER), device, model, model_id, CAST(step AS INTEGER), step"
 
@@ -22,8 +22,9 @@ Query = Callable[[str, Sequence[Any]], List[Tuple[Any, ...]]]
 class RowView:
     """The rows of a store in one order; each walk reads them anew, a page at a time, without holding up a writer."""
 
-    def __init__(self, query: Query, order: str, place: Optional[Place], verdict: Optional[str]) -> None:
+    def __init__(self, query: Query, reader: RowReader, order: str, place: Optional[Place], verdict: Optional[str]) -> None:
         self._query = query
+        self._reader = reader
         self._order = _ORDERS[order]
         self._where, self._values = selection(place, verdict)
 
@@ -34,11 +35,11 @@ class RowView:
         ids = [number for (number,) in self._query("SELECT id FROM row%s ORDER BY %s" % (self._where, self._order), self._values)]
         for start in range(0, len(ids), _PAGE_ROWS):
             page = ids[start : start + _PAGE_ROWS]
-            sql = "SELECT id, %s FROM row WHERE id IN (%s)" % (SELECTED_LIST, ", ".join("?" * len(page)))
-            found = {values[0]: values[1:] for values in self._query(sql, page)}
+            sql = "SELECT %s, id FROM row WHERE id IN (%s)" % (self._reader.selected, ", ".join("?" * len(page)))
+            found = {values[-1]: values[:-1] for values in self._query(sql, page)}
             for number in page:
                 if number in found:
-                    yield row_from_values(found[number])
+                    yield self._reader.row(found[number])
 
 
 def selection(place: Optional[Place], verdict: Optional[str]) -> Tuple[str, List[Any]]:

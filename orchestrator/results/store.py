@@ -15,16 +15,17 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Opt
 from .. import __version__
 from ..compare.row import Row
 from ..dumps.place import Place
-from ..errors import FormatError, MissingPath, UsageError
+from ..errors import FormatError
 from ..filesystem import remove_leftovers, require_own_file
-from .database import check_identity, connect_reader, connect_writer, make_tables, table_names, translated
+from .database import translated
+from .identity import LAYOUT_VERSION, DamagedStore, ForeignStore, may_discard
 from .lock import OutLock
-from .outfolder import SIDE_FILES, canonical, check_inputs, discard_store, make_folder
-from .rowsql import INSERT, PLACE_COLUMNS, SELECT_SAME, from_sql_text, row_key, row_values, to_sql_text
+from .opening import STORE_FILE, Opened, open_to_read, open_to_write, read_fact
+from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
+from .rowsql import COLUMN_LIST, COLUMNS, INSERT, PLACE_COLUMNS, RowReader, SqlValue, checksum, from_sql_text, row_values, to_sql_text
 from .rowview import PLACE_ORDER, RowView, selection
 
-STORE_FILE = "run.sqlite"
-
+_STARTED = "YYYYmmddHHMMSS"
 
 
 class FileRecord(NamedTuple):
@@ -56,26 +57,30 @@ class RunStore:
         The SQLite file.
     continued
         True when the store was there before and goes on.
-    journal_note
-        Why WAL is not used here; empty when it is.
-    lock_note
-        Why OUT is not locked; empty when it is.
+    notes
+        What the user must know: no WAL here, no lock, damage that was found, a store of an earlier version.
     """
 
-    def __init__(self, path: str, connection: sqlite3.Connection, lock: Optional[OutLock] = None, journal_note: str = "") -> None:
+    def __init__(self, path: str, connection: sqlite3.Connection, version: int, lock: Optional[OutLock] = None) -> None:
         self.path = path
         self.continued = False
-        self.journal_note = journal_note
-        self.lock_note = lock.note if lock else ""
+        self.notes: List[str] = []
         self._connection = connection
+        self._summed = version == LAYOUT_VERSION
         self._out_lock = lock
         self._mutex = threading.RLock()
         self._depth = 0
+        columns = [name for _, name, *_ in self._query("PRAGMA table_info(row)")]
+        # A writer has compared all checksums when it opened the store.
+        self._reader = RowReader(path, columns, checked=lock is None)
         _open_stores.add(self)
 
     @classmethod
     def begin(cls, out: str, inputs: Mapping[str, Any], force: bool = False) -> RunStore:
         """Make the store of ``out``, or go on with the one that is there.
+
+        Rows that are not as they were stored are dropped, so that they are found again; ``notes`` and an event say so. A store of an
+        earlier version is kept under another name and a new one is begun.
 
         Parameters
         ----------
@@ -84,16 +89,19 @@ class RunStore:
         inputs
             What the run depends on (paths, options, limits), as JSON values. A store of other inputs is not touched.
         force
-            Discard a store of other inputs, or a damaged one, and start anew. A store of the same inputs goes on all the same.
+            Discard a store of other inputs, or a damaged one, and start anew. A store of the same inputs goes on all the same; another
+            program's database is never discarded.
 
         Raises
         ------
-        UsageError
+        OtherResults
             ``out`` holds a store of other inputs and ``force`` is False.
         MissingPath, EnvironmentProblem
             ``out`` is a file, cannot be written, or another process writes there.
-        FormatError
-            ``out`` holds a damaged or foreign run.sqlite and ``force`` is False.
+        DamagedStore
+            ``out`` holds a damaged run.sqlite and ``force`` is False.
+        ForeignStore
+            Its run.sqlite is another program's.
         """
         make_folder(out)
         lock = OutLock(out)
@@ -103,49 +111,43 @@ class RunStore:
                 require_own_file(path + suffix)
             remove_leftovers(out)
             try:
-                store = cls._go_on(path, lock, inputs)
-            except (UsageError, FormatError):
-                if not force:
+                opened = open_to_write(path, inputs)
+            except (OtherResults, FormatError) as error:
+                if not force or isinstance(error, ForeignStore) or not may_discard(path):
                     raise
                 discard_store(path)
-                store = cls._go_on(path, lock, inputs)
-            store._note_start()
+                opened = open_to_write(path, inputs)
+            return cls._started_with(path, opened, inputs, lock)
         except BaseException:
             lock.release()
             raise
-        return store
-
-    def _note_start(self) -> None:
-        try:
-            with self.transaction():
-                self.event("continued" if self.continued else "started", text="goldwatch %s, pid %d" % (__version__, os.getpid()))
-                for note in (self.journal_note, self.lock_note):
-                    if note:
-                        self.event("note", text=note)
-        except BaseException:
-            self.close()
-            raise
 
     @classmethod
-    def _go_on(cls, path: str, lock: OutLock, inputs: Mapping[str, Any]) -> RunStore:
-        connection, journal_note = connect_writer(path)
+    def _started_with(cls, path: str, opened: Opened, inputs: Mapping[str, Any], lock: OutLock) -> RunStore:
+        store = cls(path, opened.connection, LAYOUT_VERSION, lock)
         try:
+            store.continued = opened.continued
+            store.notes = [note for note in (*opened.notes, opened.journal_note, lock.note) if note]
             with translated(path):
-                store = cls(path, connection, lock, journal_note)
-                if table_names(connection):
-                    check_identity(connection, path)
-                    store.continued = True
-                    check_inputs(os.path.dirname(path), store.get("inputs"), inputs)
-                else:
-                    make_tables(connection)
-                    store.set("inputs", inputs)
-                    store.set("started", time.strftime("%Y%m%d%H%M%S"))
-                    store.set("version", __version__)
-                    connection.execute("COMMIT")
-                return store
+                if not opened.continued:
+                    facts = {"inputs": inputs, "started": time.strftime("%Y%m%d%H%M%S"), "version": __version__}
+                    for key, value in dict(facts, **opened.facts).items():
+                        store.set(key, value)
+                    opened.connection.execute("COMMIT")
+                with store.transaction():
+                    store._note_start(opened)
+            return store
         except BaseException:
-            connection.close()
+            store.close()
             raise
+
+    def _note_start(self, opened: Opened) -> None:
+        for line in opened.damaged:
+            self._connection.execute("DELETE FROM %s WHERE rowid = ?" % line.table, (line.rowid,))
+            self.event("damaged", line.about, "a line of table %s was not as it was stored; it was dropped" % line.table)
+        self.event("continued" if self.continued else "started", text="goldwatch %s, pid %d" % (__version__, os.getpid()))
+        for note in self.notes:
+            self.event("note", text=note)
 
     @classmethod
     def open(cls, out: str) -> RunStore:
@@ -155,21 +157,14 @@ class RunStore:
         ------
         MissingPath
             There is no store.
-        FormatError, EnvironmentProblem
-            It is damaged, foreign or cannot be read.
+        DamagedStore, ForeignStore, EnvironmentProblem
+            It is damaged, foreign or cannot be read. Rows are checked as they are read.
         """
         path = os.path.join(out, STORE_FILE)
-        if not os.path.isfile(path):
-            raise MissingPath("%s: there is no %s" % (out, STORE_FILE), hint="name the folder that compare, watch or run was given with -o")
-        connection = connect_reader(path)
-        try:
-            with translated(path):
-                check_identity(connection, path)
-        except BaseException:
-            connection.close()
-            raise
-        store = cls(path, connection)
+        connection, version, notes = open_to_read(path)
+        store = cls(path, connection, version)
         store.continued = True
+        store.notes = notes
         return store
 
     @property
@@ -180,7 +175,10 @@ class RunStore:
     @property
     def started(self) -> str:
         """Return the local time of the first start, ``YYYYmmddHHMMSS``; kept over restarts."""
-        return str(self.get("started", ""))
+        found = self.get("started", "")
+        if not isinstance(found, str) or len(found) != len(_STARTED) or not found.isdigit():
+            raise DamagedStore("damaged: the time of its first start is %r, not %s" % (found, _STARTED), self.path)
+        return found
 
     def close(self) -> None:
         """Close the store and give the lock back; a second call does nothing."""
@@ -222,50 +220,45 @@ class RunStore:
             finally:
                 self._depth -= 1
 
-    def put(self, row: Row, key: Optional[str] = None) -> None:
-        """Store a finished row; it is committed at once, unless inside :meth:`transaction`.
+    def put(self, row: Row) -> None:
+        """Store a finished row under its :func:`row_key`; it is committed at once, unless inside :meth:`transaction`.
 
         A row that was there under the same key is replaced (the new one gets a new rowid), and an event says what it was.
-
-        Parameters
-        ----------
-        key
-            What the row is about; :func:`row_key` of the row by default.
         """
-        with self.transaction():
-            self._put(row, row_key(row) if key is None else key)
+        self.put_all([row])
 
     def put_all(self, rows: Iterable[Row]) -> None:
-        """Store rows in one transaction, each under its :func:`row_key`."""
+        """Store rows in one transaction, each as :meth:`put` does."""
         with self.transaction():
             for row in rows:
-                self._put(row, row_key(row))
+                self._put(row)
 
-    def _put(self, row: Row, key: str) -> None:
-        values = row_values(row, key)
+    def _put(self, row: Row) -> None:
+        values = row_values(row)
+        found = checksum(values)
         try:
-            self._connection.execute(INSERT, values)
+            self._connection.execute(INSERT, (*values, found))
         except sqlite3.IntegrityError:
             # Found again as it was, such as by a run that goes on: nothing happened.
-            if self._connection.execute(SELECT_SAME, (values[0],)).fetchone() == tuple(values):
+            if self._connection.execute("SELECT sum FROM row WHERE key = ?", values[:1]).fetchone() == (found,):
                 return
-            self._take_out(key, "replaced", "now %s%s" % (row.verdict, " (%s)" % row.reason if row.reason else ""))
-            self._connection.execute(INSERT, values)
+            self._take_out(values[0], "replaced", "now %s%s" % (row.verdict, " (%s)" % row.reason if row.reason else ""))
+            self._connection.execute(INSERT, (*values, found))
 
     def remove(self, keys: Iterable[str], why: str) -> None:
         """Take rows out again, each with an event; unknown keys are passed over."""
         with self.transaction():
             for key in keys:
-                self._take_out(key, "removed", why)
+                self._take_out(to_sql_text(key), "removed", why)
 
-    def _take_out(self, key: str, kind: str, why: str) -> None:
+    def _take_out(self, key: SqlValue, kind: str, why: str) -> None:
         found = self._connection.execute(
-            "SELECT op, tensor, verdict, reason, target_file, CosineSimilarity FROM row WHERE key = ?", (to_sql_text(key),)
+            "SELECT op, tensor, verdict, reason, target_file, CosineSimilarity FROM row WHERE key = ?", (key,)
         ).fetchone()
         if found is None:
             return
         op, tensor, verdict, reason, target_file, cosine = (from_sql_text(value) for value in found)
-        self._connection.execute("DELETE FROM row WHERE key = ?", (to_sql_text(key),))
+        self._connection.execute("DELETE FROM row WHERE key = ?", (key,))
         before = "%s: was %s%s" % (tensor, verdict, " (%s)" % reason if reason else "")
         if cosine is not None:
             before += ", CosineSimilarity %s" % cosine
@@ -302,11 +295,14 @@ class RunStore:
             Index by op name; only rows without OpSequence are looked at.
         """
         where, values = selection(place, None)
-        changed = 0
+        changed, at = 0, COLUMNS.index("index")
         with self.transaction():
             for op, number in numbers.items():
-                sql = 'UPDATE row SET "index" = ?%s AND op = ? AND op_sequence IS NULL AND "index" <> ?' % where
-                changed += self._connection.execute(sql, (number, *values, to_sql_text(op), number)).rowcount
+                terms = "%s%s op = ? AND op_sequence IS NULL AND \"index\" <> ?" % (where, " AND" if where else " WHERE")
+                for rowid, *row in self._query("SELECT id, %s FROM row%s" % (COLUMN_LIST, terms), (*values, to_sql_text(op), number)):
+                    row[at] = number
+                    self._connection.execute('UPDATE row SET "index" = ?, sum = ? WHERE id = ?', (number, checksum(row), rowid))
+                    changed += 1
         return changed
 
     def rows(self, order: str = "index", place: Optional[Place] = None, verdict: Optional[str] = None) -> RowView:
@@ -322,7 +318,7 @@ class RunStore:
         verdict
             Only the rows of this verdict.
         """
-        return RowView(self._query, order, place, verdict)
+        return RowView(self._query, self._reader, order, place, verdict)
 
     def places(self) -> List[Place]:
         """Return the places that rows were stored for, in the order of the result table."""
@@ -340,42 +336,37 @@ class RunStore:
         return int(self._query("SELECT count(DISTINCT op) FROM row")[0][0])
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return one fact of table ``run``."""
-        found = self._query("SELECT value FROM run WHERE key = ?", (key,))
-        return json.loads(found[0][0]) if found else default
+        """Return one fact of table ``run``; raises DamagedStore where it is not as it was stored."""
+        with self._mutex, translated(self.path):
+            return read_fact(self._connection, self.path, key, default)
 
     def set(self, key: str, value: Any) -> None:
         """Store one fact (a JSON value) in table ``run``."""
         with self.transaction():
-            self._connection.execute("INSERT OR REPLACE INTO run (key, value) VALUES (?, ?)", (key, canonical(value)))
+            self._write("INSERT OR REPLACE INTO run (key, value, sum) VALUES (?, ?, ?)", (key, json.dumps(value)))
 
     def put_file(self, path: str, size_bytes: int, mtime_ns: int, state: str) -> None:
         """Note the state of a file that was looked at, in place of an older note."""
+        values = (to_sql_text(path), size_bytes, mtime_ns, to_sql_text(state))
         with self.transaction():
-            self._connection.execute(
-                "INSERT OR REPLACE INTO file (path, size_bytes, mtime_ns, state) VALUES (?, ?, ?, ?)",
-                (to_sql_text(path), size_bytes, mtime_ns, state),
-            )
+            self._write("INSERT OR REPLACE INTO file (path, size_bytes, mtime_ns, state, sum) VALUES (?, ?, ?, ?, ?)", values)
 
     def files(self, state: Optional[str] = None) -> Dict[str, FileRecord]:
         """Return what was noted about files, by path."""
-        sql = "SELECT path, size_bytes, mtime_ns, state FROM file"
-        found = self._query(sql) if state is None else self._query(sql + " WHERE state = ?", (state,))
-        return {from_sql_text(path): FileRecord(*values) for path, *values in found}
+        where = "" if state is None else " WHERE state = ?"
+        found = self._lines("path, size_bytes, mtime_ns, state", "file" + where, () if state is None else (state,))
+        return {path: FileRecord(*values) for path, *values in found}
 
     def event(self, kind: str, op: Optional[str] = None, text: str = "") -> None:
         """Write down what happened."""
+        values = (int(time.time() * 1e9), kind, to_sql_text(op), to_sql_text(text))
         with self.transaction():
-            self._connection.execute(
-                "INSERT INTO event (time_ns, kind, op, text) VALUES (?, ?, ?, ?)",
-                (int(time.time() * 1e9), kind, to_sql_text(op), to_sql_text(text)),
-            )
+            self._write("INSERT INTO event (time_ns, kind, op, text, sum) VALUES (?, ?, ?, ?, ?)", values)
 
     def events(self, kind: Optional[str] = None) -> List[Event]:
         """Return the events in the order they happened."""
-        sql = "SELECT time_ns, kind, op, text FROM event"
-        found = self._query(sql + " ORDER BY id") if kind is None else self._query(sql + " WHERE kind = ? ORDER BY id", (kind,))
-        return [Event(*(from_sql_text(value) for value in values)) for values in found]
+        where = "event ORDER BY id" if kind is None else "event WHERE kind = ? ORDER BY id"
+        return [Event(*values) for values in self._lines("time_ns, kind, op, text", where, () if kind is None else (kind,))]
 
     def omit(self, tensor: str, reason: str) -> None:
         """Note a tensor that by the pairing rules has no row; twice the same is noted once."""
@@ -391,6 +382,16 @@ class RunStore:
     def _query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
         with self._mutex, translated(self.path):
             return self._connection.execute(sql, values).fetchall()
+
+    def _write(self, sql: str, values: Sequence[SqlValue]) -> None:
+        self._connection.execute(sql, (*values, checksum(values)))
+
+    def _lines(self, columns: str, source: str, values: Sequence[Any]) -> Iterator[List[Any]]:
+        """Yield lines of a table, each compared with its checksum."""
+        for line in self._query("SELECT %s%s FROM %s" % (columns, ", sum" if self._summed else "", source), values):
+            if self._summed and checksum(line[:-1]) != line[-1]:
+                raise DamagedStore("damaged: a line of table %s is not as it was stored" % source.split()[0], self.path)
+            yield [from_sql_text(value) for value in (line[:-1] if self._summed else line)]
 
 
 _open_stores: weakref.WeakSet[RunStore] = weakref.WeakSet()

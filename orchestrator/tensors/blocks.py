@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import product
-from typing import Iterator, List, Tuple
+from typing import Iterable, Iterator, List, Tuple
 
 import numpy as np
 
@@ -16,16 +16,17 @@ from .axes import element_count, unpack
 from .boxes import Box, Ints, boxes
 from .dtypes import Array, decode, require_decodable
 from .geometry import Geometry, match_layouts, match_stored
-from .tensor import Tensor
+from .tensor import WINDOW_BYTES, Tensor
 
 __all__ = ["Geometry", "aligned_blocks", "match_layouts", "match_stored"]
 
-# Both sides of one slab, decoded. While one is read the one before may still be in use: 16 MiB in all.
-WINDOW_BYTES = 8 * 1024 * 1024
+# Both sides of one slab, decoded. While one is read the one before may still be in use.
+SLAB_BYTES = WINDOW_BYTES // 2
 SMALL_BYTES = 1024 * 1024
-# Reading over a gap costs its bytes, another read costs a call: gaps up to here are read over.
-_GAP_BYTES = 16 * 1024
-_READ_NS, _BYTE_NS, _SLAB_NS = 2000.0, 0.1, 15000.0
+# Reading over a gap costs its bytes, another read costs a call: gaps up to here are read over, where they are small or no longer than what
+# lies between them. Bytes that another slab reads too cost more: they may have to come from the disk again.
+_GAP_BYTES, _SMALL_GAP_BYTES = 16 * 1024, 2 * 1024
+_READ_NS, _BYTE_NS, _AGAIN_NS, _SLAB_NS = 2000.0, 0.1, 1.0, 15000.0
 _GOOD_NS = 0.3
 _RUN = 64
 _WHOLE_BYTES = 4 * 1024 * 1024
@@ -70,7 +71,7 @@ def aligned_blocks(
         if part[0] == 0:
             yield from _unpacked(target, golden, geometry, max_elements)
         return
-    for box, starts, sizes in _share(geometry, widths, part):
+    for box, starts, sizes in _share(boxes(geometry, target.order, golden.order), widths, part):
         left = _fetch(target, box.target_start, box.target_strides, starts, sizes, widths[0])
         right = _fetch(golden, box.golden_start, box.golden_strides, starts, sizes, widths[1])
         yield from _cut(left, right, max_elements)
@@ -78,10 +79,11 @@ def aligned_blocks(
 
 def _unpacked(target: Tensor, golden: Tensor, geometry: Geometry, max_elements: int) -> Iterator[Tuple[Array, Array]]:
     """Yield the blocks of a small tensor whose boxes would be many and tiny (a filter with groups): its layout is undone as a whole."""
+    plain_golden = golden.array().reshape(-1)
     plain = unpack(target.array(), geometry.layout, geometry.dims, geometry.letters).reshape(-1)
     for at in range(0, plain.size, max_elements):
         block = plain[at : at + max_elements]
-        yield block, golden.elements(at, at + block.size)
+        yield block, plain_golden[at : at + block.size]
 
 
 def _width(tensor: Tensor) -> int:
@@ -98,10 +100,10 @@ def _width(tensor: Tensor) -> int:
 _Slab = Tuple[Box, Ints, Ints]
 
 
-def _share(geometry: Geometry, widths: Tuple[int, int], part: Tuple[int, int]) -> Iterator[_Slab]:
+def _share(found: Iterable[Box], widths: Tuple[int, int], part: Tuple[int, int]) -> Iterator[_Slab]:
     """Yield the slabs ``(box, starts, sizes)`` of one share: neighbours, so that its reads follow one another."""
     number, parts = part
-    planned = [(box, _grid(box, widths, parts)) for box in boxes(geometry)]
+    planned = [(box, _grid(box, widths, parts)) for box in found]
     total = sum(element_count([len(cuts) - 1 for cuts in grid]) for _, grid in planned)
     low, high = number * total // parts, (number + 1) * total // parts
     at = 0
@@ -136,7 +138,7 @@ def _slab(sizes: Ints, target: Ints, golden: Ints, widths: Tuple[int, int], part
 
     The candidates take in so many elements along the target's innermost axes and so many along the golden's.
     """
-    whole = _cost(sizes, target, golden, widths)
+    whole = _cost(sizes, sizes, target, golden, widths)
     if parts == 1 and whole[1] <= SMALL_BYTES or not sizes:
         return sizes
     best: Tuple[float, Ints] = (float("inf"), (1,) * len(sizes))
@@ -144,8 +146,8 @@ def _slab(sizes: Ints, target: Ints, golden: Ints, widths: Tuple[int, int], part
     pairs = [(p, p) for p in exponents] + [(p, q) for p in exponents for q in exponents if p != q]
     for p, q in pairs:
         tile = tuple(map(max, _prefix(sizes, target, 1 << p), _prefix(sizes, golden, 1 << q)))
-        cost, held = _cost(tile, target, golden, widths)
-        if held <= WINDOW_BYTES and cost < best[0]:
+        cost, held = _cost(tile, sizes, target, golden, widths)
+        if held <= SLAB_BYTES and cost < best[0]:
             best = cost, tile
             if cost <= _GOOD_NS:
                 break
@@ -161,13 +163,16 @@ def _prefix(sizes: Ints, strides: Ints, elements: int) -> List[int]:
     return tile
 
 
-def _cost(tile: Ints, target: Ints, golden: Ints, widths: Tuple[int, int]) -> Tuple[float, int]:
-    """Return nanoseconds per element that reading a slab costs besides its own bytes, and the bytes that it holds in memory."""
+def _cost(tile: Ints, sizes: Ints, target: Ints, golden: Ints, widths: Tuple[int, int]) -> Tuple[float, int]:
+    """Return nanoseconds per element that reading a slab of a box costs besides its own bytes, and the bytes that it holds in memory."""
     spent, held, elements = _SLAB_NS, 0, element_count(tile)
+    share = elements / max(1, element_count(sizes))
     for strides, width in ((target, widths[0]), (golden, widths[1])):
         extent, reads = _reads(tile, strides, width)
         total = extent * reads * width
-        spent += reads * _READ_NS + (total - elements * width) * _BYTE_NS
+        # Of the bytes between the box's first and last element this slab would read its share if none were read twice.
+        stored = (1 + sum((size - 1) * stride for size, stride in zip(sizes, strides))) * width
+        spent += reads * _READ_NS + (total - elements * width) * _BYTE_NS + max(0.0, total - share * stored) * _AGAIN_NS
         held += total
     return spent / max(1, elements), held
 
@@ -185,8 +190,10 @@ def _grow(size: int, stride: int, extent: int, reads: int, width: int) -> Tuple[
     if size == 1:
         return extent, reads
     wider = (size - 1) * stride + extent
-    if reads == 1 and (wider == size * extent or (wider * width <= _GAP_BYTES * size and wider * width <= WINDOW_BYTES)):
-        return wider, 1
+    if reads == 1 and (wider == size * extent or (wider * width <= _GAP_BYTES * size and wider * width <= SLAB_BYTES)):
+        gap = stride - extent
+        if gap <= extent or gap * width <= _SMALL_GAP_BYTES:
+            return wider, 1
     return extent, reads * size
 
 

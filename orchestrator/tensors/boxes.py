@@ -37,17 +37,23 @@ class Box:
     golden_start: int
 
 
-def boxes(geometry: Geometry) -> Iterator[Box]:
-    """Yield boxes that together hold every element of the geometry once; padding is in none."""
+def boxes(geometry: Geometry, target_order: str = "C", golden_order: str = "C") -> Iterator[Box]:
+    """Yield boxes that together hold every element of the geometry once; padding is in none.
+
+    Parameters
+    ----------
+    target_order, golden_order
+        Of the two tensors (:attr:`goldwatch.tensors.tensor.Tensor.order`); a target in Fortran order has a plain layout.
+    """
     if geometry.count == 0:
         return
     layout, dims = geometry.layout, geometry.dims
-    golden = _strides(geometry.letters, geometry.sizes)
+    golden = dict(zip(geometry.letters, _steps(geometry.sizes, golden_order)))
     if layout.groups > 1:
         yield from _grouped(layout, dims, golden)
         return
     sizes = layout.axis_sizes(dims)
-    storage = dict(zip(layout.axes, _row_major(sizes)))
+    storage = dict(zip(layout.axes, _steps(sizes, target_order)))
     yield from _split_boxes(layout, {letter: (0, size) for letter, size in dims.items()}, storage, golden, 0, 0)
 
 
@@ -57,7 +63,7 @@ def _grouped(layout: Layout, dims: Dims, golden: Dict[str, int]) -> Iterator[Box
     stored = sizes.stored_shape
     pack_elements = stored[0] // sizes.packs * stored[1] * stored[2] * stored[3]
     shape = (sizes.c1, sizes.height, sizes.width, sizes.n1, sizes.n0, sizes.c0)
-    storage = dict(zip(layout.axes, _row_major(shape)))
+    storage = dict(zip(layout.axes, _steps(shape, "C")))
     for group in range(sizes.groups):
         number, place = divmod(group, sizes.pack)
         ranges = {
@@ -121,7 +127,10 @@ def _pieces(low: int, high: int, block: int) -> List[Tuple[int, int, int, int]]:
     return pieces
 
 
-def _row_major(sizes: Ints) -> List[int]:
+def _steps(sizes: Ints, order: str) -> List[int]:
+    """Return the strides in elements of an array of that shape and order."""
+    if order == "F":
+        return _steps(sizes[::-1], "C")[::-1]
     strides, step = [], 1
     for size in reversed(sizes):
         strides.append(step)
@@ -129,14 +138,11 @@ def _row_major(sizes: Ints) -> List[int]:
     return strides[::-1]
 
 
-def _strides(letters: Tuple[str, ...], sizes: Ints) -> Dict[str, int]:
-    return dict(zip(letters, _row_major(sizes)))
-
-
 def _merged(axes: List[Tuple[int, int, int]], target_start: int, golden_start: int) -> Box:
     """Return the box with axes of size 1 left out and axes that follow one another on both sides made one."""
     kept: List[Tuple[int, int, int]] = []
-    for size, target, golden in axes:
+    # By the target's strides: in Fortran order its axes follow one another the other way round.
+    for size, target, golden in sorted(axes, key=lambda axis: -axis[1]):
         if size == 1:
             continue
         if kept and kept[-1][1] == target * size and kept[-1][2] == golden * size:

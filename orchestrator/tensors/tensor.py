@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 import numpy as np
 
-from ..errors import FormatError
+from ..errors import FormatError, NotComparable
 from .axes import element_count
 from .dtypes import Array, DType, decode, dtype_by_numpy, nbytes, require_decodable
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING or sys.version_info >= (3, 8):
     from typing import Protocol
 else:
     Protocol = object
+
+
+WINDOW_BYTES = 16 * 1024 * 1024
+"""The most that is read from a file, or kept of a tensor, at once."""
 
 
 class ByteSource(Protocol):
@@ -61,6 +65,8 @@ class Tensor:
         Groups of a FRACTAL_Z filter; 0 and 1 mean none.
     original_shape
         The shape before the device's layout was applied, as the container says; None when absent.
+    order
+        ``C``: the last dim's elements lie side by side; ``F``: the first dim's (npy files may be so).
     """
 
     dtype: DType
@@ -69,6 +75,7 @@ class Tensor:
     source: ByteSource
     sub_format: int = 0
     original_shape: Optional[Tuple[int, ...]] = None
+    order: str = "C"
 
     @property
     def count(self) -> int:
@@ -101,8 +108,21 @@ class Tensor:
             raise FormatError("%s %s needs %d bytes, got %d" % (self.dtype.name, list(self.shape), needed, self.source.nbytes))
 
     def array(self) -> Array:
-        """Return the whole tensor, decoded, in its stored shape (for small tensors and conversions)."""
-        return self.elements(0, self.count).reshape(self.shape)
+        """Return the whole tensor, decoded, in its stored shape (for small tensors and conversions).
+
+        Raises
+        ------
+        NotComparable
+            The element type is not decoded, or numpy has no array of such dims.
+        FormatError
+            The source has fewer bytes than the elements need.
+        """
+        self.require_bytes()
+        flat = self.elements(0, self.count)
+        try:
+            return flat.reshape(self.shape, order="F" if self.order == "F" else "C")
+        except ValueError:  # without elements a dim may be larger than any array's
+            raise NotComparable("numpy has no array of shape %s" % list(self.shape)) from None
 
     @classmethod
     def from_array(cls, array: Any, format: str = "ND", **fields: Any) -> Tensor:

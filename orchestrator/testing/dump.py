@@ -12,11 +12,11 @@ from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, 
 from ..dumps.write import Part, TensorData, dump_parts
 from ..errors import UsageError
 from ..naming import MAPPING_FILE, DumpName, compose_dump_name, fits, hash_digits, sanitise_device
+from ..tensors.tensor import WINDOW_BYTES
 
 Bytes = Callable[[], Iterator[Part]]
 GENERATIONS = ("task", "stream", "ffts+")
 
-_READ_BYTES = 16 * 1024 * 1024
 _STATS_HEADER = (
     "Input/Output,Index,Data Size,Data Type,Format,Shape,Max Value,Min Value,Avg Value,"
     "Count,Nan Count,Negative Inf Count,Positive Inf Count"
@@ -265,7 +265,7 @@ class _Reader:
     def __call__(self) -> Iterator[Part]:
         with open(self.path, "rb") as stream:
             while True:
-                data: Union[bytes, memoryview] = stream.read(_READ_BYTES)
+                data: Union[bytes, memoryview] = stream.read(WINDOW_BYTES)
                 if not data:
                     return
                 yield data

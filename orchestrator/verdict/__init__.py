@@ -1,11 +1,14 @@
-"""Limits, pass or fail per row, the first divergence."""
+"""Limits, pass or fail per row, the first divergence, suspects and explanations."""
 
 from __future__ import annotations
 
-from .first_divergence import FirstDivergence, execution_key, explain, first_divergence, place_of
+from .first_divergence import FirstDivergence, first_divergence
 from .judging import not_applicable
 from .limits import Judgement, Limit, Limits, judge, number_text, parse_limits, short_text
+from .observations import execution_key
+from .sentences import explain
 from .summary import Summary, exit_code, summarise
+from .suspects import Suspect
 
 __all__ = [
     "FirstDivergence",
@@ -13,6 +16,7 @@ __all__ = [
     "Limit",
     "Limits",
     "Summary",
+    "Suspect",
     "execution_key",
     "exit_code",
     "explain",
@@ -22,6 +26,5 @@ __all__ = [
     "number_text",
     "parse_limits",
     "short_text",
-    "place_of",
     "summarise",
 ]

@@ -1,14 +1,22 @@
-"""A whole run's verdict: the counts, the first divergence and the exit code."""
+"""A whole run's verdict: the counts, the first divergence, the suspects and the exit code."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, Mapping, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ..compare.row import EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, PASS, Row
-from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
-from .first_divergence import FirstDivergence, Producers, first_divergence
+from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
+from ..model.graph import ModelGraph
+from .deciding import decides
+from .estimates import Estimator, first_of
+from .explaining import TensorReader, explained
+from .first_divergence import FirstDivergence, divergence_of, earlier
+from .inputs import Inputs
 from .limits import Limits
+from .observations import Observations
+from .sentences import explain
+from .suspects import Suspect, find_suspects
 
 INCOMPLETE = "incomplete"
 
@@ -30,10 +38,20 @@ class Summary:
         The last four add up to the first.
     missing
         How many of ``not_compared`` only lack a file, the golden or the dump (not in result.json).
+    outputs
+        How many outputs were compared (not in result.json).
+    unpaired
+        True where absent files were forgiven and not one tensor had a counterpart: nothing is known (not in result.json).
     program
         ``{"exit_code", "signal"}`` of the program that goldwatch launched, or None.
     first
         The first divergence, or None.
+    suspects
+        Operators that are wrong by themselves, best first.
+    warnings
+        Sentences about what the counts do not show.
+    sentence
+        The broken operator in one sentence (not in result.json).
     """
 
     verdict: str
@@ -44,8 +62,13 @@ class Summary:
     not_compared: int
     expected_absent: int
     missing: int = 0
+    outputs: int = 0
+    unpaired: bool = False
     program: Optional[Mapping[str, Any]] = None
     first: Optional[FirstDivergence] = None
+    suspects: Tuple[Suspect, ...] = ()
+    warnings: Tuple[str, ...] = ()
+    sentence: str = ""
 
     def document(self) -> Dict[str, Any]:
         """Return result.json's ``summary``; numbers that are not finite stay floats."""
@@ -59,6 +82,8 @@ class Summary:
             "expected_absent": self.expected_absent,
             "program": None if self.program is None else dict(self.program),
             "first_divergence": None if self.first is None else self.first.document(),
+            "suspects": [suspect.document() for suspect in self.suspects],
+            "warnings": list(self.warnings),
         }
 
 
@@ -67,35 +92,54 @@ def summarise(
     ops: int,
     limits: Limits,
     program: Optional[Mapping[str, Any]] = None,
-    producers: Optional[Producers] = None,
+    graph: Optional[ModelGraph] = None,
     allow_missing: bool = False,
+    reader: Optional[TensorReader] = None,
+    warnings: Iterable[str] = (),
 ) -> Summary:
     """Count the rows and judge the run.
 
     Parameters
     ----------
     rows
-        All rows of the run, walked up to three times (an iterator is kept in a list first).
+        All rows of the run; walked once, and twice more where there are suspects (an iterator is kept in a list first).
     ops
         The number of ops of the json; without a json of the ops seen.
     program
         ``{"exit_code": int or None, "signal": name or None}`` of a launched program.
-    producers
-        As for :func:`first_divergence`.
+    graph
+        The model: tells which operators feed which.
     allow_missing
-        Rows that only lack a golden or a dump file do not make the run incomplete; corrupt files and differing shapes still do.
+        Rows that only lack a golden or a dump file do not make the run incomplete; corrupt files and differing shapes still do, and so it
+        does when no output was compared at all.
+    reader
+        Reads the two tensors of a row again, for the explanations of the first suspects; None: rows only.
+    warnings
+        Sentences to go into the summary.
     """
     if iter(rows) is rows:
         rows = list(rows)
-    counts = {PASS: 0, FAIL: 0, NOT_COMPARED: 0, EXPECTED_ABSENT: 0}
-    missing = 0
+    seen = Observations()
+    first_row: Optional[Row] = None
+    missing = outputs = paired = 0
     for row in rows:
-        counts[row.verdict] += 1
+        seen.add(row)
+        first_row = earlier(first_row, row)
+        outputs += row.kind == "output" and row.verdict in (PASS, FAIL)
+        paired += row.verdict in (PASS, FAIL) or (row.kind != "op" and row.golden_file is not None)
         missing += row.verdict == NOT_COMPARED and row.cause in MISSING_CAUSES
+    counts = {verdict: seen.counts.get(verdict, 0) for verdict in (PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT)}
     total = sum(counts.values())
     unforgiven = counts[NOT_COMPARED] - (missing if allow_missing else 0)
+    inputs = Inputs(seen, graph)
+    estimates = Estimator(seen, inputs, decides).run()
+    first = None if first_row is None else divergence_of(first_row, inputs, seen, limits)
+    own = None if first is None else first_of(estimates, first.op, first.place)
+    found = find_suspects(estimates, seen)
+    suspects: List[Suspect] = explained(found, rows, reader or TensorReader()) if found else []
+    compared = bool(counts[PASS] or counts[FAIL])
     return Summary(
-        verdict=FAIL if counts[FAIL] else INCOMPLETE if unforgiven or not total else PASS,
+        verdict=FAIL if counts[FAIL] else INCOMPLETE if unforgiven or not outputs else PASS,
         ops=ops,
         rows=total,
         passed=counts[PASS],
@@ -103,20 +147,31 @@ def summarise(
         not_compared=counts[NOT_COMPARED],
         expected_absent=counts[EXPECTED_ABSENT],
         missing=missing,
+        outputs=outputs,
+        unpaired=allow_missing and not paired,
         program=program,
-        first=first_divergence(rows, limits, producers) if counts[FAIL] else None,
+        first=first,
+        suspects=tuple(suspects),
+        warnings=tuple(warnings),
+        sentence=explain(first, compared, suspects, own, first is not None and decides(first.op_type)),
     )
 
 
-def exit_code(summary: Summary, stopped: bool = False) -> int:
-    """Return the exit code of a run: 0 pass, 1 fail, 3 incomplete, 5 when the launched program failed.
+def exit_code(summary: Summary, stopped: bool = False, strict: bool = False) -> int:
+    """Return the exit code of a run: 0 pass, 1 fail, 3 incomplete, 4 when nothing had a counterpart, 5 when the launched program failed.
 
     Parameters
     ----------
     stopped
         True when goldwatch itself ended the program (``--stop-on-divergence``): then its end is no failure of its own.
+    strict
+        A run that passes but has suspects ends with 1.
     """
     program = summary.program
     if program is not None and not stopped and (program.get("exit_code") or program.get("signal")):
         return EXIT_PROGRAM_FAILED
+    if summary.unpaired:
+        return EXIT_BAD_INPUT
+    if strict and summary.suspects and summary.verdict == PASS:
+        return EXIT_FAIL
     return _EXIT_CODES[summary.verdict]

@@ -55,13 +55,13 @@ class DivergenceHook:
         if len(text) <= _LONGEST_VARIABLE:
             environment[ROW_VARIABLE] = text
         else:
-            self.say("--on-divergence: the row is too long for %s; it is on stdin only" % ROW_VARIABLE)
+            self.say("the first failing row is too long for %s: the command gets it on stdin only" % ROW_VARIABLE)
         try:
             self._process = subprocess.Popen(
                 self.command, shell=True, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), env=environment, start_new_session=True
             )
         except (OSError, ValueError) as error:
-            self.say("--on-divergence: the command could not be started: %s" % error)
+            self.say("the command for the first failing row could not be started: %s" % error)
             return
         self._thread = threading.Thread(target=_feed, args=(self._process, text.encode()), daemon=True)
         self._thread.start()
@@ -72,7 +72,7 @@ class DivergenceHook:
             self._process = None
             if process.returncode:
                 what = "exit code %d" % process.returncode if process.returncode > 0 else "signal %d" % -process.returncode
-                self.say("--on-divergence: the command failed with %s; the verdict does not depend on it" % what)
+                self.say("the command for the first failing row failed with %s; the verdict does not depend on it" % what)
 
     def close(self) -> None:
         """Wait a while for the command."""
@@ -81,7 +81,7 @@ class DivergenceHook:
         try:
             self._process.wait(_WAIT_S)
         except subprocess.TimeoutExpired:
-            self.say("--on-divergence: the command is still running (pid %d)" % self._process.pid)
+            self.say("the command for the first failing row is still running (pid %d)" % self._process.pid)
             self._process = None
         self._report()
 

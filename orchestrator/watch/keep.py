@@ -9,12 +9,13 @@ from collections import deque
 from typing import Callable, Deque, Optional
 
 from ..compare.row import EXPECTED_ABSENT, FAIL, PASS
+from ..engine.catalogue import Catalogue
+from ..engine.goldens import Goldens
+from ..engine.signature import DELETED_PREFIX, Signature, look_at
+from ..engine.target_file import PLANNED, TargetFile
 from ..filesystem import free_bytes
 from ..results.store import RunStore
-from .arriving_goldens import GoldenFiles
-from .catalogue import Catalogue
 from .options import KEEP_ALL, KEEP_FAILED, WatchOptions
-from .state import DELETED, DELETED_PREFIX, PLANNED, TargetFile, look_at, signature_text
 
 # Golden data that are still arriving may give a tensor a better counterpart: what is deleted cannot be compared again.
 _GOLDEN_QUIET_S = 1.0
@@ -22,13 +23,14 @@ _LOOK_S = 0.25
 
 
 class Keeper:
-    """Deletes what ``--keep`` does not keep.
+    """Deletes what is not to be kept.
 
-    Only regular files below TARGET whose rows are committed and which have not changed since; never golden data, never through a link.
+    Only regular files below TARGET whose rows are committed and which have not changed since; never golden data, by whatever name or link,
+    never through a link.
     """
 
     def __init__(
-        self, options: WatchOptions, catalogue: Catalogue, goldens: GoldenFiles, store: RunStore, say: Callable[[str], None]
+        self, options: WatchOptions, catalogue: Catalogue, goldens: Goldens, store: RunStore, say: Callable[[str], None]
     ) -> None:
         self.options = options
         self.catalogue = catalogue
@@ -74,11 +76,11 @@ class Keeper:
 
     def _look_at_disk(self, least: int) -> None:
         self._looked_at = time.monotonic()
-        self._free = free_bytes(self.catalogue.root.path)
+        self._free = free_bytes(self.catalogue.root)
         short = self._free is not None and self._free < least
         if short and not self._warned and not self._queue:
             self.say(
-                "warning: only %d bytes are free where TARGET is, fewer than --min-free %d, and no compared dump may be deleted (--keep %s)"
+                "warning: only %d bytes are free where TARGET is, fewer than %d, and no compared dump may be deleted (kept: %s)"
                 % (self._free or 0, least, self.options.keep)
             )
         self._warned = short if not self._queue else self._warned
@@ -86,25 +88,24 @@ class Keeper:
     def _delete(self, file: TargetFile) -> int:
         """Delete one file, if it still may be; return its bytes."""
         path = file.path
-        if file.state != PLANNED or file.pending or file.missing or not self._ours(path) or look_at(path) != file.signature:
+        found = file.signature
+        if file.state != PLANNED or file.pending or file.missing or found is None or look_at(path) != found or not self._ours(path, found):
             return 0
-        assert file.signature is not None
-        size, mtime_ns, _ = file.signature
-        self.store.put_file(path, size, mtime_ns, DELETED_PREFIX + signature_text(file.signature))
+        self.store.put_file(path, found.size_bytes, found.mtime_ns, DELETED_PREFIX + found.text)
         try:
             os.unlink(path)
         except OSError as error:
-            self.store.put_file(path, size, mtime_ns, signature_text(file.signature))
+            self.store.put_file(path, found.size_bytes, found.mtime_ns, found.text)
             self.say("%s cannot be deleted: %s" % (path, error.strerror))
             return 0
-        file.state = DELETED
+        file.delete()
         self.deleted += 1
-        self.deleted_bytes += size
-        return size
+        self.deleted_bytes += found.size_bytes
+        return found.size_bytes
 
-    def _ours(self, path: str) -> bool:
+    def _ours(self, path: str, found: Signature) -> bool:
         """Tell whether a path is a regular file below TARGET, reached without any link, and no golden file."""
-        root, golden = self.catalogue.root.path, os.path.realpath(self.goldens.folder)
+        root, golden = self.catalogue.root, os.path.realpath(self.goldens.folder)
         folder = os.path.dirname(path)
         try:
             regular = stat.S_ISREG(os.lstat(path).st_mode)
@@ -112,4 +113,4 @@ class Keeper:
             return False
         inside = os.path.realpath(folder) == folder and (folder + os.sep).startswith(root.rstrip(os.sep) + os.sep)
         below_golden = (path.startswith(golden + os.sep)) and (golden + os.sep).startswith(root.rstrip(os.sep) + os.sep)
-        return regular and inside and not below_golden and self.goldens.signature(path) is None
+        return regular and inside and not below_golden and not self.goldens.shares_file(path, found.inode)

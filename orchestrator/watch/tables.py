@@ -13,7 +13,7 @@ EVERY_S = 1.0
 # Writing tables takes at most this share of the time.
 _SHARE = 0.1
 
-Write = Callable[[Optional[Set[Place]]], object]
+Write = Callable[[Set[Place]], object]
 
 
 class TableKeeper:
@@ -22,7 +22,7 @@ class TableKeeper:
     Parameters
     ----------
     write
-        Writes the tables of these places (all for None) by atomic replace.
+        Writes the tables of these places by atomic replace.
     say
         Takes sentences for the user.
     """

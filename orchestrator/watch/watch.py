@@ -1,31 +1,29 @@
-"""A watch from its start to its verdict: one loop in the main thread."""
+"""A watch from its start to its verdict: one loop in the main thread feeds the engine with the files that arrive."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
-from dataclasses import dataclass, field
-from typing import Callable, List, Optional, Set
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Type
 
 from ..compare.row import Row
-from ..compare.workers import Workers
-from ..dumps.place import Place
-from ..engine.comparison import Run
-from ..errors import InputError, require_file, require_folder
-from ..model.graph import ModelGraph, load_model
-from ..results.files import write_tables
-from ..results.store import RunStore
-from .arrivals import LiveSession
-from .arriving_goldens import GoldenFiles
-from .catalogue import Catalogue
-from .drain import finish_rows, settle_files
+from ..dumps.tree import ALL_TIMES, find_dumps
+from ..engine.closing import finish_rows, settle
+from ..engine.comparison import Run, RunResult
+from ..engine.engine import OnRow
+from ..engine.options import ComparisonOptions
+from ..engine.target_file import TargetFile
+from ..errors import InputError
+from .arrivals import Arrivals
 from .ends import Process
 from .hook import DivergenceHook
 from .keep import Keeper
+from .links import Links
 from .monitor import Mailbox, Monitor, Root
 from .options import WatchOptions
-from .state import TargetFile
 from .tables import TableKeeper
 
 _SLICE = 256
@@ -33,7 +31,7 @@ _MOST_QUEUED = 512
 _IDLE_WAIT_S = 0.1
 _QUIET_S = 1.0
 _REPLAN_SHARE = 0.2
-_TARGET_PLACE = "target_place"
+_TIMES = "times"
 
 
 @dataclass(frozen=True)
@@ -49,18 +47,21 @@ class Standing:
     first: Optional[Row]
 
 
-@dataclass
-class Watch(Run):
+class Watch:
     """An open watch: a context manager; :meth:`follow` returns when it has ended.
 
-    Attributes
+    Parameters
     ----------
+    options, jobs, force
+        As for :class:`goldwatch.engine.comparison.Run`.
     watch
         How files are waited for, and when that ends.
     command
         ``watch`` or ``run``: an OUT of the one is not continued by the other.
     say
         Takes sentences for the user, as they come.
+    on_row
+        Called with each row that has just been stored.
     on_file
         Called with each file that is compared and the verdicts of its rows.
     on_standing
@@ -69,75 +70,92 @@ class Watch(Run):
         Folders below TARGET that are not looked at.
     """
 
-    watch: WatchOptions = field(default_factory=WatchOptions)
-    command: str = "watch"
-    say: Callable[[str], None] = lambda text: None
-    on_file: Optional[Callable[[TargetFile, List[str]], None]] = None
-    on_standing: Optional[Callable[[Standing], None]] = None
-    left_alone: List[str] = field(default_factory=list)
-    tables_when_interrupted = False
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        options: ComparisonOptions,
+        jobs: int = 1,
+        force: bool = False,
+        watch: Optional[WatchOptions] = None,
+        command: str = "watch",
+        say: Callable[[str], None] = lambda text: None,
+        on_row: Optional[OnRow] = None,
+        on_file: Optional[Callable[[TargetFile, List[str]], None]] = None,
+        on_standing: Optional[Callable[[Standing], None]] = None,
+        left_alone: Sequence[str] = (),
+    ) -> None:
+        self.options = options
+        self.watch = watch or WatchOptions()
+        self.watch.check(options)
+        self.say = say
+        self.on_row = on_row
+        self.on_file = on_file
+        self.on_standing = on_standing
+        self.left_alone = list(left_alone)
+        self.run = Run(options, jobs, force, self._row_stored, self.watch.identity(options, command))
+        self.run.tables_when_interrupted = False
         self._stop = ""
         self._wake = threading.Event()
 
     def __enter__(self) -> Watch:
-        self.watch.check(self.options)
-        require_folder(self.options.golden, "GOLDEN")
-        if os.path.lexists(self.options.target) and not os.path.isdir(self.options.target):
-            require_folder(self.options.target, "TARGET")
-        if self.options.model is not None:
-            require_file(self.options.model, "-f")
         self._process = Process(self.watch.pid) if self.watch.pid is not None else None
-        # The processes are forked before anything large is loaded and before any thread is started.
-        self.workers = Workers(self.jobs, self.options.settings())
-        try:
-            self._open()
-        except BaseException:
-            self.workers.close(now=True)
-            raise
-        return self
-
-    def _open(self) -> None:
-        self.graph: Optional[ModelGraph] = load_model(self.options.model) if self.options.model is not None else None
-        if self.graph is not None:
-            self.notes += ["%s: %s" % (self.options.model, note) for note in self.graph.notes]
-        self.options.selection(self.graph)
-        self.store = RunStore.begin(self.options.out, self.watch.identity(self.options, self.command), self.force)
+        self.run.__enter__()
         try:
             self._set_up()
-        except BaseException:
-            self.store.close()
+        except BaseException as error:
+            self.run.__exit__(type(error), error, error.__traceback__)
             raise
-        self.notes += [note for note in (self.store.journal_note, self.store.lock_note) if note]
-        for note in self.notes:
+        for note in self.run.notes:
             self.say("note: " + note)
+        if self._process is not None and self._process.ended():
+            self.say("warning: there is no process %d: what is there is compared and judged" % self._process.pid)
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        self.run.__exit__(kind, error, trace)
 
     def _set_up(self) -> None:
+        run = self.run
         self.started = time.monotonic()
+        self.store, self.engine, self.catalogue, self.goldens = run.store, run.engine, run.catalogue, run.goldens
         self._row_count = sum(self.store.counts().values()) if self.store.continued else 0
         target, golden, out = (os.path.realpath(path) for path in (self.options.target, self.options.golden, self.options.out))
         self.targets, self.golden_paths = Mailbox(), Mailbox()
         self.targets.filled = self.golden_paths.filled = self._wake
         self.target_root = Root("TARGET", target, self.targets, _below(target, (golden, out)) + self.left_alone)
         self.golden_root = Root("GOLDEN", golden, self.golden_paths, _below(golden, (target, out)))
-        self.catalogue = Catalogue(self.target_root, self.options.target)
-        self.goldens = GoldenFiles(self.options.golden, self.watch.golden_steps, self.store, golden != target, self._golden_changed)
         self.monitor = Monitor(self.watch.poll_s, self.say, self._folder_listed)
-        self.monitor.wake = self.workers.on_done = self._wake.set
+        self.monitor.wake = run.workers.on_done = self._wake.set
+        run.workers.start()
+        self.target_links, self.golden_links = Links(self.monitor, self.target_root), Links(self.monitor, self.golden_root)
+        self.goldens.on_change = self._golden_changed
+        self._leave_earlier_times()
+        self.engine.continue_store(keep_gone=True)
+        self.arrivals = Arrivals(self.engine, self._later, self.target_links.follow)
+        self.arrivals.seen = len(self.catalogue.files)
         self.hook = DivergenceHook(self.watch.on_divergence, self.store, self.say)
-        self.session = self.live = LiveSession(
-            self.options, self.graph, self.store, self.workers, self.catalogue, self.goldens, self._later, self._row_stored
-        )
-        self.golden = self.live.golden
         self.keeper = Keeper(self.watch, self.catalogue, self.goldens, self.store, self.say)
-        self.tables = TableKeeper(self._write_some_tables, self.say)
+        self.tables = TableKeeper(run.write_tables, self.say)
         self._golden_is_other = False
-        self._folder_activity = time.monotonic()
         self._replan_at = 0.0
         self._shown_at = 0.0
         if self.hook.row is not None and self.watch.stop_on_divergence:
             self._stop = "divergence"
+
+    def _leave_earlier_times(self) -> None:
+        """Of the time folders that are there before the start only the newest counts, besides those that came in an earlier watch."""
+        wanted = self.options.time
+        if wanted not in (None, ALL_TIMES):
+            self.catalogue.only_time = wanted
+        if wanted is not None or not os.path.isdir(self.options.target):
+            return
+        tree = find_dumps(self.options.target)
+        known = {tuple(key) for key in self.store.get(_TIMES, [])}
+        left = [combo for combo in tree.left if combo.place[:3] not in known]
+        self.catalogue.left = {combo.place[:3] for combo in left}
+        for combo, note in zip(tree.left, tree.left_notes):
+            if combo in left:
+                self.run.left_out.append(note)
+                self.say("warning: " + note)
 
     def stop(self, why: str) -> None:
         """End the watch as soon as what has come is compared; may be called from a signal handler."""
@@ -199,26 +217,32 @@ class Watch(Run):
         more = self.monitor.tick()
         self._look_at_golden(_SLICE)
         self._replan_if_due()
-        if self.live.queued < _MOST_QUEUED:
+        if len(self.engine.queue) < _MOST_QUEUED:
             paths = self.targets.take(_SLICE)
-            if paths or self.live.next_due_s() == 0.0:
+            if paths or self.arrivals.next_due_s() == 0.0:
                 with self.store.transaction():
-                    for path in paths:
-                        self.live.look(path)
-                    self.live.due()
-        self.live.dispatch()
-        self.live.collect(0.0)
+                    self._look(paths)
+                    self.arrivals.due()
+        self.engine.dispatch()
+        self.engine.collect(0.0)
         self._settle_done()
         self.hook.tick()
         if self.watch.stop_on_divergence and self.hook.row is not None:
             self.stop("divergence")
         self.keeper.tick()
-        self.tables.tick(self.live.changed_places)
+        self.tables.tick(self.engine.changed_places)
         self._show()
-        return more or len(self.golden_paths) > 0 or (len(self.targets) > 0 and self.live.queued < _MOST_QUEUED)
+        return more or len(self.golden_paths) > 0 or (len(self.targets) > 0 and len(self.engine.queue) < _MOST_QUEUED)
+
+    def _look(self, paths: Sequence[str]) -> None:
+        places = len(self.engine.places())
+        for path in paths:
+            self.arrivals.look(path)
+        if len(self.engine.places()) != places:
+            self.store.set(_TIMES, sorted({place[:3] for place in self.engine.places() if place.time is not None}, key=str))
 
     def _wait(self) -> None:
-        due = self.live.next_due_s()
+        due = self.arrivals.next_due_s()
         self._wake.wait(_IDLE_WAIT_S if due is None else min(_IDLE_WAIT_S, due))
 
     def _look_at_golden(self, most: int) -> None:
@@ -227,24 +251,28 @@ class Watch(Run):
             return
         with self.store.transaction():
             for path in paths:
-                self.goldens.look(path)
+                if not self.goldens.look(path) and os.path.islink(path) and os.path.isdir(path):
+                    self.golden_links.follow(path)
             if self._golden_is_other:
                 # Rows that were found with a file's earlier content must not be believed by a later start: at once, in this transaction.
                 self._golden_is_other = False
-                self.live.replan()
+                self._replan()
 
     def _golden_changed(self) -> None:
         self._golden_is_other = True
 
     def _replan_if_due(self) -> None:
         now = time.monotonic()
-        if self.live.waits_for_replan and now >= self._replan_at:
+        if self.engine.waits_for_replan and now >= self._replan_at:
             with self.store.transaction():
-                self.live.replan()
+                self._replan()
             self._replan_at = time.monotonic() + max(0.2, (time.monotonic() - now) / _REPLAN_SHARE)
 
+    def _replan(self) -> None:
+        self.engine.replan(lambda file: self.arrivals.consider(file, settled=True))
+
     def _settle_done(self) -> None:
-        for file in self.live.take_done():
+        for file in self.engine.take_done():
             self.keeper.offer(file)
             if self.on_file is not None:
                 self.on_file(file, [verdict for verdict, _ in self.store.verdicts_of_file(file.rel)])
@@ -257,21 +285,20 @@ class Watch(Run):
             self.targets.put(path)
 
     def _folder_listed(self, folder: str) -> None:
-        self.targets.put_all(self.catalogue.known_below(folder))
-        self.golden_paths.put_all(self.goldens.known_below(folder))
+        self.catalogue.root = self.target_root.path
+        self.targets.put_all(self.catalogue.known_below(self.target_links.as_met(folder)))
+        self.golden_paths.put_all(self.goldens.known_below(self.golden_links.as_met(folder)))
 
     def _row_stored(self, row: Row) -> None:
         self._row_count += 1
         self.hook.see(row)
-        if row.target_file is not None and os.sep not in row.target_file and self.store.get(_TARGET_PLACE) is None:
-            self.store.set(_TARGET_PLACE, row.place)
         if self.on_row is not None:
             self.on_row(row)
 
     @property
     def _busy(self) -> bool:
         """Whether anything that is known of remains to be done."""
-        return self.live.busy or len(self.targets) > 0 or len(self.golden_paths) > 0 or self.live.waits_for_replan
+        return self.engine.busy or len(self.targets) > 0 or len(self.golden_paths) > 0 or self.engine.waits_for_replan
 
     def _at_end(self) -> bool:
         """Tell whether the watch has ended; before the last word everything is listed once more."""
@@ -293,10 +320,12 @@ class Watch(Run):
         return not self._busy and self._looks_complete()
 
     def _looks_complete(self) -> bool:
-        quiet = time.monotonic() - max(self.live.activity, self.goldens.changed_at)
-        if self.watch.until_idle_s is not None and quiet >= self.watch.until_idle_s:
+        quiet = time.monotonic() - max(self.arrivals.activity, self.goldens.changed_at)
+        # A program of ours may take its time before its first dump.
+        counts = self._ended is None or self.arrivals.seen > 0
+        if self.watch.until_idle_s is not None and counts and quiet >= self.watch.until_idle_s:
             return True
-        return self.watch.expect_all and quiet >= _QUIET_S and self.live.all_come()
+        return self.watch.expect_all and quiet >= _QUIET_S and self.arrivals.all_come()
 
     def _look_around(self) -> None:
         """List everything and look at all of it."""
@@ -304,39 +333,46 @@ class Watch(Run):
             self._look_at_golden(_SLICE)
             paths = self.targets.take(_SLICE)
             with self.store.transaction():
-                for path in paths:
-                    self.live.look(path)
+                self._look(paths)
             if paths:
-                self.live.dispatch()
-                self.live.collect(0.0)
+                self.engine.dispatch()
+                self.engine.collect(0.0)
                 self._show()
 
     def _drain(self) -> None:
         """Compare what has come, and give everything else its rows."""
         self.monitor.rescan()
         self._look_around()
-        while self.live.busy:
-            self._turn_of_drain()
-        settle_files(self.live)
-        while self.live.busy:
-            self._turn_of_drain()
-        nothing = not self.live.seen and not any(target for target, _ in self.store.target_files())
+        self._compare_queued()
+        with self.store.transaction():
+            self.goldens.close()
+            self._replan()
+        self._tell_left_out(settle(self.engine))
+        self._compare_queued()
+        nothing = not self.arrivals.seen and not any(target for target, _ in self.store.target_files())
         if not nothing or self._ended is not None:
-            finish_rows(self.live)
+            tree = find_dumps(self.options.target, time=self.options.time) if os.path.isdir(self.options.target) else None
+            finish_rows(self.engine, tree.empty if tree is not None else (), tree.unlisted if tree is not None else ())
         if nothing:
             raise InputError(self._nothing_came(), hint="dump files are named {op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}")
         self._settle_done()
         self.hook.tick()
         self.keeper.tick(last=True)
-        self._note_nearest()
+        self._tell_left_out(self.run.unpaired())
 
-    def _turn_of_drain(self) -> None:
-        self.live.dispatch()
-        self.live.collect(0.5)
-        self._settle_done()
-        self.hook.tick()
-        self.tables.tick(self.live.changed_places)
-        self._show()
+    def _tell_left_out(self, texts: Sequence[str]) -> None:
+        for text in texts:
+            self.run.left_out.append(text)
+            self.say("warning: " + text)
+
+    def _compare_queued(self) -> None:
+        while self.engine.busy:
+            self.engine.dispatch()
+            self.engine.collect(0.5)
+            self._settle_done()
+            self.hook.tick()
+            self.tables.tick(self.engine.changed_places)
+            self._show()
 
     def _nothing_came(self) -> str:
         how = "by listing it" if self.target_root.polled else "by inotify"
@@ -350,8 +386,8 @@ class Watch(Run):
         if self.on_standing is None or now - self._shown_at < 0.2:
             return
         self._shown_at = now
-        growing, missing = self.live.counts()
-        progress = self.live.progress
+        growing, missing = self.arrivals.counts()
+        progress = self.engine.progress
         self.on_standing(
             Standing(
                 rows=self._row_count,
@@ -364,16 +400,10 @@ class Watch(Run):
             )
         )
 
-    def _write_some_tables(self, only: Optional[Set[Place]]) -> List[str]:
-        columns = self.options.columns(any(found.kind in ("container", "npu", "mixed") for found in self.goldens.sets()))
-        place = self.store.get(_TARGET_PLACE)
-        root = None if place is None else Place(*place)
-        return write_tables(self.store, columns, True, self.options.mapping, only, root)
-
-    def write_tables(self) -> List[str]:
-        """Write the result tables of what is stored."""
+    def finish(self, program: Optional[Mapping[str, Any]] = None) -> RunResult:
+        """Write all result files and judge the run; ``program`` as for :meth:`goldwatch.engine.comparison.Run.finish`."""
         self.tables.close()
-        return self._write_some_tables(None)
+        return self.run.finish(program)
 
     @property
     def stopped_by(self) -> str:
@@ -381,7 +411,6 @@ class Watch(Run):
         return self._stop
 
 
-def _below(folder: str, others: object) -> List[str]:
+def _below(folder: str, others: Tuple[str, ...]) -> List[str]:
     """Return those of ``others`` that lie below ``folder``."""
-    assert isinstance(others, tuple)
     return [other for other in others if other.startswith(folder.rstrip(os.sep) + os.sep)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -50,6 +51,23 @@ def pairs(tmp_path):
     ]
 
 
+@pytest.fixture
+def start():
+    """Make workers whose processes are there; they are closed at the end."""
+    made = []
+
+    def make(jobs=2):
+        pool = Workers(jobs, Settings())
+        made.append(pool)
+        pool.start()
+        pool._threads.submit(pool._call, (workers._ready,)).result(60)
+        return pool
+
+    yield make
+    for pool in made:
+        pool.close(now=True)
+
+
 def run_all(pool, batches):
     rows = {}
     waiting = list(batches)
@@ -74,11 +92,11 @@ def assert_alike(row, other):
             assert row.metrics[name] == pytest.approx(value, rel=1e-9, abs=1e-15)
 
 
-def test_shares_of_a_huge_pair_give_the_same_row(pairs, monkeypatch) -> None:
+def test_shares_of_a_huge_pair_give_the_same_row(pairs, monkeypatch, start) -> None:
     monkeypatch.setattr(workers, "SPLIT_BYTES", 1000)
     monkeypatch.setattr("goldwatch.tensors.blocks.SMALL_BYTES", 1000)
     twin = replace(pairs[0], row=replace(pairs[0].row, tensor="twin"))
-    rows = run_all(Workers(2, Settings()), [[pairs[0], twin]] + [[task] for task in pairs[1:]])
+    rows = run_all(start(), [[pairs[0], twin]] + [[task] for task in pairs[1:]])
     assert len(rows) == 7
     for task in pairs:
         assert_alike(rows[task.row.tensor], compare_pair(task, Settings()))
@@ -97,18 +115,19 @@ def test_the_shares_are_real(pairs, monkeypatch) -> None:
     assert_alike(pair.row, compare_pair(pairs[0], Settings()))
 
 
-def test_a_huge_pair_that_cannot_be_compared_says_why(pairs, tmp_path, monkeypatch) -> None:
+def test_a_huge_pair_that_cannot_be_compared_says_why(pairs, tmp_path, monkeypatch, start) -> None:
     monkeypatch.setattr(workers, "SPLIT_BYTES", 1000)
     np.save(pairs[1].golden.path, np.zeros((3, 4), np.float32))
-    (row,) = run_all(Workers(2, Settings()), [[pairs[1]]]).values()
+    (row,) = run_all(start(), [[pairs[1]]]).values()
     assert row.verdict == NOT_COMPARED and "[3, 4]" in row.reason
 
 
-def test_work_goes_on_after_a_process_was_killed(pairs) -> None:
-    pool = Workers(2, Settings())
+def test_work_goes_on_after_a_process_was_killed(pairs, start) -> None:
+    pool = start()
     for task in pairs[:4]:
         pool.submit([task])
-    os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+    for pid in pool.pids():
+        os.kill(pid, signal.SIGKILL)
     rows = run_all(pool, [[task] for task in pairs[4:]])
     assert len(rows) == 6 and pool.deaths >= 1
     for task in pairs:
@@ -116,10 +135,10 @@ def test_work_goes_on_after_a_process_was_killed(pairs) -> None:
 
 
 @pytest.mark.parametrize("limit", [1000, 1 << 40])
-def test_a_pair_that_kills_its_process_costs_only_its_own_row(pairs, monkeypatch, limit) -> None:
+def test_a_pair_that_kills_its_process_costs_only_its_own_row(pairs, monkeypatch, limit, start) -> None:
     monkeypatch.setattr(workers, "SPLIT_BYTES", limit)
     deadly = replace(pairs[2], golden=Killer())
-    rows = run_all(Workers(2, Settings()), [[pairs[0], pairs[1]], [deadly], [pairs[3], pairs[4], pairs[5]]])
+    rows = run_all(start(), [[pairs[0], pairs[1]], [deadly], [pairs[3], pairs[4], pairs[5]]])
     assert {name for name, row in rows.items() if row.verdict == NOT_COMPARED} == {"op2:output:0"}
     assert rows["op2:output:0"].cause == "crashed" and "died" in rows["op2:output:0"].reason
     assert len(rows) == 6
@@ -133,3 +152,27 @@ def test_equal_tensors_are_computed_once(pairs, monkeypatch) -> None:
     rows = compare_pairs([pairs[0], twin, other], Settings())
     assert len(calls) == 2
     assert rows[1].metrics == rows[0].metrics and rows[1].op == "other" and rows[2].metrics != rows[0].metrics
+
+
+def test_processes_of_others_are_left_alone_and_ours_end(pairs, start) -> None:
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    pool = start()
+    ours = pool.pids()
+    pool.submit([pairs[0]])
+    pool.close(now=True)
+    assert ours and not any(os.path.exists("/proc/%d" % pid) for pid in ours)
+    assert other.poll() is None
+    other.communicate(b"\n")
+
+
+def test_no_process_is_forked_from_one_with_threads(pairs, start, monkeypatch) -> None:
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("forked"))
+    pool = start()
+    for pid in pool.pids():
+        os.kill(pid, signal.SIGKILL)
+    assert len(run_all(pool, [[task] for task in pairs])) == 6
+
+
+def test_small_work_needs_no_process(pairs) -> None:
+    pool = Workers(2, Settings())
+    assert len(run_all(pool, [[task] for task in pairs])) == 6 and pool.pids() == []

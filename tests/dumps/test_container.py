@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List
 import numpy as np
 import pytest
 
-from goldwatch.dumps import DumpFile, TensorData, dump_parts, write_dump
+from goldwatch.dumps import DumpFile, TensorData, dump_parts, probe, write_dump
 from goldwatch.errors import FormatError, InputError, MissingPath, NotComparable, TruncatedFile
 from goldwatch.proto import load_messages
 
@@ -100,6 +100,27 @@ def test_version_1_without_sizes_takes_the_data_fields_length(tmp_path: Any) -> 
     dump = DumpFile.open(save(tmp_path, header.SerializeToString()))
     assert (dump.version, dump.outputs[0].size_bytes) == (1, 3)
     assert dump.tensor("output", 0).array().tolist() == [97, 98, 99]
+
+
+def test_sizes_of_zero_are_those_of_dims_and_dtype(tmp_path: Any) -> None:
+    # As the vendor's converter from npy writes its .pb files.
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    path = str(tmp_path / "op.0.1600000000000000.pb")
+    write_dump(path, [], [TensorData(values, size_bytes=0), TensorData(b"ab", "uint8", size_bytes=0), TensorData(b"", shape=(0, 3))])
+    assert probe(path).state == "complete"
+    dump = DumpFile.open(path)
+    assert [info.size_bytes for info in dump.outputs] == [24, 2, 0]
+    assert dump.tensor("output", 0).array().tolist() == values.tolist() and dump.tensor("output", 1).array().tolist() == [97, 98]
+    with open(path, "rb") as stream:
+        data = stream.read()
+    with pytest.raises(TruncatedFile) as caught:
+        DumpFile.open(save(tmp_path, data[:-1]))
+    assert caught.value.expected_bytes == len(data)
+    with pytest.raises(FormatError, match="longer than its header says: expected %d" % len(data)):
+        DumpFile.open(save(tmp_path, data + b"x"))
+    # Nothing behind the header: a tensor that was not written.
+    empty = DumpFile.open(save(tmp_path, data[:-26]))
+    assert empty.outputs[0].problem is not None and "header says 0" in empty.outputs[0].problem
 
 
 def test_a_version_2_header_that_reads_as_version_1_stays_version_2(tmp_path: Any) -> None:

@@ -1,20 +1,22 @@
 from __future__ import annotations
 
+import ast
 import io
 import os
 import pickle
+import re
 import struct
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from goldwatch.dumps import FileSource, open_npy
-from goldwatch.dumps.fortran import FortranSource
-from goldwatch.errors import FormatError, MissingPath, TruncatedFile
-from goldwatch.tensors.tensor import MemorySource
+from goldwatch.dumps import open_npy
+from goldwatch.dumps.npyheader import parse_header
+from goldwatch.errors import FormatError, MissingPath, NotComparable, TruncatedFile
 
 
 def npy_bytes(array: Any, **options: Any) -> bytes:
@@ -46,7 +48,7 @@ def test_types_and_orders(tmp_path: Any, dtype: str, byte_order: str, order: str
     tensor = open_npy(save(tmp_path, npy_bytes(array)))
     assert (tensor.shape, tensor.format, tensor.dtype.name) == ((3, 4, 5), "ND", array.dtype.newbyteorder("=").name)
     assert np.array_equal(tensor.array(), array)
-    assert np.array_equal(tensor.elements(7, 41), array.ravel("C")[7:41])
+    assert np.array_equal(tensor.elements(7, 41), array.ravel(order)[7:41])
     assert np.array_equal(pickle.loads(pickle.dumps(tensor)).array(), array)
 
 
@@ -124,7 +126,7 @@ def test_every_truncation(tmp_path: Any) -> None:
         (with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }" % ("9999999999," * 3)), "overflows"),
         (with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }" % ("1," * 33)), "33 dims"),
         (with_header("{'descr': '<f4', 'shape': (3,), }"), "cannot be understood"),
-        (with_header("__import__('os').mkdir('x')"), r"cannot be understood: malformed node or string.*Call object>?$"),
+        (with_header("__import__('os').mkdir('x')"), r"cannot be understood: it cannot be read from .__import__"),
         (with_header("(" * 5000), "cannot be understood"),
         (with_header("{'descr': 'nonsense', 'fortran_order': False, 'shape': (3,), }"), "cannot be understood"),
         (with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (3.5,), }"), "cannot be understood"),
@@ -145,33 +147,55 @@ def test_paths(tmp_path: Any) -> None:
         open_npy(str(tmp_path / "absent.npy"))
 
 
-@settings(max_examples=60, deadline=None, database=None)
-@given(
-    st.lists(st.integers(1, 6), min_size=1, max_size=5),
-    st.sampled_from([1, 2, 4, 8, 16]),
-    st.integers(16, 400),
-    st.randoms(use_true_random=False),
+def test_headers_of_python_2_are_read_without_a_warning(tmp_path: Any) -> None:
+    text = "{'descr': '<f4', 'fortran_order': False, 'shape': (6L, 1L), }"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert open_npy(save(tmp_path, with_header(text, b"\0" * 24))).shape == (6, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"shape":(2,),"fortran_order":False,"descr":"<i4"}',
+        "{ 'fortran_order' : False ,\n 'descr' : u'i4', 'shape' : ( 2 , ) }\n",
+        "{'descr': b'=i4', 'fortran_order': False, 'shape': (2,)}",
+    ],
 )
-def test_fortran_source_against_numpy(shape: Any, itemsize: int, block_bytes: int, random: Any) -> None:
-    array = np.arange(int(np.prod(shape)), dtype=np.uint8)
-    wide = np.zeros((array.size, itemsize), np.uint8)
-    wide[:, 0] = array
-    elements = wide.reshape(-1).view("V%d" % itemsize)
-    stored = elements.reshape(shape, order="F")
-    expected = np.ascontiguousarray(stored).reshape(-1).view(np.uint8)
-    source = FortranSource(MemorySource(wide), tuple(shape), itemsize, block_bytes)
-    assert np.array_equal(source.read(0, source.nbytes), expected)
-    for _ in range(5):
-        start = random.randrange(expected.size)
-        stop = random.randrange(start, expected.size + 1)
-        assert np.array_equal(source.read(start, stop - start), expected[start:stop])
+def test_headers_that_other_writers_make(tmp_path: Any, text: str) -> None:
+    assert open_npy(save(tmp_path, with_header(text, b"\1\0\0\0\2\0\0\0"))).array().tolist() == [1, 2]
 
 
-def test_fortran_source_in_slabs(tmp_path: Any, monkeypatch: Any, rng: Any) -> None:
-    monkeypatch.setattr("goldwatch.dumps.fortran.SLAB_BYTES", 256)
-    for shape in ((7, 5, 3), (300, 4), (2, 150, 3), (1, 1, 200)):
-        array = np.asfortranarray(rng.standard_normal(shape))
-        path = save(tmp_path, npy_bytes(array))
-        offset = os.path.getsize(path) - array.nbytes
-        source = FortranSource(FileSource(path, offset, array.nbytes), shape, 8, 1024)
-        assert source.read(0, source.nbytes).tobytes() == array.tobytes("C")
+@pytest.mark.parametrize("text", ["'shape'", "{'shape'", "{'a': 1", "(1,", "{'a': 1} 2", "{1: 2}", "{'a': '\\x00'}", "1.5", "6LL", "{:}"])
+def test_literals_that_are_no_header(tmp_path: Any, text: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(FormatError, match="cannot be understood"):
+            open_npy(save(tmp_path, with_header(text)))
+
+
+@given(st.text("(){}[],: '\"LTrueFalse0123<f4descrshapefortran_order\\n", max_size=120))
+def test_any_text_as_a_header(text: str) -> None:
+    try:
+        descr, order, shape = parse_header(text)
+    except ValueError:
+        return
+    expected = ast.literal_eval(re.sub(r"([0-9])[Ll]", r"\1", text.strip()))
+    assert expected == {"descr": descr, "fortran_order": order, "shape": shape}
+
+
+@given(st.lists(st.integers(0, 2**62), max_size=6), st.sampled_from(TYPES), st.sampled_from("<>"), st.booleans())
+def test_headers_of_numpy_are_read_as_numpy_reads_them(shape: Any, dtype: str, byte_order: str, fortran: bool) -> None:
+    stream = io.BytesIO()
+    written = np.dtype(byte_order + dtype)
+    np.lib.format.write_array_header_1_0(
+        stream, {"descr": np.lib.format.dtype_to_descr(written), "fortran_order": fortran, "shape": tuple(shape)}
+    )
+    descr, order, found = parse_header(stream.getvalue()[10:].decode("latin-1"))
+    assert (np.dtype(descr), order, found) == (written, fortran, tuple(shape))
+
+
+def test_dims_beyond_numpys_are_an_error_of_ours(tmp_path: Any) -> None:
+    path = save(tmp_path, with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (0, %d)}" % 2**62))
+    with pytest.raises(NotComparable, match="no array of shape"):
+        open_npy(path).array()

@@ -83,7 +83,24 @@ def test_newest_time_of_each_device(tmp_path: Any, touch: Touch) -> None:
     tree = find_dumps(str(tmp_path))
     assert [(combo.place.time, combo.place.device) for combo in tree.combos] == [("20230102000000", "0"), ("20230101000000", "1")]
     assert [(combo.place.time, combo.place.device) for combo in tree.left] == [("20230101000000", "0")]
-    assert "left out 20230101000000/0/m/1/0: time 20230101000000 of device 0 is older than 20230102000000" in tree.notes
+    assert "left out 20230101000000/0/m/1/0: time 20230101000000 of device 0 is older than 20230102000000" in tree.left_notes
+    assert len(find_dumps(str(tmp_path), time="all").combos) == 3
+    assert [combo.place.device for combo in find_dumps(str(tmp_path), time="20230101000000").combos] == ["0", "1"]
+
+
+def test_newest_time_of_each_model_and_empty_steps(tmp_path: Any, touch: Touch) -> None:
+    for time, model in (("20230101000000", "a"), ("20230102000000", "b"), ("20230103000000", "a_20230103000000"), ("20230104000000", "b")):
+        touch(str(tmp_path / time / "0" / model / "1" / "0" / DUMP))
+        (tmp_path / time / "0" / model / "1" / "1").mkdir()
+    tree = find_dumps(str(tmp_path))
+    assert {combo.place[:3] for combo in tree.combos} == {
+        ("20230101000000", "0", "a"),
+        ("20230103000000", "0", "a_20230103000000"),
+        ("20230104000000", "0", "b"),
+    }
+    assert {(combo.place.time, combo.place.step) for combo in tree.empty} == {
+        (time, "1") for time in ("20230101000000", "20230103000000", "20230104000000")
+    }
 
 
 def test_steps_and_devices_are_ordered_as_numbers(tmp_path: Any, touch: Touch) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from goldwatch.dumps import TensorData, write_dump
 from goldwatch.dumps import listing as listing_module
-from goldwatch.engine.comparison import Outcome, Run
+from goldwatch.engine.comparison import RunResult
+from goldwatch.engine.listed import compare_folders
 from goldwatch.engine.options import ComparisonOptions
 
 TS = 1767323045000000
@@ -49,11 +50,10 @@ class Case:
         with open(self.model, "w", encoding="utf-8") as stream:
             json.dump({"graph": [{"name": "net", "op": self.ops}]}, stream)
 
-    def compare(self, **options: Any) -> Outcome:
-        with Run(ComparisonOptions(self.target, self.golden, self.out, self.model, **options)) as run:
-            run.compare_all()
-            self.notes = run.notes
-            return run.finish()
+    def compare(self, **options: Any) -> RunResult:
+        result = compare_folders(ComparisonOptions(self.target, self.golden, self.out, self.model, **options))
+        self.notes = [*result.notes, *result.left_out]
+        return result
 
     def document(self) -> Dict[str, Any]:
         with open(os.path.join(self.out, "result.json"), encoding="utf-8") as stream:

@@ -26,7 +26,7 @@ def windows(request, monkeypatch):
     module._slab.cache_clear()
     if request.param == "tiny":
         monkeypatch.setattr(module, "SMALL_BYTES", 128)
-        monkeypatch.setattr(module, "WINDOW_BYTES", 2048)
+        monkeypatch.setattr(module, "SLAB_BYTES", 2048)
         monkeypatch.setattr(module, "_GAP_BYTES", 24)
         monkeypatch.setattr(module, "_RUN", 8)
         monkeypatch.setattr(module, "_WHOLE_BYTES", 1024)
@@ -229,3 +229,59 @@ def test_tasks_cross_a_process_border():
     task = (target, golden, match_layouts(target, golden.shape, "NCHW"))
     left, right = collect(*pickle.loads(pickle.dumps(task)), max_elements=100)
     np.testing.assert_array_equal(left, right)
+
+
+@settings(max_examples=60, deadline=None, database=None)
+@given(
+    st.sampled_from(["NC1HWC0", "FRACTAL_NZ", "FRACTAL_Z", "ND"]),
+    st.lists(st.integers(1, 21), min_size=4, max_size=4),
+    st.permutations("NCHW"),
+    st.sampled_from([1, 3]),
+)
+def test_a_golden_in_fortran_order_gives_the_same_pairs(device, shape, plain, parts) -> None:
+    letters = "" if device in ("FRACTAL_NZ", "ND") else "NCHW"
+    array = np.arange(1, 1 + int(np.prod(shape)), dtype=np.int32).reshape(shape)
+    stored_shape = tuple(shape) if device == "ND" else device_shape(device, shape, "NCHW", INT32)
+    data = array if device == "ND" else slow_pack(array, letters, device, 16, int(np.prod(stored_shape)), filler=-77)
+    if letters:
+        plain = "".join(plain) if "".join(plain) in ("NCHW", "NHWC", "HWCN") else "NHWC"
+        array = array.transpose(["NCHW".index(letter) for letter in plain])
+    target = Tensor(INT32, stored_shape, device, MemorySource(data))
+    golden = Tensor(INT32, array.shape, "ND", MemorySource(array.ravel(order="F")), order="F")
+    geometry = match_layouts(target, array.shape, plain if letters else "ND", array.shape)
+    left, right = collect(target, golden, geometry, 100, parts)
+    np.testing.assert_array_equal(left, right)
+    np.testing.assert_array_equal(np.sort(left), np.arange(1, 1 + array.size))
+    np.testing.assert_array_equal(golden.array(), array)
+
+
+@pytest.mark.parametrize("orders", ["CF", "FC", "FF"])
+def test_either_side_may_be_in_fortran_order(orders) -> None:
+    array = np.arange(6 * 50 * 7, dtype=np.int32).reshape(6, 50, 7)
+    sides = [Tensor(INT32, array.shape, "ND", MemorySource(array.ravel(order=order)), order=order) for order in orders]
+    left, right = collect(sides[0], sides[1], match_layouts(sides[0], array.shape), 64, 2)
+    np.testing.assert_array_equal(left, right)
+    np.testing.assert_array_equal(np.sort(left), np.arange(array.size))
+
+
+class CountingSource(MemorySource):
+    """Counts the bytes that are read."""
+
+    total = 0
+
+    def read(self, offset, nbytes):
+        self.total += nbytes
+        return super().read(offset, nbytes)
+
+
+@pytest.mark.parametrize("shape", [(2048, 2048), (2, 2**21), (2**21, 2), (50000, 84), (84, 50000), (40, 3, 7, 5000), (64, 64, 32, 32)])
+def test_a_golden_in_fortran_order_is_read_once(shape, windows) -> None:
+    if windows == "tiny":
+        return
+    count = int(np.prod(shape))
+    target = Tensor.from_array(np.zeros(shape, np.float16))
+    source = CountingSource(np.zeros(count, np.float32))
+    golden = Tensor(dtype_by_code(1), shape, "ND", source, order="F")
+    blocks = aligned_blocks(target, golden, match_layouts(target, shape))
+    assert sum(block.size for block, _ in blocks) == count
+    assert source.total <= 1.5 * 4 * count

@@ -6,6 +6,8 @@ import random
 import pytest
 
 from goldwatch.compare.row import Row
+from goldwatch.model.graph import ModelGraph
+from goldwatch.model.nodes import OpNode
 from goldwatch.verdict import Limits, execution_key, exit_code, explain, first_divergence, summarise
 
 GOOD = {
@@ -62,7 +64,7 @@ def test_steps_come_in_numeric_order():
 
 def test_own_input_rows_decide_whether_the_error_is_inherited():
     out = make("c", verdict="fail", sequence=3)
-    good = first_divergence([out, make("c", "input", sequence=3), make("c", "input", "expected_absent", 1, sequence=3)], Limits())
+    good = first_divergence([out, make("c", "input", sequence=3), make("c", "input", number=1, sequence=3)], Limits())
     assert good.inputs == "good" and good.tensor == "c:output:0"
     assert explain(good) == (
         "c (Conv2D) is the first operator outside its limits: c:output:0 has CosineSimilarity 0.500000, limit > 0.99; "
@@ -86,7 +88,11 @@ def test_inputs_of_another_step_or_another_execution_say_nothing():
     assert first_divergence([out, other_step, other_file], Limits()).inputs == "unknown"
 
 
-FEEDS = {"c": [("a", 0), ("b", 1)]}
+def graph(consts=()):
+    """a and b feed c: outputs a:0 and b:1; ops named in ``consts`` are constants."""
+    nodes = [OpNode(name, "Const" if name in consts else "Conv2D", number, 0, number) for number, name in enumerate("ab")]
+    nodes.append(OpNode("c", "Conv2D", 3, 0, 2, (("a", 0), ("b", 1))))
+    return ModelGraph("net", ["net"], nodes)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +102,8 @@ FEEDS = {"c": [("a", 0), ("b", 1)]}
         ([make("a", sequence=1)], "unknown"),
         ([make("a", sequence=1), make("b", number=1, sequence=2)], "good"),
         ([make("a", sequence=1), make("b", number=0, sequence=2)], "unknown"),
-        ([make("a", sequence=1), make("b", "op", "expected_absent", sequence=2)], "good"),
+        ([make("a", sequence=1), make("b", "op", "expected_absent", sequence=2)], "unknown"),
+        ([make("a", sequence=1), make("b", number=1, verdict="expected_absent", sequence=2)], "unknown"),
         ([make("a", "op", "expected_absent", sequence=1), make("b", "op", "expected_absent", sequence=2)], "unknown"),
         ([make("a", sequence=1), make("b", "op", "not_compared", sequence=2)], "unknown"),
         ([make("a", sequence=1), make("b", number=1, verdict="fail", sequence=7)], "bad"),
@@ -105,10 +112,46 @@ FEEDS = {"c": [("a", 0), ("b", 1)]}
 )
 @pytest.mark.parametrize("undumped", [True, False])
 def test_where_inputs_were_not_compared_the_producers_decide(rows, inputs, undumped):
-    own = [] if undumped else [make("c", "input", "not_compared", sequence=3), make("c", "input", "pass", 1, sequence=3)]
+    own = [] if undumped else [make("c", "input", "not_compared", sequence=3), make("c", "input", "expected_absent", 1, sequence=3)]
     rows = [make("c", verdict="fail", sequence=3), *own, *rows]
-    assert first_divergence(rows, Limits(), lambda op: FEEDS[op]).inputs == inputs
+    assert first_divergence(rows, Limits(), graph()).inputs == inputs
     assert first_divergence(rows, Limits()).inputs == "unknown"
+
+
+def test_the_sentence_names_the_input_that_was_not_compared():
+    rows = [make("c", verdict="fail", sequence=3), make("c", "input", sequence=3), make("c", "input", "expected_absent", 1, sequence=3)]
+    first = first_divergence(rows, Limits(), graph())
+    assert (first.inputs, first.unknown_input) == ("unknown", "c:input:1")
+    assert explain(first).endswith("; c:input:1 was not compared, so the error may be its own or inherited.")
+
+
+def test_constants_do_not_count_unless_they_were_compared():
+    rows = [make("c", verdict="fail", sequence=3), make("c", "input", sequence=3), make("c", "input", "expected_absent", 1, sequence=3)]
+    assert first_divergence(rows, Limits(), graph(consts="b")).inputs == "good"
+    rows[2] = make("c", "input", "fail", 1, sequence=3)
+    assert first_divergence(rows, Limits(), graph(consts="b")).inputs == "bad"
+
+
+def test_an_input_in_the_memory_of_an_output_is_judged_by_its_producer():
+    out = make("c", verdict="fail", sequence=3, address=4096)
+    rows = [out, make("c", "input", "fail", sequence=3, address=4096), make("a", sequence=1), make("b", number=1, sequence=2)]
+    assert first_divergence(rows, Limits(), graph()).inputs == "good"
+    rows[2] = make("a", verdict="fail", sequence=4)
+    assert first_divergence(rows, Limits(), graph()).bad_input == "a:output:0"
+    assert first_divergence([out, rows[1]], Limits()).inputs == "unknown"
+    # An address of 0 is none.
+    rows[:2] = [make("c", verdict="fail", sequence=3, address=0), make("c", "input", "fail", sequence=3, address=0)]
+    assert first_divergence(rows[:2], Limits(), graph()).inputs == "bad"
+
+
+def test_steps_come_first_then_devices_then_time():
+    places = [("9", "0", "2"), ("9", "0", "1"), ("9", "10", "1"), ("9", "2", "1"), ("10", "0", "0")]
+    rows = [make("a", verdict="fail", sequence=1, step=step, device=device, time=time) for step, device, time in places]
+    first = first_divergence(rows, Limits())
+    assert (first.place.step, first.place.device, first.place.time) == ("9", "0", "1")
+    ordered = [(row.step, row.device, row.time) for row in sorted(rows, key=execution_key)]
+    assert ordered == [("9", "0", "1"), ("9", "0", "2"), ("9", "2", "1"), ("9", "10", "1"), ("10", "0", "0")]
+    assert {name: first.document()[name] for name in ("device", "step", "time")} == {"device": "0", "step": "9", "time": "1"}
 
 
 def test_a_row_that_fails_by_nan_and_one_without_any_metric_are_told():
@@ -118,7 +161,10 @@ def test_a_row_that_fails_by_nan_and_one_without_any_metric_are_told():
     assert "NaN at 3 positions" in explain(first)
     odd = make("c", verdict="fail", sequence=3, metrics=GOOD, reason="why")
     first = first_divergence([odd], Limits())
-    assert first.document() == {"op": "c", "tensor": "c:output:0", "metric": None, "value": None, "limit": None, "inputs": "unknown"}
+    place = dict.fromkeys(["time", "device", "model", "model_id", "step"])
+    assert first.document() == {
+        "op": "c", "tensor": "c:output:0", "metric": None, "value": None, "limit": None, "inputs": "unknown", **place,
+    }  # fmt: skip
     assert "failed (why)" in explain(first)
 
 
@@ -136,6 +182,8 @@ def test_summary_counts_and_exit_codes():
         "expected_absent": 1,
         "program": None,
         "first_divergence": None,
+        "suspects": [],
+        "warnings": [],
     }
     summary = summarise([*rows, make("c", verdict="fail", sequence=3), make("d", verdict="not_compared", sequence=4)], 5, Limits())
     assert (summary.verdict, summary.failed, summary.not_compared, exit_code(summary), summary.first.op) == ("fail", 1, 1, 1, "c")

@@ -230,19 +230,27 @@ def test_permission_that_comes_back_and_files_that_vanish(net, watch) -> None:
     assert "vanished" in net.reasons()["op0"] and net.verdicts()["op1:output:0"] == "pass"
 
 
-def test_links_are_not_followed_but_target_may_be_one(net, watch) -> None:
+def test_links_are_followed_and_each_real_file_counts_once(net, watch) -> None:
     net.write_golden()
     real = net.target + "-real"
     os.makedirs(real)
     os.symlink(real, net.target)
     other = os.path.join(net.folder, "other")
     net.put(net.files())
-    net.put({path.replace(net.target, other): data for path, data in net.files(step=4).items()})
+    late = {path.replace(net.target, other): data for path, data in net.files(step=4).items()}
+    net.put(dict(list(late.items())[:2]))
     os.symlink(other, os.path.join(real, "link"))
-    watcher = watch(net, "--until-idle", "0.5", "--keep", "none")
+    os.symlink(real, os.path.join(real, "loop"))
+    first = next(iter(net.files()))
+    os.symlink(first, first + "9")
+    watcher = watch(net, "--until-idle", "2")
+    net.until(lambda: net.count("step = '4' AND verdict = 'pass'") == 4)
+    net.put(dict(list(late.items())[2:]))
     assert watcher.wait() == 0, watcher.stderr
-    assert {row["step"] for row in net.result()["rows"]} == {"0"}
-    assert not [name for _, _, names in os.walk(real) for name in names]
+    assert net.count("step = '4' AND verdict = 'pass'") == 8 and net.count("step = '0'") == net.count("step = '4'") == 10
+    assert net.rows() == net.compare_rows()
+    assert watch(net, "--until-idle", "0.5", "--keep", "none").wait() == 0
+    assert [name for _, _, names in os.walk(real) for name in names] == [os.path.basename(first) + "9"]
     assert len([name for _, _, names in os.walk(other) for name in names]) == 4
 
 

@@ -114,7 +114,7 @@ def test_a_program_that_succeeds(setup, run) -> None:
         log = stream.read()
     assert "dumping to" in log and "and this is stderr" in log
     assert one.net.result()["summary"]["program"] == {"exit_code": 0, "signal": None}
-    assert one.net.count("verdict = 'pass'") == 8 and one.net.tables()[0].startswith("0_net_0_result_")
+    assert one.net.count("verdict = 'pass'") == 8 and one.net.tables()[0].startswith("result_")
 
 
 @pytest.mark.parametrize("mode, code, name", [("3", 3, None), ("killed", None, "SIGKILL")])

@@ -11,15 +11,16 @@ import time
 
 import pytest
 
+from goldwatch.cli.option_values import parse_size
 from goldwatch.dumps.place import NOWHERE
+from goldwatch.engine import comparison
+from goldwatch.engine.goldens import Goldens
 from goldwatch.engine.options import ComparisonOptions
 from goldwatch.errors import EnvironmentProblem, UsageError
 from goldwatch.results.store import RunStore
 from goldwatch.watch import inotify
-from goldwatch.watch import watch as watch_module
-from goldwatch.watch.arriving_goldens import GoldenFiles
 from goldwatch.watch.monitor import Mailbox, Monitor, Root
-from goldwatch.watch.options import WatchOptions, parse_size
+from goldwatch.watch.options import WatchOptions
 from goldwatch.watch.watch import Watch
 
 
@@ -58,16 +59,16 @@ def test_a_full_disk_under_the_tables(net, monkeypatch) -> None:
     net.put(net.files())
     said = []
 
-    def full(*_):
+    def full(*_, **__):
         raise EnvironmentProblem("the disk is full")
 
-    write = watch_module.write_tables
-    monkeypatch.setattr(watch_module, "write_tables", full)
+    write = comparison.write_tables
+    monkeypatch.setattr(comparison, "write_tables", full)
     with make_watch(net, say=said.append) as running:
         running.watch = WatchOptions(until_idle_s=2.0)
         running.follow()
         assert any("disk is full" in text for text in said)
-        monkeypatch.setattr(watch_module, "write_tables", write)
+        monkeypatch.setattr(comparison, "write_tables", write)
         assert running.finish().exit_code == 0
     assert len(net.tables()) == 1
 
@@ -148,7 +149,7 @@ def test_a_golden_file_counts_when_it_is_whole(net, tmp_path) -> None:
         data = stream.read()
     changes = []
     with RunStore.begin(str(tmp_path / "store"), {}) as store:
-        goldens = GoldenFiles(net.golden, "one", store, True, lambda: changes.append(1))
+        goldens = Goldens(net.golden, "one", store, True, lambda: changes.append(1))
         for size in (0, 5, 90, len(data) - 1):
             with open(path, "wb") as stream:
                 stream.write(data[:size])

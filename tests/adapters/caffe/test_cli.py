@@ -64,7 +64,7 @@ def test_warnings_alone_exit_0(run, net):
     (net / "net.prototxt").write_text(text)
     code, _, err = run("deinplace", "net.prototxt", "--report", "r.json")
     assert code == 0
-    assert "warning: layer r adds in place" in err
+    assert "warning: layer r reads blob data twice" in err
     assert [entry["layer"] for entry in json.loads((net / "r.json").read_text())["warnings"]] == ["r"]
 
 

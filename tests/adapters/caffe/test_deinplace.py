@@ -572,6 +572,20 @@ def test_dropout_with_the_train_phase_of_its_own_is_kept():
     assert deinplace_text(Document(text % "TEST"), drop_dropout=True).removed == ["d"]
 
 
+@pytest.mark.parametrize(
+    ("layer", "told"),
+    [
+        ('type: "AbsVal" bottom: "a" top: "a"', "works in place, which Caffe itself refuses for AbsVal"),
+        ('type: "Eltwise" bottom: "a" bottom: "a" top: "a" eltwise_param { operation: PROD }', "reads blob a twice and writes over it"),
+        ('type: "Python" bottom: "a" top: "a"', "is a Python layer in place"),
+    ],
+)
+def test_what_caffe_does_not_do_in_place_is_told(layer, told):
+    done = deinplace_text(Document(DATA + POWER + 'layer { name: "p" %s }\n' % layer + relu("t", "a", "t")))
+    assert [entry["layer"] for entry in done.warnings] == ["p"] and told in done.warnings[0]["message"]
+    assert done.renamed == [{"layer": "p", "old": "a", "new": "p"}]
+
+
 def test_a_blob_that_nothing_makes_is_told():
     done = deinplace_text(Document(DATA + relu("loss", "label", "loss") + relu("again", "label", "again")))
     assert [entry["layer"] for entry in done.warnings] == ["loss"]

@@ -334,6 +334,8 @@ REFUSED = {
     'type: "Convolution" convolution_param { num_output: 2 kernel_size: 1 newfield: 2 }': "convolution_param.newfield 2",
     'type: "ReLU" ascend_quant_param { scale: 1 }': "layer L (ReLU): parameter ascend_quant_param",
     'type: "ReLU" relu_param { sub { a: 1 } }': "parameter relu_param.sub",
+    'type: "Scale" bottom: "x" scale_param { bias_term: true }': "layer L (Scale): parameter scale_param.bias_term with two bottoms",
+    'type: "LRN" lrn_param { local_size: 1 }': "lrn_param.local_size 1",
     'type: "Clip"': "(Clip)",
     'type: "SoftmaxWithLoss"': "(SoftmaxWithLoss)",
     'type: "AscendQuant"': "(AscendQuant)",
@@ -420,7 +422,7 @@ def test_layers_are_chosen_by_glob(names_net, tmp_path):
     manifest = manifest_of(out)
     assert sorted(entry["original_name"] for entry in manifest["tensors"]) == ["V", "a.b", "a/b", "dup", "dup"]
     assert len(manifest["tensors"]) + len(manifest["skipped"]) == 12
-    with pytest.raises(UsageError, match="matches no layer"):
+    with pytest.raises(UsageError, match=r"no layer matches nope\*"):
         dump(DumpOptions(names_net[0], names_net[1], str(tmp_path / "o2"), backend="opencv", seed=1, layers=["nope*"]))
     assert not (tmp_path / "o2").exists()
 
@@ -460,6 +462,40 @@ def test_weights_that_do_not_fit(resblock, caffemodel, tmp_path):
     with pytest.raises(InputError):
         dump(DumpOptions(resblock("resblock.prototxt"), str(tmp_path / "cut.caffemodel"), **options))
     assert not (tmp_path / "o").exists()
+
+
+CONV = '"Convolution" convolution_param { num_output: %d kernel_size: 3 }'
+
+
+@pytest.mark.parametrize(
+    ("body", "found", "told"),
+    [
+        (CONV % 2, [(2, 4, 3, 2), (2,)], "[2, 4, 3, 2] and [2], the net needs [2, 4, 3, 3] and [2]"),
+        (CONV % 2, [(2, 4, 3, 3)], "[2, 4, 3, 3], the net needs [2, 4, 3, 3] and [2]"),
+        (CONV.replace("Conv", "Deconv") % 6 + " convolution_param { group: 2 bias_term: false }", [(4, 6, 3, 3)], "needs [4, 3, 3, 3]"),
+        ('"InnerProduct" inner_product_param { num_output: 3 axis: 2 bias_term: false }', [(3, 120)], "the net needs [3, 30]"),
+        ('"BatchNorm"', [(4,), (5,), (1,)], "the net needs [4] and [4] and [1]"),
+        ('"Scale" scale_param { axis: 2 bias_term: true }', [(4,), (4,)], "the net needs [6] and [6]"),
+        ('"PReLU"', [(1,)], "the net needs [4]"),
+    ],
+)
+def test_weights_of_another_shape_name_the_layer(body, found, told, caffemodel, tmp_path):
+    (tmp_path / "n.prototxt").write_text(INPUT + 'layer { name: "wrong one" bottom: "x" top: "y" type: %s }' % body)
+    model = caffemodel(tmp_path / "n.caffemodel", [("wrong one", "any", [np.ones(shape) for shape in found])])
+    with pytest.raises(InputError, match=r"n.caffemodel: layer wrong one \(\w+\) has weights of shape") as caught:
+        dump(DumpOptions(str(tmp_path / "n.prototxt"), model, str(tmp_path / "o"), seed=1, backend="opencv"))
+    assert told in caught.value.message and not (tmp_path / "o").exists()
+
+
+def test_weights_with_four_dimensions_as_older_files_have_them(caffemodel, tmp_path):
+    (tmp_path / "n.prototxt").write_text(
+        INPUT + 'layer { name: "f" bottom: "x" top: "f" type: "InnerProduct" inner_product_param { num_output: 3 axis: 2 } }'
+    )
+    bias = np.arange(3, dtype=np.float32)
+    model = caffemodel(tmp_path / "n.caffemodel", [("f", "", [W["fc"][None, None], bias.reshape(1, 1, 1, 3)])])
+    np.save(str(tmp_path / "x.npy"), X)
+    dump(DumpOptions(str(tmp_path / "n.prototxt"), model, str(tmp_path / "o"), ["x=%s/x.npy" % tmp_path], backend="opencv"))
+    close(values_of(tmp_path / "o")["f", 0], X.reshape(8, 30).dot(W["fc"].T.astype(np.float64)).reshape(2, 4, 3) + bias)
 
 
 def test_quantised_writes_containers(resblock, tmp_path):
@@ -548,6 +584,63 @@ def test_a_top_of_one_axis_is_refused_before_the_run(body):
     net = Net(Document(INPUT + 'layer { name: "L" bottom: "x" top: "y" %s }' % body), State())
     with pytest.raises(InputError, match=r"layer L \(\w+\): a top of shape \[240\]"):
         normalise(net, net_inputs(net))
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ('type: "Deconvolution" convolution_param { num_output: 4 kernel_size: 1 pad: 1 }', "kernel 1 and stride 1 with pad"),
+        ('type: "Pooling" pooling_param { kernel_size: 1 stride: 2 }', r"its last window lies outside the bottom \[2, 4, 6, 5\]"),
+        ('type: "Pooling" pooling_param { pool: AVE kernel_size: 1 stride_h: 2 stride_w: 1 }', "its last window lies outside"),
+        ('type: "Pooling" pooling_param { kernel_size: 2 pad: 2 }', "pooling_param.pad is not smaller than the kernel"),
+        ('type: "LRN" lrn_param { local_size: 4 }', "lrn_param.local_size is even"),
+        ('type: "Flatten" flatten_param { axis: 2 end_axis: 1 }', "end_axis lies before axis"),
+        ('type: "Softmax" softmax_param { axis: 4 }', "axis is 4, the blob has 4 axes"),
+        ('type: "Reshape" reshape_param { shape { dim: inf } }', "reshape_param.dim: 'inf' is not a 64-bit integer"),
+    ],
+)
+def test_refused_by_the_shapes_before_the_run(body, told):
+    net = Net(Document(INPUT + 'layer { name: "L" bottom: "x" top: "y" %s }' % body), State())
+    with pytest.raises(InputError, match=r"layer L \(\w+\).*%s" % told):
+        normalise(net, net_inputs(net))
+
+
+@pytest.mark.parametrize("rank", [2, 3, 5])
+def test_mvn_of_other_than_four_axes_is_refused(rank):
+    text = (INPUT + 'layer { name: "L" type: "MVN" bottom: "x" top: "y" }').replace("dim: 6 dim: 5", "dim: 6 " * (rank - 2))
+    net = Net(Document(text), State())
+    with pytest.raises(InputError, match="layer L .MVN.: a bottom of %d axes" % rank):
+        normalise(net, net_inputs(net))
+
+
+NAN_NET = INPUT + """
+layer { name: "p" type: "Power" bottom: "x" top: "p" power_param { power: 0.5 shift: %s } }
+layer { name: "s" type: "%s" bottom: "p" top: "s" }
+"""
+
+
+@pytest.mark.parametrize("kind", ["Sigmoid", "TanH"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_nan_that_reaches_a_sigmoid_is_refused_by_name(kind, inside, tmp_path):
+    """From the input, or made inside the net: the root of a negative number."""
+    x = np.abs(X)
+    if inside:
+        x[0, 0, 0, 0] = -5
+    else:
+        x[1, 3, 5, 4] = np.nan
+    np.save(str(tmp_path / "x.npy"), x)
+    (tmp_path / "n.caffemodel").write_bytes(b"")
+    # Power with a fractional power is refused for infinities itself: it is left out where the input has the NaN.
+    text = NAN_NET % (1, kind) if inside else INPUT + 'layer { name: "s" type: "%s" bottom: "x" top: "s" }' % kind
+    (tmp_path / "n.prototxt").write_text(text)
+    options = DumpOptions(
+        str(tmp_path / "n.prototxt"), str(tmp_path / "n.caffemodel"), str(tmp_path / "o"), ["x=%s/x.npy" % tmp_path], backend="opencv"
+    )
+    with pytest.raises(InputError, match=r"NaN reaches layer s \(%s\)" % kind):
+        dump(options)
+    assert not (tmp_path / "o").exists()
+    np.save(str(tmp_path / "x.npy"), np.abs(X))
+    assert dump(options)["runs"][0]["counts"]["written"] == 3 if inside else 2
 
 
 def test_axis_of_a_scale_is_counted_from_the_front():

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import threading
 
 import pytest
 
@@ -37,7 +38,10 @@ def reference(text):
         number = counts.get(tensor, 0)
         counts[tensor] = number + 1
         node, _, slot = tensor.rpartition(":")
-        if op_type in garbage or op_type.startswith(("Stack", "Iterator")) or (op_type == "FusedBatchNormV3" and slot == "5"):
+        if op_type in garbage or op_type.startswith("Stack") or (op_type == "FusedBatchNormV3" and slot == "5"):
+            continue
+        if op_type == "IteratorV2" or (op_type == "Enter" and re.match("gradients/loop/.*/Enter", node)):
+            # In these listings all that are called so in the gradient's loop carry stacks (pt leaves pickled objects).
             continue
         if op_type == "_Arg":
             node, slot, _ = node[len("_arg_") :].rsplit("_", 2)
@@ -59,7 +63,7 @@ def reference(text):
     return commands, mapping
 
 
-@pytest.mark.parametrize("name, count", [("infer", 166), ("train", 454), ("estimator", 33)])
+@pytest.mark.parametrize("name, count", [("infer", 166), ("train", 406), ("estimator", 34)])
 def test_listings_give_the_exact_commands(tf, tmp_path, name, count):
     done = tf("commands", listing(name), "--timestamp", T, "-o", "batch.txt")
     assert done.code == 0, done.err
@@ -149,7 +153,8 @@ def test_collisions_count_even_where_only_one_of_them_is_selected():
         ("StackV2", 0, True),
         ("StackPopV2", 0, True),
         ("IteratorV2", 0, True),
-        ("IteratorGetNext", 0, True),
+        ("IteratorGetNext", 0, False),
+        ("OneShotIterator", 0, True),
         ("AsString", 0, True),
         ("StringJoin", 0, True),
         ("ReduceJoin", 0, True),
@@ -200,3 +205,34 @@ def test_an_existing_mapping_is_kept(tf, tmp_path):
 def test_errors_as_json(tf):
     done = tf("commands", "missing", "--format", "json")
     assert done.code == 4 and set(json.loads(done.out)["error"]) == {"kind", "message", "hint"}
+
+
+@pytest.mark.parametrize(
+    "name, stack, handle",
+    [
+        ("while/loop/Enter_1", "", False),
+        ("gradients/while/mul_grad/Mul_1/StackPopV2/Enter", "", True),
+        ("gradients/while/mul_grad/Mul_1/Enter_1", "gradients/while/mul_grad/Mul_1/f_acc_1", True),
+        ("gradients/while/mul_grad/Mul_1/Enter_1", "gradients/while/mul_grad/Mul_1/f_acc", False),
+        ("rnn/while/TensorArrayReadV3/Enter", "", True),
+        ("rnn/while/TensorArrayReadV3/Enter_1", "", False),
+        ("rnn/while/TensorArrayWrite/TensorArrayWriteV3_2/Enter", "", True),
+        ("rnn/while/cell/MatMul/ReadVariableOp/Enter", "", True),
+        ("rnn/while/cell/MatMul/Enter", "", False),
+    ],
+)
+def test_an_enter_that_carries_a_handle_has_no_command(name, stack, handle):
+    text = "[0.000] 9 Enter %s:0\n[1.000] 9 Mul y:0\n" % name + ("[0.500] 9 StackV2 %s:0\n" % stack if stack else "")
+    plan = plan_commands(parse_listing(text, "x"), T)
+    assert (name not in [command.op for command in plan.commands]) is handle
+    assert ("%s:0" % name in [tensor for tensor, reason, _ in plan.left_out if "handle" in reason]) is handle
+
+
+def test_a_listing_from_a_pipe_and_no_folder(tf, tmp_path):
+    os.mkfifo(str(tmp_path / "pipe"))
+    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=("[0.000] 9 Mul y:0\n",))
+    writer.start()
+    done = tf("commands", "pipe", "--timestamp", T)
+    writer.join()
+    assert done.code == 0 and done.out == "pt y:0 -n 0 -w y.0.%d.npy\n" % T
+    assert tf("commands", ".").code == 4

@@ -131,3 +131,9 @@ def test_files_and_contents_survive_whatever_the_names(tmp_path_factory, names):
         assert float(np.load(os.path.join(folder, name))) == written[step.old]
         if step.action == RENAME:
             assert sanitise_golden(parse_golden_name(name).op_name) == parse_golden_name(name).op_name
+
+
+def test_a_pipe_is_no_golden_file(tmp_path):
+    save(tmp_path, "a.b.0.%d.npy" % T)
+    os.mkfifo(str(tmp_path / ("c.d.0.%d.npy" % T)))
+    assert list(new_names(tmp_path)) == ["a.b.0.%d.npy" % T]

@@ -6,6 +6,7 @@ an in-place layer writes into its bottom's cell, and Flatten, Reshape and Split 
 
 import atexit
 import collections
+import importlib
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from goldwatch.netfiles.prototxt import read_document
 
 TRAIN, TEST = 0, 1
 __version__ = "1.0.0"
+_LAYER_FIELDS = {"name", "type", "bottom", "top", "include", "exclude", "phase", "loss_weight", "param", "propagate_down", "blobs"}
 
 
 def fatal(message):
@@ -62,10 +64,26 @@ class _Spec:
         self.name, self.kind, self.bottoms, self.tops, self.message = name, kind, list(bottoms), list(tops), message
 
 
+def _refuse_unknown_fields(document):
+    """Die as protobuf's parser and the CHECK behind it do; every field that ends in _param is taken for known."""
+    for field in document.root.fields:
+        for value in field.values if field.name == "layer" else ():
+            for inner in value.message.fields:
+                if inner.name not in _LAYER_FIELDS and not inner.name.endswith("_param"):
+                    at = (document.line(inner.start), inner.start - document.text.rfind("\n", 0, inner.start))
+                    sys.stderr.write(
+                        "[libprotobuf ERROR google/protobuf/text_format.cc:335] Error parsing text-format caffe.NetParameter: "
+                        '%d:%d: Message type "caffe.LayerParameter" has no field named "%s".\n' % (at + (inner.name,))
+                    )
+                    fatal("ReadProtoFromTextFile(param_file, param) Failed to parse NetParameter file: %s" % document.path)
+
+
 class Net:
     def __init__(self, prototxt, weights_or_phase, phase=TEST, weights=None, level=0, stages=()):
         document = read_document(prototxt)
         root = document.root
+        _refuse_unknown_fields(document)
+        stages = set(stages) | set(root.message("state").texts("stage"))
         wanted = "TRAIN" if (weights_or_phase if isinstance(weights_or_phase, int) else phase) == TRAIN else "TEST"
         specs = []
         if root.has("input"):
@@ -74,7 +92,7 @@ class Net:
             rules = message.messages("include")
             # As in Caffe, the level that is given counts, even the default 0, and not the file's own.
             deep = [rule for rule in rules if rule.number("min_level", level) <= level]
-            if rules and not any(rule.text("phase", wanted) == wanted and set(rule.texts("stage")) <= set(stages) for rule in deep):
+            if rules and not any(rule.text("phase", wanted) == wanted and set(rule.texts("stage")) <= stages for rule in deep):
                 continue
             if any(rule.text("phase", wanted) == wanted for rule in message.messages("exclude")):
                 continue
@@ -136,6 +154,9 @@ class Net:
         return list(self._bottoms[index])
 
     def reshape(self):
+        for spec, bottoms, tops in zip(self._specs, self._bottoms, self._tops):
+            if spec.kind in ("AbsVal", "Flatten", "Reshape") and bottoms[:1] == tops[:1]:
+                fatal("top[0] != bottom[0] (0x1 vs. 0x1) %s Layer does not allow in-place computation." % spec.kind)
         saved = [blob.data.copy() for blob in self._blobs]
         for index in range(len(self._specs)):
             self._one(index)
@@ -203,6 +224,11 @@ def _compute(spec, bottoms, n_tops):
         return [1 / (1 + np.exp(-x))]
     if spec.kind == "Scale":
         return [x * bottoms[1]]
+    if spec.kind == "AbsVal":
+        return [np.abs(x)]
+    if spec.kind == "Python":
+        param = spec.message.message("python_param")
+        return getattr(importlib.import_module(param.text("module")), param.text("layer"))().forward(bottoms)
     if spec.kind in ("Dropout", "Crash"):
         return [x]
     if spec.kind == "Concat":

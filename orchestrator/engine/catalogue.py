@@ -8,10 +8,13 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..dumps.listing import full_name_of
 from ..dumps.place import Place, place_of
+from ..dumps.tree import op_key
 from ..errors import FormatError
 from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping
-from .monitor import Root
-from .state import DELETED, EARLIER, GONE, GROWING, Signature, TargetFile, look_at
+from .signature import Signature, look_at
+from .target_file import DELETED, EARLIER, GONE, TargetFile
+
+TimeOf = Tuple[Optional[str], Optional[str], Optional[str]]
 
 
 class Catalogue:
@@ -19,27 +22,33 @@ class Catalogue:
 
     Parameters
     ----------
-    root
-        TARGET.
     shown
         TARGET as the user named it.
 
     Attributes
     ----------
+    root
+        TARGET, absolute, links resolved.
     files
         By path.
     unresolved
         Files with hash names that no mapping.csv explains so far: their place by path.
+    left
+        (time, device, model) of runs that do not count.
+    only_time
+        Where set: only files of this time count, and those without a time.
     """
 
-    def __init__(self, root: Root, shown: str) -> None:
-        self.root = root
+    def __init__(self, shown: str) -> None:
+        self.root = os.path.realpath(shown)
         self.shown = shown
         self.files: Dict[str, TargetFile] = {}
         self.unresolved: Dict[str, Place] = {}
+        self.left: Set[TimeOf] = set()
+        self.only_time: Optional[str] = None
         self._folders: Dict[str, Set[str]] = {}
         self._shared: Dict[Any, Any] = {}
-        self._identities: Dict[str, Place] = {}
+        self._places: Dict[str, Place] = {}
         self._current: Dict[Any, TargetFile] = {}
         self._earlier: Dict[Any, List[TargetFile]] = {}
         self._mappings: Dict[str, Tuple[Signature, Dict[str, str]]] = {}
@@ -47,10 +56,10 @@ class Catalogue:
 
     def rel(self, path: str) -> str:
         """Return a path relative to TARGET."""
-        return path[len(self.root.path) + 1 :]
+        return path[len(self.root) + 1 :]
 
     def meet(self, path: str) -> Tuple[Optional[TargetFile], Optional[TargetFile]]:
-        """Return the file at ``path``, if it is a dump of an op, and the one that it takes the place of."""
+        """Return the file at ``path``, if it is a dump of an op that counts, and the one that it takes the place of."""
         known = self.files.get(path)
         if known is not None:
             return known, None
@@ -59,31 +68,42 @@ class Catalogue:
         if is_hash_name(own):
             full_name = full_name_of(own, self.mapping(folder))
             if full_name is None or parse_dump_name(full_name) is None:
-                self.unresolved[path] = self._identity(folder, None)
+                place = self._place(folder, None)
+                if not self._is_left(place):
+                    self.unresolved[path] = place
                 return None, None
             self.unresolved.pop(path, None)
         name = parse_dump_name(full_name or own)
         if name is None or name.kind != "dump":
             return None, None
-        identity = self._identity(folder, name.op_name)
+        place = self._place(folder, name.op_name)
+        if self._is_left(place) or self._is_link_within(path):
+            return None, None
         base = folder
-        if identity.device is not None and identity.model is None and os.path.basename(folder) != identity.device:
+        if place.device is not None and place.model is None and os.path.basename(folder) != place.device:
             base = os.path.dirname(folder)
         base = self._shared.setdefault(base, base)
-        group = (base, sys.intern(name.op_type), sys.intern(name.op_name), name.task_type, name.context_id, name.thread_id, name.device_id)
-        identity = self._shared.setdefault(identity, identity)
-        file = TargetFile(path, len(self.root.path), self.shown, full_name, identity, group, (name.timestamp_us, path))
+        group = (base, sys.intern(name.op_type), sys.intern(name.op_name), *op_key(name)[2:])
+        place = self._shared.setdefault(place, place)
+        file = TargetFile(path, len(self.root), self.shown, full_name, place, group, (name.timestamp_us, path))
         self.files[path] = file
         self._folders.setdefault(folder, set()).add(path)
         return file, self._rank(file)
 
-    def _identity(self, folder: str, op_name: Optional[str]) -> Place:
-        if folder not in self._identities:
-            self._identities[folder] = place_of(folder, set())
-        found = self._identities[folder]
+    def _place(self, folder: str, op_name: Optional[str]) -> Place:
+        if folder not in self._places:
+            self._places[folder] = place_of(folder, set())
+        found = self._places[folder]
         if found.device is None and op_name is not None:
             return place_of(folder, {op_name})
         return found
+
+    def _is_left(self, place: Place) -> bool:
+        return place[:3] in self.left or (self.only_time is not None and place.time not in (None, self.only_time))
+
+    def _is_link_within(self, path: str) -> bool:
+        """Tell whether a path is a link to a file that is met below TARGET under its own name: each real file counts once."""
+        return os.path.islink(path) and os.path.realpath(path).startswith(self.root.rstrip(os.sep) + os.sep)
 
     def _rank(self, file: TargetFile) -> Optional[TargetFile]:
         """Make the newest of a group's files the current one; return the one that was before."""
@@ -96,25 +116,30 @@ class Catalogue:
         self._earlier.setdefault(file.group, []).append(older)
         if older is current:
             return older
-        older.state = EARLIER
+        older.supersede()
         return None
 
     def newer(self, file: TargetFile) -> TargetFile:
         """Return the file that counts in the group of ``file``."""
         return self._current[file.group]
 
+    def earlier(self, file: TargetFile) -> List[TargetFile]:
+        """Return the earlier dumps of the op of a file that counts, in order, as far as they are there."""
+        found = [other for other in self._earlier.get(file.group, ()) if other.state == EARLIER and look_at(other.path) is not None]
+        return sorted(found, key=lambda other: other.order)
+
     def next_best(self, file: TargetFile) -> Optional[TargetFile]:
         """After the current file of a group has gone without a result: make the newest of the others the current one."""
         if self._current.get(file.group) is not file:
             return None
-        there = [other for other in self._earlier.get(file.group, []) if other.state == EARLIER and look_at(other.path) is not None]
+        there = self.earlier(file)
         if not there:
             return None
-        best = max(there, key=lambda item: item.order)
+        best = there[-1]
         self._earlier[file.group].remove(best)
         self._earlier[file.group].append(file)
         self._current[file.group] = best
-        best.state, best.signature = GROWING, None
+        best.release()
         return best
 
     def forget(self, file: TargetFile) -> None:
@@ -162,10 +187,10 @@ class Catalogue:
         return [path for path in paths if self.files[path].state not in (GONE, DELETED)]
 
     def by_place(self) -> Dict[Place, List[TargetFile]]:
-        """Return the files of each place, in the order in which compare takes them."""
+        """Return the files of each place, in the order of the execution."""
         places: Dict[Place, List[TargetFile]] = {}
         for file in self.files.values():
-            places.setdefault(file.identity, []).append(file)
+            places.setdefault(file.place, []).append(file)
         for files in places.values():
             files.sort(key=lambda file: (str(file.group[0]), file.order))
         return places

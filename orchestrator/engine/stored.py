@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 from ..compare.row import FAIL, PASS
 from ..results.rowsql import row_key
 from ..results.store import RunStore
-from .state import DELETED_PREFIX, OUTDATED, look_at, signature_text
+from .signature import DELETED_PREFIX, OUTDATED, look_at
 
 
 @dataclass
@@ -19,23 +19,29 @@ class Believed:
     Attributes
     ----------
     valid
-        By target file (relative): its signature, and the golden file of each row by key.
+        By target file (relative): its signature's text, and the golden file of each row by key.
     with_rows
         The target files that have rows.
     gone
-        Path and recorded state of target files that were compared and are no longer there.
+        Path and whether we deleted it, of target files that were compared and are no longer there.
     outdated
         Paths of files whose rows do not hold.
     """
 
     valid: Dict[str, Tuple[str, Dict[str, Optional[str]]]] = field(default_factory=dict)
     with_rows: Set[str] = field(default_factory=set)
-    gone: List[Tuple[str, str]] = field(default_factory=list)
+    gone: List[Tuple[str, bool]] = field(default_factory=list)
     outdated: Set[str] = field(default_factory=set)
 
 
 def believe(store: RunStore, target: str, golden: str) -> Believed:
-    """Return which rows were compared from files that have not changed since; files that have gone cannot have changed."""
+    """Return which rows were compared from files that have not changed since; files that have gone cannot have changed.
+
+    Parameters
+    ----------
+    target, golden
+        What the rows' files are relative to; TARGET absolute, links resolved.
+    """
     noted = store.files()
     files: Dict[str, Tuple[bool, bool, str]] = {}
     golden_files: Dict[str, bool] = {}
@@ -61,18 +67,29 @@ def believe(store: RunStore, target: str, golden: str) -> Believed:
 
 
 def _judge(path: str, noted: Any, result: Believed) -> Tuple[bool, bool, str]:
-    """Return whether a target file is as it was compared, whether it is there, and its signature."""
+    """Return whether a target file is as it was compared, whether it is there, and its signature's text."""
     record, found = noted.get(path), look_at(path)
     state = record.state if record is not None else OUTDATED
-    text = state[len(DELETED_PREFIX) :] if state.startswith(DELETED_PREFIX) else state
-    valid = state != OUTDATED and (found is None or signature_text(found) == text)
+    deleted = state.startswith(DELETED_PREFIX)
+    text = state[len(DELETED_PREFIX) :] if deleted else state
+    valid = state != OUTDATED and (found is None or found.text == text)
     if valid and found is None:
-        result.gone.append((path, state))
+        result.gone.append((path, deleted))
     return valid, found is not None, text
 
 
 def _unchanged(path: str, noted: Any, known: Dict[str, bool]) -> bool:
     if path not in known:
         record, found = noted.get(os.path.realpath(path)), look_at(path)
-        known[path] = record is not None and found is not None and record.state == signature_text(found)
+        known[path] = record is not None and found is not None and record.state == found.text
     return known[path]
+
+
+def same_model(store: RunStore, model: Optional[str]) -> bool:
+    """Tell whether the model file is the one that the stored rows were planned with; note the present one."""
+    found = None if model is None else look_at(model)
+    now = None if found is None else found.text
+    before = store.get("model_file")
+    if before != now:
+        store.set("model_file", now)
+    return bool(before == now)

@@ -1,4 +1,4 @@
-"""The golden files as they arrive: only whole ones count, and one that changes counts anew."""
+"""The golden files, listed or as they arrive: only whole ones count, one that changes counts anew, and each step may have its own."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Callable, Dict, List, Optional, Set
 from ..dumps.complete import NO_LAW, probe
 from ..dumps.golden import GoldenSet
 from ..dumps.header import COMPLETE
-from ..dumps.place import Place
+from ..dumps.place import Place, is_number
 from ..errors import GoldwatchError
 from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, parse_golden_name
 from ..results.store import RunStore
-from .state import Signature, look_at, signature_text
-
-ONE, EACH = "one", "each"
+from .options import EACH, ONE
+from .signature import Signature, look_at
 
 _RETRY_S = 0.5
 
 
-class GoldenFiles:
+class Goldens:
     """Golden files below GOLDEN, in one set for all steps or one set for each.
 
     Parameters
@@ -28,14 +27,15 @@ class GoldenFiles:
     folder
         GOLDEN, as the user named it.
     steps
-        ``one``, or ``each``: a step takes the files below GOLDEN/{step}/.
+        ``one``: all files for all steps. ``each``: a step takes the files below GOLDEN/{step}/. ``auto``: a step takes the golden files of
+        GOLDEN/{step}/ where there are such folders with a number for a name, besides what lies elsewhere.
     dumps_too
         Whether device dumps count as golden data (not where GOLDEN is TARGET itself).
     on_change
         Called when a file has changed or gone that pairs may have been compared with.
     """
 
-    def __init__(self, folder: str, steps: str, store: RunStore, dumps_too: bool, on_change: Callable[[], None]) -> None:
+    def __init__(self, folder: str, steps: str, store: RunStore, dumps_too: bool, on_change: Callable[[], None] = lambda: None) -> None:
         self.folder = folder
         self._real = os.path.realpath(folder)
         self.steps = steps
@@ -45,35 +45,86 @@ class GoldenFiles:
         self.revision = 0
         self.changed_at = time.monotonic()
         self.seen = 0
-        self._sets: Dict[Optional[str], GoldenSet] = {None: GoldenSet(folder)}
+        self.every = GoldenSet(folder)
+        self._of_step: Dict[str, GoldenSet] = {}
+        self._shared: Set[str] = set()
         self._signatures: Dict[str, Signature] = {}
         self._unwhole: Dict[str, Signature] = {}
         self._retries: Dict[str, float] = {}
         self._retried: Set[str] = set()
         self._mappings: Dict[str, Signature] = {}
-        self._added: Set[str] = set()
         self._folders: Dict[str, Set[str]] = {}
+        self._inodes: Dict[int, List[str]] = {}
+        self._inodes_of = -1
 
-    def of(self, identity: Place) -> GoldenSet:
+    def take(self, golden: GoldenSet) -> None:
+        """Take all files of a set that was listed."""
+        self.every = golden
+        for path in self.every.paths():
+            self._share(path)
+        self.revision += 1
+
+    def of(self, place: Place) -> GoldenSet:
         """Return the set that a place is compared with."""
-        return self._set(identity.step if self.steps == EACH else None)
+        if self.steps == ONE or place.step is None or (self.steps != EACH and not self._of_step):
+            return self.every
+        return self._set(place.step)
 
-    def sets(self) -> List[GoldenSet]:
-        """Return all sets."""
-        return list(self._sets.values())
+    @property
+    def step_names(self) -> List[str]:
+        """The steps that have golden data of their own."""
+        return sorted(self._of_step, key=lambda step: (len(step), step))
 
-    def _set(self, step: Optional[str]) -> GoldenSet:
-        if step not in self._sets:
-            self._sets[step] = GoldenSet(self.folder)
-        return self._sets[step]
+    @property
+    def kind(self) -> str:
+        """What the golden data are, as :attr:`goldwatch.dumps.GoldenSet.kind`."""
+        return self.every.kind
 
-    def _set_of(self, path: str) -> GoldenSet:
+    def _set(self, step: str) -> GoldenSet:
+        if step not in self._of_step:
+            self._of_step[step] = made = GoldenSet(self.folder)
+            for path in sorted(self._shared):
+                made.add(path)
+        return self._of_step[step]
+
+    def _step_of(self, path: str) -> Optional[str]:
+        """Return the step whose own a file is; None: it is for all."""
         parts = os.path.relpath(path, self.folder).split(os.sep)
-        return self._set(parts[0] if self.steps == EACH and len(parts) > 1 else None)
+        if self.steps == EACH:
+            return parts[0] if len(parts) > 1 else None
+        name = parts[-1]
+        of_step = self.steps != ONE and len(parts) == 2 and is_number(parts[0])
+        return parts[0] if of_step and (parse_golden_name(name) is not None or is_hash_name(name)) else None
+
+    def _share(self, path: str) -> None:
+        """Put a file into the sets of the steps that it is for."""
+        step = self._step_of(path)
+        if step is not None:
+            self._set(step).add(path)
+        elif self.steps not in (ONE, EACH):
+            self._shared.add(path)
+            for other in self._of_step.values():
+                other.add(path)
+
+    def shares_file(self, path: str, inode: int) -> bool:
+        """Tell whether a file is golden data under any other name: by a link, or a hard link."""
+        if self._inodes_of != self.revision:
+            self._inodes_of, self._inodes = self.revision, {}
+            for name, found in self._signatures.items():
+                self._inodes.setdefault(found.inode, []).append(name)
+        names = self._inodes.get(inode, []) + [name for name, found in self._unwhole.items() if found.inode == inode]
+        return any(os.path.exists(name) and os.path.samefile(name, path) for name in names)
 
     def signature(self, path: str) -> Optional[Signature]:
-        """Return how a file looked when it was taken."""
+        """Return how a file looked when it was taken; None where it is no golden file."""
         return self._signatures.get(self._named(path))
+
+    def note(self, path: str) -> None:
+        """Take note of how a file looks, before it is read."""
+        found = look_at(path)
+        if found is not None and self._signatures.get(path) != found:
+            self._signatures[path] = found
+            self.store.put_file(os.path.realpath(path), found.size_bytes, found.mtime_ns, found.text)
 
     def _named(self, path: str) -> str:
         """Return a path below GOLDEN as the user would write it, for messages."""
@@ -107,7 +158,7 @@ class GoldenFiles:
             if fresh:
                 self._retries[path] = time.monotonic() + _RETRY_S
             return fresh
-        self._take(path, found)
+        self._take(path)
         return True
 
     def _is_golden(self, name: str) -> bool:
@@ -122,28 +173,25 @@ class GoldenFiles:
         except (GoldwatchError, OSError):
             return False
 
-    def _take(self, path: str, found: Signature) -> None:
+    def _take(self, path: str) -> None:
         self._unwhole.pop(path, None)
         self._retries.pop(path, None)
         changed = path in self._signatures
-        self._signatures[path] = found
         if changed:
             self.on_change()
-        self.store.put_file(os.path.realpath(path), found[0], found[1], signature_text(found))
-        if path not in self._added:
-            self._added.add(path)
-            self._folders.setdefault(os.path.dirname(path), set()).add(path)
-            self._set_of(path).add(path)
-        self.revision += 1
+        self.note(path)
+        self._folders.setdefault(os.path.dirname(path), set()).add(path)
+        self._add(path)
 
     def _drop(self, path: str) -> bool:
         self._unwhole.pop(path, None)
         self._retries.pop(path, None)
         if self._signatures.pop(path, None) is None:
             return False
-        self._added.discard(path)
         self._folders.get(os.path.dirname(path), set()).discard(path)
-        self._set_of(path).discard(path)
+        self._shared.discard(path)
+        for golden in (self.every, *self._of_step.values()):
+            golden.discard(path)
         self.revision += 1
         self.changed_at = time.monotonic()
         self.on_change()
@@ -155,9 +203,15 @@ class GoldenFiles:
             return False
         self._mappings[path] = found
         self.changed_at = time.monotonic()
-        self._set_of(path).add(path)
-        self.revision += 1
+        self._add(path)
         return True
+
+    def _add(self, path: str) -> None:
+        self.every.add(path)
+        for golden in self._of_step.values() if os.path.basename(path) == MAPPING_FILE else ():
+            golden.add(path)
+        self._share(path)
+        self.revision += 1
 
     def known_below(self, folder: str) -> List[str]:
         """Return the paths of known files in a folder (where that has gone: also below it)."""
@@ -179,6 +233,5 @@ class GoldenFiles:
     def close(self) -> None:
         """Take what never became whole as well: its rows then tell what is wrong with it."""
         for path in list(self._unwhole):
-            found = look_at(path)
-            if found is not None:
-                self._take(path, found)
+            if look_at(path) is not None:
+                self._take(path)

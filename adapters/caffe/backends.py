@@ -1,0 +1,126 @@
+"""Which backend runs a model, and in which Python: a Caffe of the user's own where one can be imported, else OpenCV."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import Dict, List, Optional
+
+from ...errors import EnvironmentProblem, GoldwatchError, MissingPath
+from ...naming import printable
+from ..launch import prefix_of, resolve_python, runs
+from . import opencv, pycaffe
+
+BACKENDS = {"caffe": pycaffe, "opencv": opencv}
+# The whole import error in one line: also the one that an __init__.py met and put another in place of.
+_PROBE = """import sys
+sys.path[:] = [path for path in sys.path if path]
+sys.path[1:1] = %r
+sys.path += %r
+try:
+    %s
+except BaseException as error:
+    told = []
+    while error is not None:
+        told.append("%%s: %%s" %% (type(error).__name__, " ".join(str(error).split())))
+        error = error.__cause__ or error.__context__
+    print("; ".join(told))
+    sys.exit(1)
+"""
+
+
+@dataclass(frozen=True)
+class ModulePaths:
+    """Where a child Python finds modules beside its own: the same for looking whether a backend is there and for running it.
+
+    Attributes
+    ----------
+    before
+        The Caffe that the user named.
+    after
+        The current folder, and the prototxt's own: Python layers lie there.
+    """
+
+    before: List[str] = field(default_factory=list)
+    after: List[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, prototxt: str, caffe_root: Optional[str] = None) -> ModulePaths:
+        """Return the paths for a model.
+
+        Raises
+        ------
+        MissingPath
+            ``caffe_root`` holds no package ``caffe``.
+        """
+        after = [os.getcwd(), os.path.dirname(os.path.abspath(prototxt))]
+        if caffe_root is None:
+            return cls([], after)
+        for folder in (os.path.join(caffe_root, "python"), caffe_root):
+            if os.path.isfile(os.path.join(folder, "caffe", "__init__.py")):
+                return cls([os.path.abspath(folder)], after)
+        message = "%s holds no python/caffe/__init__.py" % printable(caffe_root)
+        raise MissingPath(message, hint="give the folder in which Caffe was built, or its distribute folder")
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The backend to use, the Python to run it in, and why others were not used."""
+
+    backend: str
+    python: str
+    notes: List[str] = field(default_factory=list)
+
+    @property
+    def environment(self) -> Dict[str, str]:
+        """The backend's environment variables; what the user has set himself stays."""
+        own: Dict[str, str] = dict(BACKENDS[self.backend].ENVIRONMENT)
+        return {name: os.environ.get(name, value) if self.backend == "caffe" else value for name, value in own.items()}
+
+
+def choose_backend(backend: str, python: Optional[str], paths: Optional[ModulePaths] = None) -> Chosen:
+    """Return the backend to use.
+
+    Parameters
+    ----------
+    backend
+        ``caffe``, ``opencv``, or ``auto``: caffe where it can be imported, else opencv (a Caffe named by its folder must be there).
+    python
+        The only Python to look into; else caffe is looked for in this one and in those on PATH.
+
+    Raises
+    ------
+    EnvironmentProblem
+        The backend (or with ``auto``, either) cannot be imported there.
+    """
+    paths = paths or ModulePaths()
+    own = [resolve_python(python)] if python is not None else [sys.executable]
+    problems: List[str] = []
+    names = ["caffe", "opencv"] if backend == "auto" else [backend]
+    if backend == "auto" and paths.before:
+        names = ["caffe"]
+    for name in names:
+        for candidate in own if python is not None or name != "caffe" else own + _system_pythons():
+            problem = runs(candidate, _PROBE % (paths.before, paths.after, BACKENDS[name].PROBE))
+            if problem is None:
+                notes = ["Caffe was not used: %s" % "; ".join(problems)] if problems and name != "caffe" else []
+                return Chosen(name, candidate, notes)
+            problems.append("%s in %s: %s" % (name, printable(candidate), printable(problem)))
+    hint = "; or ".join(BACKENDS[name].INSTALL for name in reversed(names))
+    raise EnvironmentProblem("no backend to run the model: " + "; ".join(problems), hint=hint)
+
+
+def _system_pythons() -> List[str]:
+    """Return the Pythons on PATH that belong to other environments than this one: a self-built Caffe is usually found by one of them."""
+    found: Dict[str, str] = {}
+    for name in ("python3", "python"):
+        try:
+            path = resolve_python(name)
+        except GoldwatchError:
+            continue
+        # Environments may share one interpreter file, so files are not compared.
+        prefix = prefix_of(path)
+        if prefix is not None and os.path.realpath(prefix) != os.path.realpath(sys.prefix):
+            found.setdefault(prefix, path)
+    return list(found.values())

@@ -1,0 +1,170 @@
+"""``goldwatch inspect``."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterator, List, Tuple
+
+import click
+
+from ..errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
+from ..inspect.file import inspect_file
+from ..inspect.tree import inspect_tree
+from ..naming import printable
+from .common import format_option, print_json, set_up_logging, verbosity_options
+from .progress import ProgressBar
+
+Document = Dict[str, Any]
+
+_MOST = 20
+_BAR = 30
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH…")
+@click.option("--stats", is_flag=True, help="Read the tensors too: range, moments, special values, a histogram.")
+@click.option("--op", metavar="GLOB", help="In a folder: only ops whose name matches.")
+@format_option
+@verbosity_options
+def inspect(paths: Tuple[str, ...], stats: bool, op: Any, output_format: str, quiet: bool, verbose: int) -> int:
+    """Tell what is in files and folders: dumps, golden files, models, manifests, stores.
+
+    Exit code: 0 all is whole, 3 some file is damaged, 4 a PATH cannot be read.
+
+    Example: goldwatch inspect dump/20260102030405 --op 'conv*' --stats
+    """
+    set_up_logging(quiet, verbose)
+    documents = []
+    for path in paths:
+        if os.path.isdir(path):
+            with ProgressBar("looking", quiet) as bar:
+                documents.append(inspect_tree(path, stats, op, lambda count: bar.update(count, 0)))
+        elif op is not None:
+            raise UsageError("--op chooses among the ops of a folder; %s is none" % path)
+        else:
+            documents.append(inspect_file(path, stats))
+    if output_format == "json":
+        print_json(documents[0] if len(documents) == 1 else documents)
+    else:
+        for document in documents:
+            for line in lines_of(document):
+                click.echo(printable(line))
+    return EXIT_INCOMPLETE if any(damaged(document) for document in documents) else EXIT_PASS
+
+
+def damaged(document: Document) -> bool:
+    """Tell whether a file is not as it should be, or a tree holds such a one."""
+    return bool(document.get("problem") or document.get("broken") or any(entry.get("problem") for entry in document.get("tensors", ())))
+
+
+def lines_of(document: Document) -> Iterator[str]:
+    """Yield a document as a person reads it."""
+    if document["kind"] == "tree":
+        yield from _tree_lines(document)
+        return
+    yield "%s: %s%s" % (document["path"], _KINDS[document["kind"]], _facts(document))
+    if document.get("problem"):
+        yield "  PROBLEM: %s" % document["problem"]
+    for entry in document.get("tensors", ()):
+        yield from _tensor_lines(entry)
+    for name in ("buffers", "spaces"):
+        for region in document.get(name, ()):
+            yield "  %s %d: %d bytes at %d" % (name[:-1], region["index"], region["bytes"], region["offset"])
+    for record in document.get("records", ()):
+        yield "  record: " + _words(record)
+
+
+_KINDS = {
+    "dump": "dump file",
+    "overflow": "overflow record",
+    "npy": "npy",
+    "model": "model",
+    "manifest": "manifest of golden data",
+    "store": "store of a run",
+    "mapping": "mapping of over-long names",
+}
+
+
+def _facts(document: Document) -> str:
+    shown = ("version", "op_name", "header_bytes", "bytes", "name", "graphs", "ops", "originals", "fused", "inserted", "types", "layouts",
+             "backend", "backend_version", "files", "skipped", "complete", "verdicts", "names")  # fmt: skip
+    parts = ["%s %s" % (name.replace("_", " "), _words(document[name])) for name in shown if document.get(name) not in (None, "", [], {})]
+    return ", " + ", ".join(parts) if parts else ""
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join("%s %s" % (name, _words(entry)) for name, entry in list(value.items())[:_MOST])
+    return " ".join(str(entry) for entry in value) if isinstance(value, list) else str(value)
+
+
+def _shape(dims: Any) -> str:
+    return "-" if dims is None else "[%s]" % ",".join(str(dim) for dim in dims)
+
+
+def _tensor_lines(entry: Document) -> Iterator[str]:
+    place = "%s %d" % (entry["kind"], entry["index"])
+    facts = [entry["dtype"], entry["layout"] or "", _shape(entry["shape"])]
+    if entry["original_shape"] is not None:
+        facts.append("original %s" % _shape(entry["original_shape"]))
+    facts.append("%d bytes at %d" % (entry["bytes"], entry["offset"]))
+    if entry["address"] is not None:
+        facts.append("address 0x%x" % entry["address"])
+    if entry.get("original_name"):
+        facts.append("of %s:%d" % (entry["original_name"], entry["original_index"]))
+    yield "  %-9s %s" % (place, "  ".join(fact for fact in facts if fact))
+    if entry.get("problem"):
+        yield "    PROBLEM: %s" % entry["problem"]
+    if "stats" in entry:
+        yield from _statistics_lines(entry["stats"])
+
+
+def _statistics_lines(stats: Document) -> Iterator[str]:
+    def number(name: str) -> str:
+        value = stats[name]
+        return "%.9g" % value if isinstance(value, float) else str(value)
+
+    yield "    %d elements: min %s, max %s, mean %s, std %s" % (stats["count"], number("min"), number("max"), number("mean"), number("std"))
+    yield "    " + ", ".join("%s %d" % (name, stats[name]) for name in ("nan", "inf", "zeros", "subnormals", "saturated"))
+    yield "    first: " + " ".join("%.6g" % value if isinstance(value, float) else str(value) for value in stats["first"])
+    histogram = stats["histogram"]
+    if histogram is not None:
+        most = max(histogram["counts"])
+        for edge, count in zip(histogram["edges"], histogram["counts"]):
+            yield ("    %12.5g %s %d" % (edge, ("#" * round(_BAR * count / most)).ljust(_BAR), count)).rstrip()
+
+
+def _tree_lines(document: Document) -> Iterator[str]:
+    summary = "%s: %d files, %s" % (document["path"], document["files"], _size(document["bytes"]))
+    yield summary + (", %d of them golden files" % document["golden"] if document["golden"] else "")
+    for place in document["places"]:
+        words = ["%s %s" % (name, place[name]) for name in ("device", "model", "model_id", "step", "time") if place[name] is not None]
+        yield "  %s: %d ops, %d files, %s" % (", ".join(words) or "no place", place["ops"], place["files"], _size(place["bytes"]))
+    lists: Tuple[Tuple[str, List[str]], ...] = (
+        ("damaged files", ["%s: %s" % (entry["file"], entry["reason"]) for entry in document["broken"]]),
+        ("ops with several dumps", ["%s %s: %d files" % (entry["op_type"], entry["op"], entry["files"]) for entry in document["repeated"]]),
+        ("hash names", ["%s: %s" % (entry["file"], entry["op"] or "not in mapping.csv") for entry in document["hashed"]]),
+        ("overflow records", [_overflow_line(entry) for entry in document["overflow"]]),
+        ("files that are no dumps", document["foreign"]),
+        ("notes", document["notes"]),
+    )
+    for title, entries in lists:
+        if entries:
+            yield "  %s: %d" % (title, len(entries))
+            yield from ("    " + line for line in entries[:_MOST])
+            if len(entries) > _MOST:
+                yield "    … and %d more" % (len(entries) - _MOST)
+    for content in document.get("contents", ()):
+        yield from lines_of(content)
+
+
+def _overflow_line(entry: Document) -> str:
+    told = "of %s" % ", ".join(entry["ops"]) if entry["ops"] else "of no op here"
+    return "%s: %d records, %s%s" % (entry["file"], len(entry["records"]), told, "; " + entry["problem"] if entry.get("problem") else "")
+
+
+def _size(size_bytes: int) -> str:
+    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size_bytes >= scale:
+            return "%.1f %s" % (size_bytes / scale, unit)
+    return "%d bytes" % size_bytes

@@ -1,0 +1,112 @@
+"""Texts of the options that compare, watch and run share, as values."""
+
+from __future__ import annotations
+
+import re
+from typing import List, Optional, Sequence, Tuple
+
+from ..compare.row import METRICS
+from ..dumps.tree import ALL_TIMES
+from ..errors import UsageError
+from ..naming import nearest_names
+
+_SELECT = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?\Z")
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([kmgt]?)(i?)b?\s*\Z", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def parse_metrics(text: Optional[str]) -> Tuple[str, ...]:
+    """Return the metrics of ``--metrics A,B``, in that order, each once; all ten for None.
+
+    Raises
+    ------
+    UsageError
+        A name is unknown, or there is none.
+    """
+    if text is None:
+        return METRICS
+    by_lower = {name.lower(): name for name in METRICS}
+    found: List[str] = []
+    for word in (word.strip() for word in text.split(",")):
+        name = by_lower.get(word.lower())
+        if name is None:
+            near = nearest_names(word, METRICS, 1, 0.4)
+            hint = "did you mean %s?" % near[0] if near else "metrics: " + ", ".join(METRICS)
+            raise UsageError("--metrics: unknown metric %r" % word, hint=hint)
+        if name not in found:
+            found.append(name)
+    return tuple(found)
+
+
+def parse_range(text: Optional[str]) -> Optional[Tuple[int, int, int]]:
+    """Return ``--range START,END[,STEP]`` as numbers (START and END inclusive).
+
+    Raises
+    ------
+    UsageError
+        Another form, a step of 0, or backwards.
+    """
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) not in (2, 3) or not all(re.match(r"[0-9]{1,9}\Z", part) for part in parts):
+        raise UsageError("--range %s: expected START,END[,STEP] in whole numbers" % text, hint="for example --range 10,50,5")
+    numbers = [int(part) for part in parts] + [1]
+    start, stop, step = numbers[:3]
+    if start > stop:
+        raise UsageError("--range %s: runs backwards (%d is larger than %d)" % (text, start, stop))
+    if step < 1:
+        raise UsageError("--range %s: the step must be 1 or more" % text)
+    return start, stop, step
+
+
+def parse_select(texts: Sequence[str]) -> Optional[Tuple[Tuple[int, int], ...]]:
+    """Return ``--select 3,7-9`` as (first, last) pairs; None when not given.
+
+    Raises
+    ------
+    UsageError
+        Another form, or a range that runs backwards.
+    """
+    if not texts:
+        return None
+    pairs = []
+    for part in ",".join(texts).split(","):
+        match = _SELECT.match(part)
+        if match is None:
+            raise UsageError("--select %s: expected whole numbers and ranges" % ",".join(texts), hint="for example --select 3,7-9")
+        start = int(match.group(1))
+        stop = int(match.group(2)) if match.group(2) else start
+        if start > stop:
+            raise UsageError("--select: %s runs backwards" % part.strip())
+        pairs.append((start, stop))
+    return tuple(pairs)
+
+
+def parse_size(text: Optional[str], option: str = "--min-free") -> Optional[int]:
+    """Return ``500M``, ``2GiB`` or ``1.5T`` in bytes (powers of 1024); None for None.
+
+    Raises
+    ------
+    UsageError
+        Another form.
+    """
+    if text is None:
+        return None
+    match = _SIZE.match(text)
+    if match is None:
+        raise UsageError("%s %s: expected a size in bytes" % (option, text), hint="for example 500M or 20G (powers of 1024)")
+    return int(float(match.group(1)) * 1024 ** _POWERS[match.group(2).lower()])
+
+
+def parse_time(text: Optional[str]) -> Optional[str]:
+    """Return ``--time`` as it is: 14 digits, or ``all``; None when not given.
+
+    Raises
+    ------
+    UsageError
+        Another form.
+    """
+    if text is None or text == ALL_TIMES or re.match(r"[0-9]{14}\Z", text):
+        return text
+    raise UsageError("--time %s: expected the name of a time folder (14 digits), or all" % text, hint="for example --time 20260102030405")

@@ -1,0 +1,117 @@
+"""All patterns that explain the difference of two tensors, best first."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, List, Optional, Tuple
+
+import numpy as np
+
+from .finding import KINDS, Difference, Finding, claimed
+from .layout import moved
+from .pair import AlignedPair
+from .region import region
+from .values import by_index, coarser_type, flush_to_zero, healthy, offset, saturation, scale
+
+Array = Any
+
+
+def find_patterns(pair: AlignedPair, background: float = 0.0, others: Iterable[Tuple[str, Array]] = ()) -> List[Finding]:
+    """Return what explains the difference, best first; empty where nothing does.
+
+    Errors within the rounding of the target's type are ``healthy`` and nothing else. Every other finding explains at least 90 % of the
+    squared error beyond ``background``. Findings that explain the same to within 2 % are listed by how specific they are.
+
+    Parameters
+    ----------
+    background
+        Relative distance that needs no explanation: what the operator's inputs explain.
+    others
+        Names and values of golden tensors that may be the right ones, in the golden's shape.
+    """
+    x, y = pair.target, pair.golden
+    well = healthy(x, y, pair.dtype)
+    if well is not None:
+        return [well]
+    spoiled = _spoiled(x, y, pair.letters)
+    squares = np.asarray(y, np.float64)[np.isfinite(y)] if np.issubdtype(np.asarray(y).dtype, np.floating) else np.asarray(y, np.float64)
+    d = Difference(x, y, background**2 * float((squares**2).sum()))
+    if not d.total:
+        return spoiled
+    letters = pair.letters or tuple(str(axis) for axis in range(d.x.ndim))
+    found: List[Optional[Finding]] = [
+        scale(d),
+        offset(d),
+        saturation(d, pair.dtype),
+        flush_to_zero(d),
+        coarser_type(d, pair.dtype),
+        _rectified(d),
+    ]
+    if not pair.sampled:
+        found += region(d, letters, pair.padded_axis)
+        found += moved(d, letters)
+        for axis in _axes(d.x.shape):
+            found += by_index(d, axis, letters[axis])
+        found += [_other(d, name, values) for name, values in others]
+    ordered = sorted((finding for finding in found if finding is not None), key=_rank)
+    return spoiled + _one_each(ordered)
+
+
+def _rank(finding: Finding) -> Tuple[int, int, float]:
+    """Sort by what is explained, in steps of 2 %, then by how specific the kind is."""
+    wide = finding.kind in ("scale", "offset") and "axis" in finding.detail
+    return -int(finding.share * 50 + 0.5), KINDS.index(finding.kind) + (len(KINDS) if wide else 0), -finding.share
+
+
+def _one_each(findings: List[Finding]) -> List[Finding]:
+    """Keep the best of each kind."""
+    seen = set()
+    kept = []
+    for finding in findings:
+        if finding.kind not in seen:
+            seen.add(finding.kind)
+            kept.append(finding)
+    return kept
+
+
+def _axes(shape: Tuple[int, ...]) -> List[int]:
+    """Return the axes that may hold channels."""
+    return [] if len(shape) < 2 else list(dict.fromkeys([1, len(shape) - 1]))
+
+
+def _spoiled(x: Array, y: Array, letters: Tuple[str, ...]) -> List[Finding]:
+    """Return findings of NaN and Inf that stand on one side only."""
+    found = []
+    for kind, test in (("nan", np.isnan), ("inf", np.isinf)):
+        try:
+            mine, theirs = test(x), test(y)
+        except TypeError:
+            continue
+        differ = mine != theirs
+        count = int(differ.sum())
+        if count:
+            at = [int(part) for part in np.unravel_index(int(np.argmax(differ)), differ.shape)]
+            word = "NaN" if kind == "nan" else "Inf"
+            sentence = "%d of %d elements are %s on one side only (%d in the target), the first at %s" % (
+                count, differ.size, word, int((mine & ~theirs).sum()), at,
+            )  # fmt: skip
+            found.append(Finding(kind, 1.0, sentence, {"count": count, "first": at}))
+    return found
+
+
+def _rectified(d: Difference) -> Optional[Finding]:
+    """x or y is the other one's positive part: the golden data are of before or after the activation."""
+    if d.x.min(initial=0.0) >= 0 > d.y.min(initial=0.0):
+        share = d.share(d.left(np.maximum(d.y, 0.0)), 0)
+        return claimed("other-tensor", share, "the target is the golden's positive part: the golden data are of before a ReLU", tensor="")
+    if d.y.min(initial=0.0) >= 0 > d.x.min(initial=0.0):
+        rest = np.maximum(d.x, 0.0) - d.y
+        share = d.share(float((rest * rest).sum()), 0)
+        return claimed("other-tensor", share, "the golden is the target's positive part: the golden data are of after a ReLU", tensor="")
+    return None
+
+
+def _other(d: Difference, name: str, values: Array) -> Optional[Finding]:
+    values = np.asarray(values, np.float64)
+    if values.shape != d.y.shape or not np.isfinite(values).all():
+        return None
+    return claimed("other-tensor", d.share(d.left(values / d.unit), 0), "the golden tensor of %s fits" % name, tensor=name)

@@ -1,0 +1,103 @@
+"""One pattern in the difference of two tensors, and the sums that patterns are measured with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Dict, Optional
+
+import numpy as np
+
+Array = Any
+
+KINDS = (
+    "nan", "inf", "healthy", "other-tensor", "axis-swap", "axis-flip", "channel-permutation", "shift", "sign-flip", "saturation",
+    "flush-to-zero", "region", "scale", "offset", "coarser-type",
+)  # fmt: skip
+"""The stable ids, the more specific ones first: in this order findings that explain all alike are listed."""
+
+CLAIMED = 0.9
+"""No pattern is claimed that explains less of the squared error."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A pattern.
+
+    Attributes
+    ----------
+    kind
+        One of :data:`KINDS`.
+    share
+        Of the squared error, how much it explains: 1 − (what is left without the pattern) / (all).
+    sentence
+        What was found, in numbers.
+    detail
+        The numbers, as JSON values.
+    """
+
+    kind: str
+    share: float
+    sentence: str
+    detail: Dict[str, Any] = field(default_factory=dict)
+
+
+class Difference:
+    """Target x and golden y of one shape, float64, and the sums that every pattern needs.
+
+    Elements that are not finite on both sides, and masked ones (of a magnitude of 1e4 or more with no difference to speak of), are zero in
+    both: they neither count as error nor as evidence.
+
+    Parameters
+    ----------
+    x, y
+        Arrays of one shape.
+    background
+        Sum of the squared error that needs no explanation (what the operator's inputs explain): a pattern has to explain the rest.
+    """
+
+    def __init__(self, x: Array, y: Array, background: float = 0.0) -> None:
+        x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+        keep = np.isfinite(x) & np.isfinite(y)
+        with np.errstate(invalid="ignore", over="ignore"):
+            keep &= ~((np.abs(y) >= 9e3) & (np.abs(x - y) <= 1e-3 * np.abs(y)) & (np.abs(y) > 100.0 * _middle(y, keep)))
+        self.kept = keep
+        self.x, self.y = np.where(keep, x, 0.0), np.where(keep, y, 0.0)
+        # One scale for both: squares of the largest float32 and of the smallest must stay numbers.
+        top = float(max(np.abs(self.x).max(initial=0.0), np.abs(self.y).max(initial=0.0)))
+        self.unit = 2.0 ** math.floor(math.log2(top)) if top > 0 else 1.0
+        self.x, self.y = self.x / self.unit, self.y / self.unit
+        self.e = self.x - self.y
+        self.count = int(keep.sum())
+        self.total = float((self.e * self.e).sum())
+        self.own = max(self.total - background / self.unit**2, 0.02 * self.total)
+        self.yy = float((self.y * self.y).sum())
+
+    def share(self, rest: float, parameters: int = 1) -> float:
+        """Return the share that a pattern explains which leaves ``rest`` (sum of squares).
+
+        Parameters
+        ----------
+        parameters
+            How many numbers were fitted: each explains 1/n of mere noise, which is taken off.
+        """
+        if self.count <= parameters or not self.total:
+            return 0.0
+        rest *= self.count / (self.count - parameters)
+        return min(1.0, max(0.0, (self.total - rest) / self.own))
+
+    def left(self, explained: Array) -> float:
+        """Return the sum of squares that is left where the target should be ``explained``."""
+        rest = np.where(self.kept, self.x - explained, 0.0)
+        return float((rest * rest).sum())
+
+
+def _middle(y: Array, keep: Array) -> float:
+    """Return a magnitude that is not ruled by masked elements."""
+    values = np.abs(y[keep])
+    return float(np.median(values)) if values.size else 0.0
+
+
+def claimed(kind: str, share: float, sentence: str, **detail: Any) -> Optional[Finding]:
+    """Return a finding where it explains enough, else None."""
+    return Finding(kind, share, sentence, detail) if share >= CLAIMED else None

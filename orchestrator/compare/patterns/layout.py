@@ -1,0 +1,123 @@
+"""Patterns of places: x holds the values of y elsewhere."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .finding import CLAIMED, Difference, Finding, claimed
+
+Array = Any
+
+_FARTHEST = 4
+_MOST_CHANNELS = 4096
+_MOST_WORK = 1 << 28
+
+
+def moved(d: Difference, letters: Sequence[str]) -> List[Finding]:
+    """Return what explains x as y with its elements elsewhere: axes exchanged or flipped, channels permuted, all shifted."""
+    found = [_swapped(d, letters), _flipped(d, letters), _permuted(d, letters), _shifted(d, letters)]
+    return [finding for finding in found if finding is not None]
+
+
+def _swapped(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
+    """Axes exchanged: equal sizes, or the same bytes read with the axes in another order."""
+    rank = d.y.ndim
+    if rank < 2 or rank > 5:
+        return None
+    best: Tuple[float, Any] = (0.0, None)
+    for order in permutations(range(rank)):
+        if _same_order(order, d.y.shape):
+            continue
+        share = d.share(d.left(d.y.transpose(order).reshape(d.y.shape)), 0)
+        best = max(best, (share, order), key=lambda entry: entry[0])
+    if best[1] is None:
+        return None
+    now = "".join(letters[index] for index in best[1])
+    sentence = "the target holds the golden's values with axes %s in the order %s" % ("".join(letters), now)
+    return claimed("axis-swap", best[0], sentence, order=list(best[1]))
+
+
+def _same_order(order: Sequence[int], shape: Sequence[int]) -> bool:
+    """Tell whether an order of axes only moves axes of size 1."""
+    longer = [axis for axis in order if shape[axis] > 1]
+    return longer == sorted(longer)
+
+
+def _flipped(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
+    axes = [axis for axis, size in enumerate(d.y.shape) if size > 1]
+    choices = [(axis,) for axis in axes] + ([tuple(axes)] if len(axes) > 1 else [])
+    shares = [(d.share(d.left(np.flip(d.y, choice)), 0), choice) for choice in choices]
+    if not shares:
+        return None
+    share, choice = max(shares, key=lambda entry: entry[0])
+    names = ", ".join(letters[axis] for axis in choice)
+    return claimed("axis-flip", share, "the target runs backwards along axis %s" % names, axes=list(choice))
+
+
+def _permuted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
+    """Channels exchanged: each of x's is nearest to another one of y's."""
+    for axis in _channel_axes(d.y.shape):
+        size = d.y.shape[axis]
+        x, y = (np.moveaxis(side, axis, 0).reshape(size, -1) for side in (d.x, d.y))
+        near = np.argmax(2.0 * (x @ y.T) - (y * y).sum(axis=1)[None, :], axis=1)
+        other = [(index, int(source)) for index, source in enumerate(near) if index != source]
+        # Channels that are alike (all zero, say) may choose any of them.
+        if not other or len({source for _, source in other}) < 0.9 * len(other):
+            continue
+        share = d.share(float(((x - y[near]) ** 2).sum()), 0)
+        if share >= CLAIMED:
+            shown = ", ".join("%d holds %d" % pair for pair in other[:4]) + (" …" if len(other) > 4 else "")
+            sentence = "%d of %d indices of axis %s are exchanged: %s" % (len(other), size, letters[axis], shown)
+            return Finding("channel-permutation", share, sentence, {"axis": letters[axis], "from": [int(index) for index in near]})
+    return None
+
+
+def _channel_axes(shape: Sequence[int]) -> Iterator[int]:
+    count = int(np.prod(shape))
+    for axis in (1, len(shape) - 1, 0):
+        if axis >= len(shape) or (axis == len(shape) - 1 and axis == 1 and len(shape) > 2):
+            continue
+        size = shape[axis]
+        if 2 <= size <= _MOST_CHANNELS and count >= 4 * size and size * count <= _MOST_WORK:
+            yield axis
+
+
+def _shifted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
+    """Values shifted along one axis, or by one along the last two axes; what is shifted in from outside is not looked at."""
+    best: Tuple[float, Any] = (0.0, None)
+    for steps in _steps(d.y.shape):
+        here, there = _windows(steps, d.y.shape)
+        error = float((d.e[here] ** 2).sum())
+        if error < 0.2 * d.total or not error:
+            continue
+        rest = d.x[here] - d.y[there]
+        left = float((rest * rest).sum())
+        own = max(error - (d.total - d.own) * error / d.total, 0.02 * error)
+        best = max(best, (min(1.0, (error - left) / own), steps), key=lambda entry: entry[0])
+    if best[1] is None:
+        return None
+    parts = ["%+d along axis %s" % (step, letters[axis]) for axis, step in enumerate(best[1]) if step]
+    sentence = "the target holds the golden's values shifted by %s" % " and ".join(parts)
+    return claimed("shift", best[0], sentence, by=list(best[1]))
+
+
+def _steps(shape: Sequence[int]) -> Iterator[Tuple[int, ...]]:
+    rank = len(shape)
+    for axis, size in enumerate(shape):
+        for step in range(1, min(_FARTHEST, size // 2) + 1):
+            for signed in (step, -step):
+                yield tuple(signed if index == axis else 0 for index in range(rank))
+    if rank >= 2:
+        for steps in product((-1, 1), (-1, 1)):
+            if min(shape[-2:]) >= 3:
+                yield (0,) * (rank - 2) + steps
+
+
+def _windows(steps: Sequence[int], shape: Sequence[int]) -> Tuple[Tuple[slice, ...], Tuple[slice, ...]]:
+    """Return the places in the target, and those of the same values in the golden."""
+    here = tuple(slice(max(step, 0), size + min(step, 0)) for step, size in zip(steps, shape))
+    there = tuple(slice(max(-step, 0), size + min(-step, 0)) for step, size in zip(steps, shape))
+    return here, there

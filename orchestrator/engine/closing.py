@@ -1,0 +1,166 @@
+"""The end of a run: what was held, never became whole, never came or never found golden data gets its rows."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Dict, Iterable, List, Sequence, Set, Tuple
+
+from ..compare.pair import refuse
+from ..compare.row import CORRUPT, DUMP_MISSING, NOT_COMPARED, Row
+from ..dumps.place import Place, place_of
+from ..dumps.tree import Combo
+from ..results.rowsql import row_key
+from .engine import Engine
+from .target_file import EARLIER, GONE, HELD, PLANNED, WAITING, TargetFile
+
+
+def settle(engine: Engine) -> List[str]:
+    """Plan what waited for the end: cut and damaged files, L1 fusion groups, loops, tensors without golden data. Their pairs are queued.
+
+    Returns
+    -------
+    list of str
+        What was left out, as sentences.
+    """
+    engine.settled = engine.closing = True
+    said = []
+    with engine.store.transaction():
+        _forget_moved(engine)
+        for place, files in engine.catalogue.by_place().items():
+            if not engine.is_taken(place):
+                text = "left out %s and the like (%s): none of its ops is in %s"
+                said.append(text % (files[0].rel, place.label() or "no place", engine.options.model))
+                engine.store.event("left out", None, said[-1])
+                continue
+            _settle_groups(engine, place, files)
+            _settle_loops(engine, files)
+            for file in files:
+                if file.state in WAITING or (file.state == PLANNED and file.missing):
+                    _accept(engine, file)
+                elif file.state == GONE and (not file.has_rows or file.missing):
+                    _vanished(engine, file)
+    return said
+
+
+def _accept(engine: Engine, file: TargetFile) -> None:
+    plan = engine.plan(file)
+    assert plan is not None
+    engine.accept(file, plan)
+
+
+def _settle_groups(engine: Engine, place: Place, files: List[TargetFile]) -> None:
+    """Decide which files of L1 fusion groups have rows."""
+    planner = engine.planner(place)
+    groups: Dict[str, List[TargetFile]] = {}
+    for file in files:
+        if file.state not in (EARLIER, GONE):
+            groups.setdefault(str(file.group[0]), []).append(file)
+    for members in groups.values():
+        kept, left_out = planner.leave_out([file.entry() for file in members])
+        names = {entry.rel for entry in kept}
+        for tensor, reason in left_out:
+            engine.store.omit(tensor, reason)
+        for file in members:
+            if file.rel not in names:
+                engine.remove_rows(file, set(), "another op of its L1 fusion group stands for it")
+            elif file.state == HELD:
+                _accept(engine, file)
+
+
+def _settle_loops(engine: Engine, files: List[TargetFile]) -> None:
+    """Where golden data have a run for each dump of an op, such as of a loop's body, every dump is compared with its own."""
+    for file in [file for file in files if file.state == PLANNED]:
+        runs = [*engine.catalogue.earlier(file), file]
+        if len(runs) < 2 or not engine.planner(file.place).has_iterations(file.dumped(), len(runs)):
+            continue
+        for number, one in enumerate(runs):
+            one.iteration = (number, len(runs))
+            if one is not file:
+                _accept(engine, one)
+
+
+def _forget_moved(engine: Engine) -> None:
+    """A file that was moved within TARGET counts where it is now."""
+    there = {}
+    for file in engine.catalogue.in_state(PLANNED, HELD, *WAITING):
+        if file.signature is not None:
+            there[file.signature.inode] = file
+    for file in engine.catalogue.in_state(GONE):
+        moved = there.get(file.signature.inode) if file.signature is not None else None
+        if moved is not None and file.signature is not None and file.signature.is_file(moved.signature):
+            engine.remove_rows(file, set(), "the file was moved to %s" % moved.rel)
+            engine.catalogue.forget(file)
+
+
+def _vanished(engine: Engine, file: TargetFile) -> None:
+    """Give a file that went before it was compared one row that says so."""
+    plan = engine.plan(file)
+    reason = "%s vanished before it was compared" % file.rel
+    rows = [replace(row, reason=reason, cause=DUMP_MISSING) for row in plan.rows if row.cause == CORRUPT] if plan is not None else []
+    engine.put_rows(rows, file)
+
+
+def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[Tuple[str, str]] = ()) -> None:
+    """Store the rows of what never came, drop rows that no longer belong to the run, and number the ops that the model does not know.
+
+    Parameters
+    ----------
+    empty
+        Folders that have the place of a step and hold no dump.
+    unlisted
+        (folder relative to TARGET, reason) of folders that cannot be listed.
+    """
+    with engine.store.transaction():
+        kept: Set[str] = set()
+        places = engine.catalogue.by_place()
+        unnamed = _unnamed(engine)
+        taken = {file.place for file in engine.catalogue.files.values() if engine.is_taken(file.place)}
+        for place in dict.fromkeys([*engine.places(), *unnamed]):
+            rows = unnamed.get(place, [])
+            there = [file for file in places.get(place, []) if file.there]
+            if (not there and not rows) or not engine.is_taken(place):
+                continue
+            _number(engine, place, there, [row.op for row in rows])
+            rows = rows + engine.planner(place).absent([file.entry() for file in there])
+            kept.update(row_key(row) for row in rows)
+            engine.put_rows(rows)
+        behind = max(engine.store.op_count(), len(engine.graph.ops) if engine.graph is not None else 0)
+        lost = [_folder_row(engine, rel, behind, "the folder %s cannot be listed: %s" % (rel, why), CORRUPT) for rel, why in unlisted]
+        for combo in empty:
+            if combo.place not in taken:
+                lost.append(_folder_row(engine, combo.rel, behind, "the step's folder %s holds no dump" % (combo.rel or combo.folder), ""))
+        engine.put_rows(lost)
+        kept.update(row_key(row) for row in lost)
+        known = {file.rel for file in engine.catalogue.files.values() if file.state != EARLIER and engine.is_taken(file.place)}
+        stale = [key for key, target in engine.store.keys_by_file() if target not in known and key not in kept]
+        if stale:
+            engine.store.remove(stale, "no longer part of the run")
+
+
+def _unnamed(engine: Engine) -> Dict[Place, List[Row]]:
+    """Return the rows of files whose hash names nothing explains."""
+    found: Dict[Place, List[Row]] = {}
+    for path, place in sorted(engine.catalogue.unresolved.items()):
+        if os.path.exists(path):
+            found.setdefault(place, []).append(engine.planner(place).unnamed(engine.catalogue.rel(path)))
+    return found
+
+
+def _number(engine: Engine, place: Place, files: Iterable[TargetFile], unnamed: List[str]) -> None:
+    """Number the ops that the model does not know in the order of their files, whatever order they came in."""
+    names = [file.op_name for file in files if file.state != EARLIER] + unnamed
+    planner = engine.planner(place)
+    unknown = list(dict.fromkeys(name for name in names if not planner.knows(name)))
+    planner.number(unknown)
+    base = planner.first_free_index()
+    engine.store.renumber(place, {name: base + number for number, name in enumerate(unknown)})
+
+
+def _folder_row(engine: Engine, rel: str, index: int, reason: str, cause: str) -> Row:
+    """Return the row of a folder of TARGET: what it should hold is not known to be good."""
+    folder = os.path.join(engine.catalogue.root, rel)
+    name = os.path.basename(folder)
+    place = place_of(folder, set())._asdict()
+    row = Row(index=index, op=name, op_type="", tensor=name, kind="op", verdict=NOT_COMPARED, target_file=rel, **place)
+    return refuse(row, reason, cause)

@@ -1,0 +1,351 @@
+"""The one engine: files are planned, their pairs compared, and rows stored as they are known, whatever the source of the files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
+
+from ..compare.file_planner import FilePlan, Planner
+from ..compare.pair import PairTask
+from ..compare.row import EXPECTED_ABSENT, FAIL, PASS, Row
+from ..compare.workers import Workers
+from ..dumps.listing import DumpEntry
+from ..dumps.place import Place
+from ..model.graph import ModelGraph
+from ..results.rowsql import row_key
+from ..results.store import RunStore
+from .catalogue import Catalogue
+from .goldens import Goldens
+from .options import ComparisonOptions
+from .pair_queue import PairQueue
+from .signature import OUTDATED, look_at
+from .stored import believe, same_model
+from .target_file import EARLIER, HELD, NOTHING, PLANNED, TargetFile, TensorKey, tensor_key
+
+OnRow = Callable[[Row], None]
+
+
+@dataclass
+class Progress:
+    """How far a run is; sizes in bytes."""
+
+    pairs: int = 0
+    pairs_done: int = 0
+    bytes_done: int = 0
+    failed: int = 0
+
+
+class Engine:
+    """The rows of one run, whatever order the files come in.
+
+    A source tells it of files (:meth:`meet`, :meth:`plan`, :meth:`accept`); :meth:`dispatch` and :meth:`collect` are called over and over.
+
+    Parameters
+    ----------
+    store
+        Where rows go; open for writing.
+    workers
+        The processes that compare.
+    catalogue, goldens
+        What is known of TARGET and GOLDEN.
+    on_row
+        Called with each row that has just been stored.
+
+    Attributes
+    ----------
+    settled
+        Nothing comes or changes any more: tensors without golden data have none, and what was found counts.
+    closing
+        Whatever was held for the end is planned now.
+    retry
+        Set by the source: takes a file whose pair was compared while the file (or its golden file: the second argument) changed.
+    release
+        Set by the source: takes a file that was held and is to be looked at now.
+    """
+
+    def __init__(
+        self,
+        options: ComparisonOptions,
+        graph: Optional[ModelGraph],
+        store: RunStore,
+        workers: Workers,
+        catalogue: Catalogue,
+        goldens: Goldens,
+        on_row: Optional[OnRow] = None,
+    ) -> None:
+        self.options = options
+        self.graph = graph
+        self.store = store
+        self.workers = workers
+        self.catalogue = catalogue
+        self.goldens = goldens
+        self.on_row = on_row
+        self.progress = Progress()
+        self.settled = False
+        self.closing = False
+        self.retry: Callable[[TargetFile, str], None] = lambda file, path: None
+        self.release: Callable[[TargetFile], None] = lambda file: None
+        self.changed_places: Set[Place] = set()
+        self.come: Dict[Place, Set[str]] = {}
+        self.own_places: Set[Place] = set()
+        self.selection = options.selection(graph)
+        self.queue = PairQueue(self._wanted)
+        self._planners: Dict[Place, Planner] = {}
+        self._foreign: Dict[Place, List[TargetFile]] = {}
+        self._done: List[TargetFile] = []
+        self._planned_for = 0
+        self._with_rows: Set[str] = set()
+        self._valid: Dict[str, Tuple[str, Dict[str, Optional[str]]]] = {}
+
+    def continue_store(self, keep_gone: bool) -> None:
+        """Believe the stored rows that hold still; all other files are marked, so that a later start does not believe their rows.
+
+        Parameters
+        ----------
+        keep_gone
+            Files that were compared and are no longer there belong to the run.
+        """
+        same = same_model(self.store, self.options.model)
+        if not self.store.continued:
+            return
+        believed = believe(self.store, self.catalogue.root, self.goldens.folder)
+        self._with_rows = believed.with_rows
+        self._valid = believed.valid if same else {}
+        with self.store.transaction():
+            for path in believed.outdated if same else [os.path.join(self.catalogue.root, rel) for rel in believed.with_rows]:
+                self.store.put_file(path, 0, 0, OUTDATED)
+            for path, deleted in believed.gone if keep_gone else ():
+                file, _ = self.meet(path)
+                if file is not None and file.state != EARLIER:
+                    file.remember(deleted)
+                    if self.graph is not None and self.graph.ops_named(file.op_name):
+                        self.own_places.add(file.place)
+                    self._note_come(file)
+
+    def planner(self, place: Place) -> Planner:
+        """Return the planner of one place, with the golden data that there are now."""
+        golden = self.goldens.of(place)
+        found = self._planners.get(place)
+        if found is None:
+            found = self._planners[place] = Planner(place, golden, self.graph, self.selection)
+        found.refresh(golden)
+        return found
+
+    def places(self) -> List[Place]:
+        """Return the places seen."""
+        return list(self._planners)
+
+    def is_taken(self, place: Place) -> bool:
+        """Tell whether a place belongs to the run: it has ops of the model, or no place has."""
+        return self.graph is None or not self.own_places or place in self.own_places
+
+    def meet(self, path: str) -> Tuple[Optional[TargetFile], bool]:
+        """Return the file at a path below TARGET, if it is an op's dump, and whether it is new; the newest dump of an op counts."""
+        known = path in self.catalogue.files
+        file, earlier = self.catalogue.meet(path)
+        if file is None or known:
+            return file, False
+        file.has_rows = file.rel in self._with_rows
+        self.planner(file.place)
+        if earlier is not None:
+            self._supersede(earlier, file)
+        if file.state == EARLIER:
+            self._supersede(file, self.catalogue.newer(file))
+        return file, True
+
+    def _supersede(self, earlier: TargetFile, newer: TargetFile) -> None:
+        """The rows of a newer dump take the place of an earlier one's."""
+        earlier.supersede()
+        self._valid.pop(earlier.rel, None)
+        self.remove_rows(earlier, set(), "%s is a later dump of the op" % newer.rel)
+        self.store.omit(earlier.op_name, "%s: an earlier dump of the op; the latest counts" % newer.rel)
+
+    def plan(self, file: TargetFile) -> Optional[FilePlan]:
+        """Return what a file's tensors come to; None where that is known at the end only."""
+        planner, entry = self.planner(file.place), file.entry()
+        if not self.closing:
+            if self._is_foreign(file, entry):
+                file.hold()
+                return None
+            if planner.waits_for_group(entry):
+                file.hold()
+                self._note_come(file)
+                return None
+        return planner.plan(entry, file.iteration)
+
+    def _is_foreign(self, file: TargetFile, entry: DumpEntry) -> bool:
+        """Tell whether the file's place may be another model's: no op of this one has come there so far."""
+        if self.graph is None or file.place in self.own_places:
+            return False
+        if not self.graph.ops_named(entry.name.op_name):
+            self._foreign.setdefault(file.place, []).append(file)
+            return True
+        self.own_places.add(file.place)
+        for held in self._foreign.pop(file.place, ()):
+            if held.state == HELD:
+                held.release()
+                self.release(held)
+        return False
+
+    def accept(self, file: TargetFile, plan: FilePlan) -> None:
+        """Store what is known of a planned file and queue its pairs. Must be called inside a transaction of the store."""
+        held_back = [] if self.settled else [row for row in plan.waiting if row.verdict != EXPECTED_ABSENT]
+        rows = list(plan.rows) + [row for row in plan.waiting if row not in held_back]
+        valid = self._take_valid(file)
+        self.remove_rows(file, {row_key(row) for row in [*rows, *held_back, *(task.row for task in plan.tasks)]}, "the file has changed")
+        self.put_rows([row for row in rows if row_key(row) not in valid], file)
+        for tensor, reason in plan.omitted:
+            self.store.omit(tensor, reason)
+        pending: Dict[TensorKey, PairTask] = {}
+        for task in plan.tasks:
+            key = row_key(task.row)
+            if valid.get(key, "") != task.row.golden_file:
+                pending[tensor_key(task.row)] = task
+        file.plan(plan, len(held_back), pending)
+        file.choice = self._choice(file)
+        for task in pending.values():
+            self._queue(task)
+        if not pending:
+            self._complete(file)
+        elif file.has_rows and not valid:
+            self._mark_outdated(file)
+
+    def _queue(self, task: PairTask) -> None:
+        if self.goldens.signature(task.golden.path) is None:
+            self.goldens.note(task.golden.path)
+        self.progress.pairs += 1
+        self.queue.put(task)
+
+    def _take_valid(self, file: TargetFile) -> Dict[str, Optional[str]]:
+        """Return key and golden file of the rows that an earlier start stored and that hold still; once."""
+        text, rows = self._valid.pop(file.rel, ("", {}))
+        return rows if file.signature is not None and file.signature.text == text else {}
+
+    def _mark_outdated(self, file: TargetFile) -> None:
+        """A later start must not believe the rows that are about to be replaced."""
+        self.store.put_file(file.path, 0, 0, OUTDATED)
+
+    def remove_rows(self, file: TargetFile, keep: Set[str], why: str) -> None:
+        """Take the rows of a file out of the store, but for those whose keys are to be kept."""
+        if not file.has_rows:
+            return
+        stale = [key for key in self.store.keys_of_file(file.rel) if key not in keep]
+        file.has_rows = bool(keep)
+        if stale:
+            self.store.remove(stale, why)
+            self.changed_places.add(file.place)
+
+    def put_rows(self, rows: Sequence[Row], file: Optional[TargetFile] = None) -> None:
+        """Store rows, of one file or of none."""
+        if not rows:
+            return
+        self.store.put_all(rows)
+        for row in rows:
+            self.changed_places.add(row.place)
+            self.progress.failed += row.verdict == FAIL
+            if self.on_row is not None:
+                self.on_row(row)
+        if file is not None:
+            file.has_rows = True
+
+    def _choice(self, file: TargetFile) -> int:
+        """Return what stands for the golden files that the tensors are compared with, as they are now."""
+        if self.settled:
+            return 0
+        found = self.planner(file.place).choice(file.dumped())
+        return hash(tuple((status, path, self.goldens.signature(path) if path is not None else None) for status, path in found))
+
+    def _complete(self, file: TargetFile) -> None:
+        """Note that all pairs of a file are compared."""
+        if file.signature is not None:
+            self.store.put_file(file.path, file.signature.size_bytes, file.signature.mtime_ns, file.signature.text)
+        file.pending = NOTHING
+        self._note_come(file)
+        self._done.append(file)
+
+    def _note_come(self, file: TargetFile) -> None:
+        self.come.setdefault(file.place, set()).add(file.op_name)
+
+    def take_done(self) -> List[TargetFile]:
+        """Return the files that were completed since the last call; their rows are committed."""
+        done, self._done = self._done, []
+        return done
+
+    def replan(self, again: Callable[[TargetFile], None]) -> None:
+        """Hand to ``again`` the files whose golden files are others than before. Must be called inside a transaction of the store."""
+        if not self.waits_for_replan:
+            return
+        self._planned_for = self.goldens.revision
+        for file in self.catalogue.in_state(PLANNED):
+            if self._choice(file) != file.choice:
+                if file.has_rows:
+                    self._mark_outdated(file)
+                file.pending = NOTHING
+                again(file)
+
+    @property
+    def waits_for_replan(self) -> bool:
+        """Whether golden data have come since the files were planned."""
+        return self._planned_for != self.goldens.revision
+
+    @property
+    def busy(self) -> bool:
+        """Whether pairs wait or are being compared."""
+        return len(self.queue) > 0 or self.workers.in_flight > 0
+
+    def dispatch(self, keep: int = 0) -> None:
+        """Hand pairs to the workers until they are full; ``keep``: as for :meth:`PairQueue.ripen`."""
+        if self.workers.full:
+            return
+        self.queue.ripen(keep)
+        while self.queue.ripe and not self.workers.full:
+            batch = self.queue.batch()
+            if batch:
+                self.workers.submit(batch)
+
+    def _file_of(self, row: Row) -> Optional[TargetFile]:
+        return self.catalogue.files.get(os.path.join(self.catalogue.root, row.target_file or ""))
+
+    def entry_of(self, row: Row) -> Optional[DumpEntry]:
+        """Return the dump file that a row was made from; None where it is gone."""
+        file = self._file_of(row) if row.target_file is not None else None
+        return file.entry() if file is not None and os.path.exists(file.path) else None
+
+    def _wanted(self, task: PairTask) -> bool:
+        """Tell whether a pair is still what its file was planned to."""
+        file = self._file_of(task.row)
+        return file is not None and file.pending.get(tensor_key(task.row)) is task
+
+    def collect(self, timeout_s: Optional[float] = None) -> None:
+        """Store the rows of what the workers have finished, of files that are as they were planned."""
+        finished = self.workers.collect(timeout_s)
+        if not finished:
+            return
+        with self.store.transaction():
+            for tasks, rows in finished:
+                for task, row in zip(tasks, rows):
+                    self.progress.pairs_done += 1
+                    self._take_result(task, row)
+
+    def _take_result(self, task: PairTask, row: Row) -> None:
+        file = self._file_of(row)
+        if file is None or not self._wanted(task):
+            return
+        if not self.settled:
+            found = look_at(file.path)
+            if found is None and row.verdict not in (PASS, FAIL):
+                del file.pending[tensor_key(row)]
+                file.missing += 1
+                return
+            golden_same = look_at(task.golden.path) == self.goldens.signature(task.golden.path)
+            if not golden_same or (found is not None and found != file.signature):
+                self.store.event("retried", row.op, "%s: the file changed while it was compared" % row.tensor)
+                file.doubt()
+                self.retry(file, file.path if golden_same else task.golden.path)
+                return
+        del file.pending[tensor_key(row)]
+        self.progress.bytes_done += task.nbytes
+        self.put_rows([row], file)
+        if not file.pending:
+            self._complete(file)

@@ -1,0 +1,164 @@
+"""Files that are all there: TARGET and GOLDEN are listed once, and everything in them is compared."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from typing import Callable, List, Optional
+
+from ..dumps.golden import GoldenSet
+from ..dumps.tree import DumpTree, find_dumps
+from ..errors import InputError, require_folder
+from .closing import finish_rows, settle
+from .comparison import Run, RunResult
+from .engine import OnRow, Progress
+from .options import ComparisonOptions
+from .signature import look_at
+from .target_file import GROWING, TargetFile
+
+OnProgress = Callable[[Progress], None]
+
+_SLICE = 16
+# Less than this is compared before other processes have started.
+_FEW, _LITTLE_BYTES = 200, 16 << 20
+# A golden tensor's pairs are compared together: those that are known only by the last files planned wait for more.
+_UNRIPE = 256
+
+
+def compare_folders(
+    options: ComparisonOptions,
+    jobs: int = 1,
+    force: bool = False,
+    on_row: Optional[OnRow] = None,
+    on_progress: Optional[OnProgress] = None,
+) -> RunResult:
+    """Compare every file of TARGET as it is now, and judge the run.
+
+    Parameters
+    ----------
+    jobs
+        Processes that compare.
+    force
+        Discard other results in OUT.
+    on_row
+        Called with each row that has just been stored.
+    on_progress
+        Called several times a second.
+
+    Raises
+    ------
+    InputError
+        TARGET or GOLDEN holds nothing to compare, or is no folder; OUT is then left alone.
+    UsageError
+        OUT holds the results of other inputs or options.
+    Interrupted
+        By Ctrl-C; what was done stays usable.
+    """
+    source = _Listing(options)
+    with Run(options, jobs, force, on_row, look=source.look) as run:
+        source.feed(run, on_progress or (lambda progress: None))
+        return run.finish()
+
+
+class _Listing:
+    """TARGET and GOLDEN as they are found: the source of a run over files that are all there."""
+
+    def __init__(self, options: ComparisonOptions) -> None:
+        self.options = options
+
+    def look(self) -> None:
+        """List both folders; raise InputError where one holds nothing to compare."""
+        require_folder(self.options.target, "TARGET")
+        self.golden = GoldenSet.open(self.options.golden)
+        self.tree = find_dumps(self.options.target, time=self.options.time)
+        _require_dumps(self.options, self.tree)
+        if not len(self.golden):
+            raise InputError(
+                "GOLDEN: %s: no golden data was found at or below it" % self.options.golden,
+                hint="golden files are named {op_name}.{output_index}.{timestamp}.npy (or .pb, .quant), or are device dumps",
+            )
+
+    def feed(self, run: Run, on_progress: OnProgress) -> None:
+        """Compare everything: pairs are compared while later files are still planned, the biggest known first."""
+        engine = run.engine
+        run.goldens.take(self.golden)
+        run.notes += self.tree.notes + _golden_notes(run)
+        run.left_out += self.tree.left_notes
+        run.catalogue.left = {combo.place[:3] for combo in self.tree.left}
+        engine.settled = True
+        engine.continue_store(keep_gone=False)
+        waiting = deque(_meet(run, self.tree))
+        if len(waiting) > _FEW or sum(os.path.getsize(file.path) for file in waiting if os.path.exists(file.path)) > _LITTLE_BYTES:
+            run.workers.start()
+        # Files that are held until an op of the model comes are met again here.
+        engine.release = waiting.append
+        while waiting:
+            with run.store.transaction():
+                for _ in range(min(_SLICE, len(waiting))):
+                    _plan(run, waiting.popleft())
+            engine.dispatch(_UNRIPE)
+            engine.collect(0.0)
+            on_progress(engine.progress)
+        _drain(run, on_progress)
+        run.left_out += settle(engine)
+        _drain(run, on_progress)
+        finish_rows(engine, self.tree.empty, self.tree.unlisted)
+        run.left_out += run.unpaired()
+
+
+def _meet(run: Run, tree: DumpTree) -> List[TargetFile]:
+    """Return the files that count, in the order of the execution."""
+    found: List[TargetFile] = []
+    with run.store.transaction():
+        for combo in [*tree.combos, *tree.without_dumps]:
+            for rel in [entry.rel for entry in combo.files] + [os.path.join(combo.rel, name) for name in combo.unresolved]:
+                file, fresh = run.engine.meet(os.path.join(run.catalogue.root, rel))
+                if file is not None and fresh:
+                    found.append(file)
+    return [file for file in found if file.state == GROWING]
+
+
+def _plan(run: Run, file: TargetFile) -> None:
+    found = look_at(file.path)
+    if found is not None:
+        file.change(found)
+    plan = run.engine.plan(file)
+    if plan is not None:
+        run.engine.accept(file, plan)
+
+
+def _drain(run: Run, on_progress: OnProgress) -> None:
+    while run.engine.busy:
+        run.engine.dispatch()
+        run.engine.collect(1.0)
+        on_progress(run.engine.progress)
+
+
+def _require_dumps(options: ComparisonOptions, tree: DumpTree) -> None:
+    if tree.combos or any(combo.unresolved for combo in tree.without_dumps):
+        return
+    if tree.left:
+        times = ", ".join(sorted({str(combo.place.time) for combo in tree.left})[:8])
+        raise InputError("TARGET: %s: there is no time folder %s" % (options.target, options.time), hint="there are %s" % times)
+    looked = "; ".join(tree.notes[:3])
+    raise InputError(
+        "TARGET: %s: no dump file was found at or below it%s" % (options.target, " (%s)" % looked if looked else ""),
+        hint="dump files are named {op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}",
+    )
+
+
+def _golden_notes(run: Run) -> List[str]:
+    """Return what is to be said about GOLDEN."""
+    golden = run.goldens.every
+    notes = ["GOLDEN: " + note if golden.kind == "npu" else note for note in golden.notes]
+    if run.goldens.step_names:
+        notes.append("GOLDEN's folders are numbers: each holds the golden data of that step (%s)" % ", ".join(run.goldens.step_names[:8]))
+    for collision in golden.collisions[:10]:
+        notes.append("golden files collide: %s all stand for %s:%d" % (", ".join(collision.files), collision.key, collision.index))
+    if golden.kind == "npu":
+        notes.append("GOLDEN holds device dumps: tensors are paired by op name and compared as stored on the device")
+        if golden.several_places:
+            notes.append("GOLDEN holds several devices, models or steps: each is compared with TARGET's of the same name")
+    elif run.graph is None:
+        notes.append("no model is given: outputs are paired with golden files of the op's own name, inputs are not compared")
+    return notes

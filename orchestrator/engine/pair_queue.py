@@ -1,0 +1,76 @@
+"""Pairs that wait to be compared: those of one golden tensor together, the biggest first."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Callable, Dict, List, Tuple
+
+from ..compare.pair import PairTask
+
+_BATCH_BYTES = 4 << 20
+_BATCH_TASKS = 64
+
+Key = Tuple[str, str, int]
+
+
+class _Group:
+    """The pairs of one golden tensor: equal target tensors among them are compared once."""
+
+    def __init__(self, key: Key, number: int) -> None:
+        self.key = key
+        self.number = number
+        self.tasks: List[PairTask] = []
+        self.nbytes = 0
+
+
+class PairQueue:
+    """Groups of pairs.
+
+    Parameters
+    ----------
+    wanted
+        Whether a pair's row is still wanted when its turn comes.
+    """
+
+    def __init__(self, wanted: Callable[[PairTask], bool]) -> None:
+        self._wanted = wanted
+        self._groups: Dict[Key, _Group] = {}
+        self._fresh: Dict[Key, _Group] = {}
+        self._heap: List[Tuple[int, int, _Group]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Return the number of groups that wait."""
+        return len(self._groups)
+
+    def put(self, task: PairTask) -> None:
+        """Add a pair."""
+        key = (task.golden.path, task.golden.io, task.golden.index)
+        group = self._groups.get(key)
+        if group is None:
+            self._count += 1
+            group = self._groups[key] = self._fresh[key] = _Group(key, self._count)
+        group.tasks.append(task)
+        group.nbytes += task.nbytes
+
+    def ripen(self, keep: int = 0) -> None:
+        """Let all groups but the ``keep`` newest be handed out: more pairs of a new group's golden tensor may be just about to come."""
+        while len(self._fresh) > keep:
+            group = self._fresh.pop(next(iter(self._fresh)))
+            heapq.heappush(self._heap, (-group.nbytes, group.number, group))
+
+    @property
+    def ripe(self) -> bool:
+        """Whether :meth:`batch` has something to hand out."""
+        return bool(self._heap)
+
+    def batch(self) -> List[PairTask]:
+        """Take the next pairs off the queue: the biggest group, or several small ones."""
+        tasks: List[PairTask] = []
+        nbytes = 0
+        while self._heap and len(tasks) < _BATCH_TASKS and (not tasks or nbytes - self._heap[0][0] <= _BATCH_BYTES):
+            group = heapq.heappop(self._heap)[2]
+            del self._groups[group.key]
+            nbytes += group.nbytes
+            tasks += [task for task in group.tasks if self._wanted(task)]
+        return tasks

@@ -1,0 +1,65 @@
+"""The tensors of finished rows, read again for the explanations of suspects."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Optional
+
+from ..compare.pair import PairTask, geometry_of
+from ..compare.patterns import AlignedPair, align
+from ..compare.row import Row
+from ..dumps.golden import open_golden
+from ..errors import GoldwatchError
+from ..verdict.explaining import TensorReader
+from .engine import Engine
+
+_YOUNGER_S = 60.0
+
+
+class RunReader(TensorReader):
+    """Reads what a run has compared.
+
+    Parameters
+    ----------
+    engine
+        The run's.
+    model
+        The model's file, or None.
+    """
+
+    def __init__(self, engine: Engine, model: Optional[str]) -> None:
+        self._engine = engine
+        self._model = model
+
+    def pair(self, row: Row) -> Optional[AlignedPair]:
+        """Return a row's elements; None where a file is gone (deleted after its comparison, say) or has become unreadable."""
+        try:
+            task = self._task(row)
+            if task is None:
+                return None
+            golden, _ = open_golden(task.golden)
+            return align(task.target, golden, geometry_of(task, golden), task.as_stored)
+        except (GoldwatchError, OSError, MemoryError):
+            return None
+
+    def _task(self, row: Row) -> Optional[PairTask]:
+        entry = self._engine.entry_of(row)
+        if entry is None:
+            return None
+        tasks = self._engine.planner(row.place).plan(entry).tasks
+        return next((task for task in tasks if task.row.tensor == row.tensor), None)
+
+    def stale(self, row: Row) -> str:
+        """Compare the dump file's time with the model file's, and with its time folder's."""
+        entry = self._engine.entry_of(row)
+        if entry is None or self._model is None:
+            return ""
+        try:
+            dumped, made = os.path.getmtime(entry.path), os.path.getmtime(self._model)
+        except OSError:
+            return ""
+        if dumped > made - _YOUNGER_S or (row.time or "") > time.strftime("%Y%m%d%H%M%S", time.localtime(made)):
+            return ""
+        when = [time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) for at in (dumped, made)]
+        return "the dump (%s) is older than the model file (%s): it may be of an earlier model" % (when[0], when[1])

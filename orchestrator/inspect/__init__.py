@@ -1,0 +1,1 @@
+"""What is in a file or a tree: headers, tensors, statistics, damage."""

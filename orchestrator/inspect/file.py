@@ -1,0 +1,228 @@
+"""What one file is: a dump, an overflow record, an npy, a model, a manifest, a store, a mapping."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from typing import Any, Dict, Optional
+
+from ..dumps.container import DumpFile, RegionInfo, TensorInfo
+from ..dumps.header import COMPLETE, size_error
+from ..dumps.npy import open_npy
+from ..errors import FormatError, GoldwatchError, NotComparable, UsageError
+from ..filesystem import open_input, read_input
+from ..model.graph import load_model
+from ..naming import MAPPING_FILE, parse_dump_name, read_mapping
+from ..results.opening import STORE_FILE
+from ..results.store import RunStore
+from ..tensors.tensor import Tensor
+from .overflow import OLD_BYTES, parse_records
+from .statistics import statistics
+
+Document = Dict[str, Any]
+
+_SQLITE = b"SQLite format 3\0"
+_NPY = b"\x93NUMPY"
+_HEAD_BYTES = 4096
+_MANIFEST_BYTES = 256 * 1024 * 1024
+_RECORD_BYTES = 1 << 20
+
+
+def inspect_file(path: str, stats: bool = False) -> Document:
+    """Return what a file is and holds (schemas/inspect.schema.json).
+
+    A damaged dump, npy, model … is no error: its ``problem`` says what is wrong, and what could be read is there.
+
+    Parameters
+    ----------
+    stats
+        Read the tensors too and add their statistics.
+
+    Raises
+    ------
+    MissingPath
+        The file does not exist, is not a regular file or cannot be read.
+    """
+    head = _head(path)
+    for reader in (_npy, _store, _named, _model):
+        found = reader(path, head, stats)
+        if found is not None:
+            return found
+    return _dump(path, stats)
+
+
+def _head(path: str) -> bytes:
+    with open_input(path) as stream:
+        return stream.read(_HEAD_BYTES)
+
+
+def _npy(path: str, head: bytes, stats: bool) -> Optional[Document]:
+    if not head.startswith(_NPY) and not (path.endswith(".npy") and head):
+        return None
+    document: Document = {"kind": "npy", "path": path, "version": "%d.%d" % (head[6], head[7]) if len(head) > 7 else None, "tensors": []}
+    try:
+        tensor = open_npy(path)
+    except FormatError as error:
+        document["problem"] = error.message
+        return document
+    entry = {
+        "kind": "output",
+        "index": 0,
+        "dtype": tensor.dtype.name,
+        "layout": None,
+        "shape": list(tensor.shape),
+        "original_shape": None,
+        "bytes": tensor.source.nbytes,
+        "offset": os.path.getsize(path) - tensor.source.nbytes,
+        "address": None,
+    }
+    document["tensors"].append(entry)
+    if stats:
+        _add_statistics(entry, tensor)
+    return document
+
+
+def _store(path: str, head: bytes, stats: bool) -> Optional[Document]:
+    if not head.startswith(_SQLITE):
+        return None
+    if os.path.basename(path) != STORE_FILE:
+        return {"kind": "store", "path": path, "version": None, "problem": "an SQLite file; goldwatch's own is called %s" % STORE_FILE}
+    document: Document = {"kind": "store", "path": path, "version": None}
+    try:
+        with RunStore.open(os.path.dirname(os.path.abspath(path))) as store:
+            document["verdicts"] = store.counts()
+            document["places"] = [list(place) for place in store.places()]
+    except GoldwatchError as error:
+        document["problem"] = error.message
+    return document
+
+
+def _named(path: str, head: bytes, stats: bool) -> Optional[Document]:
+    """Return what files are whose names tell it: mapping.csv and manifest.json."""
+    name = os.path.basename(path)
+    if name == MAPPING_FILE:
+        document: Document = {"kind": "mapping", "path": path, "version": None, "names": 0}
+        try:
+            document["names"] = len(read_mapping(path))
+        except FormatError as error:
+            document["problem"] = error.message
+        return document
+    if name == "manifest.json":
+        return _manifest(path)
+    return None
+
+
+def _manifest(path: str) -> Document:
+    document: Document = {"kind": "manifest", "path": path, "version": None}
+    try:
+        data = json.loads(read_input(path, _MANIFEST_BYTES).decode("utf-8"))
+        document["backend"], document["backend_version"] = str(data["backend"]), data.get("backend_version")
+        document["files"], document["skipped"] = len(data["tensors"]), len(data.get("skipped", ()))
+        document["complete"] = bool(data.get("complete", True))
+    except GoldwatchError as error:
+        document["problem"] = error.message
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        document["problem"] = "not a manifest of golden data: %s" % error
+    return document
+
+
+def _model(path: str, head: bytes, stats: bool) -> Optional[Document]:
+    text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if not text.startswith(b"{") and not path.endswith((".txt", ".pbtxt", ".om", ".json")):
+        return None
+    document: Document = {"kind": "model", "path": path, "version": None}
+    try:
+        graph = load_model(path)
+    except (FormatError, UsageError) as error:
+        document["problem"] = error.message
+        return document
+    except GoldwatchError as error:
+        document["problem"] = "; ".join(filter(None, (error.message, error.hint)))
+        return document
+    groups = {op.originals for op in graph.ops if len(op.originals) > 1}
+    document.update(
+        name=graph.name,
+        graphs=list(graph.graph_names),
+        ops=len(graph.ops),
+        types=dict(Counter(op.type for op in graph.ops).most_common()),
+        layouts=dict(Counter(desc.layout for op in graph.ops for desc in op.output_descs if desc.layout).most_common()),
+        originals=len({name for op in graph.ops for name in op.originals}),
+        fused=len(groups),
+        inserted=sum(op.original_names == () for op in graph.ops),
+        notes=list(graph.notes),
+    )
+    return document
+
+
+def _dump(path: str, stats: bool) -> Document:
+    name = parse_dump_name(os.path.basename(path))
+    kind = "overflow" if name is not None and name.kind == "overflow" else "dump"
+    document: Document = {"kind": kind, "path": path, "version": None, "tensors": []}
+    try:
+        dump = DumpFile.open(path, partial=True)
+    except FormatError as error:
+        document["problem"] = error.message
+        return document
+    document.update(version=dump.version, header_version=dump.header_version, op_name=dump.op_name, dump_time=dump.dump_time)
+    document["header_bytes"], document["bytes"] = dump.header_bytes, dump.actual_bytes
+    if dump.state != COMPLETE:
+        document["problem"] = size_error(path, dump.state, dump.expected_bytes, dump.actual_bytes).message
+    for info in (*dump.inputs, *dump.outputs):
+        entry = _tensor_document(info)
+        document["tensors"].append(entry)
+        if stats and dump.state == COMPLETE:
+            _add_tensor_statistics(entry, dump, info)
+    document["buffers"] = [_region(region) for region in dump.buffers]
+    document["spaces"] = [_region(region) for region in dump.spaces]
+    if kind == "overflow" and dump.state == COMPLETE:
+        document["records"], problem = overflow_records(dump)
+        if problem is not None:
+            document["problem"] = problem
+    return document
+
+
+def overflow_records(dump: DumpFile) -> Any:
+    """Return the records of an overflow file and what is wrong with one of them; see :func:`.overflow.parse_records`."""
+    sources = [dump.source("output", info.index) for info in dump.outputs]
+    return parse_records([bytes(source.read(0, min(source.nbytes, max(_RECORD_BYTES, OLD_BYTES)))) for source in sources])
+
+
+def _region(region: RegionInfo) -> Document:
+    return {"index": region.index, "type": region.type_code, "bytes": region.size_bytes, "offset": region.file_offset}
+
+
+def _tensor_document(info: TensorInfo) -> Document:
+    entry: Document = {
+        "kind": info.kind,
+        "index": info.index,
+        "dtype": info.dtype.name,
+        "layout": info.format,
+        "shape": list(info.shape),
+        "original_shape": None if info.original_shape is None else list(info.original_shape),
+        "bytes": info.size_bytes,
+        "offset": info.file_offset,
+        "address": info.address,
+    }
+    if info.sub_format:
+        entry["sub_format"] = info.sub_format
+    if info.original_name is not None:
+        entry["original_name"], entry["original_index"] = info.original_name, info.original_index
+    if info.problem is not None:
+        entry["problem"] = info.problem
+    return entry
+
+
+def _add_tensor_statistics(entry: Document, dump: DumpFile, info: TensorInfo) -> None:
+    try:
+        _add_statistics(entry, dump.tensor(info.kind, info.index))
+    except NotComparable as error:
+        entry.setdefault("problem", error.message)
+
+
+def _add_statistics(entry: Document, tensor: Tensor) -> None:
+    try:
+        entry["stats"] = statistics(tensor)
+    except (FormatError, NotComparable) as error:
+        entry["problem"] = error.message
+

@@ -1,0 +1,184 @@
+"""What a tree of dumps holds: places, ops, damaged files, repeated and hashed names, overflow records."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections import Counter
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+from ..dumps.complete import NO_LAW, Completeness, probe
+from ..dumps.container import DumpFile
+from ..dumps.header import COMPLETE, HEADERLESS, LONG, SHORT
+from ..dumps.listing import DumpEntry, FolderListing, walk
+from ..dumps.place import Place, place_of
+from ..errors import GoldwatchError
+from ..naming import MAPPING_FILE
+from .file import Document, inspect_file, overflow_records
+from .overflow import tasks_of
+
+_OWN_FILES = ("manifest.json", "run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "run.lock", "result.json")
+
+
+def inspect_tree(root: str, stats: bool = False, op: Optional[str] = None, on_file: Optional[Callable[[int], None]] = None) -> Document:
+    """Return what a tree of dumps, or a folder of golden files, holds (schemas/inspect.schema.json).
+
+    Every header is read, no tensor unless ``stats`` is set.
+
+    Parameters
+    ----------
+    stats
+        Add the documents of all files, with their tensors' statistics.
+    op
+        Only ops whose name matches this pattern (``fnmatch``, any case).
+    on_file
+        Called with the number of files looked at so far.
+
+    Raises
+    ------
+    MissingPath
+        ``root`` does not exist or cannot be listed.
+    """
+    found = _Tree(root, op, on_file)
+    for listing in walk(root, "PATH"):
+        found.take(listing)
+    return found.document(stats)
+
+
+class _Tree:
+    """Gathers one document over the folders of a tree."""
+
+    def __init__(self, root: str, op: Optional[str], on_file: Optional[Callable[[int], None]]) -> None:
+        self.root = root
+        self.pattern = None if op is None else op.lower()
+        self.on_file = on_file or (lambda count: None)
+        self.places: Dict[Place, Dict[str, Any]] = {}
+        self.files = self.bytes = self.golden = self.statistics = 0
+        self.broken: List[Dict[str, str]] = []
+        self.hashed: List[Dict[str, Optional[str]]] = []
+        self.foreign: List[str] = []
+        self.notes: List[str] = []
+        self.overflow: List[Dict[str, Any]] = []
+        self.repeats: Counter[Any] = Counter()
+        self.tasks: Dict[Any, List[str]] = {}
+        self.paths: List[str] = []
+
+    def take(self, listing: FolderListing) -> None:
+        """Add one folder."""
+        self.notes += listing.notes
+        dumps = [entry for entry in listing.dumps if self._wanted(entry.name.op_name)]
+        if dumps:
+            place = place_of(listing.folder, {entry.name.op_name for entry in listing.dumps})
+            self._take_dumps(place, dumps)
+        for golden in listing.golden:
+            if self._wanted(golden.name.op_name):
+                self._look(golden.path, golden.rel)
+                self.golden += 1
+                self._note_hash(golden.rel, golden.hash_name, golden.name.op_name)
+        if self.pattern is None:
+            self._take_others(listing)
+
+    def _wanted(self, name: str) -> bool:
+        return self.pattern is None or fnmatch.fnmatchcase(name.lower(), self.pattern)
+
+    def _take_dumps(self, place: Place, dumps: Sequence[DumpEntry]) -> None:
+        known = self.places.setdefault(place, {**place._asdict(), "ops": set(), "files": 0, "bytes": 0})
+        for entry in dumps:
+            known["ops"].add((entry.name.op_type, entry.name.op_name))
+            known["files"] += 1
+            known["bytes"] += self._look(entry.path, entry.rel)
+            name = entry.name
+            self.repeats[(place, name.op_type, name.op_name, name.task_type, name.context_id, name.thread_id, name.device_id)] += 1
+            self.tasks.setdefault((place.device, name.stream_id, name.task_id), []).append(name.op_name)
+            self._note_hash(entry.rel, entry.hash_name, name.op_name)
+
+    def _note_hash(self, rel: str, hash_name: Optional[str], op_name: str) -> None:
+        if hash_name is not None:
+            self.hashed.append({"file": rel, "op": op_name})
+
+    def _take_others(self, listing: FolderListing) -> None:
+        self.statistics += len(listing.stats)
+        self.hashed += [{"file": os.path.join(listing.rel, name), "op": None} for name in listing.unresolved]
+        self.foreign += [os.path.join(listing.rel, name) for name in listing.others if name not in _OWN_FILES]
+        if listing.mapping is not None and os.path.basename(listing.mapping) == MAPPING_FILE:
+            self.files += 1
+        for entry in listing.overflow:
+            size = self._look(entry.path, entry.rel)
+            place = place_of(listing.folder, {item.name.op_name for item in listing.dumps})
+            self.overflow.append({"file": entry.rel, "bytes": size, "device": place.device, "path": entry.path})
+
+    def _look(self, path: str, rel: str) -> int:
+        """Judge one file by the size law; return its size in bytes."""
+        self.files += 1
+        self.paths.append(path)
+        if self.files % 256 == 0:
+            self.on_file(self.files)
+        try:
+            state = probe(path)
+        except (GoldwatchError, OSError) as error:
+            self.broken.append({"file": rel, "reason": getattr(error, "message", None) or str(error)})
+            return 0
+        if state.state not in (COMPLETE, NO_LAW):
+            self.broken.append({"file": rel, "reason": _reason(state)})
+        self.bytes += state.actual_bytes
+        return state.actual_bytes
+
+    def document(self, stats: bool) -> Document:
+        """Return the whole."""
+        document: Document = {
+            "kind": "tree",
+            "path": self.root,
+            "places": [self._place(place) for place in sorted(self.places, key=Place.order)],
+            "files": self.files,
+            "bytes": self.bytes,
+            "golden": self.golden,
+            "statistics_files": self.statistics,
+            "broken": self.broken,
+            "repeated": [_repeated(key, count) for key, count in self.repeats.items() if count > 1],
+            "hashed": self.hashed,
+            "overflow": [self._joined(record) for record in self.overflow],
+            "foreign": self.foreign,
+            "notes": self.notes,
+        }
+        if stats:
+            document["contents"] = [inspect_file(path, True) for path in self.paths]
+        return document
+
+    def _place(self, place: Place) -> Dict[str, Any]:
+        return {**self.places[place], "ops": len(self.places[place]["ops"])}
+
+    def _joined(self, found: Dict[str, Any]) -> Dict[str, Any]:
+        """Return one overflow file with its records and the ops that they belong to: by the record's own stream and task."""
+        entry: Dict[str, Any] = {"file": found["file"], "bytes": found["bytes"], "records": [], "ops": []}
+        try:
+            records, problem = overflow_records(DumpFile.open(found["path"]))
+        except (GoldwatchError, OSError) as error:
+            records, problem = [], getattr(error, "message", None) or str(error)
+        entry["records"] = records
+        if problem is not None:
+            entry["problem"] = problem
+        for stream_id, task_id in (task for record in records for task in tasks_of(record)):
+            # Names of dumps print the stream before the task or behind it; older ones have no stream.
+            for key in ((stream_id, task_id), (task_id, stream_id), (None, task_id)):
+                entry["ops"] += [name for name in self.tasks.get((found["device"], *key), ()) if name not in entry["ops"]]
+        return entry
+
+
+def _reason(found: Completeness) -> str:
+    expected, actual = found.expected_bytes, found.actual_bytes
+    if found.nulls_left_out:
+        return "tensors with a null address were not written: expected %d bytes, got %d" % (expected or 0, actual)
+    texts = {
+        SHORT: "cut short: expected %s bytes, got %d",
+        LONG: "longer than its header says: expected %s bytes, got %d (written twice?)",
+        HEADERLESS: "does not begin as its name says (expected %s bytes); it has %d bytes",
+    }
+    return texts[found.state] % ("at least 1" if expected is None else expected, actual)
+
+
+def _repeated(key: Any, count: int) -> Dict[str, Any]:
+    place, op_type, op_name, _, context_id, thread_id, _ = key
+    entry = {**place._asdict(), "op_type": op_type, "op": op_name, "files": count}
+    if context_id is not None:
+        entry["context_id"], entry["thread_id"] = context_id, thread_id
+    return entry

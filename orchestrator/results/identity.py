@@ -1,0 +1,151 @@
+"""Whose database a file is, and whether it is as goldwatch left it."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from functools import lru_cache
+from typing import FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
+
+from ..compare.row import VERDICTS
+from ..errors import FormatError, GoldwatchError
+from ..filesystem import open_input
+from ..schemas import load_text
+from .rowsql import COLUMN_LIST, COLUMNS, checksum, from_sql_text, key_of_values
+
+APPLICATION_ID = 0x476F6C64
+LAYOUT_VERSION = 2
+UNCHECKED_VERSION = 1
+"""The layout of earlier versions: rows without checksums, which are shown and never continued."""
+
+CHECKED = {
+    "run": "key, value",
+    "row": COLUMN_LIST,
+    "file": "path, size_bytes, mtime_ns, state",
+    "event": "time_ns, kind, op, text",
+}
+"""What the checksum of each table's lines is taken of."""
+
+_MAGIC = b"SQLite format 3\0"
+_ID_AT = 68
+_MARK = b"CREATE TABLE row (\n    id            INTEGER PRIMARY KEY AUTOINCREMENT,\n    key"
+_LOOK_BYTES = 1 << 20
+
+Objects = FrozenSet[Tuple[str, str, str, Optional[str]]]
+
+
+class DamagedStore(FormatError):
+    """A store of ours, or what may have been one, is not as goldwatch left it (exit code 4)."""
+
+    kind = "damaged_store"
+
+    def __init__(self, message: str, path: str) -> None:
+        super().__init__(message, path, hint="choose another folder for the results, or discard what is there")
+
+
+class ForeignStore(FormatError):
+    """The file is another program's, or another program added to it: it is never discarded (exit code 4)."""
+
+    kind = "foreign_store"
+
+    def __init__(self, message: str, path: str) -> None:
+        super().__init__(message, path, hint="choose another folder for the results, or move that file away")
+
+
+def check_identity(connection: sqlite3.Connection, path: str) -> int:
+    """Return the layout's version of a store of ours; nothing but its schema has been read then.
+
+    Raises
+    ------
+    ForeignStore
+        It is another program's database, or has triggers, views or tables that goldwatch does not make.
+    DamagedStore
+        Its tables are not those of its version, or it is of a version that is not known.
+    """
+    ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+    found = _objects(connection)
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if found == expected_objects() and ours and version == LAYOUT_VERSION:
+        return version
+    names, known = {item[:3] for item in found}, {item[:3] for item in expected_objects()}
+    if not ours and not known <= names:
+        raise ForeignStore("an SQLite file of another program, not a goldwatch store", path)
+    if names > known:
+        added = ", ".join(sorted("%s %s" % item[:2] for item in names - known)[:3])
+        raise ForeignStore("it holds what goldwatch does not make (%s)" % added, path)
+    if ours and version == UNCHECKED_VERSION and names == known:
+        return version
+    if ours and names == known and version > LAYOUT_VERSION:
+        raise DamagedStore("store layout %d, this goldwatch knows %d: a newer goldwatch made it" % (version, LAYOUT_VERSION), path)
+    raise DamagedStore("damaged: its tables are not those that goldwatch makes", path)
+
+
+def _objects(connection: sqlite3.Connection) -> Objects:
+    return frozenset(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall())
+
+
+@lru_cache(maxsize=1)
+def expected_objects() -> Objects:
+    """Return (type, name, table, SQL) of everything in a store that schemas/store.sql makes."""
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.executescript(load_text("store.sql"))
+        return _objects(connection)
+
+
+def is_new(connection: sqlite3.Connection) -> bool:
+    """Tell whether nothing has been stored in the database yet, by us or by anybody."""
+    counts = ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
+    return not any(connection.execute(sql).fetchone()[0] for sql in counts) and connection.execute("PRAGMA page_count").fetchone()[0] <= 1
+
+
+def make_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables of schemas/store.sql in a transaction that stays open, so that a store is there whole or not at all."""
+    connection.executescript("BEGIN IMMEDIATE;\n" + load_text("store.sql"))
+    connection.execute("PRAGMA application_id = %d" % APPLICATION_ID)
+    connection.execute("PRAGMA user_version = %d" % LAYOUT_VERSION)
+
+
+def may_discard(path: str) -> bool:
+    """Tell whether a file that cannot be used is a store of ours, however damaged, or no database at all."""
+    try:
+        with open_input(path) as stream:
+            head = stream.read(_LOOK_BYTES)
+    except (GoldwatchError, OSError):
+        return False
+    if not head.startswith(_MAGIC):
+        return True
+    return head[_ID_AT : _ID_AT + 4] == APPLICATION_ID.to_bytes(4, "big") or _MARK in head
+
+
+def check_structure(connection: sqlite3.Connection, path: str) -> None:
+    """Raise DamagedStore unless SQLite finds its pages and indexes whole."""
+    found = str(connection.execute("PRAGMA integrity_check(1)").fetchone()[0])
+    if found != "ok":
+        raise DamagedStore("damaged (%s)" % found.replace("\n", " "), path)
+
+
+class DamagedLine(NamedTuple):
+    """A line that is not as it was stored: its table, rowid, and the op or name that it may have been about."""
+
+    table: str
+    rowid: int
+    about: str
+
+
+def damaged_lines(connection: sqlite3.Connection) -> Iterator[DamagedLine]:
+    """Yield every line whose checksum does not fit, and every row whose key disagrees with its columns or whose verdict is unknown."""
+    verdict, op = COLUMNS.index("verdict"), COLUMNS.index("op")
+    for table, columns in CHECKED.items():
+        for rowid, *values, found in connection.execute("SELECT rowid, %s, sum FROM %s" % (columns, table)):
+            right = checksum(values) == found
+            if right and table == "row":
+                right = _agrees(values) and values[verdict] in VERDICTS
+            if not right:
+                yield DamagedLine(table, rowid, str(from_sql_text(values[op if table == "row" else 0])))
+
+
+def _agrees(values: List[object]) -> bool:
+    try:
+        return bool(key_of_values(dict(zip(COLUMNS, values))) == from_sql_text(values[0]))
+    except (ValueError, TypeError):
+        return False

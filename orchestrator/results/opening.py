@@ -1,0 +1,168 @@
+"""Opening the store of an OUT: made anew, gone on with, read, or refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
+
+from ..errors import MissingPath
+from .database import connect_reader, connect_writer, set_journal, translated
+from .identity import (
+    LAYOUT_VERSION,
+    UNCHECKED_VERSION,
+    DamagedLine,
+    DamagedStore,
+    check_identity,
+    check_structure,
+    damaged_lines,
+    is_new,
+    make_tables,
+)
+from .outfolder import check_inputs
+from .rowsql import checksum
+
+STORE_FILE = "run.sqlite"
+KEPT_FILE = "run.layout%d.sqlite"
+
+_NAMED = 3
+
+
+class Opened(NamedTuple):
+    """A store that may be written.
+
+    Attributes
+    ----------
+    continued
+        It was there before. Else a transaction is open that its tables were made in.
+    journal_note
+        Why WAL is not used; empty when it is.
+    damaged
+        Lines that are not as they were stored.
+    facts
+        Facts of an earlier version's store that stay: the first start and the result files.
+    notes
+        What the user must know.
+    """
+
+    connection: sqlite3.Connection
+    continued: bool
+    journal_note: str
+    damaged: List[DamagedLine]
+    facts: Dict[str, Any]
+    notes: List[str]
+
+
+def open_to_write(path: str, inputs: Mapping[str, Any]) -> Opened:
+    """Open the store of a run of these inputs, or make it; a store of an earlier version is put aside and begun anew.
+
+    Raises
+    ------
+    OtherResults
+        It is of other inputs.
+    DamagedStore, ForeignStore
+        It cannot be used.
+    EnvironmentProblem
+        It cannot be opened or written.
+    """
+    connection = connect_writer(path)
+    try:
+        with translated(path):
+            if is_new(connection):
+                return _make(connection, path, {}, [])
+            version = check_identity(connection, path)
+            check_structure(connection, path)
+            damaged = list(damaged_lines(connection)) if version == LAYOUT_VERSION else []
+            lost = sorted(line.about for line in damaged if line.table == "run")
+            if lost:
+                raise DamagedStore("damaged: what it says of the run (%s) is not as it was stored" % ", ".join(lost[:_NAMED]), path)
+            check_inputs(os.path.dirname(path), read_fact(connection, path, "inputs"), inputs)
+            if version == LAYOUT_VERSION:
+                return Opened(connection, True, set_journal(connection, path), damaged, {}, _damage_note(path, damaged))
+            facts = {key: read_fact(connection, path, key) for key in ("started", "result_files")}
+    except BaseException:
+        connection.close()
+        raise
+    connection.close()
+    return _put_aside(path, facts)
+
+
+def _make(connection: sqlite3.Connection, path: str, facts: Dict[str, Any], notes: List[str]) -> Opened:
+    journal_note = set_journal(connection, path)
+    make_tables(connection)
+    return Opened(connection, False, journal_note, [], facts, notes)
+
+
+def _put_aside(path: str, facts: Dict[str, Any]) -> Opened:
+    kept = os.path.join(os.path.dirname(path), KEPT_FILE % UNCHECKED_VERSION)
+    os.replace(path, kept)
+    note = "%s was made by an earlier goldwatch, whose rows carry no checksums: it is kept as %s, and all is compared anew" % (path, kept)
+    connection = connect_writer(path)
+    try:
+        with translated(path):
+            return _make(connection, path, {key: value for key, value in facts.items() if value is not None}, [note])
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _damage_note(path: str, damaged: List[DamagedLine]) -> List[str]:
+    if not damaged:
+        return []
+    ops = list(dict.fromkeys(line.about for line in damaged if line.table == "row"))
+    named = ", ".join(ops[:_NAMED]) + (", …" if len(ops) > _NAMED else "")
+    rows = sum(line.table == "row" for line in damaged)
+    others = len(damaged) - rows
+    parts = ["%d row%s%s" % (rows, "" if rows == 1 else "s", " (%s)" % named if named else "")] * bool(rows)
+    parts += ["%d note%s of files and events" % (others, "" if others == 1 else "s")] * bool(others)
+    return ["warning: %s was damaged: %s dropped; what they were about is compared again" % (path, " and ".join(parts))]
+
+
+def open_to_read(path: str) -> Tuple[sqlite3.Connection, int, List[str]]:
+    """Open a store read-only; return its connection, its layout's version and what the user must know.
+
+    Raises
+    ------
+    MissingPath
+        There is none.
+    DamagedStore, ForeignStore, EnvironmentProblem
+        It cannot be used.
+    """
+    if not os.path.isfile(path):
+        raise MissingPath(
+            "%s: there is no %s" % (os.path.dirname(path), STORE_FILE),
+            hint="name the folder that compare, watch or run wrote its results to",
+        )
+    connection = connect_reader(path)
+    try:
+        with translated(path):
+            version = check_identity(connection, path)
+            check_structure(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    if version == LAYOUT_VERSION:
+        return connection, version, []
+    return connection, version, ["%s was made by an earlier goldwatch: its rows carry no checksums, damage would not be seen" % path]
+
+
+def read_fact(connection: sqlite3.Connection, path: str, key: str, default: Any = None) -> Any:
+    """Return one fact of table ``run``.
+
+    Raises
+    ------
+    DamagedStore
+        It is not as it was stored.
+    """
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    columns = "key, value" + (", sum" if version == LAYOUT_VERSION else "")
+    found = connection.execute("SELECT %s FROM run WHERE key = ?" % columns, (key,)).fetchone()
+    if found is None:
+        return default
+    try:
+        if len(found) > 2 and checksum(found[:2]) != found[2]:
+            raise ValueError("its checksum is another")
+        return json.loads(found[1])
+    except (ValueError, TypeError, RecursionError) as error:
+        raise DamagedStore("damaged: what it says of the run (%s) is not as it was stored" % key, path) from error

@@ -1,0 +1,141 @@
+"""Whether the inputs of an operator were good, and how far they were from golden data."""
+
+from __future__ import annotations
+
+import math
+from typing import List, NamedTuple, Optional, Sequence
+
+from ..compare.row import FAIL
+from ..model.graph import ModelGraph
+from ..model.never import CONSTANT_TYPES, VARIABLE_TYPES
+from ..model.nodes import OpNode
+from .observations import Observation, Observations, ObservedOp
+
+GOOD = "good"
+BAD = "bad"
+UNKNOWN = "unknown"
+
+_FIXED_TYPES = CONSTANT_TYPES | VARIABLE_TYPES
+_MOST_STEPS_BACK = 8
+
+
+class InputState(NamedTuple):
+    """One data input of an operator.
+
+    Attributes
+    ----------
+    number
+        Its index.
+    state
+        ``good``, ``bad``, or ``unknown`` where no row compares it.
+    tensor
+        The row that decided, its own or its producer's output; where there is none, the input's own name.
+    seen
+        That row, as far as it was compared.
+    source
+        The producer's name; None without a model.
+    """
+
+    number: int
+    state: str
+    tensor: str
+    seen: Optional[Observation] = None
+    source: Optional[str] = None
+
+
+class Inputs:
+    """Finds the inputs of operators among the rows of a run.
+
+    Parameters
+    ----------
+    observations
+        The run's rows.
+    graph
+        The model; without it an op's own input rows are all that is known.
+    """
+
+    def __init__(self, observations: Observations, graph: Optional[ModelGraph] = None) -> None:
+        self._seen = observations
+        self._graph = graph
+
+    def node(self, op: ObservedOp) -> Optional[OpNode]:
+        """Return the model's op that an observed one is."""
+        if self._graph is None:
+            return None
+        named = self._graph.ops_named(op.name)
+        return next((node for node in named if node.type == op.type), named[0] if named else None)
+
+    def of(self, op: ObservedOp) -> List[InputState]:
+        """Return the data inputs of an operator.
+
+        An input's own row decides; where it was not compared, or lies where an output of the same op lies (the dump then holds the output's
+        bytes), the output row of its producer. Constants and variables count only where they were compared: nothing computes them.
+        """
+        node = self.node(op)
+        if node is None:
+            return [self._state(op, number, None, None) for number in sorted(op.inputs)]
+        found = []
+        for number, source in enumerate(node.inputs):
+            if source is None:
+                continue
+            producer = self._graph.producer(node, source[0]) if self._graph is not None else None
+            if producer is not None and producer.type in _FIXED_TYPES and not self._compared(op, number):
+                continue
+            found.append(self._state(op, number, producer.name if producer is not None else source[0], source[1]))
+        return found
+
+    def _compared(self, op: ObservedOp, number: int) -> bool:
+        own = op.inputs.get(number)
+        return own is not None and own.compared and not op.in_place(number)
+
+    def _state(self, op: ObservedOp, number: int, source: Optional[str], index: Optional[int]) -> InputState:
+        if self._compared(op, number):
+            own = op.inputs[number]
+            return InputState(number, BAD if own.verdict == FAIL else GOOD, own.tensor, own, source)
+        name = "%s:input:%d" % (op.name, number)
+        if source is None or index is None:
+            return InputState(number, UNKNOWN, name)
+        producer = self._seen.find(op.place, source)
+        made = producer.outputs.get(index) if producer is not None else None
+        if made is None or not made.compared:
+            return InputState(number, UNKNOWN, name, None, source)
+        return InputState(number, BAD if made.verdict == FAIL else GOOD, made.tensor, made, source)
+
+    def behind(self, op: ObservedOp) -> List[Observation]:
+        """Return the compared tensors that reach an operator's unknown inputs through operators that were not compared."""
+        node = self.node(op)
+        if node is None or self._graph is None:
+            return []
+        waiting = [(node, state.number, 0) for state in self.of(op) if state.state == UNKNOWN]
+        found: List[Observation] = []
+        walked = set()
+        while waiting:
+            at, number, steps = waiting.pop()
+            source = at.inputs[number]
+            producer = self._graph.producer(at, source[0]) if source is not None else None
+            if producer is None or producer.position in walked or steps > _MOST_STEPS_BACK:
+                continue
+            walked.add(producer.position)
+            for back, feed in enumerate(producer.inputs):
+                made = self._seen.find(op.place, feed[0]) if feed is not None else None
+                seen = made.outputs.get(feed[1]) if made is not None and feed is not None else None
+                if seen is not None and seen.compared:
+                    found.append(seen)
+                else:
+                    waiting.append((producer, back, steps + 1))
+        return found
+
+
+def overall(inputs: Sequence[InputState]) -> str:
+    """Return ``bad`` when an input is, ``good`` when every data input was compared and passes, else ``unknown``."""
+    states = [entry.state for entry in inputs]
+    if BAD in states:
+        return BAD
+    return GOOD if states and UNKNOWN not in states else UNKNOWN
+
+
+def joined(distances: Sequence[float]) -> float:
+    """Return the root of the sum of squares; infinite where one is no number."""
+    if any(math.isnan(value) for value in distances):
+        return math.inf
+    return math.sqrt(sum(value * value for value in distances))

@@ -1,0 +1,165 @@
+"""What judging a run needs of its rows, in little memory: one walk over the rows, then operators in execution order."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
+
+from ..compare.row import FAIL, PASS, Row
+from ..dumps.place import Place, name_order
+from .limits import metric_number
+
+DISTANCE = "RelativeEuclideanDistance"
+SLICE_DISTANCE = "WorstSliceDistance"
+DIFFERENT = "DifferentElements"
+
+_KIND_RANK = {"output": 0, "op": 1, "input": 2}
+
+
+class Observation(NamedTuple):
+    """One row, as little of it as judging needs.
+
+    Attributes
+    ----------
+    number
+        The tensor's index; -1 for a row about the whole op.
+    distance, slice_distance
+        RelativeEuclideanDistance and WorstSliceDistance; NaN where there is none.
+    different
+        Whether any element differs (a distance of 0 may hide none).
+    spoiled
+        NaN or Inf stand on one side only.
+    address
+        On the device; None where the dump does not tell it.
+    """
+
+    kind: str
+    number: int
+    tensor: str
+    verdict: str
+    distance: float
+    slice_distance: float
+    different: bool
+    spoiled: bool
+    dtype: str
+    address: Optional[int]
+
+    @property
+    def compared(self) -> bool:
+        """Whether both tensors were there and could be compared."""
+        return self.verdict in (PASS, FAIL)
+
+
+class ObservedOp:
+    """One execution of one operator: what its dump file's rows say.
+
+    Attributes
+    ----------
+    place
+        Where in the dump tree it was dumped.
+    key
+        Sorts operators by execution (:func:`execution_key`).
+    outputs, inputs
+        By index.
+    """
+
+    __slots__ = ("file", "inputs", "key", "name", "outputs", "place", "type")
+
+    def __init__(self, row: Row) -> None:
+        self.name = row.op
+        self.type = row.op_type
+        self.place = row.place
+        self.file = row.target_file or ""
+        self.key = execution_key(row)
+        self.outputs: Dict[int, Observation] = {}
+        self.inputs: Dict[int, Observation] = {}
+
+    def in_place(self, number: int) -> bool:
+        """Tell whether an input lies where an output of the same op lies: its dumped bytes may be the output's."""
+        seen = self.inputs.get(number)
+        return seen is not None and bool(seen.address) and any(seen.address == other.address for other in self.outputs.values())
+
+
+class Observations:
+    """The rows of one run, by operator.
+
+    Attributes
+    ----------
+    ops
+        In the order in which their first rows came; :meth:`ordered` sorts them by execution.
+    counts
+        Rows by verdict.
+    """
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self.ops: Dict[Tuple[Place, str, str], ObservedOp] = {}
+        self.counts: Dict[str, int] = {}
+        self._newest: Dict[Tuple[Place, str], ObservedOp] = {}
+        self._ordered: Optional[List[ObservedOp]] = None
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: Row) -> None:
+        """Take one row."""
+        self.counts[row.verdict] = self.counts.get(row.verdict, 0) + 1
+        place = row.place
+        key = (place, row.op, row.target_file or "")
+        op = self.ops.get(key)
+        if op is None:
+            op = self.ops[key] = ObservedOp(row)
+            other = self._newest.get(key[:2])
+            if other is None or other.key < op.key:
+                self._newest[key[:2]] = op
+            self._ordered = None
+        if row.kind == "output" and row.tensor_index is not None:
+            op.outputs[row.tensor_index] = _observe(row)
+        elif row.kind == "input" and row.tensor_index is not None:
+            op.inputs[row.tensor_index] = _observe(row)
+
+    def find(self, place: Place, name: str) -> Optional[ObservedOp]:
+        """Return an operator's (last) execution at a place."""
+        return self._newest.get((place, name))
+
+    def ordered(self) -> List[ObservedOp]:
+        """Return the operators in execution order."""
+        if self._ordered is None:
+            self._ordered = sorted(self.ops.values(), key=lambda op: op.key)
+        return self._ordered
+
+
+def _observe(row: Row) -> Observation:
+    distance, slices = metric_number(row.metrics.get(DISTANCE)), metric_number(row.metrics.get(SLICE_DISTANCE))
+    count = metric_number(row.metrics.get(DIFFERENT))
+    return Observation(
+        kind=row.kind,
+        number=-1 if row.tensor_index is None else row.tensor_index,
+        tensor=row.tensor,
+        verdict=row.verdict,
+        distance=distance,
+        slice_distance=slices,
+        different=count > 0 or (math.isnan(count) and distance != 0),
+        spoiled=row.verdict == FAIL and _differ(row.nan, row.inf, distance),
+        dtype=row.target_dtype or "",
+        address=row.address,
+    )
+
+
+def _differ(nan: Optional[Mapping[str, int]], inf: Optional[Mapping[str, int]], distance: float) -> bool:
+    """Tell whether NaN or Inf spoil the metrics: where they stand alike on both sides, the finite rest has a distance."""
+    return any(count for counts in (nan, inf) for count in (counts or {}).values()) and math.isnan(distance)
+
+
+def execution_key(row: Row) -> Tuple[Any, ...]:
+    """Return a sort key for the execution order.
+
+    Steps by number come first, then devices, then time. Within a place (graph, id) of the json decide, with equal ids the json's order;
+    without a json the timestamp. Of one op's rows the outputs come first.
+    """
+    position = row.group.index(row.op) if row.op in row.group else 0
+    if row.op_sequence is None:
+        order: Tuple[int, ...] = (row.timestamp_us, row.index)
+    else:
+        order = (row.graph_index, row.op_sequence, row.index, position, row.timestamp_us)
+    number = -1 if row.tensor_index is None else row.tensor_index
+    places = tuple(name_order(name) for name in (row.step, row.device, row.time, row.model, row.model_id))
+    return (*places, order, row.target_file or "", _KIND_RANK.get(row.kind, 3), number)

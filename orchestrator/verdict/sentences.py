@@ -1,0 +1,106 @@
+"""The last sentence of a run: which operator is broken, and whether its error is its own or inherited."""
+
+from __future__ import annotations
+
+import math
+from typing import Optional, Sequence
+
+from ..dumps.place import Place
+from .estimates import HOPELESS, Estimate
+from .first_divergence import FirstDivergence
+from .inputs import BAD, GOOD
+from .limits import short_text
+from .suspects import Suspect
+from .words import percent
+
+_EXPLAINED = 1.5
+
+
+def explain(
+    first: Optional[FirstDivergence],
+    compared: bool = True,
+    suspects: Sequence[Suspect] = (),
+    estimate: Optional[Estimate] = None,
+    decides: bool = False,
+) -> str:
+    """Return one sentence (two where the first suspect is not the first divergence) that names the broken operator.
+
+    Parameters
+    ----------
+    compared
+        Whether any tensor was compared at all.
+    suspects
+        Best first.
+    estimate
+        Of the first divergence's operator.
+    decides
+        Whether operators of its type decide (ArgMax, comparisons …).
+    """
+    if not compared:
+        return "No tensor was compared, so nothing is known about any operator."
+    if first is None:
+        if not suspects:
+            return "No operator is outside its limits."
+        return "No operator is outside its limits, but %s." % _stands_out(suspects[0])
+    head = "%s (%s) is the first operator outside its limits%s: %s" % (first.op, first.op_type, _where(first.place), _finding(first))
+    text = head + _origin(first, estimate, decides)
+    if suspects and suspects[0].op != first.op:
+        text += " %s." % _capital(_stands_out(suspects[0]))
+    return text
+
+
+def _stands_out(suspect: Suspect) -> str:
+    return "%s (%s) is suspect%s: %s" % (suspect.op, suspect.op_type, _where(suspect.place), suspect.brief)
+
+
+def _capital(text: str) -> str:
+    return "Besides, " + text
+
+
+def _where(place: Place) -> str:
+    step = "" if place.step is None else " in step %s" % place.step
+    return step + ("" if place.device is None else " on device %s" % place.device)
+
+
+def _origin(first: FirstDivergence, estimate: Optional[Estimate], decides: bool) -> str:
+    if first.inputs == GOOD:
+        return _out_of_good(estimate, decides)
+    if first.inputs == BAD:
+        return _out_of_bad(first, estimate)
+    if first.unknown_input is not None:
+        return "; %s was not compared, so the error may be its own or inherited." % first.unknown_input
+    return "; no row shows whether its inputs were good, so the error may be its own or inherited."
+
+
+def _out_of_good(estimate: Optional[Estimate], decides: bool) -> str:
+    within = "; its inputs are within their limits"
+    if estimate is None or estimate.output.spoiled:
+        return within + ", so the error is its own."
+    differs = percent(estimate.inputs_distance)
+    if decides and estimate.inputs_distance > 0:
+        return "; it decides between values, and its inputs differ by rounding only (%s): the difference is inherited." % differs
+    if estimate.suspect or not 0 < estimate.distance < math.inf:
+        return within + ", so the error is its own."
+    if estimate.distance <= _EXPLAINED * estimate.expected:
+        return "%s, but differ by %s already, which explains it: the error is inherited, and grew on the way." % (within, differs)
+    return "%s (they differ by %s), so most of the error is its own." % (within, differs)
+
+
+def _out_of_bad(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
+    if first.bad_input in (None, first.tensor):
+        return "; the error came in through this input, so it is inherited from what feeds the operator."
+    bad = "; %s was already outside its limits" % first.bad_input
+    if estimate is not None and estimate.suspect:
+        return "%s, but explains %s only: the operator adds an error of its own." % (bad, percent(estimate.expected))
+    if estimate is not None and estimate.inputs_distance >= HOPELESS:
+        return bad + ", so the error is inherited; whether the operator adds to it cannot be told."
+    return bad + ", so the error is inherited."
+
+
+def _finding(first: FirstDivergence) -> str:
+    if first.metric is None or first.value is None or first.limit is None:
+        return "%s failed (%s)" % (first.tensor, first.reason)
+    if math.isnan(first.value):
+        return "%s has no usable %s (%s)" % (first.tensor, first.metric, first.reason or "NaN")
+    value, limit = short_text(first.value), first.limit
+    return "%s has %s %s, limit %s %.9g" % (first.tensor, first.metric, value, limit.comparison, limit.value)

@@ -1,0 +1,211 @@
+"""Operators that are wrong by themselves, best first, whether or not a limit is broken: one entry for all their places."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from ..compare.row import FAIL
+from ..dumps.place import Place, name_order
+from .estimates import HIGHEST_SCORE, Estimate
+from .explanations import Explanation
+from .inputs import BAD, UNKNOWN
+from .observations import Observations
+from .own_error import SUSPECT_SCORE
+from .words import listed, percent
+
+HIGH, MEDIUM, LOW = "high", "medium", "low"
+
+_CLUSTER = 3
+_CLUSTER_SHARE = 0.8
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """An operator that is wrong by itself.
+
+    Attributes
+    ----------
+    op, op_type
+        The operator; of a cluster (all operators of a type) the first one.
+    tensor
+        The output that shows it.
+    place
+        Of the execution that shows it best.
+    score
+        How far the error is beyond what is normal, see :mod:`.own_error`; above 6, at most 99.
+    confidence
+        ``high``, ``medium`` or ``low``.
+    evidence
+        One sentence with the numbers.
+    brief
+        The same in a few words (not in result.json).
+    explanations
+        What the error looks like, the likeliest first; empty where the tensors were not read again or nothing fits.
+    """
+
+    op: str
+    op_type: str
+    tensor: str
+    place: Place
+    score: float
+    confidence: str
+    evidence: str
+    brief: str = ""
+    explanations: Tuple[Explanation, ...] = ()
+
+    def document(self) -> Dict[str, Any]:
+        """Return an entry of result.json's ``suspects``."""
+        return {
+            "op": self.op,
+            "op_type": self.op_type,
+            "tensor": self.tensor,
+            "place": self.place._asdict(),
+            "score": round(self.score, 2),
+            "confidence": self.confidence,
+            "evidence": self.evidence,
+            "explanations": [entry.document() for entry in self.explanations],
+        }
+
+
+def find_suspects(estimates: Sequence[Estimate], seen: Observations) -> List[Tuple[Suspect, Estimate]]:
+    """Return the suspects, best first, each with the estimate that shows it best.
+
+    Parameters
+    ----------
+    estimates
+        Of every compared output of the run, in execution order.
+    seen
+        The run's rows.
+    """
+    by_op: Dict[str, List[Estimate]] = {}
+    for entry in estimates:
+        if entry.suspect:
+            by_op.setdefault(entry.op.name, []).append(entry)
+    clusters = _types(by_op, estimates)
+    found = []
+    for name, entries in by_op.items():
+        kind = entries[0].op.type
+        if kind in clusters and clusters[kind][0] != name:
+            continue
+        best = max(entries, key=lambda entry: entry.score)
+        parts = [_finding(best)]
+        if kind in clusters:
+            parts.append("so do %d of the %d %s operators" % (len(clusters[kind]), _count(estimates, kind), kind))
+        parts += [_places([entry.op.place for entry in entries], estimates), _behind(best, seen, estimates)]
+        suspect = Suspect(
+            op=name,
+            op_type=kind,
+            tensor=best.output.tensor,
+            place=best.op.place,
+            score=best.score,
+            confidence=_confidence(best),
+            evidence="; ".join(filter(None, parts)),
+            brief=_brief(best),
+        )
+        found.append((suspect, best))
+    return sorted(found, key=lambda pair: (-pair[0].score, pair[1].op.key))
+
+
+def _count(estimates: Sequence[Estimate], kind: str) -> int:
+    return len({entry.op.name for entry in estimates if entry.op.type == kind})
+
+
+def _types(by_op: Dict[str, List[Estimate]], estimates: Sequence[Estimate]) -> Dict[str, List[str]]:
+    """Return the types of which nearly all operators are suspects, with their operators in execution order."""
+    by_type: Dict[str, List[str]] = {}
+    for name, entries in by_op.items():
+        if entries[0].score < HIGHEST_SCORE:
+            by_type.setdefault(entries[0].op.type, []).append(name)
+    return {
+        kind: names for kind, names in by_type.items() if len(names) >= _CLUSTER and len(names) >= _CLUSTER_SHARE * _count(estimates, kind)
+    }
+
+
+def _finding(entry: Estimate) -> str:
+    """Return what the numbers say, in one of the forms: out of good inputs, or worse than bad ones explain."""
+    if entry.output.spoiled:
+        return "its output has NaN or Inf where golden data has numbers (or the reverse)" + (
+            ", and none of its inputs has" if entry.known else "; not all of its inputs were compared"
+        )
+    if not math.isnan(entry.score) and entry.output.dtype.startswith(("int", "uint", "bool")):
+        return "its output is not equal to golden data, though the inputs that feed it are as they should be"
+    what = "its worst slice" if entry.by_slice else "its output"
+    value = entry.slice_distance if entry.by_slice else entry.distance
+    before = entry.slice_inputs if entry.by_slice else entry.inputs_distance
+    explained = "inputs and rounding explain %s in this network" % percent(entry.expected)
+    if not entry.known:
+        names = [state.tensor for state in entry.inputs if state.state == UNKNOWN]
+        missing = "; %s not compared" % (listed(names, 3) + (" was" if len(names) == 1 else " were")) if names else ""
+        return "%s differs by %s, while %s%s" % (what, percent(value), explained, missing or "; what feeds it is not known")
+    if any(state.state == BAD for state in entry.inputs):
+        return "its inputs differ by %s already, but %s differs by %s, while %s: an error of its own comes on top" % (
+            percent(before), what, percent(value), explained,
+        )  # fmt: skip
+    return "%s differs by %s; its inputs differ by %s, and %s" % (what, percent(value), percent(before), explained)
+
+
+def _brief(entry: Estimate) -> str:
+    if entry.output.spoiled:
+        return "NaN or Inf come out of it, not into it"
+    if entry.output.dtype.startswith(("int", "uint", "bool")):
+        return "its inputs are right, its output is not"
+    before, value = (entry.slice_inputs, entry.slice_distance) if entry.by_slice else (entry.inputs_distance, entry.distance)
+    what = "its worst slice differs" if entry.by_slice else "its output differs"
+    return "%s by %s, its inputs by %s" % (what, percent(value), percent(before))
+
+
+def _confidence(entry: Estimate) -> str:
+    if not entry.known:
+        return LOW
+    return HIGH if entry.score >= 2 * SUSPECT_SCORE and not entry.whole_type else MEDIUM
+
+
+def _places(places: Sequence[Place], estimates: Sequence[Estimate]) -> str:
+    """Return on which devices and in which steps, where there are others."""
+    everywhere = {entry.op.place for entry in estimates}
+    parts = []
+    devices, all_devices = ({place.device for place in some} for some in (places, everywhere))
+    if len(all_devices) > 1 and devices < all_devices:
+        word = "device" if len(devices) == 1 else "devices"
+        parts.append("on %s %s only" % (word, listed(_sorted(devices), 5)))
+    steps, all_steps = (_sorted({place.step for place in some}) for some in (places, everywhere))
+    if len(all_steps) > 1 and len(steps) < len(all_steps):
+        if len(steps) == 1 and steps[0] != all_steps[-1]:
+            parts.append("in step %s only" % steps[0])
+        elif steps == all_steps[-len(steps) :]:
+            parts.append("from step %s on" % steps[0])
+        else:
+            parts.append("in %d of %d steps" % (len(steps), len(all_steps)))
+    return " ".join(parts)
+
+
+def _sorted(names: Any) -> List[str]:
+    return [name or "?" for name in sorted(names, key=name_order)]
+
+
+def _behind(best: Estimate, seen: Observations, estimates: Sequence[Estimate]) -> str:
+    """Return how many of the failing operators of the place run behind the suspect, where that is nearly all."""
+    failing = {op.name: op for op in seen.ops.values() if op.place == best.op.place and _fails(op)}
+    failing.pop(best.op.name, None)
+    later = [op for op in failing.values() if op.key > best.op.key]
+    if len(later) < 2:
+        return ""
+    return "%s of the %d other operators outside their limits run behind it" % (
+        "all" if len(later) == len(failing) else str(len(later)), len(failing),
+    )  # fmt: skip
+
+
+def _fails(op: Any) -> bool:
+    return any(output.verdict == FAIL for output in op.outputs.values())
+
+
+def with_explanations(suspect: Suspect, explanations: Sequence[Explanation]) -> Suspect:
+    """Return the suspect with its explanations, best first."""
+    return replace(suspect, explanations=tuple(explanations))
+
+
+def counted(suspects: Sequence[Suspect]) -> Optional[str]:
+    """Return ``1 suspect`` or ``3 suspects``; None without any."""
+    return None if not suspects else "1 suspect" if len(suspects) == 1 else "%d suspects" % len(suspects)

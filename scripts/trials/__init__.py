@@ -1,0 +1,1 @@
+"""What scripts/verdict_trial is made of."""

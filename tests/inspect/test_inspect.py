@@ -1,0 +1,180 @@
+"""inspect: what is in files and trees, as a user asks it on the command line."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+import subprocess
+import sys
+
+import jsonschema
+import numpy as np
+import pytest
+
+from goldwatch.dumps.container import DumpFile
+from goldwatch.dumps.write import TensorData, write_dump
+from goldwatch.errors import FormatError
+from goldwatch.inspect.overflow import parse_record
+from goldwatch.inspect.statistics import statistics
+from goldwatch.schemas import load_text
+from goldwatch.tensors.tensor import Tensor
+
+SCHEMA = json.loads(load_text("inspect.schema.json"))
+STEP = os.path.join("20260102030405", "0", "net", "1", "3")
+
+
+def inspect(*args):
+    done = subprocess.run([sys.executable, "-m", "goldwatch", "inspect", *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def document(*args):
+    code, out, err = inspect(*args, "--format", "json")
+    found = json.loads(out)
+    jsonschema.validate(found, SCHEMA)
+    return code, found
+
+
+@pytest.fixture
+def tree(tmp_path):
+    folder = tmp_path / "dump" / STEP
+    folder.mkdir(parents=True)
+    for number, name in enumerate(("conv1", "conv2", "pool1")):
+        data = TensorData(np.full((1, 1, 2, 2, 16), number + 1, np.float16), format="NC1HWC0", original_shape=(1, 3, 2, 2), address=4096)
+        write_dump(str(folder / ("Conv2D.%s.%d.7.1767323045000%03d" % (name, number, number))), outputs=[data], op_name=name)
+    return tmp_path / "dump"
+
+
+def test_a_dump_file_shows_its_tensors(tree):
+    path = tree / STEP / "Conv2D.conv1.0.7.1767323045000000"
+    code, found = document(path, "--stats")
+    assert code == 0 and found["kind"] == "dump" and found["version"] == 2 and found["op_name"] == "conv1"
+    (tensor,) = found["tensors"]
+    expected = {"kind": "output", "index": 0, "dtype": "float16", "layout": "NC1HWC0", "shape": [1, 1, 2, 2, 16], "bytes": 128}
+    assert {name: tensor[name] for name in expected} == expected and tensor["address"] == 4096 and tensor["original_shape"] == [1, 3, 2, 2]
+    with open(str(path), "rb") as stream:
+        stream.seek(tensor["offset"])
+        assert np.array_equal(np.frombuffer(stream.read(tensor["bytes"]), np.float16), np.ones(64, np.float16))
+    assert tensor["stats"]["min"] == tensor["stats"]["max"] == 1.0 and tensor["stats"]["histogram"] is None
+    code, text, _ = inspect(path)
+    assert code == 0 and "NC1HWC0" in text and "original [1,3,2,2]" in text and "0x1000" in text
+
+
+def test_a_tree_is_counted_and_its_damage_found(tree):
+    folder = tree / STEP
+    cut = folder / "Conv2D.conv2.1.7.1767323045000001"
+    cut.write_bytes(cut.read_bytes()[:-5])
+    (folder / "notes.txt").write_text("mine")
+    (folder / "Conv2D.conv1.0.7.1767323045999999").write_bytes((folder / "Conv2D.conv1.0.7.1767323045000000").read_bytes())
+    (folder / "12345678901234567890").write_bytes((folder / "Conv2D.conv1.0.7.1767323045000000").read_bytes())
+    (folder / "mapping.csv").write_text("12345678901234567890,Relu.%s.5.7.1767323045000005\n" % ("long" * 100))
+    code, found = document(tree)
+    assert code == 3
+    (place,) = found["places"]
+    assert (place["device"], place["model"], place["step"], place["ops"], place["files"]) == ("0", "net", "3", 4, 5)
+    assert [entry["file"] for entry in found["broken"]] == [os.path.join(STEP, cut.name)]
+    size = os.path.getsize(str(cut))
+    assert "expected %d bytes, got %d" % (size + 5, size) in found["broken"][0]["reason"]
+    assert [(entry["op"], entry["files"]) for entry in found["repeated"]] == [("conv1", 2)]
+    assert found["hashed"] == [{"file": os.path.join(STEP, "12345678901234567890"), "op": "long" * 100}]
+    assert found["foreign"] == [os.path.join(STEP, "notes.txt")]
+    code, chosen = document(tree, "--op", "POOL*")
+    assert code == 0 and chosen["files"] == 1 and not chosen["broken"]
+
+
+def test_overflow_records_are_joined_to_their_op(tree):
+    new = struct.pack("<6I", 0x5A5A5A5A, 1, 1, 0, 0, 88) + struct.pack("<11Q", 9, 7, 2, 0, 1, 2, 0xABC, 0xDEF, 5, 6, 3)
+    old = bytearray(2048)
+    struct.pack_into("<6Q", old, 256, 9, 7, 1, 0, 0x1000, 0x2000)
+    struct.pack_into("<3Q", old, 1024, 0xFF, 4, 8)
+    for number, data in enumerate((new, bytes(old))):
+        path = tree / STEP / ("Opdebug.Node_OpDebug.99.7.176732304600000%d" % number)
+        write_dump(str(path), outputs=[TensorData(data, "uint8", shape=(len(data),))])
+    code, found = document(tree)
+    assert code == 0
+    assert [entry["ops"] for entry in found["overflow"]] == [["pool1"], ["conv2"]]
+    record = found["overflow"][0]["records"][0]
+    assert record["type"] == "AIC" and record["pc_start"] == "0xabc" and record["status"] == 3
+    assert found["overflow"][1]["records"][0]["ai_core"]["kernel_code"] == "0xff"
+    assert found["overflow"][1]["records"][0]["ai_core"]["block_idx"] == 4
+    code, one = document(tree / STEP / "Opdebug.Node_OpDebug.99.7.1767323046000000")
+    assert one["kind"] == "overflow" and one["records"] == [record]
+
+
+def test_an_overflow_record_of_neither_form_is_told():
+    with pytest.raises(FormatError, match="2048"):
+        parse_record(b"\0" * 100)
+    with pytest.raises(FormatError, match="needs"):
+        parse_record(struct.pack("<6I", 0x5A5A5A5A, 1, 1, 0, 0, 88) + b"\0" * 8)
+
+
+def test_other_kinds_say_what_they_are(tmp_path):
+    np.save(str(tmp_path / "a.0.1.npy"), np.arange(6, dtype=np.int64).reshape(2, 3))
+    (tmp_path / "mapping.csv").write_text("1,a\n2,b\n")
+    (tmp_path / "manifest.json").write_text(json.dumps({"backend": "opencv", "tensors": [{}, {}], "skipped": []}))
+    desc = {"dtype": "DT_FLOAT", "layout": "NCHW", "shape": {"dim": [4]}}
+    graph = {"name": "net", "graph": [{"name": "g", "op": [{"name": "a", "type": "Relu", "output_desc": [desc]}]}]}
+    (tmp_path / "model.json").write_text(json.dumps(graph))
+    code, found = document(*(tmp_path / name for name in ("a.0.1.npy", "mapping.csv", "manifest.json", "model.json")))
+    assert code == 0 and [entry["kind"] for entry in found] == ["npy", "mapping", "manifest", "model"]
+    assert found[0]["tensors"][0]["shape"] == [2, 3] and found[1]["names"] == 2 and found[2]["files"] == 2
+    assert found[3]["ops"] == 1 and found[3]["types"] == {"Relu": 1} and found[3]["layouts"] == {"NCHW": 1}
+
+
+def test_damage_is_a_problem_and_a_missing_file_an_error(tmp_path):
+    (tmp_path / "a.0.1.npy").write_bytes(b"\x93NUMPY\x01\x00")
+    (tmp_path / "model.json").write_text("{")
+    (tmp_path / "Relu.a.1.2.3").write_bytes(b"abc")
+    for name in ("a.0.1.npy", "model.json", "Relu.a.1.2.3"):
+        code, found = document(tmp_path / name)
+        assert code == 3 and found["problem"]
+    code, out, err = inspect(tmp_path / "nothing")
+    assert code == 4 and "nothing" in err and "Traceback" not in err
+    code, out, err = inspect(tmp_path / "model.json", "--op", "a")
+    assert code == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.uint16, np.int64, np.bool_])
+def test_statistics_against_a_slow_reference(dtype):
+    random = np.random.default_rng(5)
+    data = (random.standard_normal(300_000) * 3).astype(dtype)
+    floats = np.dtype(dtype).kind == "f"
+    if floats:
+        info = np.finfo(dtype)
+        data[:7] = [np.nan, np.inf, -np.inf, info.max, info.tiny / 2, 0, -0.0]
+    found = statistics(Tensor.from_array(data))
+    finite = [float(value) for value in data.tolist() if math.isfinite(float(value))]
+    mean = math.fsum(finite) / len(finite)
+    assert found["mean"] == pytest.approx(mean, rel=1e-9, abs=1e-12)
+    if not floats or float(info.max) < 1e100:
+        std = math.sqrt(math.fsum((value - mean) ** 2 for value in finite) / len(finite))
+        assert found["std"] == pytest.approx(std, rel=1e-9)
+        alike = min(finite) == max(finite)
+        assert found["histogram"] is None if alike else sum(found["histogram"]["counts"]) == len(finite)
+    assert found["zeros"] == sum(value == 0 for value in data.tolist())
+    if floats:
+        expected = {"nan": 1, "inf": 2, "saturated": 1, "min": "-Infinity", "max": "Infinity"}
+        assert {name: found[name] for name in expected} == expected and found["subnormals"] >= 1
+        assert found["first"][:3] == ["NaN", "Infinity", "-Infinity"]
+    else:
+        assert (found["min"], found["max"]) == (int(data.min()), int(data.max()))
+
+
+def test_large_integers_are_exact():
+    found = statistics(Tensor.from_array(np.array([2**62 + 1, -(2**63)], np.int64)))
+    assert found["max"] == 2**62 + 1 and found["min"] == -(2**63) and found["saturated"] == 1
+
+
+def test_empty_and_scalar_tensors():
+    empty = statistics(Tensor.from_array(np.zeros((0, 3), np.float32)))
+    assert empty["count"] == 0 and empty["min"] is None and empty["mean"] is None and empty["histogram"] is None
+    assert statistics(Tensor.from_array(np.float32(2.5)))["mean"] == 2.5
+
+
+def test_bfloat16_knows_its_own_range(tmp_path):
+    path = str(tmp_path / "Relu.a.1.2.3")
+    write_dump(path, outputs=[TensorData(np.array([0x7F7F, 0x0001, 0x3F80], np.uint16), "bfloat16")])
+    found = statistics(DumpFile.open(path).tensor("output", 0))
+    assert found["saturated"] == 1 and found["subnormals"] == 1
