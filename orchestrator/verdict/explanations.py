@@ -10,7 +10,7 @@ import numpy as np
 
 from ..compare.patterns import AlignedPair, Finding, find_patterns
 from ..compare.row import Row
-from .estimates import Estimate
+from .estimates import SLICE, Estimate, whole
 from .inputs import UNKNOWN
 from .own_error import rounding
 from .words import percent
@@ -102,7 +102,7 @@ def explanations_of(
     stale
         A sentence that the dump is older than the model; empty where it is not.
     """
-    if estimate.output.dtype.startswith(("int", "uint", "bool")):
+    if whole(estimate.output.dtype):
         return _of_integers(row, pair)
     patterns = find_patterns(pair, _background(estimate), others) if pair is not None else []
     found = _merged([_of_pattern(pattern, pair, estimate) for pattern in patterns])
@@ -136,6 +136,8 @@ def _of_pattern(pattern: Finding, pair: Optional[AlignedPair], estimate: Estimat
         factor = abs(float(pattern.detail.get("factor", 1.0)))
         if factor >= _QUANTISED_FACTOR or 0 < factor <= 1 / _QUANTISED_FACTOR:
             kind = "dequantisation" if pair is not None and _integral(pair) else "scale"
+    if pattern.kind == "shift" and pair is not None and {pair.letters[axis] for axis, by in enumerate(pattern.detail["by"]) if by} == {"C"}:
+        kind = "layout"
     if pattern.kind == "region" and pattern.detail.get("padding"):
         kind = "padding"
     if kind == "wrong-golden" and _is_first(estimate):
@@ -175,8 +177,8 @@ def _of_row(estimate: Estimate, row: Row) -> List[Explanation]:
             return [_explanation("overflow", 1.0, "%d elements of the target are Inf" % inf)]
         return [_explanation("nan", 1.0, "%d elements of the target are NaN" % nan)]
     worst = row.worst_slice
-    if estimate.by_slice and worst is not None:
-        sentence = "index %s of axis %s is the worst: %s" % (worst[1], worst[0], percent(estimate.slice_distance))
+    if estimate.shown.measure == SLICE and worst is not None:
+        sentence = "index %s of axis %s is the worst: %s" % (worst[1], worst[0], percent(estimate.shown.value))
         return [_explanation("one-slice", 0.0, sentence)]
     return []
 
@@ -193,7 +195,7 @@ def _without_pattern(estimate: Estimate, row: Row, pair: Optional[AlignedPair]) 
         sentence = "the very first operator differs: what is fed to the device is not what the golden run got"
         return [_explanation("other-input", 1.0, sentence)]
     rounded = rounding(estimate.output.dtype)
-    if rounded and estimate.distance <= _ROUNDING_TIMES * rounded and not estimate.by_slice:
+    if rounded and estimate.distance <= _ROUNDING_TIMES * rounded and estimate.shown.measure != SLICE:
         sentence = "no pattern but noise of %.3g times the rounding of %s" % (estimate.distance / rounded, estimate.output.dtype)
         return [_explanation("rounding", 0.0, sentence)]
     return []
