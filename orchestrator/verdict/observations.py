@@ -13,6 +13,7 @@ COSINE = "CosineSimilarity"
 DISTANCE = "RelativeEuclideanDistance"
 SLICE_DISTANCE = "WorstSliceDistance"
 DIFFERENT = "DifferentElements"
+_MASK_RULES = 5.0
 FACTOR_SHARE = 0.2
 """Of the distance, what counts as an error of the common factor too: noise has a small part along the golden values, now and then none."""
 
@@ -28,8 +29,8 @@ class Observation(NamedTuple):
         The tensor's index; -1 for a row about the whole op.
     distance, slice_distance
         RelativeEuclideanDistance and WorstSliceDistance; NaN where there is none. Masked elements (−1e4 among attention scores) rule the
-        norm of a tensor, and leave a small distance where everything else is wrong; slices leave them out. So the distance is at least
-        what the worst slice alone makes of it, were all slices of one norm.
+        norm of a tensor, and leave a small distance where everything else is wrong; slices leave them out. Where the worst slice alone
+        would make several times the distance, were all slices of one norm, it is that.
     factor_distance
         How far a common factor of all elements is from 1, with a fifth of the distance: a·y is the part of the target x along the golden y,
         and with cosine c and distance d, (a − 1)² is d² − (1 − c²) but for terms of higher order. NaN where the cosine was not computed.
@@ -163,7 +164,7 @@ def _along(distance: float, cosine: float) -> float:
 
 def _unmasked(distance: float, slices: float, count: int) -> float:
     least = slices / math.sqrt(max(count, 1))
-    return least if least > distance else distance
+    return least if least > _MASK_RULES * distance else distance
 
 
 def _differ(nan: Optional[Mapping[str, int]], inf: Optional[Mapping[str, int]], distance: float) -> bool:
