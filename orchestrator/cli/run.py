@@ -74,10 +74,11 @@ def _follow(program: Program, prepared: Prepared, golden: str, out: str, given: 
     options = make_options(prepared.target, golden, out, given)
     watch = Watch(options, given["jobs"] or default_jobs(), given["force"], chosen, "run", display.say, display.on_row,
                   display.on_file, display.on_standing, prepared.earlier)  # fmt: skip
+    program.ours = watch.own_pids
     with Signals(lambda name: stop(watch, name), program.kill), watch:
         nothing: Optional[InputError] = None
         try:
-            watch.follow(program.ended, program.start, program.stopping)
+            watch.follow(program.ended, program.start, lambda: program.stopping(leave=not watch.stopped_by))
         except InputError as error:
             if not program.failure():
                 raise
@@ -87,7 +88,7 @@ def _follow(program: Program, prepared: Prepared, golden: str, out: str, given: 
             raise
         finally:
             # An error of ours does not end the program rudely.
-            while not program.stopping():
+            while not program.stopping(leave=not watch.stopped_by):
                 time.sleep(0.05)
             program.close()
         display.clear()

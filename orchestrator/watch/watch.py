@@ -157,6 +157,10 @@ class Watch:
                 self.run.left_out.append(note)
                 self.say("warning: " + note)
 
+    def own_pids(self) -> List[int]:
+        """Return the processes that the watch itself has started."""
+        return self.run.workers.pids() + self.hook.pids()
+
     def stop(self, why: str) -> None:
         """End the watch as soon as what has come is compared; may be called from a signal handler."""
         # Nothing is woken: a handler that runs while this thread holds the event's lock would wait for itself. The loop looks often.
