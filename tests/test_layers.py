@@ -23,8 +23,9 @@ LAYERS = (
     ("goldwatch.inspect",),
     ("goldwatch.config",),
     ("goldwatch.engine",),
-    ("goldwatch.watch",),
+    # Beside each other: neither imports the other.
     ("goldwatch.launch",),
+    ("goldwatch.watch",),
     ("goldwatch.adapters",),
     ("goldwatch.testing",),
     ("goldwatch.cli", "goldwatch.__main__"),

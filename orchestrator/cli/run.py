@@ -67,6 +67,8 @@ def _configuration(given: Any) -> Tuple[str, str]:
     found = [(kind, given[name]) for kind, name in ((PLAN, "plan"), (ACL, "acl"), (NPU, "npu")) if given[name] is not None]
     if len(found) != 1:
         raise UsageError("give one of --plan, --acl and --npu", hint="goldwatch config new writes all three")
+    if given["npu"] is not None and given["acl_at"] is not None:
+        raise UsageError("--acl-at goes with --plan or --acl: npu settings are the program's own")
     return found[0]
 
 

@@ -234,7 +234,7 @@ def test_golden_data_are_made_first(setup, run) -> None:
     running = run(one.command("0", "--golden-run", "cp -r %s %s" % (aside, one.net.golden)))
     assert running.wait() == 0, running.stderr
     running = run(one.command("0", "--golden-run", "exit 3"))
-    assert running.wait() == 5 and "--golden-run" in running.stderr
+    assert running.wait() == 5 and "golden data failed with exit code 3" in running.stderr
 
 
 def test_the_program_sees_the_environment_as_it_is(setup, run) -> None:
