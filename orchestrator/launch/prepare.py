@@ -149,7 +149,8 @@ def _write(kind: str, plan: DumpPlan, path: str, acl_at: Optional[str], out: str
     place = os.path.abspath(acl_at or WRITTEN_FILE)
     if os.path.isdir(place):
         raise InputError(
-            "the place for acl.json, %s, is a folder" % acl_at, hint="name the file itself, such as %s" % os.path.join(acl_at or "", WRITTEN_FILE)
+            "the place for acl.json, %s, is a folder" % acl_at,
+            hint="name the file itself, such as %s" % os.path.join(acl_at or "", WRITTEN_FILE),
         )
     if os.path.exists(place):
         require_file(place, "the place for acl.json")
