@@ -38,10 +38,14 @@ from .manifest import (
     write_whole,
 )
 
-__all__ = ["GoldenWriter", "refuse_golden", "require_space"]
+__all__ = ["GoldenExists", "GoldenWriter", "refuse_golden", "require_space"]
 
 _TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9]+-[0-9a-f]+\.tmp\Z")
 _OWN_HASH = re.compile(r"[0-9]{1,20}\.(?:npy|quant)\Z")
+
+
+class GoldenExists(UsageError):
+    """A folder already holds golden files (exit code 2)."""
 
 
 class GoldenWriter:
@@ -68,8 +72,10 @@ class GoldenWriter:
 
     Raises
     ------
+    GoldenExists
+        ``out`` already holds golden files and ``force`` is not set.
     UsageError
-        ``out`` already holds golden files and ``force`` is not set, or another run is writing there.
+        Another run is writing there.
 
     Attributes
     ----------
@@ -365,7 +371,7 @@ def _lists_something(out: str) -> bool:
 
 
 def refuse_golden(out: str, force: bool) -> None:
-    """Raise UsageError when ``out`` already holds golden files and ``force`` is not set.
+    """Raise GoldenExists when ``out`` already holds golden files and ``force`` is not set.
 
     A missing folder is fine, and so is one in which a program failed before anything was saved.
     """
@@ -373,7 +379,7 @@ def refuse_golden(out: str, force: bool) -> None:
     if not present and _lists_something(out):
         present = [MANIFEST_FILE]
     if present and not force:
-        raise UsageError(
+        raise GoldenExists(
             "%s already holds golden files (%d, such as %s)" % (printable(out), len(present), printable(present[0])),
-            hint="choose an empty folder, or add --force to replace them",
+            hint="choose an empty folder, or have them replaced (force)",
         )

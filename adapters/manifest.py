@@ -164,7 +164,7 @@ def require_space(path: str, size_bytes: int) -> None:
     if free is not None and free < size_bytes:
         raise EnvironmentProblem(
             "%s: %s are needed, %s are free" % (printable(path), size_text(size_bytes), size_text(free)),
-            hint="free some space, choose another folder with -o, or save fewer tensors",
+            hint="free some space, choose another folder, or save fewer tensors",
         )
 
 

@@ -71,5 +71,5 @@ def to_dump_config(plan: DumpPlan) -> Any:
         return DumpConfig(**settings)
     except TypeError as error:
         raise EnvironmentProblem(
-            "this npu_bridge does not know a setting of the plan: %s" % error, hint="leave out --data and layers, or use a newer CANN"
+            "this npu_bridge does not know a setting of the plan: %s" % error, hint="leave out data and layers, or use a newer CANN"
         ) from error

@@ -175,7 +175,7 @@ class Recorder:
 def training_refusal(number: int, version: str) -> InputError:
     """Return the error about a chosen run that trains under TensorFlow 2."""
     message = "run %d is a training step: %s" % (number, TF2_TRAINING % version)
-    return InputError(message, hint="use TensorFlow 1.15 (Python 3.7; --python PATH), or dump an inference run")
+    return InputError(message, hint="use TensorFlow 1.15 (Python 3.7), or dump an inference run")
 
 
 def tensorflow_version() -> str:

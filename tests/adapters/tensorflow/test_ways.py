@@ -119,7 +119,7 @@ def test_a_script_for_the_npu(tf, golden, script):
     assert done.code == 5 and "--without-npu" in done.err
     done = tf("dump", "-o", "g", "--without-npu", "--", "python", name)
     assert done.code == 0 and "W [0.]" in done.out, done.err
-    assert golden("g").one("loss").tolist() == 9.0
+    assert any(entry["type"] == "ApplyGradientDescent" for entry in golden("g").tensors)
 
 
 def test_an_op_of_the_npus_own_is_refused(tf, script):
