@@ -102,6 +102,8 @@ def guard_streams() -> None:
         except OSError:
             # The lowest free descriptor is taken: this one.
             os.open(os.devnull, os.O_RDWR)
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  as long as the process lives
     sys.stdout = _guarded(sys.stdout, 1, Output)
     sys.stderr = _guarded(sys.stderr, 2, Messages)
 
