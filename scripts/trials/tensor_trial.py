@@ -10,8 +10,8 @@ import collections
 
 import numpy as np
 
-from goldwatch.compare.pair import PairTask, Settings, compare_tensors
-from goldwatch.compare.row import FAIL, MEASURES, PASS, Row
+from goldwatch.comparing.pair import PairTask, Settings, compare_tensors
+from goldwatch.comparing.row import FAIL, MEASURES, PASS, Row
 from goldwatch.dumps.golden import GoldenEntry
 from goldwatch.tensors.dtypes import decode, dtype_by_name
 from goldwatch.tensors.tensor import MemorySource, Tensor
