@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ..compare.row import FAIL
+from ..comparing.row import FAIL
 from ..dumps.place import Place, name_order
 from .estimates import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate, whole
 from .explanations import Explanation

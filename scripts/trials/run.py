@@ -7,9 +7,9 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from goldwatch.compare.pair import PairTask, Settings, compare_tensors
-from goldwatch.compare.patterns import AlignedPair, align
-from goldwatch.compare.row import PASS, Row
+from goldwatch.comparing.pair import PairTask, Settings, compare_tensors
+from goldwatch.comparing.patterns import AlignedPair, align
+from goldwatch.comparing.row import PASS, Row
 from goldwatch.dumps.golden import GoldenEntry
 from goldwatch.model.graph import ModelGraph
 from goldwatch.model.nodes import OpNode

@@ -1,0 +1,72 @@
+"""One huge pair as several pieces of work, for several processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Tuple
+
+from ..dumps.golden import open_golden
+from .metrics import Accumulator, KLPass, MetricResult
+from .pair import PairTask, Part, Settings, divergence_of, geometry_of, parts_of, require_zero_padding, row_of, sums_of
+from .row import Row
+
+
+def first_pass(task: PairTask, settings: Settings, part: Part) -> Tuple[int, Accumulator]:
+    """Return the sums of one share of the pair; errors as those of :func:`goldwatch.comparing.pair.compare_pair`'s parts."""
+    golden, _ = open_golden(task.golden)
+    geometry = geometry_of(task, golden)
+    if part[0] == 0:
+        require_zero_padding(task, geometry)
+    return part[0], sums_of(task, golden, geometry, settings, part)
+
+
+def second_pass(task: PairTask, first: MetricResult, part: Part) -> Tuple[int, KLPass]:
+    """Return one share of the divergence."""
+    golden, _ = open_golden(task.golden)
+    return part[0], divergence_of(task, golden, geometry_of(task, golden), first, part)
+
+
+@dataclass
+class SplitPair:
+    """The progress of one pair that is compared in shares.
+
+    A caller runs :meth:`calls`, hands each result to :meth:`take`, and starts over until :attr:`row` is there. ``abandoned`` is for the
+    caller: no further result is wanted.
+    """
+
+    task: PairTask
+    settings: Settings
+    row: Optional[Row] = None
+    abandoned: bool = False
+    _first: Optional[MetricResult] = None
+    _taken: Dict[int, Any] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> int:
+        """Number of shares."""
+        return parts_of(self.task)
+
+    def calls(self) -> List[Tuple[Any, ...]]:
+        """Return the calls of the current pass, each as (function, argument, …)."""
+        shares = [(number, self.parts) for number in range(self.parts)]
+        if self._first is None:
+            return [(first_pass, self.task, self.settings, share) for share in shares]
+        return [(second_pass, self.task, self._first, share) for share in shares]
+
+    def take(self, result: Tuple[int, Any]) -> bool:
+        """Take one result; tell whether the pass is complete (then :attr:`row` is there, or another pass is needed)."""
+        number, sums = result
+        self._taken[number] = sums
+        if len(self._taken) < self.parts:
+            return False
+        merged, *others = (self._taken[number] for number in range(self.parts))
+        self._taken = {}
+        for other in others:
+            merged.merge(other)
+        found = merged.result()
+        if self._first is None and found.needs_second_pass:
+            self._first = found
+        else:
+            golden, address = open_golden(self.task.golden)
+            self.row = row_of(self.task, golden, address, geometry_of(self.task, golden), found, self.settings)
+        return True

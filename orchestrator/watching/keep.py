@@ -1,0 +1,116 @@
+"""Bounded disk: dumps are deleted after their comparison, and room is kept free."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import deque
+from typing import Callable, Deque, Optional
+
+from ..comparing.row import EXPECTED_ABSENT, FAIL, PASS
+from ..engine.catalogue import Catalogue
+from ..engine.goldens import Goldens
+from ..engine.signature import DELETED_PREFIX, Signature, look_at
+from ..engine.target_file import PLANNED, TargetFile
+from ..filesystem import free_bytes
+from ..results.store import RunStore
+from .options import KEEP_ALL, KEEP_FAILED, WatchOptions
+
+# Golden data that are still arriving may give a tensor a better counterpart: what is deleted cannot be compared again.
+_GOLDEN_QUIET_S = 1.0
+_LOOK_S = 0.25
+
+
+class Keeper:
+    """Deletes what is not to be kept.
+
+    Only regular files below TARGET whose rows are committed and which have not changed since; never golden data, by whatever name or link,
+    never through a link.
+    """
+
+    def __init__(
+        self, options: WatchOptions, catalogue: Catalogue, goldens: Goldens, store: RunStore, say: Callable[[str], None]
+    ) -> None:
+        self.options = options
+        self.catalogue = catalogue
+        self.goldens = goldens
+        self.store = store
+        self.say = say
+        self.deleted = 0
+        self.deleted_bytes = 0
+        self._queue: Deque[TargetFile] = deque()
+        self._looked_at = -1e9
+        self._free: Optional[int] = None
+        self._warned = False
+
+    def offer(self, file: TargetFile) -> None:
+        """Take a file all of whose pairs are compared."""
+        if self.options.keep == KEEP_ALL or file.missing or file.state != PLANNED:
+            return
+        verdicts = [verdict for verdict, _ in self.store.verdicts_of_file(file.rel)]
+        allowed = {PASS, EXPECTED_ABSENT} if self.options.keep == KEEP_FAILED else {PASS, FAIL, EXPECTED_ABSENT}
+        if set(verdicts) <= allowed and (PASS in verdicts or FAIL in verdicts):
+            self._queue.append(file)
+
+    def tick(self, last: bool = False) -> None:
+        """Delete what may go, as long as that is wanted; warn when the disk fills.
+
+        Parameters
+        ----------
+        last
+            No more golden data can come.
+        """
+        least = self.options.min_free_bytes
+        if least is not None and (last or time.monotonic() - self._looked_at > _LOOK_S):
+            self._look_at_disk(least)
+        if not last and time.monotonic() - self.goldens.changed_at < _GOLDEN_QUIET_S:
+            return
+        until = time.monotonic() + 0.05
+        while self._queue and (last or time.monotonic() < until):
+            if least is not None and self._free is not None and self._free >= least:
+                return
+            size = self._delete(self._queue.popleft())
+            if self._free is not None:
+                self._free += size
+
+    def _look_at_disk(self, least: int) -> None:
+        self._looked_at = time.monotonic()
+        self._free = free_bytes(self.catalogue.root)
+        short = self._free is not None and self._free < least
+        if short and not self._warned and not self._queue:
+            self.say(
+                "warning: only %d bytes are free where TARGET is, fewer than %d, and no compared dump may be deleted (kept: %s)"
+                % (self._free or 0, least, self.options.keep)
+            )
+        self._warned = short if not self._queue else self._warned
+
+    def _delete(self, file: TargetFile) -> int:
+        """Delete one file, if it still may be; return its bytes."""
+        path = file.path
+        found = file.signature
+        if file.state != PLANNED or file.pending or file.missing or found is None or look_at(path) != found or not self._ours(path, found):
+            return 0
+        self.store.put_file(path, found.size_bytes, found.mtime_ns, DELETED_PREFIX + found.text)
+        try:
+            os.unlink(path)
+        except OSError as error:
+            self.store.put_file(path, found.size_bytes, found.mtime_ns, found.text)
+            self.say("%s cannot be deleted: %s" % (path, error.strerror))
+            return 0
+        file.delete()
+        self.deleted += 1
+        self.deleted_bytes += found.size_bytes
+        return found.size_bytes
+
+    def _ours(self, path: str, found: Signature) -> bool:
+        """Tell whether a path is a regular file below TARGET, reached without any link, and no golden file."""
+        root, golden = self.catalogue.root, os.path.realpath(self.goldens.folder)
+        folder = os.path.dirname(path)
+        try:
+            regular = stat.S_ISREG(os.lstat(path).st_mode)
+        except OSError:
+            return False
+        inside = os.path.realpath(folder) == folder and (folder + os.sep).startswith(root.rstrip(os.sep) + os.sep)
+        below_golden = (path.startswith(golden + os.sep)) and (golden + os.sep).startswith(root.rstrip(os.sep) + os.sep)
+        return regular and inside and not below_golden and not self.goldens.shares_file(path, found.inode)

@@ -1,0 +1,442 @@
+"""A watch from its start to its verdict: one loop in the main thread feeds the engine with the files that arrive."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Type
+
+from ..comparing.row import Row
+from ..dumps.tree import ALL_TIMES, DumpTree, find_dumps
+from ..engine.closing import finish_rows, settle
+from ..engine.comparison import Run
+from ..engine.engine import OnRow
+from ..engine.options import ComparisonOptions
+from ..engine.result import RunResult
+from ..engine.target_file import TargetFile
+from ..errors import InputError
+from .arrivals import Arrivals
+from .ends import Process
+from .hook import DivergenceHook
+from .keep import Keeper
+from .links import Links
+from .monitor import Mailbox, Monitor, Root
+from .options import WatchOptions
+from .tables import TableKeeper
+
+_SLICE = 256
+_MOST_QUEUED = 512
+_IDLE_WAIT_S = 0.1
+_QUIET_S = 1.0
+_REPLAN_SHARE = 0.2
+_TIMES = "times"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a watch is, for the live line; sizes in bytes."""
+
+    rows: int
+    failed: int
+    waiting: int
+    queued: int
+    bytes_done: int
+    seconds: float
+    first: Optional[Row]
+
+
+class Watch:
+    """An open watch: a context manager; :meth:`follow` returns when it has ended.
+
+    Parameters
+    ----------
+    options, jobs, force
+        As for :class:`goldwatch.engine.comparison.Run`.
+    watch
+        How files are waited for, and when that ends.
+    command
+        ``watch`` or ``run``: an OUT of the one is not continued by the other.
+    say
+        Takes sentences for the user, as they come.
+    on_row
+        Called with each row that has just been stored.
+    on_file
+        Called with each file that is compared and the verdicts of its rows.
+    on_standing
+        Called several times a second.
+    left_alone
+        Folders below TARGET that are not looked at.
+    """
+
+    def __init__(
+        self,
+        options: ComparisonOptions,
+        jobs: int = 1,
+        force: bool = False,
+        watch: Optional[WatchOptions] = None,
+        command: str = "watch",
+        say: Callable[[str], None] = lambda text: None,
+        on_row: Optional[OnRow] = None,
+        on_file: Optional[Callable[[TargetFile, List[str]], None]] = None,
+        on_standing: Optional[Callable[[Standing], None]] = None,
+        left_alone: Sequence[str] = (),
+    ) -> None:
+        self.options = options
+        self.watch = watch or WatchOptions()
+        self.watch.check(options)
+        self.say = say
+        self.on_row = on_row
+        self.on_file = on_file
+        self.on_standing = on_standing
+        self.left_alone = list(left_alone)
+        self.run = Run(options, jobs, force, self._row_stored, self.watch.identity(options, command))
+        self.run.tables_when_interrupted = False
+        self._stop = ""
+        self._wake = threading.Event()
+
+    def __enter__(self) -> Watch:
+        self._process = Process(self.watch.pid) if self.watch.pid is not None else None
+        self.run.__enter__()
+        try:
+            self._set_up()
+        except BaseException as error:
+            self.run.__exit__(type(error), error, error.__traceback__)
+            raise
+        for note in self.run.notes:
+            self.say(note if note.startswith("warning") else "note: " + note)
+        if self._process is not None and self._process.ended():
+            self.say("warning: there is no process %d: what is there is compared and judged" % self._process.pid)
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        self.run.__exit__(kind, error, trace)
+
+    def _set_up(self) -> None:
+        run = self.run
+        self.started = time.monotonic()
+        self.store, self.engine, self.catalogue, self.goldens = run.store, run.engine, run.catalogue, run.goldens
+        self._row_count = sum(self.store.counts().values()) if self.store.continued else 0
+        target, golden, out = (os.path.realpath(path) for path in (self.options.target, self.options.golden, self.options.out))
+        self.targets, self.golden_paths = Mailbox(), Mailbox()
+        self.targets.filled = self.golden_paths.filled = self._wake
+        self.target_root = Root("TARGET", target, self.targets, _below(target, (golden, out)) + self.left_alone)
+        self.golden_root = Root("GOLDEN", golden, self.golden_paths, _below(golden, (target, out)))
+        self.monitor = Monitor(self.watch.poll_s, self.say, self._folder_listed)
+        self.monitor.wake = run.workers.on_done = self._wake.set
+        run.workers.start()
+        self.target_links, self.golden_links = Links(self.monitor, self.target_root), Links(self.monitor, self.golden_root)
+        self.goldens.on_change = self._golden_changed
+        self._leave_earlier_times()
+        self.engine.continue_store(keep_gone=True)
+        self.arrivals = Arrivals(self.engine, self._later, self.target_links.follow)
+        self.arrivals.seen = len(self.catalogue.files)
+        self.hook = DivergenceHook(self.watch.on_divergence, self.store, self.say)
+        self.keeper = Keeper(self.watch, self.catalogue, self.goldens, self.store, self.say)
+        self.tables = TableKeeper(run.write_tables, self.say)
+        self._golden_is_other = False
+        self._replan_at = 0.0
+        self._shown_at = 0.0
+        if self.hook.row is not None and self.watch.stop_on_divergence:
+            self._stop = "divergence"
+
+    def _leave_earlier_times(self) -> None:
+        """Of the time folders that are there before the start only the newest counts, besides those that came in an earlier watch."""
+        wanted = self.options.time
+        if wanted not in (None, ALL_TIMES):
+            self.catalogue.only_time = wanted
+        if wanted is not None or not os.path.isdir(self.options.target):
+            return
+        tree = find_dumps(self.options.target)
+        known = {tuple(key) for key in self.store.get(_TIMES, [])}
+        left = [combo for combo in tree.left if combo.place[:3] not in known]
+        self.catalogue.left = {combo.place[:3] for combo in left}
+        for combo, note in zip(tree.left, tree.left_notes):
+            if combo in left:
+                self.run.left_out.append(note)
+                self.say("warning: " + note)
+
+    def own_pids(self) -> List[int]:
+        """Return the processes that the watch itself has started."""
+        return self.run.workers.pids() + self.hook.pids()
+
+    def stop(self, why: str) -> None:
+        """End the watch as soon as what has come is compared; may be called from a signal handler."""
+        # Nothing is woken: a handler that runs while this thread holds the event's lock would wait for itself. The loop looks often.
+        self._stop = self._stop or why
+
+    def follow(
+        self,
+        ended: Optional[Callable[[], bool]] = None,
+        start: Optional[Callable[[], None]] = None,
+        stopping: Optional[Callable[[], bool]] = None,
+    ) -> None:
+        """Compare files as they come, until the end.
+
+        Parameters
+        ----------
+        ended
+            Asked now and then: whether the program that makes the dumps has ended.
+        start
+            Called once TARGET is watched: starts that program.
+        stopping
+            Called again and again after the end, until it returns True: stops that program if it still runs.
+
+        Raises
+        ------
+        InputError
+            Nothing came at all.
+        EnvironmentProblem
+            The store cannot be written.
+        """
+        for _ in self.turns(ended, start, stopping):
+            pass
+
+    def turns(
+        self,
+        ended: Optional[Callable[[], bool]] = None,
+        start: Optional[Callable[[], None]] = None,
+        stopping: Optional[Callable[[], bool]] = None,
+    ) -> Iterator[None]:
+        """Do as :meth:`follow`, and yield after every slice of work, so that the caller can take the rows that have come."""
+        self._ended = ended
+        self._over = False
+        self.monitor.start()
+        try:
+            self.monitor.add(self.golden_root)
+            self._first_listing()
+            self.monitor.add(self.target_root)
+            self.monitor.tick()
+            self.say("watching %s; golden data in %s" % (self.options.target, self.options.golden))
+            if start is not None and not self._stop:
+                start()
+            while not self._at_end() or (stopping is not None and not stopping()):
+                if not self._turn():
+                    self._wait()
+                yield
+            yield from self._drain()
+        finally:
+            self.monitor.stop()
+            self.tables.close()
+            self.hook.close()
+
+    def _first_listing(self) -> None:
+        """Take the golden data that are there already before any dump is planned."""
+        while (self.monitor.tick() or len(self.golden_paths)) and not self._stop:
+            self._look_at_golden(4096)
+
+    def _turn(self) -> bool:
+        """Do one slice of everything; tell whether there is more to do at once."""
+        self._wake.clear()
+        more = self.monitor.tick()
+        self._look_at_golden(_SLICE)
+        self._replan_if_due()
+        if len(self.engine.queue) < _MOST_QUEUED:
+            paths = self.targets.take(_SLICE)
+            if paths or self.arrivals.next_due_s() == 0.0:
+                with self.store.transaction():
+                    self._look(paths)
+                    self.arrivals.due()
+        self.engine.dispatch()
+        self.engine.collect(0.0)
+        self._settle_done()
+        self.hook.tick()
+        if self.watch.stop_on_divergence and self.hook.row is not None:
+            self.stop("divergence")
+        self.keeper.tick()
+        self.tables.tick(self.engine.changed_places)
+        self._show()
+        return more or len(self.golden_paths) > 0 or (len(self.targets) > 0 and len(self.engine.queue) < _MOST_QUEUED)
+
+    def _look(self, paths: Sequence[str]) -> None:
+        places = len(self.engine.places())
+        for path in paths:
+            self.arrivals.look(path)
+        if len(self.engine.places()) != places:
+            self.store.set(_TIMES, sorted({place[:3] for place in self.engine.places() if place.time is not None}, key=str))
+
+    def _wait(self) -> None:
+        due = self.arrivals.next_due_s()
+        self._wake.wait(_IDLE_WAIT_S if due is None else min(_IDLE_WAIT_S, due))
+
+    def _look_at_golden(self, most: int) -> None:
+        paths = self.golden_paths.take(most) + self.goldens.due(time.monotonic())
+        if not paths:
+            return
+        with self.store.transaction():
+            for path in paths:
+                if not self.goldens.look(path) and os.path.islink(path) and os.path.isdir(path):
+                    self.golden_links.follow(path)
+            if self._golden_is_other:
+                # Rows that were found with a file's earlier content must not be believed by a later start: at once, in this transaction.
+                self._golden_is_other = False
+                self._replan()
+
+    def _golden_changed(self) -> None:
+        self._golden_is_other = True
+
+    def _replan_if_due(self) -> None:
+        now = time.monotonic()
+        if self.engine.waits_for_replan and now >= self._replan_at:
+            with self.store.transaction():
+                self._replan()
+            self._replan_at = time.monotonic() + max(0.2, (time.monotonic() - now) / _REPLAN_SHARE)
+
+    def _replan(self) -> None:
+        self.engine.replan(lambda file: self.arrivals.consider(file, settled=True))
+
+    def _settle_done(self) -> None:
+        for file in self.engine.take_done():
+            self.keeper.offer(file)
+            if self.on_file is not None:
+                self.on_file(file, [verdict for verdict, _ in self.store.verdicts_of_file(file.rel)])
+
+    def _later(self, path: str) -> None:
+        """Look again at a file below TARGET, or at a golden file that is known."""
+        if self.goldens.signature(path) is not None:
+            self.golden_paths.put(path)
+        if path.startswith(self.target_root.path + os.sep) and not self.target_root.excludes(path):
+            self.targets.put(path)
+
+    def _folder_listed(self, folder: str) -> None:
+        self.catalogue.root = self.target_root.path
+        self.targets.put_all(self.catalogue.known_below(self.target_links.as_met(folder)))
+        self.golden_paths.put_all(self.goldens.known_below(self.golden_links.as_met(folder)))
+
+    def _row_stored(self, row: Row) -> None:
+        self._row_count += 1
+        self.hook.see(row)
+        if self.on_row is not None:
+            self.on_row(row)
+
+    @property
+    def _busy(self) -> bool:
+        """Whether anything that is known of remains to be done."""
+        return self.engine.busy or len(self.targets) > 0 or len(self.golden_paths) > 0 or self.engine.waits_for_replan
+
+    def _at_end(self) -> bool:
+        """Tell whether the watch has ended; before the last word everything is listed once more."""
+        self._over = self._over or self._finds_end()
+        return self._over
+
+    def _finds_end(self) -> bool:
+        if self._stop:
+            return True
+        if self._process is not None and self._process.ended():
+            return True
+        if self._ended is not None and self._ended():
+            return True
+        if self._busy or not self._looks_complete():
+            return False
+        # Something may have escaped the kernel's events.
+        self.monitor.rescan()
+        self._look_around()
+        return not self._busy and self._looks_complete()
+
+    def _looks_complete(self) -> bool:
+        quiet = time.monotonic() - max(self.arrivals.activity, self.goldens.changed_at)
+        # A program of ours may take its time before its first dump.
+        counts = self._ended is None or self.arrivals.seen > 0
+        if self.watch.until_idle_s is not None and counts and quiet >= self.watch.until_idle_s:
+            return True
+        return self.watch.expect_all and quiet >= _QUIET_S and self.arrivals.all_come()
+
+    def _look_around(self) -> None:
+        """List everything and look at all of it."""
+        while self.monitor.tick() or len(self.golden_paths) or len(self.targets):
+            self._look_at_golden(_SLICE)
+            paths = self.targets.take(_SLICE)
+            with self.store.transaction():
+                self._look(paths)
+            if paths:
+                self.engine.dispatch()
+                self.engine.collect(0.0)
+                self._show()
+
+    def _drain(self) -> Iterator[None]:
+        """Compare what has come, and give everything else its rows."""
+        self.monitor.rescan()
+        self._look_around()
+        yield from self._compare_queued()
+        with self.store.transaction():
+            self.goldens.close()
+            self._replan()
+        self._tell_left_out(settle(self.engine))
+        yield from self._compare_queued()
+        nothing = not self.arrivals.seen and not any(target for target, _ in self.store.target_files())
+        if not nothing or self._ended is not None:
+            self._finish_rows()
+        if nothing:
+            raise InputError(self._nothing_came(), hint="dump files are named {op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}")
+        self._settle_done()
+        self.hook.tick()
+        self.keeper.tick(last=True)
+        self._tell_left_out(self.run.unpaired())
+
+    def _finish_rows(self) -> None:
+        tree = find_dumps(self.options.target, time=ALL_TIMES) if os.path.isdir(self.options.target) else DumpTree(self.options.target)
+        root = self.target_root
+        empty = [combo for combo in tree.empty if not self.catalogue.is_left(combo.place)]
+        finish_rows(
+            self.engine,
+            [combo for combo in empty if not root.excludes(os.path.join(root.path, combo.rel))],
+            [(rel, why) for rel, why in tree.unlisted if not root.excludes(os.path.join(root.path, rel))],
+        )
+
+    def _tell_left_out(self, texts: Sequence[str]) -> None:
+        for text in texts:
+            self.run.left_out.append(text)
+            self.say("warning: " + text)
+
+    def _compare_queued(self) -> Iterator[None]:
+        while self.engine.busy:
+            self.engine.dispatch()
+            self.engine.collect(0.5)
+            self._settle_done()
+            self.hook.tick()
+            self.tables.tick(self.engine.changed_places)
+            self._show()
+            yield
+
+    def _nothing_came(self) -> str:
+        how = "by listing it" if self.target_root.polled else "by inotify"
+        there = "" if self.target_root.present else ", which never came to be"
+        return "no dump file came to %s%s (watched %s for %.1f s; GOLDEN %s: %d files)" % (
+            self.options.target, there, how, time.monotonic() - self.started, self.options.golden, self.goldens.seen
+        )  # fmt: skip
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if self.on_standing is None or now - self._shown_at < 0.2:
+            return
+        self._shown_at = now
+        growing, missing = self.arrivals.counts()
+        progress = self.engine.progress
+        self.on_standing(
+            Standing(
+                rows=self._row_count,
+                failed=progress.failed,
+                waiting=growing + missing,
+                queued=progress.pairs - progress.pairs_done + len(self.targets),
+                bytes_done=progress.bytes_done,
+                seconds=now - self.started,
+                first=self.hook.row,
+            )
+        )
+
+    def finish(self, program: Optional[Mapping[str, Any]] = None) -> RunResult:
+        """Write all result files and judge the run; ``program`` as for :meth:`goldwatch.engine.comparison.Run.finish`."""
+        self.tables.close()
+        return self.run.finish(program)
+
+    @property
+    def stopped_by(self) -> str:
+        """Return why the watch was stopped: the name of a signal, ``divergence``, or nothing."""
+        return self._stop
+
+
+def _below(folder: str, others: Tuple[str, ...]) -> List[str]:
+    """Return those of ``others`` that lie below ``folder``."""
+    return [other for other in others if other.startswith(folder.rstrip(os.sep) + os.sep)]
