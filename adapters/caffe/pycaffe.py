@@ -14,13 +14,10 @@ import numpy as np
 from ...errors import EnvironmentProblem, InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Net
+from .backends import BACKENDS
 from .targets import NO_TOP, Target, Targets
 
 AUTOMATIC_SPLIT = "automatic Split layer of Caffe, not in the prototxt"
-# glog's information lines are of no use to the user; errors and fatal messages stay.
-ENVIRONMENT = {"GLOG_minloglevel": "2"}
-PROBE = "import caffe; caffe.Net"
-INSTALL = "name a Python that has pycaffe with --python PATH (and its python folder on PYTHONPATH), or use --backend opencv"
 
 
 class PycaffeBackend:
@@ -42,7 +39,7 @@ class PycaffeBackend:
 
             make = caffe.Net
         except (ImportError, AttributeError) as error:
-            raise EnvironmentProblem("caffe.Net cannot be imported: %s" % error, hint=INSTALL) from error
+            raise EnvironmentProblem("caffe.Net cannot be imported: %s" % error, hint=BACKENDS["caffe"].install) from error
         self.version = str(getattr(caffe, "__version__", "unknown"))
         if hasattr(caffe, "set_mode_cpu"):
             caffe.set_mode_cpu()
