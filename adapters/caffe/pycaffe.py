@@ -52,17 +52,19 @@ class PycaffeBackend:
         self._setup(made, net)
 
     @classmethod
-    def of(cls, made: Any, net: Net) -> PycaffeBackend:
-        """Return the backend for a net that the user has made."""
+    def of(cls, made: Any, net: Net, ran: bool = False) -> PycaffeBackend:
+        """Return the backend for a net that the user has made; one that ``ran`` already is only read."""
         backend = cls.__new__(cls)
         backend.version = str(getattr(sys.modules.get("caffe"), "__version__", "unknown"))
         backend._setup(made, net)
+        backend._runs = not ran
         return backend
 
     def _setup(self, made: Any, net: Net) -> None:
         self.net = made
         self._numbers = layer_numbers(made, net)
         self._model = net
+        self._runs = True
 
     def complete(self, targets: Targets) -> Targets:
         """Return the targets with the automatic tops of loss layers, and without the Split layers that Caffe added."""
@@ -103,7 +105,8 @@ class PycaffeBackend:
         self._set(arrays)
         wanted = {(target.number, target.top_index): target for target in targets}
         for position, number in enumerate(self._numbers):
-            self.net._forward(position, position)
+            if self._runs:
+                self.net._forward(position, position)
             if number is None:
                 continue
             for index, blob in enumerate(self.net._top_ids(position)):
