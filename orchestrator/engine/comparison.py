@@ -16,7 +16,7 @@ from ..results.files import write_tables
 from ..results.jsonfile import RESULT_FILE, result_chunks, write_result_json
 from ..results.store import RunStore
 from ..verdict.first_divergence import FirstDivergence
-from ..verdict.summary import Summary, exit_code, summarise
+from ..verdict.summary import INCOMPLETE, Summary, exit_code, summarise
 from .catalogue import Catalogue
 from .engine import Engine, OnRow
 from .goldens import Goldens
@@ -204,6 +204,17 @@ class Run:
         summary = summarise(rows, ops, self.options.limits, program, self.graph, self.options.allow_missing, reader)
         path = os.path.join(self.options.out, RESULT_FILE)
         code = exit_code(summary, strict=self.options.strict)
-        result = RunResult(self.options, summary, code, summary.sentence, (*files, path), tuple(self.notes), tuple(self.left_out))
+        sentence = _incomplete(summary) + summary.sentence
+        result = RunResult(self.options, summary, code, sentence, (*files, path), tuple(self.notes), tuple(self.left_out))
         write_result_json(path, result.document())
         return result
+
+
+def _incomplete(summary: Summary) -> str:
+    """Return what makes a run incomplete, as the beginning of its last sentence."""
+    if summary.verdict != INCOMPLETE:
+        return ""
+    if not summary.outputs:
+        return "Incomplete: no output was compared. "
+    count = summary.not_compared
+    return "Incomplete: %d %s could not be compared. " % (count, "row" if count == 1 else "rows")
