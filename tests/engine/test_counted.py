@@ -150,6 +150,7 @@ def test_the_result_is_usable_after_the_run(case) -> None:
     case.npy("a")
     result = case.compare()
     assert [row.tensor for row in result.rows()] == ["a:output:0"] == [row.tensor for row in result.rows("fail")]
+    assert not [name for name in os.listdir(case.out) if name.startswith("run.sqlite-")]
     assert result.first_divergence.op == "a" and "".join(result.document()).startswith("{")
 
 
