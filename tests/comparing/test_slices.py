@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldwatch.compare.differences import sentence
-from goldwatch.compare.metrics import Accumulator, compare_blocks
-from goldwatch.compare.pair import PairTask, axes_of
-from goldwatch.compare.row import MEASURES, Row
-from goldwatch.compare.slices import MOST_SLICES, borders, slice_axes
+from goldwatch.comparing.differences import sentence
+from goldwatch.comparing.metrics import Accumulator, compare_blocks
+from goldwatch.comparing.pair import PairTask, axes_of
+from goldwatch.comparing.row import MEASURES, Row
+from goldwatch.comparing.slices import MOST_SLICES, borders, slice_axes
 from goldwatch.tensors.blocks import placed_blocks
 from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.layouts import convert
@@ -163,6 +163,19 @@ def test_large_values_are_no_mask(scale):
     assert measure(x, y).values["WorstSliceDistance"] == pytest.approx(max(reference(x, y, axis)[0] for axis in range(2)), rel=1e-12)
 
 
+def test_slices_that_are_masked_whole_do_not_count():
+    y = np.ones((6, 8), np.float32)
+    x = y * np.float32(1.1)
+    x[0, 0] += 0.2
+    alone = measure(x[:3], y[:3]).values["WorstSliceDistance"]
+    for mask in (-1e4, -np.inf):
+        x[3:], y[3:] = mask, mask
+        found = measure(x, y)
+        assert found.worst_slice.axis == 1 and found.values["WorstSliceDistance"] == pytest.approx(alone, rel=1e-6)
+    x[4:], y[4:] = -1e4, -1e4
+    assert measure(x, y).values["WorstSliceDistance"] == pytest.approx(alone, rel=1e-6)
+
+
 def test_a_mask_itself_is_compared():
     y = np.where(np.eye(6, dtype=bool), 0.0, -1e4).astype(np.float32)
     x = y.copy()
@@ -250,8 +263,8 @@ def test_what_is_not_asked_for_is_not_computed(monkeypatch):
     def never(*_):
         raise AssertionError("computed")
 
-    monkeypatch.setattr("goldwatch.compare.metrics.DivergenceSums", never)
-    monkeypatch.setattr("goldwatch.compare.kernel._spread", never)
+    monkeypatch.setattr("goldwatch.comparing.metrics.DivergenceSums", never)
+    monkeypatch.setattr("goldwatch.comparing.kernel._spread", never)
     x = np.random.RandomState(0).randn(10, 10)
     values = compare_blocks(lambda: [(x + 0.1, x)], ("CosineSimilarity", "RelativeEuclideanDistance")).values
     assert sorted(values) == ["CosineSimilarity", "RelativeEuclideanDistance"]
