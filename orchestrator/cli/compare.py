@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from typing import Any, Callable, Optional, Tuple, TypeVar
+from typing import Any, Callable, Tuple, TypeVar
 
 import click
 
@@ -111,11 +111,9 @@ def print_result(result: RunResult, given: Any) -> None:
         return
     first = result.first_divergence
     width = shutil.get_terminal_size((140, 24)).columns
-    most: Optional[int] = None if given["verbose"] else 40
-    lines = render_table(
-        result.rows(), most, result.files[0], first.tensor if first else None, colour=use_colour(sys.stdout), width=max(width, 100)
-    )
-    put_escaped(lines)
+    rows, total = (result.rows(), None) if given["verbose"] else (result.shown, result.summary.rows)
+    tensor = first.tensor if first else None
+    put_escaped(render_table(rows, total, result.files[0], tensor, colour=use_colour(sys.stdout), width=max(width, 100)))
     put()
     put(summary_line(result))
     for line in verdict_lines(result.summary, width):

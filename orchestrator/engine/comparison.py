@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Callable, Collection, Iterable, Iterator, List, Mapping, Optional, Tuple, Type
+from typing import Any, Callable, Collection, Iterator, List, Mapping, Optional, Tuple, Type
 
 from ..compare.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
 from ..compare.workers import Workers
 from ..dumps.place import Place
 from ..errors import Interrupted, require_file, require_folder
+from ..filesystem import open_input
 from ..model.graph import ModelGraph, load_model
+from ..results.csvfile import Columns
 from ..results.files import write_tables
-from ..results.jsonfile import RESULT_FILE, result_chunks, write_result_json
+from ..results.finishing import ResultFiles
+from ..results.network import GRAPH, network_document
 from ..results.store import RunStore
 from ..verdict.first_divergence import FirstDivergence
 from ..verdict.summary import Summary, exit_code, summarise
@@ -24,6 +27,7 @@ from .options import ComparisonOptions
 from .rereading import RunReader
 
 _NEAREST_SHOWN = 3
+_WINDOW_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class RunResult:
         What was taken and what was assumed.
     left_out
         What was left out or could not be paired at all.
+    shown
+        The rows that matter first, a few dozen at most, in the order of the result table.
     """
 
     options: ComparisonOptions
@@ -55,6 +61,7 @@ class RunResult:
     files: Tuple[str, ...] = ()
     notes: Tuple[str, ...] = ()
     left_out: Tuple[str, ...] = ()
+    shown: Tuple[Row, ...] = ()
 
     @property
     def first_divergence(self) -> Optional[FirstDivergence]:
@@ -67,9 +74,10 @@ class RunResult:
             yield from store.rows("index", verdict=verdict)
 
     def document(self) -> Iterator[str]:
-        """Yield the text of result.json."""
-        with RunStore.open(self.options.out) as store:
-            yield from result_chunks(self.summary, self.options.limits, store.rows("index"), store.omitted(), self.options.metrics)
+        """Yield the text of result.json, a window at a time."""
+        with open_input(self.files[-1]) as stream:
+            for piece in iter(lambda: stream.read(_WINDOW_BYTES), b""):
+                yield piece.decode("ascii")
 
 
 class Run:
@@ -186,8 +194,15 @@ class Run:
 
     def write_tables(self, only: Optional[Collection[Place]] = None) -> List[str]:
         """Write the result tables of what is stored, of all places or those that changed."""
-        columns = self.options.columns(self.goldens.kind in ("container", "npu", "mixed"))
-        return write_tables(self.store, columns, mapping=self.options.mapping, only=only)
+        return write_tables(self.store, self._columns, self._mapping, only)
+
+    @property
+    def _columns(self) -> Columns:
+        return self.options.columns(self.goldens.kind in ("container", "npu", "mixed"))
+
+    @property
+    def _mapping(self) -> Optional[Tuple[str, str]]:
+        return (self.options.target, self.options.golden) if self.options.mapping else None
 
     def finish(self, program: Optional[Mapping[str, Any]] = None) -> RunResult:
         """Write all result files and judge the run.
@@ -197,13 +212,13 @@ class Run:
         program
             ``{"exit_code", "signal"}`` of the program that made the dumps.
         """
-        files = self.write_tables()
         ops = len(self.graph.ops) if self.graph is not None else self.store.op_count()
-        rows: Iterable[Row] = self.store.rows("index")
         reader = RunReader(self.engine, self.options.model)
-        summary = summarise(rows, ops, self.options.limits, program, self.graph, self.options.allow_missing, reader)
-        path = os.path.join(self.options.out, RESULT_FILE)
+        if self.graph is not None:
+            self.store.set(GRAPH, network_document(self.graph))
+        with ResultFiles(self.store, self._columns, self._mapping, self.options.metrics) as results:
+            summary = summarise(results.rows, ops, self.options.limits, program, self.graph, self.options.allow_missing, reader)
+            files = results.finish(summary, self.options.limits)
         code = exit_code(summary, strict=self.options.strict)
-        result = RunResult(self.options, summary, code, summary.sentence, (*files, path), tuple(self.notes), tuple(self.left_out))
-        write_result_json(path, result.document())
-        return result
+        told = (tuple(self.notes), tuple(self.left_out))
+        return RunResult(self.options, summary, code, summary.sentence, tuple(files), *told, tuple(results.chosen.rows))

@@ -68,10 +68,12 @@ def plain_number(value: Any) -> Any:
 
 
 def plain_tree(value: Any) -> Any:
-    """Return nested mappings with every number that is not finite as its text."""
+    """Return nested mappings and lists with every number that is not finite as its text."""
     if isinstance(value, dict):
         return {str(key): plain_tree(entry) for key, entry in value.items()}
-    return plain_number(value)
+    if isinstance(value, (list, tuple)):
+        return [plain_tree(entry) for entry in value]
+    return value if isinstance(value, bool) else plain_number(value)
 
 
 def _finite_tree(value: Any) -> Any:
