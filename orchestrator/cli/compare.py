@@ -8,14 +8,14 @@ from typing import Any, Callable, Tuple, TypeVar
 
 import click
 
-from ..compare.workers import default_jobs
-from ..engine.comparison import RunResult
+from ..comparing.workers import default_jobs
 from ..engine.listed import compare_folders
 from ..engine.options import AUTO, EACH, ONE, ComparisonOptions
+from ..engine.result import RunResult
 from ..errors import UsageError
 from ..results.table import render_table
 from ..verdict.suspects import counted
-from .common import format_option, print_document, put, put_escaped, say, say_note, set_up_logging, use_colour, verbosity_options
+from .common import format_option, print_result_file, put, put_escaped, say, say_note, set_up_logging, use_colour, verbosity_options
 from .limits import limit_options, read_limits
 from .option_values import parse_metrics, parse_range, parse_select, parse_time
 from .progress import ProgressBar
@@ -107,7 +107,7 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
 def print_result(result: RunResult, given: Any) -> None:
     """Print the document of result.json, or the table, the summary line and the sentence that names the broken operator."""
     if given["output_format"] == "json":
-        print_document(result.document())
+        print_result_file(result.files[-1])
         return
     first = result.first_divergence
     width = shutil.get_terminal_size((140, 24)).columns

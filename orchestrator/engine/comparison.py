@@ -3,81 +3,28 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Callable, Collection, Iterator, List, Mapping, Optional, Tuple, Type
+from typing import Any, Callable, Collection, List, Mapping, Optional, Tuple, Type
 
-from ..compare.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
-from ..compare.workers import Workers
+from ..comparing.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
+from ..comparing.workers import Workers
 from ..dumps.place import Place
 from ..errors import Interrupted, require_file, require_folder
-from ..filesystem import open_input
 from ..model.graph import ModelGraph, load_model
 from ..results.csvfile import Columns
 from ..results.files import write_tables
 from ..results.finishing import ResultFiles
 from ..results.network import GRAPH, network_document
 from ..results.store import RunStore
-from ..verdict.first_divergence import FirstDivergence
-from ..verdict.summary import Summary, exit_code, summarise
+from ..verdict.summary import exit_code, summarise
 from .catalogue import Catalogue
 from .engine import Engine, OnRow
 from .goldens import Goldens
 from .options import ComparisonOptions
 from .rereading import RunReader
+from .result import RunResult
 
 _NEAREST_SHOWN = 3
-_WINDOW_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """What a run came to; its rows are read from its store, also after the run is closed.
-
-    Attributes
-    ----------
-    options
-        What was asked for.
-    summary
-        The counts and the verdict.
-    exit_code
-        As documented for every command.
-    sentence
-        The broken operator in one sentence.
-    files
-        The result files that were written, result.json last.
-    notes
-        What was taken and what was assumed.
-    left_out
-        What was left out or could not be paired at all.
-    shown
-        The rows that matter first, a few dozen at most, in the order of the result table.
-    """
-
-    options: ComparisonOptions
-    summary: Summary
-    exit_code: int
-    sentence: str
-    files: Tuple[str, ...] = ()
-    notes: Tuple[str, ...] = ()
-    left_out: Tuple[str, ...] = ()
-    shown: Tuple[Row, ...] = ()
-
-    @property
-    def first_divergence(self) -> Optional[FirstDivergence]:
-        """The first operator outside its limits, or None."""
-        return self.summary.first
-
-    def rows(self, verdict: Optional[str] = None) -> Iterator[Row]:
-        """Yield the rows in the order of the result table, all or those of one verdict; a page at a time, with bounded memory."""
-        with RunStore.open(self.options.out) as store:
-            yield from store.rows("index", verdict=verdict)
-
-    def document(self) -> Iterator[str]:
-        """Yield the text of result.json, a window at a time."""
-        with open_input(self.files[-1]) as stream:
-            for piece in iter(lambda: stream.read(_WINDOW_BYTES), b""):
-                yield piece.decode("ascii")
 
 
 class Run:

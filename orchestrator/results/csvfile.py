@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
-from ..compare.row import METRICS, Row
+from ..comparing.row import METRICS, Row
 from ..naming import printable
 from ..verdict.judging import metric_number, number_text
 

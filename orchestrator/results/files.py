@@ -10,7 +10,7 @@ from collections import Counter
 from types import TracebackType
 from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple, Type
 
-from ..compare.row import Row
+from ..comparing.row import Row
 from ..dumps.place import NOWHERE, Place
 from ..filesystem import bounded_name, refuse_writing, remove_inside, replacing
 from ..naming import printable
@@ -49,7 +49,7 @@ def _join(parts: Sequence[Optional[str]], tail: str) -> str:
     return bounded_name(head, "_" + tail) if head else tail
 
 
-def _noted(store: RunStore) -> List[str]:
+def noted_tables(store: RunStore) -> List[str]:
     """Return the names of this run's tables; what cannot be one (the store is input too) is passed over."""
     names = store.get("result_files")
     return [name for name in names if isinstance(name, str) and _TABLE.match(name)] if isinstance(names, list) else []
@@ -117,7 +117,7 @@ class TableFiles:
 
     def write(self, only: Optional[Collection[Place]] = None) -> List[str]:
         """Write the tables of these places (by default of all) and those that are not there yet; return their paths."""
-        before = _noted(self._store)
+        before = noted_tables(self._store)
         with self:
             for place in self._places:
                 if only is None or place in only or self._names[place] not in before:
@@ -131,7 +131,7 @@ class TableFiles:
         if self._place is None and self._places == [NOWHERE]:
             self._begin(NOWHERE)
         self._open.close()
-        before, now = _noted(self._store), [*self._names.values(), *self._mappings.values()]
+        before, now = noted_tables(self._store), [*self._names.values(), *self._mappings.values()]
         if before != now:
             self._store.set("result_files", now)
             for name in set(before) - set(now):

@@ -9,13 +9,13 @@ import tempfile
 from types import TracebackType
 from typing import IO, Iterator, List, Optional, Sequence, Tuple, Type
 
-from ..compare.row import METRICS, Row
+from ..comparing.row import METRICS, Row
 from ..filesystem import refuse_writing, replacing
 from ..verdict.limits import Limits
 from ..verdict.summary import Summary
 from .csvfile import Columns
 from .files import TableFiles
-from .jsonfile import RESULT_FILE, head_text, row_text, tail_text
+from .jsonfile import FIRST_ROW, NEXT_ROW, RESULT_FILE, head_text, row_text, tail_text
 from .network import SUMMARY
 from .rowsql import plain_tree
 from .store import RunStore
@@ -87,13 +87,13 @@ class ResultFiles:
             yield from rows
             return
         self._walked = True
-        separator = "\n"
+        separator = FIRST_ROW
         for row in rows:
             with self._refusing():
                 self._spool.write(separator + row_text(row, self._metrics))
             self._tables.add(row)
             self.chosen.add(row)
-            separator = ",\n"
+            separator = NEXT_ROW
             yield row
         self._tables.close()
 

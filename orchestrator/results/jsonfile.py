@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, Iterable, Iterator, Sequence, Tuple
 
-from ..compare.row import METRICS, Row
+from ..comparing.row import METRICS, Row
 from ..verdict.limits import Limits
 from .rowsql import plain_number, plain_tree
 
 RESULT_FILE = "result.json"
+FIRST_ROW, NEXT_ROW = "\n", ",\n"
 
 # One encoder for all rows: json.dumps makes a new one for each call with other than its default options.
 _encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False).encode
@@ -72,6 +73,28 @@ def _metrics(row: Row, always: Sequence[str]) -> Dict[str, Any]:
 def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
     """Return one row of result.json as one line of pure ASCII, without a number that JSON does not know."""
     return _encode(row_document(row, metrics))
+
+
+def result_chunks(
+    summary: Dict[str, Any], limits: Limits, rows: Iterable[Row], omitted: Iterable[Tuple[str, str]] = (), metrics: Sequence[str] = METRICS
+) -> Iterator[str]:
+    """Yield the text of result.json piece by piece: pure ASCII, one row a line, no number that JSON does not know.
+
+    Parameters
+    ----------
+    summary
+        Plain (:func:`plain_tree`).
+    rows
+        In the order of the table.
+    omitted
+        (tensor, reason) of what by the pairing rules has no row.
+    """
+    yield head_text(summary, limits)
+    separator = FIRST_ROW
+    for row in rows:
+        yield separator + row_text(row, metrics)
+        separator = NEXT_ROW
+    yield from tail_text(omitted)
 
 
 def head_text(summary: Dict[str, Any], limits: Limits) -> str:

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goldwatch.compare.row import METRICS, Row
+from goldwatch.comparing.row import METRICS, Row
 from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem
 from goldwatch.filesystem import replacing
 from goldwatch.results.csvfile import Columns, cells, header, mapping_cells, metric_cell, shape_cell, text_cell
 from goldwatch.results.files import result_names, write_tables
-from goldwatch.results.jsonfile import head_text, row_text, tail_text
+from goldwatch.results.jsonfile import result_chunks
 from goldwatch.results.rowsql import plain_tree
 from goldwatch.results.store import RunStore
 from goldwatch.results.table import Chosen, render_table
@@ -202,8 +202,7 @@ def test_tables_of_a_store(tmp_path, make_row):
 
 
 def result_text(summary, limits, rows, omitted=()):
-    head = head_text(plain_tree(summary.document()), limits)
-    return head + ",\n".join(map(row_text, rows)) + "".join(tail_text(omitted))
+    return "".join(result_chunks(plain_tree(summary.document()), limits, iter(rows), omitted))
 
 
 @pytest.mark.parametrize("validator", [jsonschema.Draft7Validator, jsonschema.Draft202012Validator])
