@@ -47,6 +47,8 @@ _OWN_HASH = re.compile(r"[0-9]{1,20}\.(?:npy|quant)\Z")
 class GoldenExists(UsageError):
     """A folder already holds golden files (exit code 2)."""
 
+    kind = "golden_exists"
+
 
 class GoldenWriter:
     """Writes ``{op}.{output_index}.{16-digit µs}.npy`` files and, when closed, manifest.json and mapping.csv.
@@ -381,5 +383,5 @@ def refuse_golden(out: str, force: bool) -> None:
     if present and not force:
         raise GoldenExists(
             "%s already holds golden files (%d, such as %s)" % (printable(out), len(present), printable(present[0])),
-            hint="choose an empty folder, or have them replaced (force)",
+            hint="choose an empty folder, or have them replaced",
         )

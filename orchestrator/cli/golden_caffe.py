@@ -13,7 +13,6 @@ from ..adapters.caffe.dump import DumpOptions
 from ..adapters.caffe.dump import dump as run_dump
 from ..naming import printable
 from .common import format_option, print_json, say, set_up_logging, verbosity_options
-from .golden_words import golden_words
 
 
 @click.group()
@@ -96,7 +95,7 @@ def dump(output_format: str, quiet: bool, verbose: int, **options: Any) -> None:
     Example: goldwatch golden caffe dump net.prototxt net.caffemodel -i data=input.npy -o golden
     """
     set_up_logging(quiet, verbose)
-    with golden_words(), _Progress(quiet) as progress:
+    with _Progress(quiet) as progress:
         result = run_dump(DumpOptions(**options), progress)
     for note in result["notes"]:
         say(note, quiet)
