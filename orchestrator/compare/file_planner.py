@@ -251,6 +251,8 @@ class Planner:
             return plans
         # Two dumps of one model pair by name; the json gives the order.
         base = plans[0]
+        lacking = [plan for plan in plans if not plan.dumped]
+        by_name = [plan for plan in self._by_name.rows_for(dumped) if plan.kind != OP or not lacking]
         return [
             replace(
                 plan,
@@ -262,8 +264,8 @@ class Planner:
                 group=base.group,
                 tensor=base.op if plan.kind == OP else "%s:%s:%d" % (base.op, plan.kind, plan.tensor_index or 0),
             )
-            for plan in self._by_name.rows_for(dumped)
-        ]
+            for plan in by_name
+        ] + lacking
 
     def _selected(self, plan: RowPlan) -> bool:
         return self.selection is None or plan.op_sequence in self.selection

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from sys import intern
 from typing import Any, Dict, List, Match, Optional, Tuple
 
@@ -73,7 +74,7 @@ class GraphBuilder:
                 ops.append(self._op(op, "%s/op/%d" % (pointer, number), index, len(ops)))
         if not names:
             raise FormatError("no graph in it: the list under /graph is empty", self._path, hint="is this the json of a model?")
-        return self._text(tree.get("name"), "/name") or names[0], tuple(names), tuple(ops)
+        return self._text(tree.get("name"), "/name") or names[0], tuple(names), _without_outputs(ops)
 
     def _wrong(self, pointer: str, expected: str, value: Any) -> FormatError:
         return FormatError("%s: expected %s, got %s" % (pointer, expected, json_type(value)), self._path)
@@ -238,7 +239,9 @@ class GraphBuilder:
 
     def _attr_bool(self, attrs: Dict[str, Any], key: str, pointer: str) -> bool:
         value = self._attr_value(attrs, key, "b", pointer) if key in attrs else None
-        return value is True or value in ("true", 1)
+        if value not in (None, True, False, "true", "false"):  # 1 and 0 too
+            self._notes.add(pointer, "attribute %s: expected true or false, got %s; taken as false" % (key, _shown(value)))
+        return value in (True, "true")
 
     def _attr_index(self, attrs: Dict[str, Any], pointer: str) -> Optional[int]:
         key = "_datadump_origin_output_index"
@@ -277,6 +280,18 @@ class GraphBuilder:
             elif name is not None:
                 self._notes.add(pointer, "attribute %s: expected a string, got %s; left out" % (key, json_type(name)))
         return tuple(unique)
+
+
+def _without_outputs(ops: List[OpNode]) -> Tuple[OpNode, ...]:
+    """Mark the ops that have no output: none is listed and none is taken. A file that lists none at all does not tell."""
+    if not any(op.output_descs for op in ops):
+        return tuple(ops)
+    taken = {source[0] for op in ops for source in op.inputs if source is not None}
+    return tuple(op if op.output_descs or op.name in taken else replace(op, no_output=True) for op in ops)
+
+
+def _shown(value: Any) -> str:
+    return ascii(value[:50]) if isinstance(value, str) else json_type(value)
 
 
 def clean_name(name: str) -> str:

@@ -137,7 +137,22 @@ class Counterparts:
             return self._of_origin_name(op, index, desc, desc.origin_name)
         if len(op.originals) == 1 and self._groups.stands_alone(op):
             return self._pair(op.originals[0], index, desc)
+        if self._is_inner_value(op, index):
+            return Counterpart(EXPECTED_ABSENT, "an inner value of %s, which several ops compute: it has no golden" % _named(op))
         return Counterpart(NOT_COMPARED, "the model file does not say which output of %s this is" % _named(op))
+
+    def _is_inner_value(self, op: OpNode, index: int) -> bool:
+        """Tell whether an output without origin name stays within the ops that were made from the same originals.
+
+        Either the outputs of the originals are named elsewhere in the group, or only the group takes this one.
+        """
+        members = self._groups.of(op).ops
+        if len(members) < 2:
+            return False
+        if any(desc.origin_name in op.originals for member in members for desc in member.output_descs):
+            return True
+        takers = self._graph.consumers(op, index)
+        return bool(takers) and all(taker in members for taker in takers)
 
     def _of_source(self, op: OpNode, index: int, desc: TensorDesc) -> Counterpart:
         names = [op.name] + [name for name in op.originals if not self._groups.carriers(name)]
@@ -146,6 +161,10 @@ class Counterparts:
         for name in names:
             if self._has_golden(name, index):
                 return self._pair(name, index, desc)
+        if desc.origin_name and not self._groups.carriers(desc.origin_name):
+            origin_index = index if desc.origin_index is None else desc.origin_index
+            if self._has_golden(desc.origin_name, origin_index):
+                return self._pair(desc.origin_name, origin_index, desc)
         return Counterpart(EXPECTED_ABSENT, "%s is a %s and has no golden data" % (op.name, op.type))
 
     def _of_origin_name(self, op: OpNode, index: int, desc: TensorDesc, name: str) -> Counterpart:

@@ -13,7 +13,7 @@ from ..errors import FormatError, InputError, require_file
 from ..naming import find_collisions, sanitise_device, sanitise_golden
 from .build import GraphBuilder, Notes
 from .getext import parse_text
-from .nodes import OpNode, execution_key
+from .nodes import OpNode
 from .omjson import MAX_BYTES, decode_text, parse_json
 
 _ITERATOR_TYPES = frozenset(["IteratorV2", "Iterator", "GetNext"])
@@ -52,7 +52,7 @@ class ModelGraph:
         self._in_graph: Dict[Tuple[int, str], OpNode] = {}
         for op in self.ops:
             self._in_graph.setdefault((op.graph_index, op.name), op)
-        self._consumers: Optional[Dict[int, List[OpNode]]] = None
+        self._consumers: Optional[Dict[Tuple[int, Optional[int]], List[OpNode]]] = None
         self.notes = tuple(notes) + tuple(_repeated(self._by_name))
 
     def ops_named(self, name: str) -> List[OpNode]:
@@ -103,9 +103,19 @@ class ModelGraph:
             found = self._by_name[name][0]
         return found
 
-    def execution_order(self) -> List[OpNode]:
-        """Return the ops by graph and id (a missing id counts as 0); ties keep the file's order."""
-        return sorted(self.ops, key=execution_key)
+    def consumers(self, op: OpNode, index: Optional[int] = None) -> List[OpNode]:
+        """Return the ops that take an output of ``op`` (the one of that number), each once, in the file's order."""
+        if self._consumers is None:
+            self._consumers = {}
+            for other in self.ops:
+                for source in other.inputs:
+                    producer = self.producer(other, source[0]) if source is not None else None
+                    if source is not None and producer is not None:
+                        for key in ((producer.position, source[1]), (producer.position, None)):
+                            found = self._consumers.setdefault(key, [])
+                            if not found or found[-1] is not other:
+                                found.append(other)
+        return list(self._consumers.get((op.position, index), ()))
 
     def predecessors(self, name: str, radius: int = 1) -> List[OpNode]:
         """Return the ops whose data reaches the op within ``radius`` edges, nearest first, without the op itself."""
@@ -113,14 +123,7 @@ class ModelGraph:
 
     def successors(self, name: str, radius: int = 1) -> List[OpNode]:
         """Return the ops that the op's data reaches within ``radius`` edges, nearest first, without the op itself."""
-        if self._consumers is None:
-            consumers: Dict[int, List[OpNode]] = {}
-            for op in self.ops:
-                for producer in self._producers(op):
-                    consumers.setdefault(producer.position, []).append(op)
-            self._consumers = consumers
-        table = self._consumers
-        return self._around(name, radius, lambda op: table.get(op.position, []))
+        return self._around(name, radius, self.consumers)
 
     @property
     def is_computational(self) -> bool:

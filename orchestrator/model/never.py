@@ -16,6 +16,8 @@ _OUTPUT = "the model's output node computes nothing, so it has no dump"
 _STREAM = "an op that only steers streams, events or labels has no dump"
 _CONTROL = "a control-flow op runs on the host or as a subgraph, so it has no dump"
 _NOTHING = "an op that computes nothing has no dump"
+_CLEARS = "an op that only clears memory for others has no dump"
+_NO_OUTPUT = "an op without any output has no dump"
 
 CONSTANT_TYPES = frozenset(["Const", "Constant", "ConstPlaceHolder", "FileConstant"])
 """Types whose ops hold fixed data."""
@@ -30,6 +32,7 @@ _REASONS: Dict[str, str] = {"NetOutput": _OUTPUT, "NoOp": _NOTHING, "ControlTrig
 _REASONS.update((name, _INPUT) for name in INPUT_TYPES)
 _REASONS.update((name, _CONSTANT) for name in CONSTANT_TYPES)
 _REASONS.update((name, _VARIABLE) for name in VARIABLE_TYPES)
+_REASONS.update((name, _CLEARS) for name in ("AtomicAddrClean", "DynamicAtomicAddrClean", "MemSet"))
 _REASONS.update(
     (name, _STREAM)
     for name in (
@@ -52,8 +55,8 @@ def never_dumps(op_type: str) -> Optional[str]:
 
 
 def no_dump_reason(op: OpNode) -> Optional[str]:
-    """Return why this op never has a dump file (its type, or ``_no_task``), or None when it should have one."""
+    """Return why this op never has a dump file (its type, ``_no_task``, no output), or None when it should have one."""
     reason = never_dumps(op.type)
     if reason is None and op.no_task:
         return "the compiler gave this op no task on the device, so it has no dump"
-    return reason
+    return _NO_OUTPUT if reason is None and op.no_output else reason

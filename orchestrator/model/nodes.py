@@ -82,6 +82,8 @@ class OpNode:
         ``_L1_fusion_sub_graph_no``; None when absent or empty.
     no_task
         ``_no_task``: the op does nothing on the device.
+    no_output
+        The file gives it no output and no op takes one from it (while other ops of the file have outputs).
     dump_attrs
         The attributes that show a dump configuration (``_enable_dump``, ``_dump_path`` …), as text.
     """
@@ -99,6 +101,7 @@ class OpNode:
     is_multiop: bool = False
     l1_group: Optional[str] = None
     no_task: bool = False
+    no_output: bool = False
     dump_attrs: Tuple[Tuple[str, str], ...] = ()
 
     @property

