@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
-import signal
 import sys
-import threading
-from typing import Any, Callable, Dict, Iterator, NoReturn, Optional, TypeVar
+from typing import Any, Callable, Dict, NoReturn, Optional, TypeVar
 
 import click
 
@@ -136,25 +133,6 @@ def _bounded_stdout() -> None:
             reconfigure(errors="backslashreplace")
 
 
-@contextlib.contextmanager
-def leaving_at_once() -> Iterator[None]:
-    """Let Ctrl-C end the process at once while modules are imported: Python drops what is raised in its import system's own callbacks."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, _leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _leave(*_: Any) -> None:
-    os.write(2, b"goldwatch: interrupted\n")
-    os._exit(EXIT_INTERRUPTED)
-
-
 class LazyGroup(click.Group):
     """A group whose commands are imported only when they are called, so that ``--help`` stays fast.
 
@@ -179,8 +157,7 @@ class LazyGroup(click.Group):
         import importlib
 
         module, attribute, _ = self.lazy[cmd_name]
-        with leaving_at_once():
-            command: click.Command = getattr(importlib.import_module(("goldwatch.cli." + module).rstrip(".")), attribute)
+        command: click.Command = getattr(importlib.import_module(("goldwatch.cli." + module).rstrip(".")), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
