@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from ..errors import FormatError, NotComparable
+from ..errors import FormatError, NotThere
 from ..naming import MAPPING_FILE, is_hash_name, nearest_names, parse_dump_name, parse_golden_name, read_mapping, sanitise_golden
 from ..tensors.tensor import Tensor
 from .container import DumpFile
@@ -344,7 +344,7 @@ def open_golden(entry: GoldenEntry) -> Tuple[Tensor, Optional[int]]:
     index = entry.index
     if entry.kind == "container":
         if not dump.outputs:
-            raise NotComparable("%s holds no output" % entry.path)
+            raise NotThere("%s holds no output" % entry.path)
         # A golden container holds one output, whatever its number in the op.
         index = 0 if len(dump.outputs) == 1 else index
     return dump.tensor(entry.io, index), dump.info(entry.io, index).address
