@@ -8,14 +8,11 @@ from typing import Dict, Iterator, Sequence, Tuple
 import numpy as np
 
 from ...errors import EnvironmentProblem, InputError
+from .backends import BACKENDS
 from .normalise import Normalised
 from .shapes import count
 from .targets import NO_TOP, Target, Targets
 from .whitelist import WAY_OUT
-
-ENVIRONMENT = {"OPENCV_DNN_DISABLE_MEMORY_OPTIMIZATIONS": "1"}
-PROBE = "import cv2; assert hasattr(cv2.dnn, 'readNetFromCaffe'), 'OpenCV %s has no Caffe importer (4.5 to 4.x has)' % cv2.__version__"
-INSTALL = "pip install 'goldwatch[caffe]' (opencv-python-headless>=4.5,<5)"
 
 
 class OpencvBackend:
@@ -37,7 +34,9 @@ class OpencvBackend:
         try:
             import cv2
         except ImportError as error:
-            raise EnvironmentProblem("OpenCV cannot be imported: %s" % error, hint=INSTALL) from error
+            raise EnvironmentProblem("OpenCV cannot be imported: %s" % error, hint=BACKENDS["opencv"].install) from error
+        if not hasattr(cv2.dnn, "readNetFromCaffe"):
+            raise EnvironmentProblem("OpenCV %s has no Caffe importer (4.5 to 4.x has)" % cv2.__version__, hint=BACKENDS["opencv"].install)
         self._cv2 = cv2
         self.version = str(cv2.__version__)
         self._inputs = {blob: output.name for blob, output in done.inputs.items()}

@@ -23,7 +23,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _OPTIONS = {
     "other_results": "-o names another folder, --force discards them",
     "damaged_store": "-o names another folder, --force discards it",
-    "golden_exists": "--force replaces them",
     "foreign_store": "-o names another folder",
 }
 """What the hints of these kinds of error are called on the command line."""

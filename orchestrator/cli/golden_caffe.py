@@ -12,7 +12,8 @@ from ..adapters.caffe.deinplace import Deinplaced, deinplace_file
 from ..adapters.caffe.dump import DumpOptions
 from ..adapters.caffe.dump import dump as run_dump
 from .common import format_option, print_json, put, say, set_up_logging, verbosity_options
-from .option_values import parse_size
+from .golden_words import golden_words
+from .sizes import parse_size
 
 
 @click.group()
@@ -96,7 +97,7 @@ def dump(output_format: str, quiet: bool, verbose: int, max_input: str, **option
     Example: goldwatch golden caffe dump net.prototxt net.caffemodel -i data=input.npy -o golden
     """
     set_up_logging(quiet, verbose)
-    with _Progress(quiet) as progress:
+    with golden_words(), _Progress(quiet) as progress:
         result = run_dump(DumpOptions(max_input_bytes=parse_size(max_input, "--max-input") or 0, **options), progress)
     for note in result["notes"]:
         say(note, quiet)

@@ -11,6 +11,7 @@ from goldwatch.adapters.tensorflow.jobs import GraphJob, JobResult, ScriptJob, d
 
 from ..errors import EXIT_FAIL, InputError, UsageError
 from .common import format_option, print_json, put, say
+from .golden_words import golden_words
 from .steps import run_numbers
 
 _SHOWN = 20
@@ -90,13 +91,15 @@ def dump(
     if pb is not None or saved_model is not None:
         _refuse_script_options(words, pb, saved_model, run_index, steps, estimator or without_npu, signature)
         job = GraphJob(out, pb or saved_model or "", pb is None, inputs, list(outputs), tags.split(","), signature, **common)
-        result = dump_graph(job, twice)
+        with golden_words():
+            result = dump_graph(job, twice)
     else:
         common["without_npu"] = without_npu
         if inputs or outputs or signature:
             raise UsageError("--inputs, --outputs and --signature belong to --pb and --saved-model")
         wanted = {step: os.path.join(out, str(step)) for step in steps} if steps is not None else {run_index or 0: out}
-        result = dump_script(ScriptJob(wanted, list(words), estimator, **common), twice)
+        with golden_words():
+            result = dump_script(ScriptJob(wanted, list(words), estimator, **common), twice)
     return _tell(result, output_format, quiet)
 
 
@@ -140,7 +143,9 @@ def drive(out: str, run_index: int, python: Optional[str], force: bool, output_f
     Example: goldwatch golden tf drive -o golden -- python debug_infer.py
     """
     common = _common(python, force, output_format, quiet)
-    return _tell(drive_script(ScriptJob({run_index: out}, list(words), False, **common)), output_format, quiet)
+    with golden_words():
+        result = drive_script(ScriptJob({run_index: out}, list(words), False, **common))
+    return _tell(result, output_format, quiet)
 
 
 def _tell(result: JobResult, output_format: str, quiet: bool) -> int:
