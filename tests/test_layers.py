@@ -21,6 +21,7 @@ LAYERS = (
     ("goldwatch.verdict",),
     ("goldwatch.results",),
     ("goldwatch.inspect",),
+    ("goldwatch.convert",),
     ("goldwatch.config",),
     ("goldwatch.engine",),
     ("goldwatch.watch",),

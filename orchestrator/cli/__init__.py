@@ -20,8 +20,9 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
         "golden": (".", "golden", "Make golden data from Caffe or TensorFlow models."),
         "compare": ("compare", "compare", "Compare a network's dumps with golden data, or two dumps of one model."),
         "watch": ("watch", "watch_command", "Compare dumps as they arrive."),
-        "inspect": ("inspect", "inspect", "Tell what is in files and folders."),
         "run": ("run", "run", "Configure, run a program, watch its dumps and judge them."),
+        "convert": ("convert", "convert", "Convert dumps to npy, raw elements or text, and npy to dumps."),
+        "inspect": ("inspect", "inspect", "Tell what is in files and folders."),
     },
 )
 @click.version_option(__version__, prog_name="goldwatch")

@@ -1,0 +1,88 @@
+"""``goldwatch convert``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Optional, Tuple
+
+import click
+
+from ..compare.workers import default_jobs
+from ..convert.options import DUMP, FORMS, NPY, ConvertOptions, known_dtype, known_layout
+from ..convert.run import REPORT_FILE, Report, convert_files, find_sources
+from ..errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_PASS, UsageError
+from .common import format_option, print_json, say, set_up_logging, verbosity_options
+from .progress import ProgressBar
+
+_MOST = 20
+
+
+@click.command()
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT…")
+@click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the results.")
+@click.option("--to", "form", type=click.Choice(FORMS), default=NPY, show_default=True, help="What the files become.")
+@click.option("--layout", metavar="L", help="Layout to bring tensors to, or original.  [default: as stored]")
+@click.option("--from-layout", metavar="L", help="Layout of npy files.  [default: ND]")
+@click.option("--shape", metavar="1,1000", help="The original shape, in the layout of --layout.")
+@click.option("--dtype", metavar="T", help="Element type to convert to.  [default: as stored]")
+@click.option("--input", "input_index", type=click.IntRange(0), metavar="I", help="Only this input of each dump.")
+@click.option("--output", "output_index", type=click.IntRange(0), metavar="I", help="Only this output of each dump.")
+@click.option("--op-type", default="", metavar="T", help="Type of the op, with --to dump.")
+@click.option("--op-name", default="", metavar="N", help="Name of the op, with --to dump.")
+@click.option("--custom", metavar="DIR", help="Folder with format_convert/convert_A_to_B.py of your own; their code is run.")
+@click.option("--jobs", type=click.IntRange(1, 1024), help="Processes.  [default: all processors]")
+@format_option
+@verbosity_options
+def convert(inputs: Tuple[str, ...], out: str, form: str, **given: Any) -> int:
+    """Convert dump files to npy, raw elements or text, and npy to dump files.
+
+    INPUT is a file, or a folder whose dump files and npy files are all converted. OUT/convert.json lists what was written. Exit code: 0 all
+    converted, 3 some file was not, 4 none was.
+
+    Example: goldwatch convert dump/20260102030405 -o arrays --layout original
+    """
+    quiet = given["quiet"]
+    set_up_logging(quiet, given["verbose"])
+    if (form == DUMP) != bool(given["op_type"] and given["op_name"]):
+        raise UsageError("--to dump needs --op-type and --op-name, which nothing else takes")
+    options = ConvertOptions(
+        form=form,
+        layout=None if given["layout"] is None else known_layout(given["layout"], original=True),
+        from_layout=None if given["from_layout"] is None else known_layout(given["from_layout"]),
+        shape=parse_shape(given["shape"]),
+        dtype=None if given["dtype"] is None else known_dtype(given["dtype"]),
+        input_index=given["input_index"],
+        output_index=given["output_index"],
+        custom=given["custom"],
+        op_type=given["op_type"],
+        op_name=given["op_name"],
+    )
+    sources = find_sources(inputs)
+    with ProgressBar("converting", quiet) as bar:
+        report = convert_files(sources, out, options, given["jobs"] or default_jobs(), lambda done: bar.update(done, len(sources)))
+    if given["output_format"] == "json":
+        print_json(report.document())
+    else:
+        _tell(report, out, quiet)
+    return EXIT_PASS if not report.failed else EXIT_INCOMPLETE if report.files else EXIT_BAD_INPUT
+
+
+def _tell(report: Report, out: str, quiet: bool) -> None:
+    for failed in report.failed[:_MOST]:
+        say("%s: %s" % (failed["source"], failed["reason"]))
+    if len(report.failed) > _MOST:
+        say("… and %d more, see %s" % (len(report.failed) - _MOST, REPORT_FILE))
+    for entry in report.files[:_MOST]:
+        for note in entry["notes"]:
+            say("note: %s: %s" % (entry["file"], note), quiet)
+    say("%s: %d files written, %d inputs or tensors failed" % (out, len(report.files), len(report.failed)), quiet)
+
+
+def parse_shape(text: Optional[str]) -> Optional[Tuple[int, ...]]:
+    """Return ``1,1000`` as numbers; UsageError for anything else."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in re.split("[,x]", text)]
+    if not all(re.match(r"[0-9]{1,18}\Z", part) for part in parts):
+        raise UsageError("--shape %s: expected whole numbers" % text, hint="such as --shape 1,1000")
+    return tuple(int(part) for part in parts)

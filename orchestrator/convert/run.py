@@ -1,0 +1,302 @@
+"""Files and trees through the conversion, some at a time, with a report of what became of each."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from ..dumps.container import DumpFile
+from ..dumps.listing import walk
+from ..dumps.npy import open_npy
+from ..errors import GoldwatchError, InputError, UsageError
+from ..filesystem import writing_whole
+from ..inspect.file import overflow_records
+from ..naming import (
+    MAPPING_FILE,
+    DumpName,
+    compose_dump_name,
+    fits,
+    hash_digits,
+    mapping_line,
+    parse_dump_name,
+    parse_golden_name,
+    sanitise_golden,
+)
+from ..tensors.tensor import Tensor
+from . import writers
+from .custom import UserConversions
+from .options import BIN, CONTAINERS, DUMP, NPY, TXT, ConvertOptions
+from .tensors import Converted, convert_tensor
+
+REPORT_FILE = "convert.json"
+_PLAIN_NPY_LAYOUT = "ND"
+_GOLDEN_SUFFIXES = (".npy", ".pb", ".quant")
+
+Document = Dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file to be converted.
+
+    Attributes
+    ----------
+    path
+        The file.
+    name
+        Its own name, or the one that mapping.csv gives.
+    folder
+        Where its results go, relative to OUT.
+    """
+
+    path: str
+    name: str
+    folder: str
+
+
+@dataclass
+class Report:
+    """What became of the files.
+
+    Attributes
+    ----------
+    files
+        ``{"source", "file", "tensor", "dtype", "stored_dtype", "layout", "shape", "notes"}`` of each file written, ``file``
+        relative to OUT.
+    failed
+        ``{"source", "reason"}`` of what could not be converted.
+    names
+        Hash name and full name of results whose names were too long for a file, by folder relative to OUT.
+    """
+
+    files: List[Document] = field(default_factory=list)
+    failed: List[Dict[str, str]] = field(default_factory=list)
+    names: List[Tuple[str, str, str]] = field(default_factory=list)
+
+    def document(self) -> Document:
+        """Return convert.json."""
+        return {"files": self.files, "failed": self.failed}
+
+
+def find_sources(inputs: Sequence[str]) -> List[Source]:
+    """Return the dump files, golden files and npy files that the inputs name; folders are walked.
+
+    Raises
+    ------
+    MissingPath
+        An input does not exist.
+    InputError
+        Nothing at all is there to be converted.
+    """
+    found: List[Source] = []
+    for path in inputs:
+        if not os.path.isdir(path):
+            found.append(Source(path, os.path.basename(path), ""))
+            continue
+        for listing in walk(path, "INPUT"):
+            listed: List[Any] = [*listing.dumps, *listing.overflow, *listing.golden]
+            entries = [(entry.path, entry.hash_name, _full_name(entry)) for entry in listed]
+            found += [Source(where, name if hashed else os.path.basename(where), listing.rel) for where, hashed, name in entries]
+            own = [name for name in listing.others if name.endswith(".npy")]
+            found += [Source(os.path.join(listing.folder, name), name, listing.rel) for name in own]
+    if not found:
+        raise InputError("%s: no dump file and no npy was found" % ", ".join(inputs))
+    return found
+
+
+def _full_name(entry: Any) -> str:
+    name = entry.name
+    return compose_dump_name(name) if isinstance(name, DumpName) else "%s.%d.%d.%s" % (
+        name.op_name, name.output_index, name.timestamp_us, name.suffix
+    )  # fmt: skip
+
+
+def convert_files(
+    sources: Sequence[Source], out: str, options: ConvertOptions, jobs: int = 1, on_file: Optional[Callable[[int], None]] = None
+) -> Report:
+    """Convert files; one that cannot be converted is told in the report, the others are converted all the same.
+
+    Parameters
+    ----------
+    out
+        Folder of the results; made when it is missing. convert.json lists them, mapping.csv the names that were too long.
+    jobs
+        Processes.
+    on_file
+        Called with the number of files that are done.
+
+    Raises
+    ------
+    UsageError
+        The user's folder of conversions cannot be used, or several files would be written as one.
+    OSError
+        ``out`` cannot be written.
+    """
+    UserConversions(options.custom)
+    if options.form == DUMP and len(sources) > 1:
+        raise UsageError("one op has one file: %d inputs cannot all become a dump of %s" % (len(sources), options.op_name))
+    os.makedirs(out, exist_ok=True)
+    report = Report()
+    for done, part in enumerate(_results(sources, out, options, min(jobs, len(sources))), 1):
+        report.files += part.files
+        report.failed += part.failed
+        report.names += part.names
+        if on_file is not None:
+            on_file(done)
+    order = {source.path: number for number, source in enumerate(sources)}
+    report.files.sort(key=lambda entry: (order[entry["source"]], entry["file"]))
+    report.failed.sort(key=lambda entry: order[entry["source"]])
+    _write_mappings(out, report.names)
+    with writing_whole(os.path.join(out, REPORT_FILE)) as stream:
+        stream.write((json.dumps(report.document(), indent=1) + "\n").encode("utf-8", "surrogateescape"))
+    return report
+
+
+def _results(sources: Sequence[Source], out: str, options: ConvertOptions, jobs: int) -> Iterator[Report]:
+    if jobs <= 1:
+        for source in sources:
+            yield convert_file(source, out, options)
+        return
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("forkserver")) as pool:
+        futures = [pool.submit(convert_file, source, out, options) for source in sources]
+        for future in as_completed(futures):
+            yield future.result()
+
+
+def _write_mappings(out: str, names: Sequence[Tuple[str, str, str]]) -> None:
+    folders: Dict[str, List[str]] = {}
+    for folder, short, full in names:
+        folders.setdefault(folder, []).append(mapping_line(short, full))
+    for folder, lines in folders.items():
+        with writing_whole(os.path.join(out, folder, MAPPING_FILE)) as stream:
+            stream.write("".join(sorted(lines)).encode("utf-8", "surrogateescape"))
+
+
+def convert_file(source: Source, out: str, options: ConvertOptions) -> Report:
+    """Convert all wanted tensors of one file; what cannot be is told in the report."""
+    report = Report()
+    os.makedirs(os.path.join(out, source.folder), exist_ok=True)
+    job = _Job(source, out, options, report)
+    try:
+        if source.name.endswith(".npy"):
+            job.npy()
+        else:
+            job.dump()
+    except (GoldwatchError, OSError, MemoryError, ValueError) as error:
+        job.fail(getattr(error, "message", None) or "%s: %s" % (type(error).__name__, error))
+    return report
+
+
+class _Job:
+    """One file on its way."""
+
+    def __init__(self, source: Source, out: str, options: ConvertOptions, report: Report) -> None:
+        self.source, self.out, self.options, self.report = source, out, options, report
+        self.user = UserConversions(options.custom)
+
+    def fail(self, reason: str) -> None:
+        prefix = self.source.path + ": "
+        reason = reason[len(prefix) :] if reason.startswith(prefix) else reason
+        self.report.failed.append({"source": self.source.path, "reason": reason})
+
+    def npy(self) -> None:
+        tensor = open_npy(self.source.path)
+        layout = self.options.from_layout or _PLAIN_NPY_LAYOUT
+        self._tensor(Tensor(tensor.dtype, tensor.shape, layout, tensor.source), self.source.name[: -len(".npy")], "npy")
+
+    def dump(self) -> None:
+        dump = DumpFile.open(self.source.path)
+        named = parse_dump_name(self.source.name)
+        if named is not None and named.kind == "overflow" and self.options.form in (NPY, TXT):
+            self._records(dump)
+            return
+        wanted = [info for info in (*dump.inputs, *dump.outputs) if self.options.wants(info.kind, info.index)]
+        if not wanted and (dump.inputs or dump.outputs):
+            self.fail("it has %d inputs and %d outputs, not the one asked for" % (len(dump.inputs), len(dump.outputs)))
+        golden = self.source.name.endswith(_GOLDEN_SUFFIXES)
+        for info in wanted:
+            what = "%s.%d" % (info.kind, info.index)
+            try:
+                stem = os.path.splitext(self.source.name)[0] if golden and self.options.form in CONTAINERS else self.source.name
+                self._tensor(dump.tensor(info.kind, info.index), "%s.%s" % (stem, what), what)
+            except (GoldwatchError, MemoryError) as error:
+                self.fail("%s: %s" % (what, getattr(error, "message", None) or error))
+        if self.options.form in (NPY, TXT) and self.options.input_index is None and self.options.output_index is None:
+            self._regions(dump)
+
+    def _records(self, dump: DumpFile) -> None:
+        records, problem = overflow_records(dump)
+        for index, record in enumerate(records):
+            name = self._name("%s.output.%d.json" % (self.source.name, index))
+            writers.write_bytes(self._path(name), (json.dumps(record, indent=1) + "\n").encode("ascii"))
+            self._note(name, "output.%d" % index, "json", "uint8", None, None)
+        if problem is not None:
+            self.fail(problem)
+
+    def _regions(self, dump: DumpFile) -> None:
+        for kind, regions, suffix in (("space", dump.spaces, "txt"), ("buffer", dump.buffers, "bin")):
+            for region in regions:
+                source = dump.source(kind, region.index)
+                name = self._name("%s.%s.%d.%s" % (self.source.name, kind, region.index, suffix))
+                data = bytes(source.read(0, source.nbytes))
+                writers.write_bytes(self._path(name), data.rstrip(b"\0") if kind == "space" else data)
+                self._note(name, "%s.%d" % (kind, region.index), "text" if kind == "space" else "uint8", "uint8", None, None)
+
+    def _tensor(self, tensor: Tensor, stem: str, what: str) -> None:
+        options = self.options
+        as_stored = options.layout is None and options.shape is None and options.dtype is None
+        if as_stored and (options.form == BIN or options.form == NPY and writers.copies_as_npy(tensor)):
+            name = self._name("%s.%s" % (stem, options.form))
+            (writers.copy_bin if options.form == BIN else writers.copy_npy)(self._path(name), tensor)
+            self._note(name, what, tensor.dtype.name, tensor.dtype.name, tensor.format, tensor.shape)
+            return
+        found = convert_tensor(tensor, options, self.user)
+        if options.form in CONTAINERS:
+            self._container(found, tensor, stem, what)
+            return
+        if options.layout is not None:
+            stem += "." + "x".join(map(str, found.shape))
+        name = self._name("%s.%s" % (stem, options.form))
+        write = {NPY: writers.write_npy, BIN: writers.write_bin, TXT: writers.write_txt}[options.form]
+        dtype = write(self._path(name), found)
+        self._note(name, what, dtype, tensor.dtype.name, found.layout, found.shape, found.notes)
+
+    def _container(self, found: Converted, tensor: Tensor, stem: str, what: str) -> None:
+        options = self.options
+        original = tensor.original_shape or tensor.shape
+        if options.form == DUMP:
+            now = int(time.time() * 1e6)
+            name = compose_dump_name(DumpName(options.op_type, options.op_name, 0, now, 0))
+            layout, op_name = found.layout, options.op_name
+        else:
+            golden = parse_golden_name(stem + ".npy")
+            kept = stem if golden is not None else "%s.0.%016d" % (sanitise_golden(stem), int(time.time() * 1e6))
+            name, layout, op_name = "%s.%s" % (kept, options.form), found.layout if options.layout else "RESERVED", ""
+        name = self._name(name)
+        writers.write_container(self._path(name), found, layout, original, op_name)
+        self._note(name, what, found.dtype.name, tensor.dtype.name, layout, found.shape, found.notes)
+
+    def _name(self, name: str) -> str:
+        """Return the name that a result gets: its own, or its hash with an entry for mapping.csv."""
+        if fits(name):
+            return name
+        suffix = next((end for end in (".npy", ".pb", ".quant", ".bin", ".txt", ".json") if name.endswith(end)), "")
+        short = hash_digits(name) + suffix
+        self.report.names.append((self.source.folder, short, name))
+        return short
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.out, self.source.folder, name)
+
+    def _note(self, name: str, what: str, dtype: str, stored: str, layout: Optional[str], shape: Any, notes: Sequence[str] = ()) -> None:
+        if dtype != stored and self.options.dtype is None and what != "npy" and layout is not None:
+            notes = (*notes, "%s has no numpy type; the numbers are the same" % stored)
+        entry: Document = {"source": self.source.path, "file": os.path.join(self.source.folder, name), "tensor": what, "dtype": dtype}
+        entry.update(stored_dtype=stored, layout=layout, shape=None if shape is None else list(shape), notes=list(notes))
+        self.report.files.append(entry)
+

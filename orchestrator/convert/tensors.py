@@ -1,0 +1,139 @@
+"""One tensor to another layout and another element type, as an array of stored elements."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from ..errors import NotComparable, UsageError
+from ..tensors.axes import unpack
+from ..tensors.dtypes import Array, DType, decode, dtype_by_numpy
+from ..tensors.geometry import match_layouts
+from ..tensors.layouts import convert
+from ..tensors.tensor import Tensor
+from .custom import UserConversions
+from .elements import encode
+from .options import ORIGINAL, ConvertOptions
+
+_PLAIN = ("NCHW", "NHWC", "HWCN", "CHWN", "NCDHW", "NDHWC", "DHWCN", "DHWNC", "ND", "RESERVED")
+
+
+class Converted(NamedTuple):
+    """A tensor after its conversion.
+
+    Attributes
+    ----------
+    units
+        In its new shape: stored units (uint16 for bfloat16, uint8 for 8-bit floats), or numbers for types of less than a byte.
+    dtype
+        Its element type.
+    layout
+        Its layout's name; ``original`` was found out.
+    notes
+        What was assumed or lost.
+    """
+
+    units: Array
+    dtype: DType
+    layout: str
+    notes: Tuple[str, ...] = ()
+
+    def numbers(self) -> Array:
+        """Return the elements as numbers of the nearest numpy type."""
+        if self.dtype.bits < 8:
+            return self.units
+        flat = np.ascontiguousarray(self.units).reshape(-1)
+        return decode(flat.view(np.uint8), self.dtype, flat.size // (2 if self.dtype.name == "complex32" else 1)).reshape(self.shape)
+
+    def raw(self) -> Array:
+        """Return the bytes as a file holds them, flat uint8."""
+        if self.dtype.bits < 8:
+            return encode(self.units, self.dtype).raw
+        return np.ascontiguousarray(self.units).reshape(-1).view(np.uint8)
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        """The tensor's shape in its layout."""
+        return self.units.shape[:-1] if self.dtype.name == "complex32" else self.units.shape
+
+
+def convert_tensor(tensor: Tensor, options: ConvertOptions, user: UserConversions) -> Converted:
+    """Bring a tensor to the layout, shape and element type that were asked for.
+
+    Raises
+    ------
+    UsageError, FormatError, NotComparable
+        There is no such conversion, the shapes do not agree, or the type has no numbers.
+    """
+    units, layout, notes = _laid_out(tensor, options, user)
+    if options.dtype is None or options.dtype.name == tensor.dtype.name:
+        return Converted(units, tensor.dtype, layout, notes)
+    values = Converted(units, tensor.dtype, layout).numbers()
+    encoded = encode(values, options.dtype)
+    lost = [(encoded.overflowed, "overflowed"), (encoded.vanished, "became zero")]
+    notes += tuple("%d of %d elements %s" % (count, values.size, what) for count, what in lost if count)
+    return Converted(_units(encoded.raw, options.dtype, values.shape), options.dtype, layout, notes)
+
+
+def _units(raw: Array, dtype: DType, shape: Tuple[int, ...]) -> Array:
+    """Return stored bytes as units in a shape."""
+    if dtype.bits < 8:
+        count = int(np.prod(shape, dtype=np.int64))
+        return decode(raw, dtype, count).reshape(shape)
+    units: Array = raw.view(np.dtype(dtype.storage))
+    return units.reshape((*shape, 2) if dtype.name == "complex32" else shape)
+
+
+def _laid_out(tensor: Tensor, options: ConvertOptions, user: UserConversions) -> Tuple[Array, str, Tuple[str, ...]]:
+    size = tensor.source.nbytes
+    tensor.require_bytes()
+    stored = _units(np.array(tensor.source.read(0, size)), tensor.dtype, tensor.shape)
+    wanted = options.layout
+    if wanted is None:
+        shape = options.shape
+        if shape is not None:
+            return stored.reshape(_same_count(stored, shape)), tensor.format, ()
+        return stored, tensor.format, ()
+    if wanted != ORIGINAL and user.has(tensor.format, wanted):
+        return user.convert(tensor.format, wanted, tensor.shape, options.shape, stored), wanted, ()
+    if tensor.dtype.name == "complex32":
+        raise NotComparable("complex32 is converted in its own layout only")
+    if wanted == ORIGINAL or (options.shape is None and tensor.original_shape is not None and _is_plain(wanted)):
+        return _to_original(tensor, stored, wanted, options.shape)
+    if wanted == tensor.format and options.shape in (None, tensor.shape):
+        return stored, wanted, ()
+    return convert(stored, tensor.format, wanted, tensor.shape, options.shape, max(1, tensor.sub_format)), wanted, ()
+
+
+def _same_count(stored: Array, shape: Tuple[int, ...]) -> Tuple[int, ...]:
+    if int(np.prod(shape, dtype=np.int64)) != stored.size:
+        raise UsageError("shape %s has another number of elements than %s" % (list(shape), list(stored.shape)))
+    return shape
+
+
+def _is_plain(layout: str) -> bool:
+    return layout in _PLAIN
+
+
+def _to_original(tensor: Tensor, stored: Array, wanted: str, shape: Optional[Tuple[int, ...]]) -> Tuple[Array, str, Tuple[str, ...]]:
+    """Undo the device's layout: the container tells the original shape, not which letter each of its dims is."""
+    original = shape if shape is not None else tensor.original_shape
+    if original is None:
+        if _is_plain(tensor.format):
+            return stored, tensor.format, ("the container tells no original shape; the layout is a plain one and was kept",)
+        raise NotComparable("the container tells no original shape of its %s %s" % (tensor.format, list(tensor.shape)))
+    asked = None if wanted == ORIGINAL else wanted
+    found = match_layouts(_as_stored(tensor, stored), original, asked, original, asked)
+    letters = "".join(found.letters)
+    layout = letters if letters in _PLAIN else "ND"
+    if asked is not None and layout not in (asked, "ND") and asked not in ("ND", "RESERVED"):
+        text = "the original shape %s is taken as %s" % (list(original), layout)
+        return convert(unpack(stored, found.layout, found.dims, found.letters), layout, asked, original), asked, (*found.notes, text)
+    return unpack(stored, found.layout, found.dims, found.letters).reshape(found.shape), asked or layout, tuple(found.notes)
+
+
+def _as_stored(tensor: Tensor, stored: Array) -> Tensor:
+    dtype = tensor.dtype if tensor.dtype.bits >= 8 else dtype_by_numpy(stored.dtype)
+    return Tensor(dtype, tensor.shape, tensor.format, tensor.source, tensor.sub_format, tensor.original_shape)
+

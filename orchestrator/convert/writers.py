@@ -1,0 +1,121 @@
+"""The files that a conversion writes: npy, raw elements, text, dump containers. Each appears whole."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import Any, Iterator, List, Tuple
+
+import numpy as np
+
+from ..dumps.container import DumpFile
+from ..dumps.write import TensorData, write_dump
+from ..errors import EnvironmentProblem
+from ..filesystem import ASIDE_PREFIX, ASIDE_SUFFIX, writing_whole
+from ..tensors.dtypes import Array
+from ..tensors.tensor import Tensor
+from .tensors import Converted
+
+_WINDOW_BYTES = 8 << 20
+_TEXT_ELEMENTS = 1 << 16
+
+
+def write_npy(path: str, found: Converted) -> str:
+    """Write the numbers of a tensor as npy; return their element type's name."""
+    numbers = found.numbers()
+    with writing_whole(path) as stream:
+        np.lib.format.write_array(stream, np.ascontiguousarray(numbers).reshape(numbers.shape), allow_pickle=False)
+    return str(numbers.dtype.name)
+
+
+def copy_npy(path: str, tensor: Tensor) -> None:
+    """Write a tensor of a numpy type as npy in its stored shape, window by window."""
+    header = io.BytesIO()
+    fields = {"descr": np.lib.format.dtype_to_descr(np.dtype(_npy_type(tensor))), "fortran_order": False, "shape": tensor.shape}
+    np.lib.format.write_array_header_1_0(header, fields)
+    with writing_whole(path) as stream:
+        stream.write(header.getvalue())
+        for window in _windows(tensor):
+            stream.write(window)
+
+
+def copies_as_npy(tensor: Tensor) -> bool:
+    """Tell whether the stored bytes of a tensor are those of an npy."""
+    return tensor.dtype.name in np.sctypeDict and tensor.dtype.bits >= 8
+
+
+def _npy_type(tensor: Tensor) -> Any:
+    return np.bool_ if tensor.dtype.name == "bool" else tensor.dtype.storage
+
+
+def write_bin(path: str, found: Converted) -> str:
+    """Write the stored bytes of a tensor; return its element type's name."""
+    with writing_whole(path) as stream:
+        stream.write(found.raw().data)
+    return found.dtype.name
+
+
+def copy_bin(path: str, tensor: Tensor) -> None:
+    """Write the stored bytes of a tensor as they are, window by window."""
+    with writing_whole(path) as stream:
+        for window in _windows(tensor):
+            stream.write(window)
+
+
+def _windows(tensor: Tensor) -> Iterator[Any]:
+    for start in range(0, tensor.source.nbytes, _WINDOW_BYTES):
+        yield tensor.source.read(start, min(_WINDOW_BYTES, tensor.source.nbytes - start)).data
+
+
+def write_txt(path: str, found: Converted) -> str:
+    """Write a tensor as text, one element a line with as many digits as tell it apart from its neighbours; return the type's name."""
+    numbers = found.numbers()
+    flat = numbers.reshape(-1)
+    with writing_whole(path) as stream:
+        for start in range(0, flat.size, _TEXT_ELEMENTS):
+            stream.write("".join("%s\n" % _digits(value) for value in flat[start : start + _TEXT_ELEMENTS]).encode("ascii"))
+    return str(numbers.dtype.name)
+
+
+def _digits(value: Any) -> str:
+    return str(value.item()) if value.dtype.kind in "iub" else str(value)
+
+
+def write_bytes(path: str, data: Any) -> None:
+    """Write bytes as they are."""
+    with writing_whole(path) as stream:
+        stream.write(data)
+
+
+def write_container(path: str, found: Converted, layout: str, original_shape: Tuple[int, ...], op_name: str) -> str:
+    """Write a tensor as the one output of a dump file of version 2.0, read it back, compare every bit, and only then rename it into place.
+
+    Raises
+    ------
+    EnvironmentProblem
+        What was read back is not what was written.
+    """
+    raw = found.raw()
+    aside = os.path.join(os.path.dirname(path), "%s%d-%s%s" % (ASIDE_PREFIX, os.getpid(), os.path.basename(path)[-100:], ASIDE_SUFFIX))
+    data = TensorData(raw.data, found.dtype, layout, found.shape, original_shape)
+    try:
+        write_dump(aside, outputs=[data], op_name=op_name)
+        _verify(aside, raw, found)
+        os.replace(aside, path)
+    except BaseException:
+        if os.path.lexists(aside):
+            os.unlink(aside)
+        raise
+    return found.dtype.name
+
+
+def _verify(path: str, raw: Array, found: Converted) -> None:
+    tensor = DumpFile.open(path).tensor("output", 0)
+    same: List[bool] = [tensor.shape == found.shape, tensor.dtype.code == found.dtype.code, tensor.source.nbytes == raw.size]
+    for start in range(0, raw.size, _WINDOW_BYTES):
+        if not all(same):
+            break
+        size = min(_WINDOW_BYTES, raw.size - start)
+        same.append(bool(np.array_equal(tensor.source.read(start, size), raw[start : start + size])))
+    if not all(same):
+        raise EnvironmentProblem("%s: what was read back is not what was written" % path, hint="look at the disk and the kernel's log")

@@ -1,0 +1,163 @@
+"""convert as a user calls it: dumps to arrays and back, layouts, trees, damage."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from goldwatch.dumps.container import DumpFile
+from goldwatch.dumps.write import TensorData, write_dump
+from goldwatch.tensors.dtypes import dtype_by_name
+from goldwatch.tensors.layouts import convert as lay_out
+
+NAME = "Conv2D.conv1.3.7.1767323045000000"
+
+
+def convert(*args):
+    command = [sys.executable, "-m", "goldwatch", "convert", *map(str, args)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return done.returncode, done.stderr.decode()
+
+
+def report(out):
+    return json.loads((out / "convert.json").read_text())
+
+
+def load(path):
+    return np.load(str(path), allow_pickle=False)
+
+
+@pytest.fixture
+def feature_map():
+    return np.random.default_rng(1).standard_normal((1, 35, 4, 5)).astype(np.float16)
+
+
+@pytest.fixture
+def dump(tmp_path, feature_map):
+    stored = lay_out(feature_map, "NCHW", "NC1HWC0", feature_map.shape)
+    image = TensorData(stored, format="NC1HWC0", original_shape=feature_map.shape)
+    vector = np.arange(5, dtype=np.int64)
+    folder = tmp_path / "dump" / "20260102030405" / "0"
+    folder.mkdir(parents=True)
+    write_dump(str(folder / NAME), inputs=[vector], outputs=[image], buffers=[b"\1\2"], spaces=[b"a log line\n\0\0"])
+    return folder / NAME
+
+
+def test_a_tree_becomes_arrays_in_the_same_folders(dump, tmp_path, feature_map):
+    out = tmp_path / "out"
+    assert convert(tmp_path / "dump", "-o", out)[0] == 0
+    folder = out / "20260102030405" / "0"
+    assert load(folder / (NAME + ".input.0.npy")).tolist() == [0, 1, 2, 3, 4]
+    stored = load(folder / (NAME + ".output.0.npy"))
+    assert np.array_equal(stored, lay_out(feature_map, "NCHW", "NC1HWC0", feature_map.shape))
+    assert (folder / (NAME + ".space.0.txt")).read_bytes() == b"a log line\n"
+    assert (folder / (NAME + ".buffer.0.bin")).read_bytes() == b"\1\2"
+    (entry,) = [entry for entry in report(out)["files"] if entry["tensor"] == "output.0"]
+    assert entry["layout"] == "NC1HWC0" and entry["shape"] == [1, 3, 4, 5, 16] and entry["stored_dtype"] == "float16"
+
+
+def test_the_original_layout_without_padding(dump, tmp_path, feature_map):
+    out = tmp_path / "out"
+    assert convert(dump, "-o", out, "--layout", "original", "--output", 0)[0] == 0
+    assert np.array_equal(load(out / (NAME + ".output.0.1x35x4x5.npy")), feature_map)
+    assert convert(dump, "-o", out, "--layout", "nhwc", "--output", 0, "--dtype", "float32")[0] == 0
+    turned = load(out / (NAME + ".output.0.1x4x5x35.npy"))
+    assert turned.dtype == np.float32 and np.array_equal(turned, feature_map.transpose(0, 2, 3, 1))
+
+
+def test_one_input_as_raw_bytes_and_as_text(dump, tmp_path):
+    out = tmp_path / "out"
+    assert convert(dump, "-o", out, "--input", 0, "--to", "bin")[0] == 0
+    assert sorted(os.listdir(str(out))) == [NAME + ".input.0.bin", "convert.json"]
+    assert np.fromfile(str(out / (NAME + ".input.0.bin")), np.int64).tolist() == [0, 1, 2, 3, 4]
+    assert convert(dump, "-o", out, "--input", 0, "--to", "txt")[0] == 0
+    assert (out / (NAME + ".input.0.txt")).read_text() == "0\n1\n2\n3\n4\n"
+
+
+@pytest.mark.parametrize("name", ["float16", "float32", "float64", "int8", "uint16", "int64", "bool", "complex64"])
+def test_npy_to_a_container_and_back(name, tmp_path):
+    array = np.random.default_rng(2).integers(0, 2, (2, 3, 4)).astype(name)
+    np.save(str(tmp_path / "conv1.0.1767323045000000.npy"), array)
+    assert convert(tmp_path / "conv1.0.1767323045000000.npy", "-o", tmp_path / "pb", "--to", "pb")[0] == 0
+    dump = DumpFile.open(str(tmp_path / "pb" / "conv1.0.1767323045000000.pb"))
+    assert dump.header_version == "2.0" and dump.outputs[0].format == "RESERVED" and dump.outputs[0].dtype.name == name
+    assert convert(tmp_path / "pb", "-o", tmp_path / "back")[0] == 0
+    assert np.array_equal(load(tmp_path / "back" / "conv1.0.1767323045000000.pb.output.0.npy"), array)
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "hifloat8", "int4", "uint1"])
+def test_types_that_numpy_lacks(name, tmp_path):
+    np.save(str(tmp_path / "a.npy"), np.array([[0, 1], [1, 0]], np.float32))
+    to = ("--to", "dump", "--op-type", "Relu", "--op-name", "a/b", "--dtype", name)
+    code, error = convert(tmp_path / "a.npy", "-o", tmp_path / "d", *to)
+    assert code == 0, error
+    (written,) = [file for file in os.listdir(str(tmp_path / "d")) if file.startswith("Relu.a_b.")]
+    assert DumpFile.open(str(tmp_path / "d" / written)).outputs[0].dtype == dtype_by_name(name)
+    assert convert(tmp_path / "d" / written, "-o", tmp_path / "back")[0] == 0
+    assert load(tmp_path / "back" / (written + ".output.0.npy")).tolist() == [[0, 1], [1, 0]]
+    (entry,) = report(tmp_path / "back")["files"]
+    assert entry["stored_dtype"] == name and entry["dtype"] != name and entry["notes"]
+
+
+def test_a_device_layout_is_made(tmp_path, feature_map):
+    np.save(str(tmp_path / "a.npy"), feature_map)
+    layouts = ("--from-layout", "NCHW", "--layout", "NC1HWC0")
+    assert convert(tmp_path / "a.npy", "-o", tmp_path / "d", "--to", "dump", "--op-type", "T", "--op-name", "n", *layouts)[0] == 0
+    (written,) = [file for file in os.listdir(str(tmp_path / "d")) if file.startswith("T.n.")]
+    (info,) = DumpFile.open(str(tmp_path / "d" / written)).outputs
+    assert info.format == "NC1HWC0" and info.shape == (1, 3, 4, 5, 16) and info.original_shape == feature_map.shape
+    assert convert(tmp_path / "d" / written, "-o", tmp_path / "back", "--layout", "original")[0] == 0
+    assert np.array_equal(load(tmp_path / "back" / (written + ".output.0.1x35x4x5.npy")), feature_map)
+
+
+def test_fractal_nz_needs_the_shape(tmp_path):
+    matrix = np.arange(35 * 20, dtype=np.float16).reshape(35, 20)
+    np.save(str(tmp_path / "a.npy"), lay_out(matrix, "ND", "FRACTAL_NZ", matrix.shape))
+    to = ("--from-layout", "FRACTAL_NZ", "--layout", "ND")
+    code, error = convert(tmp_path / "a.npy", "-o", tmp_path / "out", *to)
+    assert code == 4 and "shape" in error
+    assert convert(tmp_path / "a.npy", "-o", tmp_path / "out", *to, "--shape", "35,20")[0] == 0
+    assert np.array_equal(load(tmp_path / "out" / "a.35x20.npy"), matrix)
+
+
+def test_one_bad_file_does_not_stop_the_others(dump, tmp_path):
+    bad = dump.parent / "Relu.bad.1.2.3"
+    bad.write_bytes(dump.read_bytes()[:-3])
+    code, error = convert(tmp_path / "dump", "-o", tmp_path / "out")
+    assert code == 3 and "cut short" in error and "Traceback" not in error
+    assert len(report(tmp_path / "out")["failed"]) == 1 and report(tmp_path / "out")["failed"][0]["source"] == str(bad)
+    assert convert(bad, "-o", tmp_path / "none")[0] == 4
+    assert convert(tmp_path / "nothing", "-o", tmp_path / "none")[0] == 4
+    assert convert(dump, "-o", tmp_path / "none", "--layout", "NC1HWCO")[0] == 2
+
+
+def test_conversions_of_the_users_own(dump, tmp_path):
+    scripts = tmp_path / "mine" / "format_convert"
+    scripts.mkdir(parents=True)
+    script = scripts / "convert_NC1HWC0_to_NCHW.py"
+    script.write_text("def convert(shape_from, shape_to, array):\n    return array.reshape(shape_from)[:, 0, :1, :1, :2].copy()\n")
+    to = (dump, "--output", 0, "--layout", "NCHW", "--custom", tmp_path / "mine")
+    assert convert(*to, "-o", tmp_path / "out")[0] == 0
+    assert load(tmp_path / "out" / (NAME + ".output.0.1x1x1x2.npy")).shape == (1, 1, 1, 2)
+    script.write_text("def convert(shape_from, shape_to, array):\n    raise RuntimeError('not today')\n")
+    code, error = convert(*to, "-o", tmp_path / "out2")
+    assert code == 4 and "not today" in error and "convert_NC1HWC0_to_NCHW.py" in error
+    script.write_text("def convert(shape_from, shape_to, array):\n    return array[:3]\n")
+    code, error = convert(*to, "-o", tmp_path / "out3", "--shape", "1,35,4,5")
+    assert code == 4 and "3 elements" in error
+
+
+def test_names_that_are_too_long(tmp_path):
+    folder = tmp_path / "dump"
+    folder.mkdir()
+    full = "Conv2D.%s.3.7.1767323045000000" % ("x" * 240)
+    write_dump(str(folder / "123"), outputs=[np.zeros(3, np.float32)])
+    (folder / "mapping.csv").write_text("123,%s\n" % full)
+    assert convert(folder, "-o", tmp_path / "out")[0] == 0
+    line = (tmp_path / "out" / "mapping.csv").read_text().strip().split(",")
+    assert line[1] == full + ".output.0.npy" and load(tmp_path / "out" / line[0]).tolist() == [0, 0, 0]
