@@ -90,9 +90,28 @@ class TruncatedFile(FormatError):
 
 
 class NotComparable(GoldwatchError):
-    """One tensor cannot be decoded, laid out or compared; its message becomes that row's reason (never ends a run)."""
+    """One tensor cannot be decoded, laid out or compared; its message becomes that row's reason (never ends a run).
+
+    Attributes
+    ----------
+    cause
+        What the row's ``cause`` becomes: ``shape`` (layouts count as such).
+    """
 
     kind = "not_comparable"
+    cause = "shape"
+
+
+class TypeNotComparable(NotComparable):
+    """Elements of that type cannot be decoded or compared."""
+
+    cause = "dtype"
+
+
+class NotThere(NotComparable):
+    """The tensor is not in the file, or the file says no more of it than that it is damaged."""
+
+    cause = "corrupt"
 
 
 class EnvironmentProblem(InputError):

@@ -58,12 +58,17 @@ CREATE TABLE row (
     RootMeanSquareError,
     MaxRelativeError,
     MeanRelativeError,
+    WorstSliceDistance,
+    DifferentElements,
+    worst_slice   TEXT,                  -- JSON {"axis": number, "index": number}
     user_metrics  TEXT,                  -- JSON {name: value} of metrics of the user's own
     nan           TEXT,                  -- JSON {"target": count, "golden": count}
     inf           TEXT,                  -- the same
     overflow      INTEGER,               -- 0, 1, NULL where not checked
     verdict       TEXT NOT NULL,         -- pass, fail, not_compared, expected_absent
     reason        TEXT NOT NULL,
+    decided_by    TEXT NOT NULL,         -- the limits that decided, joined by '; '
+    warning       TEXT NOT NULL,         -- '' or nothing_finite
     cause         TEXT NOT NULL,         -- golden_missing, dump_missing, corrupt, shape, dtype, crashed or ''
     target_file   TEXT,                  -- relative to TARGET and GOLDEN, or absolute
     golden_file   TEXT,

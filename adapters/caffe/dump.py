@@ -7,8 +7,6 @@ import tempfile
 from dataclasses import astuple, dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-import numpy as np
-
 from ...errors import InputError, Interrupted, UsageError, require_file
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
@@ -16,15 +14,14 @@ from ...netfiles.caffemodel import weight_shapes
 from ...netfiles.prototxt import read_document
 from ..child import Outcome, Task, run_child
 from ..golden_writer import refuse_golden
-from ..manifest import add_to_manifest, require_space, sha256_of_file
+from ..manifest import add_to_manifest, sha256_of_file
 from .aliasing import memory_warnings, refused_in_place
 from .backends import ModulePaths, choose_backend
-from .images import is_image, transform_from, with_options
-from .inputs import Batch, hash_of, load_item, plan_batches, random_input
-from .netinputs import NetInput, net_inputs, transform_of, with_shapes
-from .normalise import normalise
+from .images import is_image
+from .inputs import DEFAULT_LIMIT_BYTES, Batch, plan_batches
+from .netinputs import NetInput, net_inputs
 from .targets import split_globs, targets_of
-from .weights import check_names, check_shapes
+from .weights import check_names
 from .whitelist import refuse_unknown
 
 
@@ -40,6 +37,8 @@ class DumpOptions:
         Fills inputs without a file at random; None: every input needs a file.
     mean, scale, channel_order
         For images, in place of transform_param.
+    max_input_bytes
+        How much memory one input may need.
     """
 
     prototxt: str
@@ -50,6 +49,7 @@ class DumpOptions:
     layers: Sequence[str] = ()
     python: Optional[str] = None
     caffe_root: Optional[str] = None
+    max_input_bytes: int = DEFAULT_LIMIT_BYTES
     seed: Optional[int] = None
     level: Optional[int] = None
     stages: Sequence[str] = ()
@@ -147,10 +147,9 @@ def _check_weights(job: _Job, backend: str) -> Dict[str, List[Tuple[int, ...]]]:
 
 
 def _job_document(job: _Job, backend: str, folder: str, weights: Dict[str, List[Tuple[int, ...]]]) -> Dict[str, Any]:
-    """Return the child's job; the arrays and, for OpenCV, the normalised net are written into ``folder``."""
+    """Return the child's job; ``folder`` is for its temporary files."""
     options = job.options
     targets = targets_of(job.net, split_globs(job.net, options.layers))
-    batches, shapes = _write_arrays(job, folder)
     document: Dict[str, Any] = {
         "backend": backend,
         "prototxt": os.path.abspath(options.prototxt),
@@ -164,54 +163,16 @@ def _job_document(job: _Job, backend: str, folder: str, weights: Dict[str, List[
         "targets": [astuple(target) for target in targets.saved],
         "skipped": targets.skipped,
         "topless": targets.topless,
-        "batches": batches,
+        "batches": [
+            {"out": os.path.abspath(_out_of(options.out, batch)), "items": {blob: astuple(item) for blob, item in batch.items.items()}}
+            for batch in job.batches
+        ],
+        "image_options": [options.mean, options.scale, options.channel_order],
+        "max_input_bytes": options.max_input_bytes,
+        "folder": folder,
+        "weight_shapes": weights,
     }
-    if backend == "opencv":
-        done = normalise(job.net, with_shapes(job.inputs, shapes))
-        for layer, bottom in done.weighted:
-            check_shapes(layer, bottom, weights[layer.name], options.weights)
-        document["normalised"] = os.path.join(folder, "normalised.prototxt")
-        with open(document["normalised"], "w", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.write(done.text)
-        document["input_names"] = {blob: output.name for blob, output in done.inputs.items()}
-        document["unlike"] = done.unlike
-        document["outputs"] = [[output.layer, output.top_index, output.name, list(output.shape)] for output in done.outputs]
     return document
-
-
-def _write_arrays(job: _Job, folder: str) -> Tuple[List[Dict[str, Any]], Dict[str, Tuple[int, ...]]]:
-    """Write every batch's inputs as npy files; return the job's batches and the inputs' shapes.
-
-    Raises
-    ------
-    InputError
-        A file does not fit, or the batches differ in shape.
-    """
-    options = job.options
-    model_folder = os.path.dirname(os.path.abspath(options.prototxt))
-    shapes: Dict[str, Tuple[int, ...]] = {}
-    batches: List[Dict[str, Any]] = []
-    for batch in job.batches:
-        paths, sums = {}, {}
-        for number, entry in enumerate(job.inputs):
-            item = batch.items.get(entry.blob)
-            if item is None:
-                assert options.seed is not None
-                array = random_input(options.seed, entry.blob, entry.shape, number)
-            else:
-                transform = transform_from(transform_of(job.net, entry.blob), model_folder)
-                transform = with_options(transform, options.mean, options.scale, options.channel_order)
-                array = load_item(item, entry.shape, transform)
-            if shapes.setdefault(entry.blob, array.shape) != array.shape:
-                message = "input %s: batches of shape %s and %s in one folder"
-                raise InputError(message % (printable(entry.blob), list(shapes[entry.blob]), list(array.shape)))
-            path = os.path.join(folder, "%d-%d.npy" % (len(batches), number))
-            require_space(folder, array.nbytes)
-            np.save(path, array)
-            paths[entry.blob] = path
-            sums[entry.blob] = sha256_of_file(path) if item is None else hash_of(item)
-        batches.append({"out": os.path.abspath(_out_of(options.out, batch)), "arrays": paths, "sums": sums})
-    return batches, shapes
 
 
 def _hint_for(net: Net, backend: str) -> str:

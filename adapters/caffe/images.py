@@ -15,8 +15,26 @@ from ...errors import EnvironmentProblem, FormatError, InputError, UsageError, r
 from ...naming import printable
 from ...netfiles.caffemodel import read_mean
 from ...netfiles.textformat import Message, number_of
+from ..manifest import size_text
+from .image_size import image_size
+from .npyfile import read_npy
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
+
+
+def require_room(path: str, what: str, size_bytes: int, limit_bytes: int) -> None:
+    """Raise InputError when an input needs more memory than it may.
+
+    Parameters
+    ----------
+    what
+        What the file holds, for the message.
+    """
+    if size_bytes > limit_bytes:
+        message = "%s: %s needs %s in memory; the limit for one input is %s"
+        raise InputError(
+            message % (printable(path), what, size_text(size_bytes), size_text(limit_bytes)), hint="raise it with --max-input SIZE"
+        )
 
 
 def is_image(path: str) -> bool:
@@ -94,20 +112,26 @@ def _mean_of(text: str) -> np.ndarray:
         raise UsageError("--mean %s is neither numbers nor a file" % printable(text), hint=hint)
     if not text.endswith(".npy"):
         return read_mean(text)
-    try:
-        mean: np.ndarray = np.load(text, allow_pickle=False).astype(np.float32)
-    except (ValueError, OSError, EOFError) as error:
-        raise FormatError("not an npy file: %s" % error, text) from error
+    require_file(text, "mean file")
+
+    def check(shape: Tuple[int, ...], dtype: np.dtype) -> None:
+        if dtype.kind not in "biuf":
+            raise FormatError("a mean of %s" % dtype, text)
+
+    with open(text, "rb") as stream:
+        mean = read_npy(stream, text, os.path.getsize(text), check).astype(np.float32)
     return mean[0] if mean.ndim == 4 else mean
 
 
-def load_image(path: str, shape: Tuple[int, ...], transform: Transform) -> np.ndarray:
+def load_image(path: str, shape: Tuple[int, ...], transform: Transform, limit_bytes: int) -> np.ndarray:
     """Return one image as a float32 array (1, channels, height, width).
 
     Parameters
     ----------
     shape
         The net input's shape; its channels, height and width are met.
+    limit_bytes
+        A picture that is larger when decoded is refused before it is.
 
     Raises
     ------
@@ -120,6 +144,9 @@ def load_image(path: str, shape: Tuple[int, ...], transform: Transform) -> np.nd
     if len(shape) != 4 or shape[1] not in (1, 3):
         raise InputError("%s: an image cannot fill an input of shape %s" % (printable(path), list(shape)), hint="give an npy file")
     _, channels, height, width = shape
+    require_room(path, "the file", os.path.getsize(path), limit_bytes)
+    rows, columns = image_size(path)
+    require_room(path, "a picture of %d x %d pixels" % (columns, rows), max(rows * columns, 4 * height * width) * channels, limit_bytes)
     pixels = _decode(path, channels == 1)
     if transform.crop and min(pixels.shape[:2]) >= transform.crop:
         top, left = ((size - transform.crop) // 2 for size in pixels.shape[:2])
@@ -150,7 +177,10 @@ def _decode(path: str, grey: bool) -> np.ndarray:
         import cv2
     except ImportError:
         return _decode_with_pillow(path, grey)
-    pixels = cv2.imread(path, cv2.IMREAD_GRAYSCALE if grey else cv2.IMREAD_COLOR)
+    try:
+        pixels = cv2.imread(path, cv2.IMREAD_GRAYSCALE if grey else cv2.IMREAD_COLOR)
+    except (cv2.error, MemoryError) as error:
+        raise FormatError("not an image that OpenCV can decode: %s" % " ".join(str(error).split()), path) from error
     if pixels is None:
         raise FormatError("not an image that OpenCV can decode", path)
     return np.asarray(pixels)

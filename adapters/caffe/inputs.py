@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import zipfile
-import zlib
 from dataclasses import dataclass
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -14,13 +13,14 @@ import numpy as np
 from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
 from ...naming import printable
 from ..manifest import sha256_of_file
-from .images import IMAGE_SUFFIXES, Transform, load_image
+from .images import IMAGE_SUFFIXES, Transform, load_image, require_room
 from .netinputs import NetInput
+from .npyfile import LOAD_ERRORS, Check, read_npy, told
 
 Shape = Tuple[int, ...]
 _RAW = re.compile(r"(?P<path>.+):(?P<dtype>[a-z]+[0-9]*):(?P<shape>[\[(]?[0-9]+(?:[,x][0-9]+)*[\])]?)\Z", re.DOTALL)
-# What numpy raises for files that are cut, damaged, encrypted, or claim a size beyond memory.
-_LOAD_ERRORS = (ValueError, OSError, EOFError, MemoryError, RuntimeError, KeyError, zlib.error, zipfile.BadZipFile)
+DEFAULT_LIMIT_BYTES = 4 << 30
+_NPY = ".npy"
 _RAW_DTYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
@@ -143,26 +143,25 @@ def _files_of(folder: str) -> List[str]:
 def _npz_keys(path: str) -> List[str]:
     require_file(path, "input")
     with _open_npz(path) as archive:
-        return list(archive.files)
+        return [name[: -len(_NPY)] for name in archive.namelist() if name.endswith(_NPY)]
 
 
-def _open_npz(path: str) -> "np.lib.npyio.NpzFile":
+def _open_npz(path: str) -> zipfile.ZipFile:
     try:
-        archive = np.load(path, allow_pickle=False)
-    except _LOAD_ERRORS as error:
-        raise FormatError("not an npz file: %s" % _told(error), path) from error
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise FormatError("not an npz file", path)
-    return archive
+        return zipfile.ZipFile(path)
+    except LOAD_ERRORS as error:
+        raise FormatError("not an npz file: %s" % told(error), path) from error
 
 
-def load_item(item: Item, expected: Shape, transform: Transform) -> np.ndarray:
+def load_item(item: Item, expected: Shape, transform: Transform, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> np.ndarray:
     """Return one input as a float32 array in C order whose shape fits the net's but for the batch size.
 
     Parameters
     ----------
     expected
         The input's shape in the prototxt; empty when it has none.
+    limit_bytes
+        An input that is larger in memory is refused: its dimensions are read before anything is unpacked.
 
     Raises
     ------
@@ -171,81 +170,79 @@ def load_item(item: Item, expected: Shape, transform: Transform) -> np.ndarray:
     """
     require_file(item.path, "input %s" % item.blob)
     suffix = os.path.splitext(item.path)[1].lower()
+
+    def check(shape: Shape, dtype: np.dtype) -> None:
+        _fitting(shape, dtype, item, expected, limit_bytes)
+
     if item.dtype:
-        array = _load_raw(item)
-    elif suffix == ".npy":
-        array = _load_npy(item.path)
+        array = _load_raw(item, check)
+    elif suffix == _NPY:
+        with open(item.path, "rb") as stream:
+            array = read_npy(stream, item.path, os.path.getsize(item.path), check)
     elif suffix == ".npz":
-        with _open_npz(item.path) as archive:
-            if item.blob not in archive.files:
-                keys = ", ".join(map(printable, archive.files))
-                raise InputError("%s: no key %s; it has %s" % (printable(item.path), printable(item.blob), keys))
-            array = _checked(archive, item)
+        array = _load_npz(item, check)
     elif suffix in IMAGE_SUFFIXES:
-        return load_image(item.path, expected, transform)
+        return load_image(item.path, expected, transform, limit_bytes)
     else:
         raise UsageError(
             "%s: dtype and shape of a raw file must be given" % printable(item.path),
             hint="-i %s=%s:float32:%s" % (printable(item.blob), printable(item.path), ",".join(map(str, expected)) or "1,3,224,224"),
         )
-    return _as_input(array, item, expected)
+    return np.asarray(array.reshape(_fitting(array.shape, array.dtype, item, expected, limit_bytes)), dtype=np.float32, order="C")
 
 
-def _checked(archive: "np.lib.npyio.NpzFile", item: Item) -> np.ndarray:
-    try:
-        return np.asarray(archive[item.blob])
-    except _LOAD_ERRORS as error:
-        raise FormatError("key %s: %s" % (printable(item.blob), _told(error)), item.path) from error
+def _load_npz(item: Item, check: Check) -> np.ndarray:
+    with _open_npz(item.path) as archive:
+        names = archive.namelist()
+        if item.blob + _NPY not in names:
+            keys = ", ".join(printable(name[: -len(_NPY)] if name.endswith(_NPY) else name) for name in names)
+            raise InputError("%s: no key %s; it has %s" % (printable(item.path), printable(item.blob), keys))
+        try:
+            member = archive.getinfo(item.blob + _NPY)
+            with archive.open(member) as stream:
+                return read_npy(stream, "%s, key %s" % (item.path, item.blob), member.file_size, check)
+        except InputError:
+            raise
+        except LOAD_ERRORS as error:
+            raise FormatError("key %s: %s" % (printable(item.blob), told(error)), item.path) from error
 
 
-def _told(error: BaseException) -> str:
-    """Return what numpy says, but not its advice to load pickles."""
-    if "allow_pickle" in str(error) or "pickle" in str(error):
-        return "it holds Python objects, or is no numpy file at all; pickles are never loaded"
-    if isinstance(error, MemoryError):
-        return "its header tells of more values than fit into memory"
-    return str(error) or type(error).__name__
-
-
-def _load_npy(path: str) -> np.ndarray:
-    try:
-        array = np.load(path, allow_pickle=False)
-    except _LOAD_ERRORS as error:
-        raise FormatError("not an npy file of numbers: %s" % _told(error), path) from error
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise FormatError("an npz file under the name of an npy file", path)
-    return array
-
-
-def _load_raw(item: Item) -> np.ndarray:
+def _load_raw(item: Item, check: Check) -> np.ndarray:
     dtype = np.dtype(item.dtype).newbyteorder("<")
-    need = dtype.itemsize
-    for dim in item.shape:
-        need *= dim
+    need = dtype.itemsize * int(np.prod(item.shape, dtype=object))
     size = os.path.getsize(item.path)
     if size != need:
         message = "%s: %s of shape %s needs %d bytes, the file has %d"
         raise InputError(message % (printable(item.path), item.dtype, list(item.shape), need, size))
+    check(item.shape, dtype)
     return np.fromfile(item.path, dtype=dtype).reshape(item.shape)
 
 
-def _as_input(array: np.ndarray, item: Item, expected: Shape) -> np.ndarray:
+def _fitting(shape: Shape, dtype: np.dtype, item: Item, expected: Shape, limit_bytes: int) -> Shape:
+    """Return the shape that an array gets, with the batch axis that it may lack.
+
+    Raises
+    ------
+    InputError
+        It does not fit, holds no real numbers or none at all, or is too large.
+    """
     where = "%s: input %s" % (printable(item.path), printable(item.blob))
-    if array.dtype.kind not in "biuf":
-        raise InputError("%s holds %s, not real numbers" % (where, array.dtype))
-    if expected and array.ndim == len(expected) - 1 and array.shape == tuple(expected[1:]):
-        array = array[np.newaxis]
-    if expected and (array.ndim != len(expected) or array.shape[1:] != tuple(expected[1:])):
-        raise InputError(
-            "%s has the shape %s, the net expects %s" % (where, list(array.shape), list(expected)), hint="only the batch size may differ"
-        )
-    if not array.size:
-        raise InputError("%s is empty: shape %s" % (where, list(array.shape)))
-    return np.asarray(array, dtype=np.float32, order="C")
+    if dtype.kind not in "biuf":
+        raise InputError("%s holds %s, not real numbers" % (where, dtype))
+    fitting = shape
+    if expected and len(shape) == len(expected) - 1 and shape == tuple(expected[1:]):
+        fitting = (1,) + shape
+    if expected and (len(fitting) != len(expected) or fitting[1:] != tuple(expected[1:])):
+        hint = "only the batch size may differ"
+        raise InputError("%s has the shape %s, the net expects %s" % (where, list(fitting), list(expected)), hint=hint)
+    count = int(np.prod(fitting, dtype=object))
+    if count < 1:
+        raise InputError("%s is empty: shape %s" % (where, list(fitting)))
+    require_room(item.path, "an array of shape %s" % list(fitting), count * max(4, dtype.itemsize), limit_bytes)
+    return fitting
 
 
-def random_input(seed: int, blob: str, shape: Shape, number: int) -> np.ndarray:
+def random_input(seed: int, blob: str, shape: Shape, number: int, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> np.ndarray:
     """Return standard normal float32 numbers for the ``number``-th input; the same for the same seed on every numpy.
 
     Raises
@@ -256,6 +253,8 @@ def random_input(seed: int, blob: str, shape: Shape, number: int) -> np.ndarray:
     if not shape:
         message = "input %s has no shape in the prototxt, so it cannot be filled at random"
         raise UsageError(message % printable(blob), hint="give -i NAME=FILE")
+    # Drawn in float64.
+    require_room("input " + blob, "an array of shape %s" % list(shape), 12 * int(np.prod(shape, dtype=object)), limit_bytes)
     state = np.random.RandomState([seed, number])
     return np.asarray(state.standard_normal(shape), dtype=np.float32)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+import os
+from typing import Dict, Iterator, Sequence, Tuple
 
 import numpy as np
 
 from ...errors import EnvironmentProblem, InputError
+from .normalise import Normalised
 from .shapes import count
 from .targets import NO_TOP, Target, Targets
 from .whitelist import WAY_OUT
@@ -21,27 +23,31 @@ class OpencvBackend:
 
     Parameters
     ----------
-    job
-        ``normalised`` and ``weights`` (paths), ``input_names`` (blob to its name in the normalised net) and ``outputs``
-        (``[layer number, top index, name in the normalised net, shape]``).
+    weights
+        The .caffemodel's path.
+    done
+        The net in the form that OpenCV reads as Caffe does.
+    folder
+        For its file.
     """
 
     name = "opencv"
 
-    def __init__(self, job: Dict[str, Any]) -> None:
+    def __init__(self, weights: str, done: Normalised, folder: str) -> None:
         try:
             import cv2
         except ImportError as error:
             raise EnvironmentProblem("OpenCV cannot be imported: %s" % error, hint=INSTALL) from error
         self._cv2 = cv2
         self.version = str(cv2.__version__)
-        self._inputs: Dict[str, str] = job["input_names"]
-        self._outputs: Dict[Tuple[int, int], Tuple[str, Tuple[int, ...]]] = {
-            (number, index): (name, tuple(shape)) for number, index, name, shape in job["outputs"]
-        }
-        self._unlike: List[Tuple[str, str, List[str]]] = job["unlike"]
+        self._inputs = {blob: output.name for blob, output in done.inputs.items()}
+        self._outputs = {(output.layer, output.top_index): (output.name, output.shape) for output in done.outputs}
+        path = os.path.join(folder, "normalised.prototxt")
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
+            stream.write(done.text)
+        self._unlike = done.unlike
         try:
-            self._net = cv2.dnn.readNetFromCaffe(job["normalised"], job["weights"])
+            self._net = cv2.dnn.readNetFromCaffe(path, weights)
         except cv2.error as error:
             raise self._problem("cannot load the net", error) from error
         self._net.setPreferableBackend(cv2.dnn.DNN_BACKEND_OPENCV)

@@ -6,9 +6,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Any, Dict, List
-
-import numpy as np
+from typing import Any, Dict, List, Sequence
 
 from ...errors import EXIT_INTERRUPTED
 from ...netfiles.caffe_net import Net, initial_state
@@ -16,8 +14,12 @@ from ...netfiles.prototxt import read_document
 from ..child.serve import Parent
 from ..golden_writer import GoldenWriter
 from ..manifest import sha256_of_file
+from .arrays import Batches
+from .netinputs import NetInput, net_inputs, with_shapes
+from .normalise import normalise
 from .saving import save_run, source_of
 from .targets import Target, Targets
+from .weights import check_shapes
 
 
 class _Sum(threading.Thread):
@@ -57,29 +59,34 @@ def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:
         [(tensor, reason) for tensor, reason in job["skipped"]],
         [(number, name) for number, name in job["topless"]],
     )
+    document = read_document(job["prototxt"])
+    net = Net(document, initial_state(document, "TEST", job["level"], job["stages"]))
+    inputs = net_inputs(net)
+    batches = Batches(job, net, inputs)
     begun = time.perf_counter()
-    backend = _backend(job)
+    backend = _backend(job, net, with_shapes(inputs, batches.shapes))
     load_s = time.perf_counter() - begun
     results: List[Dict[str, Any]] = []
-    for batch in job["batches"]:
+    for number, batch in enumerate(job["batches"]):
         if stop and results:
             return
-        arrays = {blob: np.load(path) for blob, path in batch["arrays"].items()}
         weights.join()
-        source = source_of(job["prototxt_sha256"], weights.digest, batch["sums"], job["seed"])
+        source = source_of(job["prototxt_sha256"], weights.digest, batches.sums[number], job["seed"])
         suffix = "quant" if job["quantised"] else "npy"
         writer = GoldenWriter(batch["out"], backend.name, backend.version, source, job["force"], suffix, provisional=True)
-        results.append(save_run(backend, targets, arrays, writer, parent.progress, lambda: bool(stop)))
+        results.append(save_run(backend, targets, batches.arrays(number), writer, parent.progress, lambda: bool(stop)))
         parent.tell(runs=results)
     parent.tell(result={"backend": backend.name, "backend_version": backend.version, "load_s": round(load_s, 6)})
 
 
-def _backend(job: Dict[str, Any]) -> Any:
+def _backend(job: Dict[str, Any], net: Net, inputs: Sequence[NetInput]) -> Any:
     if job["backend"] == "opencv":
         from .opencv import OpencvBackend
 
-        return OpencvBackend(job)
+        done = normalise(net, inputs)
+        for layer, bottom in done.weighted:
+            check_shapes(layer, bottom, [tuple(shape) for shape in job["weight_shapes"][layer.name]], job["weights"])
+        return OpencvBackend(job["weights"], done, job["folder"])
     from .pycaffe import PycaffeBackend
 
-    document = read_document(job["prototxt"])
-    return PycaffeBackend(job, Net(document, initial_state(document, "TEST", job["level"], job["stages"])))
+    return PycaffeBackend(job, net)

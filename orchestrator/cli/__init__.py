@@ -23,6 +23,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
         "run": ("run", "run", "Configure, run a program, watch its dumps and judge them."),
         "convert": ("convert", "convert", "Convert dumps to npy, raw elements or text, and npy to dumps."),
         "inspect": ("inspect", "inspect", "Tell what is in files and folders."),
+        "limits": ("limits", "limits", "Print the limits in force."),
     },
 )
 @click.version_option(__version__, prog_name="goldwatch")

@@ -14,9 +14,9 @@ from ..engine.listed import compare_folders
 from ..engine.options import AUTO, EACH, ONE, ComparisonOptions
 from ..errors import UsageError
 from ..results.table import render_table
-from ..verdict.limits import parse_limits
 from ..verdict.suspects import counted
 from .common import format_option, say, set_up_logging, use_colour, verbosity_options
+from .limits import limit_options, read_limits
 from .option_values import parse_metrics, parse_range, parse_select, parse_time
 from .progress import ProgressBar
 from .verdict_text import verdict_lines
@@ -38,7 +38,7 @@ def comparison_options(function: F) -> F:
                          help="One golden set for all steps, or GOLDEN/{step}/ for each; auto: each where the folders are numbers."),
             click.option("--overflow", is_flag=True, help="Add the OverFlow column."),
             click.option("--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."),
-            click.option("--limit", "limits", multiple=True, metavar="METRIC=VALUE", help="What a tensor must keep; may be repeated."),
+            limit_options,
             click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
             click.option("--strict", is_flag=True, help="End with 1 when everything passes but an operator is suspect."),
             click.option("--force", is_flag=True, help="Discard other results in OUT."),
@@ -61,7 +61,7 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
         out=out,
         model=given["model"],
         metrics=parse_metrics(given["metrics"]),
-        limits=parse_limits(given["limits"]),
+        limits=read_limits(given["limits_name"], given["limit_texts"]),
         op_range=parse_range(given["op_range"]),
         select=parse_select(given["select"]),
         overflow=given["overflow"],

@@ -57,6 +57,8 @@ def check(
         click.echo(_text(report, use_colour(sys.stdout)))
         if any(finding.rule == "unknown-model" and finding.severity == "warning" for finding in report.findings):
             say("hint: --om-name NAME says what the .om file is called", quiet)
+        if any(finding.rule == "unknown-layer" for finding in report.findings):
+            say("hint: goldwatch config new --om MODEL --list shows the names of its ops", quiet)
     ctx.exit(EXIT_FAIL if report.errors or (strict and report.warnings) else EXIT_PASS)
 
 

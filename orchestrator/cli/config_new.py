@@ -14,13 +14,13 @@ from ..config.make import Configuration, Request, make_configuration, softened
 from ..config.merge import merge_dump
 from ..config.models import load_for_writing, require_models
 from ..config.op_list import list_ops
-from ..config.option_syntax import parse_list, parse_model, parse_range, parse_skip
-from ..config.plan import DATA, DEBUG_MODES, LEVELS, MODES, SCENES, DumpPlan
+from ..config.plan import DATA, DEBUG_MODES, LEVELS, MODES, SCENES, DumpPlan, PlanError
 from ..config.select import Selection
 from ..errors import FormatError, MissingPath, UsageError, require_file
 from ..filesystem import replacing
 from ..naming import printable
 from .common import format_option, print_json, say, set_up_logging, verbosity_options
+from .option_syntax import in_options, parse_list, parse_model, parse_range, parse_skip
 from .steps import written_steps
 
 _PLAN_LIMIT_BYTES = 10 * 1024 * 1024
@@ -99,11 +99,14 @@ def new(
     set_up_logging(quiet, verbose)
     if output == "-":
         output = None
-    if list_only:
-        _list(given, output, output_format)
-        return
-    _check_output(form, output, force, merge)
-    configuration = make_configuration(_request(form, cann, elsewhere, given))
+    try:
+        if list_only:
+            _list(given, output, output_format)
+            return
+        _check_output(form, output, force, merge)
+        configuration = make_configuration(_request(form, cann, elsewhere, given))
+    except PlanError as error:
+        raise in_options(error) from error
     for remark in configuration.remarks:
         say("note: " + remark, quiet)
     for finding in softened(configuration.report.findings):

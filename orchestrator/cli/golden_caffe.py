@@ -14,6 +14,7 @@ from ..adapters.caffe.dump import dump as run_dump
 from ..naming import printable
 from .common import format_option, print_json, say, set_up_logging, verbosity_options
 from .golden_words import golden_words
+from .option_values import parse_size
 
 
 @click.group()
@@ -71,6 +72,7 @@ def deinplace(
 @click.option("--layers", multiple=True, metavar="GLOB", help="Save only these layers; repeatable, or separated by commas.")
 @click.option("--python", metavar="PATH", help="The Python that has pycaffe (or OpenCV).")
 @click.option("--caffe-root", type=click.Path(readable=False), metavar="DIR", help="The folder of a Caffe that you built.")
+@click.option("--max-input", default="4GiB", show_default=True, metavar="SIZE", help="Memory that one input may need, decoded.")
 @click.option("--random", "seed", type=click.IntRange(0, 2**32 - 1), metavar="SEED", help="Fill inputs without a file with random numbers.")
 @click.option("--level", type=int, help="The net state's level for min_level and max_level rules.")
 @click.option("--stage", "stages", multiple=True, metavar="S", help="A stage of the net state; repeatable.")
@@ -81,7 +83,7 @@ def deinplace(
 @click.option("--force", is_flag=True, help="Replace the golden files of an earlier run in OUT.")
 @format_option
 @verbosity_options
-def dump(output_format: str, quiet: bool, verbose: int, **options: Any) -> None:
+def dump(output_format: str, quiet: bool, verbose: int, max_input: str, **options: Any) -> None:
     """Run a Caffe model once and save every layer's tops as golden files.
 
     \b
@@ -97,7 +99,7 @@ def dump(output_format: str, quiet: bool, verbose: int, **options: Any) -> None:
     """
     set_up_logging(quiet, verbose)
     with golden_words(), _Progress(quiet) as progress:
-        result = run_dump(DumpOptions(**options), progress)
+        result = run_dump(DumpOptions(max_input_bytes=parse_size(max_input, "--max-input") or 0, **options), progress)
     for note in result["notes"]:
         say(note, quiet)
     for warning in result["warnings"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import List, Optional, Sequence, Tuple
 
-from ..compare.row import METRICS
+from ..compare.row import MEASURES, METRICS
 from ..dumps.tree import ALL_TIMES
 from ..errors import UsageError
 from ..naming import nearest_names
@@ -25,13 +25,13 @@ def parse_metrics(text: Optional[str]) -> Tuple[str, ...]:
     """
     if text is None:
         return METRICS
-    by_lower = {name.lower(): name for name in METRICS}
+    by_lower = {name.lower(): name for name in MEASURES}
     found: List[str] = []
     for word in (word.strip() for word in text.split(",")):
         name = by_lower.get(word.lower())
         if name is None:
-            near = nearest_names(word, METRICS, 1, 0.4)
-            hint = "did you mean %s?" % near[0] if near else "metrics: " + ", ".join(METRICS)
+            near = nearest_names(word, MEASURES, 1, 0.4)
+            hint = "did you mean %s?" % near[0] if near else "metrics: " + ", ".join(MEASURES)
             raise UsageError("--metrics: unknown metric %r" % word, hint=hint)
         if name not in found:
             found.append(name)

@@ -25,6 +25,8 @@ class NonFinite:
     ----------
     target_nan, target_inf, golden_nan, golden_inf
         Numbers of elements.
+    target_minus_inf, golden_minus_inf
+        How many of the infinities are negative.
     agree
         False when one position differs.
     inf_differs
@@ -35,6 +37,8 @@ class NonFinite:
     target_inf: int = 0
     golden_nan: int = 0
     golden_inf: int = 0
+    target_minus_inf: int = 0
+    golden_minus_inf: int = 0
     agree: bool = True
     inf_differs: bool = False
 
@@ -44,13 +48,27 @@ class NonFinite:
         self.target_inf += other.target_inf
         self.golden_nan += other.golden_nan
         self.golden_inf += other.golden_inf
+        self.target_minus_inf += other.target_minus_inf
+        self.golden_minus_inf += other.golden_minus_inf
         self.agree = self.agree and other.agree
         self.inf_differs = self.inf_differs or other.inf_differs
 
     @property
     def total(self) -> int:
-        """Sum of the four counts."""
+        """Sum of the counts of NaN and Inf on both sides."""
         return self.target_nan + self.target_inf + self.golden_nan + self.golden_inf
+
+    def signs(self) -> str:
+        """Return how many infinities have which sign on each side; empty where there is none."""
+        found = []
+        for side, count, minus in (
+            ("target", self.target_inf, self.target_minus_inf),
+            ("golden", self.golden_inf, self.golden_minus_inf),
+        ):
+            parts = ["%d %s" % part for part in ((count - minus, "+Inf"), (minus, "-Inf")) if part[0]]
+            if parts:
+                found.append("%s %s" % (side, " and ".join(parts)))
+        return ", ".join(found)
 
 
 def finite_part(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray, Optional[NonFinite]]:
@@ -80,6 +98,8 @@ def finite_part(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray, O
         target_inf=int(x_inf.sum()),
         golden_nan=int(y_nan.sum()),
         golden_inf=int(y_inf.sum()),
+        target_minus_inf=int((xb == -math.inf).sum()),
+        golden_minus_inf=int((yb == -math.inf).sum()),
         agree=not differs.any(),
         inf_differs=bool((differs & (x_inf | y_inf)).any()),
     )
@@ -114,6 +134,27 @@ class Split:
         if self.low is not None:
             d += self.low - float(number - int(high))
         return d
+
+
+def zero_filled(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray, np.ndarray, Tuple[int, int]]:
+    """Return a block as float64 with 0 where either side is NaN or Inf, and what :class:`goldwatch.compare.slices.SliceSums` needs of it.
+
+    Parameters
+    ----------
+    x, y
+        1-D arrays of real dtypes.
+
+    Returns
+    -------
+    x, y and x - y (rounded once), and the binary exponents of y and of the difference.
+    """
+    good = np.ones(x.size, np.bool_)
+    for a in (x, y):
+        if a.dtype.kind == "f":
+            good &= np.isfinite(a)
+    xs, ys = Split(np.where(good, x, x.dtype.type(0))), Split(np.where(good, y, y.dtype.type(0)))
+    d = xs.minus(ys)
+    return xs.high, ys.high, d, (_unit(float(np.absolute(ys.high).max())), _unit(float(np.absolute(d).max())))
 
 
 def _unit(magnitude: float) -> int:

@@ -17,7 +17,7 @@ from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OMITTED, OP, OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
 from .pair import PairTask, refuse
-from .row import CORRUPT, DTYPE, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
+from .row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
 
 UNREADABLE = "unreadable"
 
@@ -222,7 +222,7 @@ class Planner:
         try:
             target = dump.tensor(info.kind, info.index)
         except NotComparable as error:
-            rows.append(refuse(row, error.message, CORRUPT if info.dtype.decodable else DTYPE))
+            rows.append(refuse(row, error.message, error.cause))
             return
         tasks.append(PairTask(row, target, found, plan.origin_format, plan.origin_shape, as_stored=self.two_dumps))
 

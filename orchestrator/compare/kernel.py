@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Iterator, List, Optional, Tuple
+from typing import Callable, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from ..errors import NotComparable
+from ..errors import NotComparable, TypeNotComparable
 from .sums import SAFE_BIG, SAFE_SMALL, PairSums
 
 BLOCK = 65536
@@ -25,7 +25,7 @@ KL_FLOOR = 1.1920929e-07
 """Smallest scaled value in the Kullback-Leibler divergence."""
 
 # OpenBLAS runs a dot product of more than 10,000 elements in several threads; here the processes are the parallelism.
-_DOT_MAX = 8192
+DOT_MAX = 8192
 _total, _least, _most = np.add.reduce, np.minimum.reduce, np.maximum.reduce
 _HALF_MASK = np.array(0x8FFFE000, dtype=np.uint32).astype(np.int32)
 _HALF_SCALE = np.float32(2.0**112)
@@ -81,7 +81,7 @@ def _real(a: np.ndarray) -> np.ndarray:
     if kind == "b":
         return a.view(np.uint8)
     if kind not in "fiu":
-        raise NotComparable("values of dtype %s are not numbers that can be compared" % a.dtype)
+        raise TypeNotComparable("values of dtype %s are not numbers that can be compared" % a.dtype)
     if not a.dtype.isnative:
         return a.astype(a.dtype.newbyteorder("="))
     return a
@@ -160,9 +160,9 @@ def load_limit(dtype: np.dtype) -> float:
 def dot(a: np.ndarray, b: np.ndarray) -> float:
     """Return the inner product of two contiguous float64 vectors as a Python float, in one thread."""
     n = a.size
-    if n <= _DOT_MAX:
+    if n <= DOT_MAX:
         return float(a.dot(b))
-    rows = -(-n // _DOT_MAX)
+    rows = -(-n // DOT_MAX)
     length = n // rows
     whole = rows * length
     if whole == n:
@@ -188,17 +188,31 @@ def _spread(values: np.ndarray, squares: float, low: float, high: float, scratch
     return base, mean, dot(scratch, scratch)
 
 
-def fast_sums(x: np.ndarray, y: np.ndarray, x_limit: float, y_limit: float, relative: bool, work: Workspace) -> Optional[PairSums]:
+Visit = Callable[[np.ndarray, Optional[np.ndarray], PairSums], None]
+
+
+def fast_sums(
+    x: np.ndarray,
+    y: np.ndarray,
+    limits: Tuple[float, float],
+    work: Workspace,
+    relative: bool = True,
+    spread: bool = True,
+    visit: Optional[Visit] = None,
+) -> Optional[PairSums]:
     """Return the sums of one block, or None when it needs the exact path.
 
     Parameters
     ----------
     x, y
         Contiguous float64 vectors of one size, 1 to BLOCK; either may lie in ``work.x`` or ``work.y``, which are overwritten.
-    x_limit, y_limit
-        Magnitudes beyond which the float64 values cannot be trusted (:func:`load_limit`).
-    relative
-        Whether the relative errors are wanted.
+    limits
+        Magnitudes of x and y beyond which the float64 values cannot be trusted (:func:`load_limit`).
+    relative, spread
+        Whether the relative errors, and means and variances, are wanted.
+    visit
+        Called once with ``y``, the magnitudes of ``x - y`` (None where all are 0) and the sums, for who needs more of the same arrays;
+        ``work.d`` is free then. Not called where None is returned.
     """
     n = x.size
     xx, yy = dot(x, x), dot(y, y)
@@ -207,11 +221,12 @@ def fast_sums(x: np.ndarray, y: np.ndarray, x_limit: float, y_limit: float, rela
     sums.y_low, sums.y_high = y_low, y_high = float(_least(y)), float(_most(y))
     if not (SAFE_SMALL < xx < SAFE_BIG or x_low == x_high == 0.0) or not (SAFE_SMALL < yy < SAFE_BIG or y_low == y_high == 0.0):
         return None
-    if max(-x_low, x_high) > x_limit or max(-y_low, y_high) > y_limit:
+    if max(-x_low, x_high) > limits[0] or max(-y_low, y_high) > limits[1]:
         return None
     sums.n, sums.xx, sums.yy = n, xx, yy
-    sums.x_base, sums.x_mean, sums.x_m2 = _spread(x, xx, x_low, x_high, work.d[:n])
-    sums.y_base, sums.y_mean, sums.y_m2 = _spread(y, yy, y_low, y_high, work.d[:n])
+    if spread:
+        sums.x_base, sums.x_mean, sums.x_m2 = _spread(x, xx, x_low, x_high, work.d[:n])
+        sums.y_base, sums.y_mean, sums.y_m2 = _spread(y, yy, y_low, y_high, work.d[:n])
     xy = dot(x, y)
     # From here on in place, unless x and y are the caller's own: the fewer arrays, the more stays in cache.
     d, a = work.x[:n], work.y[:n]
@@ -221,10 +236,14 @@ def fast_sums(x: np.ndarray, y: np.ndarray, x_limit: float, y_limit: float, rela
     max_ad = float(_most(d))
     if max_ad == 0.0:
         sums.xy = xy
+        if visit is not None:
+            visit(y, None, sums)
         return sums
     if not SAFE_SMALL < dd < SAFE_BIG:
         return None
     sums.xy, sums.dd, sums.max_ad, sums.ad = xy, dd, max_ad, float(_total(d))
+    if visit is not None:
+        visit(y, d, sums)
     if relative:
         np.absolute(y, out=a)
         if not _least(a) > RELATIVE_FLOOR:

@@ -1,4 +1,4 @@
-"""The ten metrics of a target tensor and its golden tensor, as accumulators over blocks.
+"""The metrics of a target tensor and its golden tensor, as accumulators over blocks.
 
 Formulas and corner cases: docs/metrics.md. All sums are float64, whatever the tensors' types; differences of integers
 are exact. The divergence needs a second pass (:class:`KLPass`); :func:`compare_blocks` runs both.
@@ -14,19 +14,22 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tupl
 import numpy as np
 
 from ..errors import UsageError
-from .exact import NonFinite, exact_sums, finite_part
-from .kernel import as_reals, fast_sums, load, load_limit, pieces, workspace
+from .differences import Difference, Differences
+from .exact import NonFinite, exact_sums, finite_part, zero_filled
+from .kernel import Visit, as_reals, fast_sums, load, load_limit, pieces, workspace
 from .kullback_leibler import DivergenceSums, known_divergence
-from .row import FAIL, METRICS, PASS
+from .row import DIFFERENT, FAIL, MEASURES, METRICS, PASS, WORST_SLICE
+from .slices import SliceAxis, SliceSums, Where, WorstSlice
 from .sums import PairSums, ldexp
 
-Blocks = Iterable[Tuple[np.ndarray, np.ndarray]]
+Blocks = Iterable[Tuple[Any, ...]]
 
 BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance")
 """The metrics that mean something between two bool tensors."""
 
 _KL = "KullbackLeiblerDivergence"
 _RELATIVE = ("AccumulatedRelativeError", "MaxRelativeError", "MeanRelativeError")
+_WHOLE_TYPES = "?bBhHiIlLqQpP"
 _HALF_MAX = 65504.0
 _KEEP_BYTES = 4 * 1024 * 1024
 
@@ -48,6 +51,12 @@ class MetricResult:
         Number of elements (a complex one counts twice) and of those that are finite on both sides.
     notes, reasons
         Remarks that do not spoil the result, and why values are missing or misleading.
+    worst_slice
+        The slice with the largest distance; None where that is 0, not known, or the tensor has one slice only.
+    differing, differences
+        How many elements differ and the first of them, where DifferentElements applies.
+    nothing_finite
+        There are elements and none is finite, on both sides alike.
     outcome
         ``pass`` or ``fail`` where the values do not decide (zero elements; NaN and Inf that differ; an all-zero golden
         under another target), else None: the limits decide.
@@ -71,6 +80,10 @@ class MetricResult:
     finite_count: int
     notes: List[str] = field(default_factory=list)
     reasons: List[str] = field(default_factory=list)
+    worst_slice: Optional[WorstSlice] = None
+    differing: int = 0
+    differences: Tuple[Difference, ...] = ()
+    nothing_finite: bool = False
     outcome: Optional[str] = None
     not_applicable: Tuple[str, ...] = ()
     identical: bool = False
@@ -89,7 +102,10 @@ class Accumulator:
     Parameters
     ----------
     metrics
-        The metrics that are wanted; the relative errors cost extra.
+        The metrics that are wanted; what none of them needs is not computed.
+    axes
+        The golden's axes along which slices are told apart (:func:`goldwatch.compare.slices.slice_axes`), for WorstSliceDistance; without
+        any the whole tensor is one slice.
 
     Raises
     ------
@@ -97,24 +113,30 @@ class Accumulator:
         A metric's name is unknown.
     """
 
-    def __init__(self, metrics: Sequence[str] = METRICS) -> None:
-        unknown = [name for name in metrics if name not in METRICS]
+    def __init__(self, metrics: Sequence[str] = METRICS, axes: Sequence[SliceAxis] = ()) -> None:
+        unknown = [name for name in metrics if name not in MEASURES]
         if unknown:
-            raise UsageError("unknown metric %s" % ", ".join(map(repr, unknown)), hint="the metrics are %s" % ", ".join(METRICS))
+            raise UsageError("unknown metric %s" % ", ".join(map(repr, unknown)), hint="the metrics are %s" % ", ".join(MEASURES))
         self.metrics = tuple(metrics)
         self.count = 0
         self._relative = any(name in _RELATIVE for name in metrics)
+        self._spread = "StandardDeviation" in metrics
+        self._slices = SliceSums(axes) if axes and WORST_SLICE in metrics else None
+        self._differences: Optional[Differences] = Differences() if DIFFERENT in metrics else None
         self._sums = PairSums()
         self._odd = NonFinite()
         self._kinds: Optional[Tuple[str, str]] = None
 
-    def update(self, x: np.ndarray, y: np.ndarray) -> None:
+    def update(self, x: np.ndarray, y: np.ndarray, start: int = 0, strides: Optional[Tuple[int, ...]] = None) -> None:
         """Add one block.
 
         Parameters
         ----------
         x, y
             Target and golden elements: arrays of one shape, any strides, any size, any real, complex or bool dtype.
+        start, strides
+            Where the block lies in the golden, as :class:`goldwatch.tensors.blocks.Block` tells; needed for slices and for the places of
+            differing elements. Such a block has at most ``BLOCK`` real numbers.
 
         Raises
         ------
@@ -122,21 +144,61 @@ class Accumulator:
             The shapes differ, or a dtype is not numeric.
         """
         if self._kinds is None:
-            self._kinds = (x.dtype.char, y.dtype.char)
+            self._begin(x.dtype.char, y.dtype.char)
+        where = None if strides is None else Where(x.shape, start, strides)
+        if where is not None and (x.dtype.kind == "c" or y.dtype.kind == "c"):
+            # Real and imaginary parts lie side by side, in one slice.
+            where = Where(x.shape + (2,), start, where.strides + (0,))
         x, y = as_reals(x, y)
         self.count += x.size
         work = workspace()
-        x_limit, y_limit = load_limit(x.dtype), load_limit(y.dtype)
+        limits = load_limit(x.dtype), load_limit(y.dtype)
         with np.errstate(all="ignore"):
             for xp, yp in pieces(x, y):
                 x64, y64 = load(xp, work.x, work.bits), load(yp, work.y, work.bits)
-                sums = fast_sums(x64, y64, x_limit, y_limit, self._relative, work)
+                visit = self._visitor(xp, yp, where)
+                sums = fast_sums(x64, y64, limits, work, self._relative, self._spread, visit)
                 if sums is None:
-                    self._update_exact(xp.reshape(-1), yp.reshape(-1))
+                    self._update_exact(xp.reshape(-1), yp.reshape(-1), where)
                 else:
                     self._sums.add(sums)
 
-    def _update_exact(self, x: np.ndarray, y: np.ndarray) -> None:
+    def _begin(self, x_char: str, y_char: str) -> None:
+        self._kinds = (x_char, y_char)
+        if x_char not in _WHOLE_TYPES or y_char in "FDG":
+            self._differences = None
+        if self._kinds == ("?", "?"):
+            self._slices = None
+
+    def _visitor(self, x: np.ndarray, y: np.ndarray, where: Optional[Where]) -> Optional[Visit]:
+        """Return what else is to be done with a block while it is at hand."""
+        slices, differences = self._slices, self._differences
+        if where is None:
+            slices = None
+        if slices is None and differences is None:
+            return None
+
+        def visit(y64: np.ndarray, d: Optional[np.ndarray], sums: PairSums) -> None:
+            work = workspace()
+            if differences is not None:
+                differences.add(x, y, np.zeros(0) if d is None else d, where)
+            if slices is None or where is None:
+                return
+            if slices.may_mask(float(sums.x_low), float(sums.y_low), float(sums.y_high)):
+                x64 = load(x, work.a, work.bits)
+                slices.add_careful(x64, y64, np.zeros(y64.size) if d is None else d, (0, 0), where)
+            else:
+                slices.add(y64, d, (float(sums.y_low), float(sums.y_high)), where, work.d)
+
+        return visit
+
+    def _update_exact(self, x: np.ndarray, y: np.ndarray, where: Optional[Where]) -> None:
+        if self._differences is not None or (self._slices is not None and where is not None):
+            x64, y64, d, units = zero_filled(x, y)
+            if self._differences is not None:
+                self._differences.add(x, y, d, where)
+            if self._slices is not None and where is not None:
+                self._slices.add_careful(x64, y64, d, units, where)
         x, y, odd = finite_part(x, y)
         if odd is not None:
             self._odd.add(odd)
@@ -145,30 +207,38 @@ class Accumulator:
 
     def merge(self, other: Accumulator) -> None:
         """Add what another accumulator collected from other elements of the same two tensors."""
-        if self._kinds is None:
-            self._kinds = other._kinds
+        if self._kinds is None and other._kinds is not None:
+            self._begin(*other._kinds)
         self.count += other.count
         self._sums.add(other._sums)
         self._odd.add(other._odd)
+        if self._slices is not None and other._slices is not None:
+            self._slices.merge(other._slices)
+        if self._differences is not None and other._differences is not None:
+            self._differences.merge(other._differences)
 
     def result(self) -> MetricResult:
         """Return the metrics of everything collected so far."""
         sums, odd = self._sums, self._odd
         notes, reasons, outcome = _remarks(self.count, sums, odd)
-        values: Dict[str, Any] = {name: None if name == "StandardDeviation" else math.nan for name in METRICS}
+        values: Dict[str, Any] = {name: None if name == "StandardDeviation" else math.nan for name in MEASURES}
         if not odd.agree:
             if odd.inf_differs:
                 values["MaxAbsoluteError"] = math.inf
         elif sums.n:
             values.update(_values(sums))
+        worst = self._worst(values)
+        whole = self._differences if self._compares_whole_numbers() else None
+        if whole is not None:
+            values[DIFFERENT] = whole.count / self.count
         known, divergence = known_divergence(sums)
         values[_KL] = divergence if odd.agree else math.nan
-        not_applicable: Tuple[str, ...] = ()
+        not_applicable = [] if whole is not None else [DIFFERENT]
         if self._kinds == ("?", "?"):
-            not_applicable = tuple(name for name in METRICS if name not in BOOL_METRICS)
-            for name in not_applicable:
-                values[name] = None if name == "StandardDeviation" else math.nan
+            not_applicable += [name for name in (*METRICS, WORST_SLICE) if name not in BOOL_METRICS]
             reasons.append("both tensors are bool: only %s and %s are defined" % BOOL_METRICS)
+        for name in not_applicable:
+            values[name] = None if name == "StandardDeviation" else math.nan
         return MetricResult(
             values={name: values[name] for name in self.metrics},
             nan={"target": odd.target_nan, "golden": odd.golden_nan},
@@ -178,15 +248,34 @@ class Accumulator:
             finite_count=sums.n,
             notes=notes,
             reasons=reasons,
+            worst_slice=worst,
+            differing=whole.count if whole is not None else 0,
+            differences=tuple(whole.first) if whole is not None else (),
+            nothing_finite=self.count > 0 and not sums.n and odd.agree,
             outcome=outcome,
             not_applicable=tuple(name for name in not_applicable if name in self.metrics),
             identical=odd.agree and sums.n > 0 and sums.max_ad == 0.0,
             target_all_zero=sums.n > 0 and sums.x_low == sums.x_high == 0 and not odd.total,
             golden_all_zero=sums.n > 0 and sums.y_low == sums.y_high == 0 and not odd.total,
             overflow=self._overflow(),
-            needs_second_pass=_KL in self.metrics and not known and odd.agree and not not_applicable,
+            needs_second_pass=_KL in self.metrics and not known and odd.agree and _KL not in not_applicable,
             first=sums,
         )
+
+    def _worst(self, values: Dict[str, Any]) -> Optional[WorstSlice]:
+        """Fill in WorstSliceDistance; return where it is."""
+        values[WORST_SLICE] = values["RelativeEuclideanDistance"]
+        if self._slices is None or not self._odd.agree or not self._sums.n:
+            return None
+        worst = self._slices.worst()
+        if worst is None:
+            return None
+        values[WORST_SLICE] = worst.distance
+        return worst if worst.distance > 0.0 else None
+
+    def _compares_whole_numbers(self) -> bool:
+        """Tell whether DifferentElements applies: integers or bools on both sides, or integers against floats that are all whole."""
+        return self._differences is not None and self.count > 0 and self._odd.agree and self._differences.whole
 
     def _overflow(self) -> Optional[bool]:
         if self._kinds is None or self._kinds[0] not in "efdgFDG":
@@ -245,21 +334,22 @@ class KLPass:
         return dataclasses.replace(self._first, values=values, needs_second_pass=False)
 
 
-def compare_blocks(make_blocks: Callable[[], Blocks], metrics: Sequence[str] = METRICS) -> MetricResult:
+def compare_blocks(make_blocks: Callable[[], Blocks], metrics: Sequence[str] = METRICS, axes: Sequence[SliceAxis] = ()) -> MetricResult:
     """Compute the metrics over blocks, reading them twice only where the divergence needs it.
 
     Parameters
     ----------
     make_blocks
-        Called once or twice; each time it yields the same pairs (target, golden) of equally shaped arrays. Blocks may
-        be views of a buffer that the next block overwrites: small tensors are copied to spare the second reading.
-    metrics
-        The metrics that are wanted.
+        Called once or twice; each time it yields the same pairs (target, golden) of equally shaped arrays, for slices with their place
+        behind: :class:`goldwatch.tensors.blocks.Block`. Blocks may be views of a buffer that the next block overwrites: small tensors are
+        copied to spare the second reading.
+    metrics, axes
+        As for :class:`Accumulator`.
     """
-    first = Accumulator(metrics)
+    first = Accumulator(metrics, axes)
     kept: Optional[List[Tuple[np.ndarray, np.ndarray]]] = [] if _KL in metrics else None
     kept_bytes = 0
-    for x, y in make_blocks():
+    for x, y, *place in make_blocks():
         if kept is not None:
             kept_bytes += x.nbytes + y.nbytes
             if kept_bytes > _KEEP_BYTES:
@@ -268,12 +358,12 @@ def compare_blocks(make_blocks: Callable[[], Blocks], metrics: Sequence[str] = M
                 # C order: whatever strides the block has are walked once, not in both passes.
                 x, y = x.copy(), y.copy()
                 kept.append((x, y))
-        first.update(x, y)
+        first.update(x, y, *place)
     result = first.result()
     second = KLPass(result)
     if not second.needed:
         return result
-    for x, y in make_blocks() if kept is None else kept:
+    for x, y, *_ in make_blocks() if kept is None else kept:
         second.update(x, y)
     return second.result()
 
@@ -309,15 +399,21 @@ def _remarks(count: int, sums: PairSums, odd: NonFinite) -> Tuple[List[str], Lis
         return ["zero elements on both sides"], [], PASS
     if not odd.agree:
         text = "NaN or Inf differ between the two sides: target %d NaN, %d Inf; golden %d NaN, %d Inf"
-        return [], [text % (odd.target_nan, odd.target_inf, odd.golden_nan, odd.golden_inf)], FAIL
+        text %= odd.target_nan, odd.target_inf, odd.golden_nan, odd.golden_inf
+        signs = " (%s)" % odd.signs() if odd.signs() else ""
+        nothing = "; the golden is NaN throughout" if odd.golden_nan == count else ""
+        return [], [text + signs + nothing], FAIL
     notes: List[str] = []
     reasons: List[str] = []
     outcome: Optional[str] = None
     if odd.total:
-        text = "%d NaN and %d Inf at the same positions on both sides; the metrics are of the %d finite elements of %d"
-        notes.append(text % (odd.target_nan, odd.target_inf, sums.n, count))
+        infinities = odd.signs().split(", ")[0].replace("target", "") if odd.target_inf else ""
+        signs = " (%s)" % infinities.strip() if infinities else ""
+        text = "%d NaN and %d Inf%s at the same positions on both sides" % (odd.target_nan, odd.target_inf, signs)
         if not sums.n:
+            notes.append("%s: no element is finite, so nothing was compared" % text)
             return notes, reasons, PASS
+        notes.append("%s; the metrics are of the %d finite elements of %d" % (text, sums.n, count))
     target_zero, golden_zero = sums.x_low == sums.x_high == 0, sums.y_low == sums.y_high == 0
     if golden_zero and not target_zero:
         reasons.append(

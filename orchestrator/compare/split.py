@@ -3,42 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..dumps.golden import open_golden
-from ..tensors.blocks import aligned_blocks
-from .kernel import BLOCK
 from .metrics import Accumulator, KLPass, MetricResult
-from .pair import PairTask, Settings, geometry_of, row_of
+from .pair import PairTask, Part, Settings, divergence_of, geometry_of, parts_of, require_zero_padding, row_of, sums_of
 from .row import Row
 
-SPLIT_BYTES = 16 << 20
-"""Target tensors of this size on are worth being split."""
 
-Part = Tuple[int, int]
-
-
-def first_pass(task: PairTask, settings: Settings, part: Part) -> Accumulator:
+def first_pass(task: PairTask, settings: Settings, part: Part) -> Tuple[int, Accumulator]:
     """Return the sums of one share of the pair; errors as those of :func:`goldwatch.compare.pair.compare_pair`'s parts."""
     golden, _ = open_golden(task.golden)
-    sums = Accumulator(settings.metrics)
-    for x, y in aligned_blocks(task.target, golden, geometry_of(task, golden), BLOCK, part):
-        sums.update(x, y)
-    return sums
+    geometry = geometry_of(task, golden)
+    if part[0] == 0:
+        require_zero_padding(task, geometry)
+    return part[0], sums_of(task, golden, geometry, settings, part)
 
 
-def second_pass(task: PairTask, first: MetricResult, part: Part) -> KLPass:
+def second_pass(task: PairTask, first: MetricResult, part: Part) -> Tuple[int, KLPass]:
     """Return one share of the divergence."""
     golden, _ = open_golden(task.golden)
-    sums = KLPass(first)
-    for x, y in aligned_blocks(task.target, golden, geometry_of(task, golden), BLOCK, part):
-        sums.update(x, y)
-    return sums
+    return part[0], divergence_of(task, golden, geometry_of(task, golden), first, part)
 
 
 @dataclass
 class SplitPair:
-    """The progress of one pair that is compared in ``parts`` shares.
+    """The progress of one pair that is compared in shares.
 
     A caller runs :meth:`calls`, hands each result to :meth:`take`, and starts over until :attr:`row` is there. ``abandoned`` is for the
     caller: no further result is wanted.
@@ -46,11 +36,15 @@ class SplitPair:
 
     task: PairTask
     settings: Settings
-    parts: int
     row: Optional[Row] = None
     abandoned: bool = False
     _first: Optional[MetricResult] = None
-    _taken: List[Any] = field(default_factory=list)
+    _taken: Dict[int, Any] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> int:
+        """Number of shares."""
+        return parts_of(self.task)
 
     def calls(self) -> List[Tuple[Any, ...]]:
         """Return the calls of the current pass, each as (function, argument, …)."""
@@ -59,13 +53,14 @@ class SplitPair:
             return [(first_pass, self.task, self.settings, share) for share in shares]
         return [(second_pass, self.task, self._first, share) for share in shares]
 
-    def take(self, result: Any) -> bool:
+    def take(self, result: Tuple[int, Any]) -> bool:
         """Take one result; tell whether the pass is complete (then :attr:`row` is there, or another pass is needed)."""
-        self._taken.append(result)
+        number, sums = result
+        self._taken[number] = sums
         if len(self._taken) < self.parts:
             return False
-        merged, *others = self._taken
-        self._taken = []
+        merged, *others = (self._taken[number] for number in range(self.parts))
+        self._taken = {}
         for other in others:
             merged.merge(other)
         found = merged.result()

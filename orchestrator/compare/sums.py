@@ -91,7 +91,7 @@ class PairSums:
             part.__setstate__(other.__getstate__())
             other = part
             units = [
-                _common(a, b, p == 0.0, q == 0.0)
+                common_unit(a, b, p == 0.0, q == 0.0)
                 for a, b, p, q in (
                     (self.ex, other.ex, self.xx, other.xx),
                     (self.ey, other.ey, self.yy, other.yy),
@@ -127,7 +127,7 @@ class PairSums:
         self.y_high = max(self.y_high, other.y_high)
 
 
-def _common(a: int, b: int, a_empty: bool, b_empty: bool) -> int:
+def common_unit(a: int, b: int, a_empty: bool, b_empty: bool) -> int:
     """Return the unit for a merged sum: the larger one, unless only the other side has anything to say."""
     if a_empty:
         return b

@@ -10,9 +10,9 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from ..errors import GoldwatchError
 from .child import Child, ProcessDied
-from .pair import PairTask, Settings, compare_pairs, refuse
+from .pair import PairTask, Settings, compare_pairs, parts_of, refuse
 from .row import Row
-from .split import SPLIT_BYTES, SplitPair
+from .split import SplitPair
 
 _MAX_CRASHES = 3
 _LOST = "the process that compared it died %d times (out of memory?); look at the kernel log" % _MAX_CRASHES
@@ -123,8 +123,8 @@ class Workers:
         """Hand out one batch; its rows come from :meth:`collect`. A batch that begins with a huge pair keeps all processes busy."""
         if self.jobs == 1 or (not self._there and sum(task.nbytes for task in tasks) <= _AT_ONCE_BYTES):
             self._finished.append((tasks, compare_pairs(tasks, self.settings)))
-        elif tasks[0].nbytes >= SPLIT_BYTES:
-            self._submit_split(tasks, SplitPair(tasks[0], self.settings, 2 * self.jobs))
+        elif parts_of(tasks[0]) > 1:
+            self._submit_split(tasks, SplitPair(tasks[0], self.settings))
         else:
             self._submit(self._whole(tasks))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Mapping, Optional
 
+from ..schemas.documents import schema_of
 from .cann import ACL_SINCE, Version
 from .finding import Findings, Path
 from .key_rules import KeyRules, check_since
@@ -72,9 +73,7 @@ class ListRules:
             self._repeated(entries)
 
     def _outer_fields(self) -> List[str]:
-        from .schema_rules import field_schema
-
-        return list(field_schema("acl")["properties"]["dump"]["properties"])
+        return list(schema_of("acl")["properties"]["dump"]["properties"])
 
     def _unknown_below(self, keys: KeyRules, entry: Mapping[str, Any], fields: Mapping[str, Any], path: Path) -> None:
         for field in _BLACKLISTS + ("opname_range",):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional
 
+from ..schemas.documents import schema_of
 from .acl_list import ListRules
 from .cann import ACL_SINCE, Version
 from .finding import ERROR, WARNING, Findings, Path
@@ -11,7 +12,7 @@ from .key_rules import OTHER_SECTIONS, KeyRules, asks_for_a_dump, check_since
 from .models import Models
 from .path_rules import check_dump_path, check_variables
 from .plan import EXCEPTION_SCENES
-from .schema_rules import SchemaRules, field_schema
+from .schema_rules import SchemaRules
 from .steps import ACL_LAX, step_problems
 
 _DUMP: Path = ("dump",)
@@ -53,10 +54,10 @@ class AclRules:
 
     def check(self, document: Any) -> None:
         """Add all findings but those that need a model."""
-        schema = field_schema("acl")
+        schema = schema_of("acl")
         fields = schema["properties"]["dump"]["properties"]
         item_fields = fields["dump_list"]["items"]["properties"]
-        SchemaRules("acl", self.findings).check(document, schema)
+        SchemaRules("acl", self.findings).check(document)
         if not isinstance(document, dict):
             return
         homes = dict.fromkeys(fields, "dump")

@@ -51,7 +51,7 @@ def parse_version(text: str) -> Version:
     """
     match = _VERSION.match(text.strip())
     if match is None:
-        raise UsageError("--cann: %r is no CANN version" % text, hint="write it as 8.0.RC1, 8.0.0 or 20.2")
+        raise UsageError("%r is no CANN version" % text, hint="write it as 8.0.RC1, 8.0.0 or 20.2")
     major, minor = int(match.group("major")), int(match.group("minor") or 0)
     released = 0 if match.group("rc") else 1
     early = {"alpha": 0, "beta": 1}.get((match.group("early") or "").lower(), 2)

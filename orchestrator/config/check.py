@@ -133,7 +133,10 @@ class Checker:
         """Return the folder whose file system the dump goes to, also when dump_path is still to be made."""
         if self.elsewhere or usable or not isinstance(dump_path, str) or ":" in dump_path:
             return None if self.elsewhere else usable
-        return nearest_folder(dump_path)
+        try:
+            return nearest_folder(dump_path)
+        except ValueError:
+            return None  # a character that no path can hold
 
     def _script(self, data: bytes, findings: Findings) -> None:
         if len(data) > MAX_SCRIPT_BYTES:

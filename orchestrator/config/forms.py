@@ -9,13 +9,14 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from ..errors import FormatError, UsageError
 from ..naming import printable
+from ..schemas.documents import read_document
 from .check import Checker
 from .finding import Finding, Findings
 from .jsontext import JsonText, read_json
 from .models import Models
 from .npu_rules import COMPUTED, OTHER_SETTINGS, looks_like_npu
 from .plan import DumpPlan
-from .schema_rules import SchemaRules, field_schema
+from .schema_rules import SchemaRules
 from .script import read_script
 
 FORMS = ("acl", "estimator", "session", "tf2", "npu-json", "plan")
@@ -138,8 +139,8 @@ def read_plan(data: bytes, file: str) -> DumpPlan:
         if text is not None and isinstance(text.value, dict):
             kind = _kind(text.value)
             if kind == "plan":
-                return DumpPlan.from_document(text.value)
-            SchemaRules(kind, findings).check(text.value, field_schema(kind))
+                return DumpPlan.from_document(read_document(data, "plan", file))
+            SchemaRules(kind, findings).check(text.value)
             if not findings.items:
                 return DumpPlan.from_acl_document(text.value) if kind == "acl" else DumpPlan.from_npu_settings(text.value)
     except (UsageError, TypeError, AttributeError, KeyError) as error:

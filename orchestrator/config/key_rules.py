@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
+from ..naming import nearest_names
+from ..schemas.documents import MAX_SUGGESTIONS
 from .cann import Version, newer_than
 from .finding import Findings, Path
-from .suggest import MAX_SUGGESTIONS, nearest_word
 
 #: Sections of acl.json that have nothing to do with dumps.
 OTHER_SECTIONS = (
@@ -76,6 +77,11 @@ class KeyRules:
         if near:
             return "unknown key %r; did you mean %r?" % (key, near), near
         return "unknown key %r" % key, "leave it out; known here: %s" % ", ".join(names)
+
+
+def nearest_word(word: str, words: Iterable[str]) -> Optional[str]:
+    """Return the known word that is most like this one, or None."""
+    return next(iter(nearest_names(word, words)), None)
 
 
 def _as_list(value: Any) -> str:

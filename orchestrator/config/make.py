@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
-from ..errors import EnvironmentProblem, UsageError
+from ..errors import EnvironmentProblem
 from ..model import ModelGraph
 from .cann import parse_version
 from .check import Checker
@@ -13,17 +13,16 @@ from .finding import ERROR, Finding, Report
 from .forms import CODE_FORMS, NPU_FORMS, write_plan
 from .models import Models, load_for_writing, require_models
 from .narrow import Divergence, read_divergence
-from .plan import EXCEPTION_SCENES, DumpPlan, ModelDump, Skip
+from .plan import EXCEPTION_SCENES, DumpPlan, ModelDump, PlanError, Skip
 from .select import Selection, choose, divided, named_ops, resolve_layers
 from .steps import step_fix, step_problems
 
-_OPTIONS = {
-    "dump_path": "--dump-path", "dump_mode": "--mode", "dump_op_switch": "--op-switch", "dump_step": "--step", "dump_data": "--data",
-    "dump_stats": "--stats", "dump_level": "--level", "dump_debug": "--debug", "dump_scene": "--scene", "dump_kernel_data": "--kernel-data",
-    "model_name": "--model", "layer": "--model", "watcher_nodes": "--watch-node", "optype_blacklist": "--skip-type",
-    "opname_blacklist": "--skip-op", "opname_range": "--op-range",
-    "enable_dump_debug": "--debug", "dump_debug_mode": "--debug-mode", "dump_layer": "--model",
-}  # fmt: skip
+#: The fields of the consumers' forms that a refusal may be about.
+_FIELDS = (
+    "dump_path", "dump_mode", "dump_op_switch", "dump_step", "dump_data", "dump_stats", "dump_level", "dump_debug", "dump_scene",
+    "dump_kernel_data", "model_name", "layer", "watcher_nodes", "optype_blacklist", "opname_blacklist", "opname_range", "enable_dump_debug",
+    "dump_debug_mode", "dump_layer",
+)  # fmt: skip
 _EVERYTHING = "neither a model nor a switch was named: everything is dumped"
 
 
@@ -93,8 +92,8 @@ def make_configuration(request: Request) -> Configuration:
 
     Raises
     ------
-    UsageError
-        Options that contradict one another, that the model does not know, or that a consumer would reject.
+    PlanError
+        Wishes that contradict one another, that the model does not know, or that a consumer would reject.
     MissingPath, InputError, EnvironmentProblem
         A model, a store or dump_path cannot be used.
     """
@@ -181,8 +180,8 @@ class _Maker:
             return self.models.graphs
         found = [graph for graph in self.models.graphs if graph.op(self.divergence.op) is not None]
         if not found:
-            message = "--narrow: no model has the first divergent op %r" % self.divergence.op
-            raise UsageError(message, hint="name the model that was compared with --om")
+            message = "no model has the first divergent op %r" % self.divergence.op
+            raise PlanError(message, "name the model that was compared", "narrow")
         return found
 
     def _layers(self, graph: ModelGraph, selection: Selection) -> Tuple[str, ...]:
@@ -206,7 +205,7 @@ class _Maker:
         graphs = self.models.named(entry.name) if entry.name is not None else self.models.graphs
         if not graphs:
             known = ", ".join(self.models.names())
-            raise UsageError("--model: no model is called %r" % entry.name, hint="the json's names are: %s" % known)
+            raise PlanError("no model is called %r" % entry.name, "the json's names are: %s" % known, "model_name")
         layers: Dict[str, None] = {}
         for name in entry.layers:
             for resolved in self._resolved(name, graphs):
@@ -254,8 +253,8 @@ class _Maker:
         if not ops:
             # With a model the checker says that it has no such name.
             if not graphs:
-                message = "%s: without positions nothing is left out; write %s:input0,output0, or add --om to leave out all of them"
-                self.remarks.append(message % (skip.name, skip.name))
+                message = "%s: without positions nothing is left out; name them, such as input0 and output0, or name the model's json"
+                self.remarks.append(message % skip.name)
             return skip
         inputs = max(max(len(op.inputs), len(op.input_descs)) for op in ops)
         outputs = max(len(op.output_descs) for op in ops)
@@ -264,7 +263,7 @@ class _Maker:
 
 def _check_step(step: Optional[str]) -> None:
     for _, message, fix in step_problems(step or ""):
-        raise UsageError("--step: " + message, hint="write " + step_fix(fix))
+        raise PlanError(message, "write " + step_fix(fix), "step")
 
 
 def _checked(request: Request, plan: DumpPlan, text: str, models: Models) -> Report:
@@ -276,25 +275,22 @@ def _checked(request: Request, plan: DumpPlan, text: str, models: Models) -> Rep
     errors = [finding for finding in report.findings if finding.severity == ERROR]
     for finding in errors:
         if not finding.environment:
-            raise UsageError(_refusal(finding), hint=_advice(finding))
+            raise PlanError("%s; %s" % (finding.message, finding.consumer), _advice(finding), _field(finding))
     for finding in errors:
         if finding.rule != "dump-path-not-found":
-            raise EnvironmentProblem(_refusal(finding), hint=_advice(finding))
+            raise EnvironmentProblem("%s; %s" % (finding.message, finding.consumer), hint=_advice(finding))
     return report
 
 
-def _refusal(finding: Finding) -> str:
-    """Return what is wrong and what the consumer would do, led by the option that said it."""
-    option = _OPTIONS.get(_field(finding))
-    return "%s%s; %s" % (option + ": " if option else "", finding.message, finding.consumer)
-
-
 def _advice(finding: Finding) -> str:
-    return "name an existing folder with --dump-path" if finding.rule == "dump-path-missing" else finding.fix
+    return "name an existing folder" if finding.rule == "dump-path-missing" else finding.fix
 
 
 def _field(finding: Finding) -> str:
-    return next((part for part in reversed(finding.path) if part in _OPTIONS), "")
+    """Return the field that a finding is about, as its consumer calls it."""
+    if finding.rule == "dump-path-missing":
+        return "dump_path"
+    return next((str(part) for part in reversed(finding.path) if part in _FIELDS), "")
 
 
 def softened(findings: Iterable[Finding]) -> List[Finding]:

@@ -8,10 +8,11 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..model import ModelGraph, OpNode, no_dump_reason
 from ..model.never import INPUT_TYPES
 from ..model.nodes import execution_key
+from ..schemas.documents import MAX_SUGGESTIONS
 from .acl_rules import items_of, model_entries, strings_of
 from .finding import Findings, Path
+from .key_rules import nearest_word
 from .models import Models, dumpable
-from .suggest import MAX_SUGGESTIONS, nearest_word
 
 _MAX_ADVICE = 200
 _POSITION = re.compile(r"(input|output)([0-9]+)\Z")
@@ -127,7 +128,7 @@ class ModelRules:
         else:
             near = self.models.nearest(layer, graphs)
             message = "the model has no op %r%s" % (layer, "; did you mean %r?" % near if near else "")
-            fix = '"%s"' % near if near else "config new --om MODEL --list shows the names"
+            fix = '"%s"' % near if near else "name an op that the model has"
             self.findings.error("unknown-layer", path, message, _UNKNOWN_LAYER, fix)
 
     def _never(self, layer: str, op: OpNode, path: Path) -> None:

@@ -8,9 +8,13 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import MissingPath, UsageError
 from ..model import ModelGraph, OpNode, computational_graphs, load_model, no_dump_reason
-from .suggest import MAX_SUGGESTIONS, NameIndex
+from ..naming import nearest_names
+from ..schemas.documents import MAX_SUGGESTIONS
+from .plan import PlanError
 
 MAX_ALTERNATIVES = 3
+#: How many names all searches for the nearest may look at together.
+_NAMES_SEARCHED = 200000
 _SEARCH_RADIUS = 5
 
 
@@ -29,8 +33,9 @@ class Models:
         self.graphs = list(graphs)
         self.om_names = [_stem(name) for name in om_names]
         self._tables: Dict[int, Dict[str, List[OpNode]]] = {}
-        self._index: Dict[Tuple[int, ...], NameIndex] = {}
-        self._left = MAX_SUGGESTIONS
+        self._names: Dict[Tuple[int, ...], List[str]] = {}
+        self._searches_left = MAX_SUGGESTIONS
+        self._names_left = _NAMES_SEARCHED
 
     def named(self, model_name: str) -> List[ModelGraph]:
         """Return the models that GE would match: by the .om file's name if told, by their own or a graph's, else by the json's."""
@@ -61,21 +66,21 @@ class Models:
         return [op for graph in self._of(graphs) for op in graph.ops_from(name)]
 
     def nearest(self, name: str, graphs: Optional[Sequence[ModelGraph]] = None) -> Optional[str]:
-        """Return the op or original name that is most like ``name``; only for the first twenty, since it takes time."""
-        if self._left <= 0:
+        """Return the op or original name that is most like ``name``; only for the first twenty, fewer in big models: it takes time."""
+        if self._searches_left <= 0 or self._names_left <= 0:
             return None
-        self._left -= 1
         chosen = self._of(graphs)
-        key = tuple(id(graph) for graph in chosen)
-        if key not in self._index:
-            names = [op.name for graph in chosen for op in graph.ops]
-            names += [original for graph in chosen for op in graph.ops for original in op.originals]
-            self._index[key] = NameIndex([known for known in names if known])
         for graph in chosen:
             op = graph.op(name)
             if op is not None:
                 return op.name
-        return self._index[key].nearest(name)
+        key = tuple(id(graph) for graph in chosen)
+        if key not in self._names:
+            names = (known for graph in chosen for op in graph.ops for known in (op.name,) + tuple(op.originals))
+            self._names[key] = list(dict.fromkeys(known for known in names if known))
+        self._searches_left -= 1
+        self._names_left -= len(self._names[key])
+        return next(iter(nearest_names(name, self._names[key])), None)
 
     def alternatives(self, op: OpNode) -> List[str]:
         """Return the nearest ops that can be dumped instead of one that never is: downstream first, for the output node upstream."""
@@ -159,7 +164,7 @@ def load_for_writing(paths: Sequence[str], om_names: Sequence[str] = ()) -> Mode
     if len(found) != 1:
         names = ", ".join(str(graph.path) for graph in found)
         message = "several GE graph files read training data: %s" % names if found else "none of the GE graph files has an iterator op"
-        raise UsageError(message, hint="name the one file whose first graph is the computational graph with --om")
+        raise UsageError(message, hint="name the one file whose first graph is the computational graph")
     others = [graph for path, graph in graphs.items() if path not in several]
     return Models(others + found, om_names)
 
@@ -171,12 +176,12 @@ def _files(path: str) -> List[str]:
         found = sorted(glob.glob(os.path.join(glob.escape(path), pattern)))
         if found:
             return found
-    raise MissingPath("--om: %s is a folder without ge_proto_*.txt" % path, hint="name a model json or a GE graph file")
+    raise MissingPath("model: %s is a folder without ge_proto_*.txt" % path, hint="name a model json or a GE graph file")
 
 
-def require_models(models: Models, option: str) -> None:
-    """Raise UsageError when an option needs a model and none was named."""
+def require_models(models: Models, what: str) -> None:
+    """Raise UsageError when something needs a model and none was named."""
     if not models.graphs:
-        raise UsageError("%s needs a model" % option, hint="add --om MODEL.json (made by atc --mode=1)")
+        raise PlanError("%s needs a model" % what, hint="name the model's json, which atc --mode=1 makes", field="om")
 
 

@@ -45,14 +45,14 @@ def read_divergence(path: str) -> Divergence:
     out = path
     if not os.path.isdir(path):
         if not os.path.exists(path):
-            raise MissingPath("--narrow: %s does not exist" % path, hint="name the output folder of compare, watch or run")
+            raise MissingPath("%s does not exist" % path, hint="name the output folder of compare, watch or run")
         out = os.path.dirname(path) or "."
         if os.path.basename(path) not in (STORE_FILE, "result.json"):
-            raise InputError("--narrow: %s is no %s" % (path, STORE_FILE), hint="name the output folder of compare, watch or run")
+            raise InputError("%s is no %s" % (path, STORE_FILE), hint="name the output folder of compare, watch or run")
     with RunStore.open(out) as store:
         failing = list(store.rows(verdict=FAIL))
         if not failing:
-            raise InputError("--narrow: no operator of %s is outside its limits" % out, hint="there is nothing to narrow down")
+            raise InputError("no operator of %s is outside its limits" % out, hint="there is nothing to narrow down")
         first = min(failing, key=execution_key)
         order = _execution_order(list(store.rows()), first)
         inputs = store.get("inputs") or {}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from ..schemas.documents import schema_of
 from .acl_list import looks_like_several
 from .cann import NPU_SINCE, Version
 from .finding import ERROR, WARNING, Findings, Path
-from .key_rules import KeyRules, asks_for_a_dump, check_since
+from .key_rules import KeyRules, asks_for_a_dump, check_since, nearest_word
 from .models import Models
 from .path_rules import check_dump_path, check_variables
 from .plan import NPU_DEFAULTS
-from .schema_rules import SchemaRules, field_schema, rejects
+from .schema_rules import SchemaRules, rejects
 from .steps import NPU_LAX, step_problems
 
 #: Names that only npu settings have; they tell a flat JSON file from an acl.json.
@@ -62,8 +63,8 @@ class NpuRules:
 
     def check_document(self, document: Mapping[str, Any]) -> None:
         """Check a flat JSON object."""
-        KeyRules(self.findings).unknown(document, field_schema("npu")["properties"], ())
-        meant = asks_for_a_dump(document, field_schema("npu")["properties"], _SWITCHES)
+        KeyRules(self.findings).unknown(document, schema_of("npu")["properties"], ())
+        meant = asks_for_a_dump(document, schema_of("npu")["properties"], _SWITCHES)
         values = {name: value for name, value in document.items() if name in NPU_DEFAULTS or name in OTHER_SETTINGS}
         forgotten = any(name in values for name in NPU_DEFAULTS) and not any(name in values for name in _SWITCHES)
         self.check(values, asked=meant or forgotten)
@@ -76,17 +77,15 @@ class NpuRules:
         asked
             Whether something that no consumer understands asks for a dump, so that none at all is an error.
         """
-        fields: Dict[str, Any] = field_schema("npu")["properties"]
-        rules = SchemaRules("npu", self.findings)
-        good = {name: rules.check(value, fields[name], (name,)) for name, value in values.items() if value is not COMPUTED}
         known = {name: value for name, value in values.items() if value is not COMPUTED}
+        wrong = SchemaRules("npu", self.findings).check(known)
         check_since(self.findings, known, (), NPU_SINCE, self.version, self.version_text)
         self._values = values
         self._switched(asked)
         self._others()
-        if good.get("dump_path", True):
+        if "dump_path" not in wrong:
             self._path()
-        if good.get("dump_step", True):
+        if "dump_step" not in wrong:
             self._step()
         self._layers()
         self._idle()
@@ -194,13 +193,11 @@ def _repeated(text: str) -> Tuple[str, ...]:
 
 def looks_like_npu(document: Any) -> bool:
     """Tell whether a JSON document is a flat object of npu settings rather than an acl.json."""
-    from .suggest import nearest_word
-
     if not isinstance(document, dict) or not document or "dump" in document:
         return False
     if any(name in document for name in NPU_ONLY):
         return True
-    acl_only = field_schema("acl")["properties"]["dump"]["properties"]
+    acl_only = schema_of("acl")["properties"]["dump"]["properties"]
     if any(name in acl_only and name not in NPU_DEFAULTS for name in document):
         return False
     if any(name in NPU_DEFAULTS for name in document):

@@ -1,11 +1,12 @@
 """One dump plan: what is dumped, of which model, and where to.
 
-This module imports nothing but the standard library, errors and naming, so that the adapters can use it in old environments.
+This module imports nothing but the standard library and errors (its file form: the schemas too), so that the adapters can use it in old
+environments.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import UsageError
@@ -28,6 +29,21 @@ NPU_DEFAULTS: Dict[str, Any] = {
     "dump_data": "tensor",
     "dump_layer": None,
 }
+
+
+class PlanError(UsageError):
+    """A plan, or a request for one, that cannot be what it says.
+
+    Parameters
+    ----------
+    field
+        The field of the plan, of the request or of the consumer's own form that is the matter, such as ``stats`` or ``dump_mode``; empty
+        where none is.
+    """
+
+    def __init__(self, message: str, hint: Optional[str] = None, field: str = "") -> None:
+        super().__init__(message, hint)
+        self.field = field
 
 
 @dataclass(frozen=True)
@@ -132,7 +148,7 @@ class DumpPlan:
             The plan holds what only npu_bridge knows.
         """
         if self.debug_mode != "all":
-            raise UsageError("acl.json has no overflow kind, asked for: %s" % self.debug_mode, hint="leave out --debug-mode")
+            raise PlanError("acl.json has no overflow kind, asked for: %s" % self.debug_mode, "leave it out", "debug_mode")
         dump: Dict[str, Any] = {}
         if self.models is not None:
             dump["dump_list"] = [_acl_model(model) for model in self.models]
@@ -212,29 +228,30 @@ class DumpPlan:
     def refuse_acl_only(self) -> None:
         """Raise UsageError when npu settings cannot hold the plan."""
         models = self.models or ()
-        for option, is_set in (
-            ("--op-switch", self.op_switch is not None),
-            ("--stats", self.stats),
-            ("--scene", self.scene is not None),
-            ("--kernel-data", self.kernel_data),
-            ("--watch-node", any(model.watch_nodes for model in models)),
-            ("--skip-type", any(model.skip_types for model in models)),
-            ("--skip-op", any(model.skip_ops for model in models)),
-            ("--op-range", any(model.op_ranges for model in models)),
-            ("--level", self.level is not None),
+        for name, is_set in (
+            ("op_switch", self.op_switch is not None),
+            ("stats", self.stats),
+            ("scene", self.scene is not None),
+            ("kernel_data", self.kernel_data),
+            ("watch_nodes", any(model.watch_nodes for model in models)),
+            ("skip_types", any(model.skip_types for model in models)),
+            ("skip_ops", any(model.skip_ops for model in models)),
+            ("op_ranges", any(model.op_ranges for model in models)),
+            ("level", self.level is not None),
         ):
             if is_set:
-                raise UsageError("%s: npu_bridge and npu_device have no such setting" % option, hint="leave it out, or write --for acl")
+                raise PlanError("%s: npu_bridge and npu_device have no such setting" % name, "leave it out, or write acl.json", name)
         if self.debug and self.models:
-            raise UsageError("overflow detection excludes dumping ops", hint="leave out --debug, or models and layers")
+            raise PlanError("overflow detection excludes dumping ops", "leave out either it, or models and layers", "debug")
         if not self.debug and not self.models:
-            raise UsageError("the plan dumps nothing: neither models nor overflow", hint="name a model, or nothing for everything")
+            raise PlanError("the plan dumps nothing: neither models nor overflow", "name a model, or nothing for everything")
         with_layers = [bool(model.layers) for model in models]
         if any(with_layers) and not all(with_layers):
-            raise UsageError("dump_layer holds for every model, so all or none of the models must have layers", hint="name layers only")
+            raise PlanError("dump_layer holds for every model, so all or none of the models must have layers", "name layers only", "layers")
         for layer in self.npu_layers():
             if layer.split() != [layer]:
-                raise UsageError("dump_layer separates names by blanks, so %r cannot be written" % layer, hint="write --for acl")
+                message = "dump_layer separates names by blanks, so %r cannot be written" % layer
+                raise PlanError(message, "write acl.json, which lists names", "layers")
 
     def to_document(self) -> Dict[str, Any]:
         """Return the plan's own file form (schemas/plan.schema.json); defaults are left out."""
@@ -250,20 +267,17 @@ class DumpPlan:
 
         Raises
         ------
-        UsageError
+        FormatError
             The document has another form; schemas/plan.schema.json describes it.
         """
-        values = _known_fields(document, cls, "plan")
-        models = values.get("models")
-        if models is not None:
-            values["models"] = tuple(_model_from_document(model) for model in _list(models, "models"))
+        from ..schemas.documents import check_document
+
+        check_document(document, "plan", "plan")
+        values = dict(document)
+        if values.get("models") is not None:
+            values["models"] = tuple(_model_from_document(model) for model in values["models"])
         for name in ("stats", "kernel_data"):
-            values[name] = _names(values.get(name, ()), name)
-        for name in ("dump_path", "mode", "step", "data", "level", "scene"):
-            _expect(values.get(name), (str, type(None)), name)
-        for name in ("op_switch", "debug"):
-            _expect(values.get(name), (bool, type(None)), name)
-        _expect(values.get("debug_mode", "all"), (str,), "debug_mode")
+            values[name] = tuple(values.get(name, ()))
         return cls(**values)
 
     def without_names(self) -> DumpPlan:
@@ -311,61 +325,20 @@ def _skips_from_acl(items: Sequence[Mapping[str, Any]]) -> Tuple[Skip, ...]:
     return tuple(Skip(item.get("name", ""), tuple(item.get("pos", ()))) for item in items)
 
 
-def _model_from_document(document: Any) -> ModelDump:
-    values = _known_fields(document, ModelDump, "models")
-    _expect(values.get("name"), (str, type(None)), "name")
+def _model_from_document(document: Mapping[str, Any]) -> ModelDump:
+    values = dict(document)
     for name in ("layers", "watch_nodes"):
-        values[name] = _names(values.get(name, ()), name)
+        values[name] = tuple(values.get(name, ()))
     for name in ("skip_types", "skip_ops"):
-        values[name] = tuple(_skip_from_document(skip, name) for skip in _list(values.get(name, ()), name))
-    ranges = [_names(item, "op_ranges") for item in _list(values.get("op_ranges", ()), "op_ranges")]
-    if any(len(item) != 2 for item in ranges):
-        raise _wrong("op_ranges", "pairs of two op names")
-    values["op_ranges"] = tuple(ranges)
+        values[name] = tuple(Skip(skip["name"], tuple(skip.get("positions", ()))) for skip in values.get(name, ()))
+    values["op_ranges"] = tuple((begin, end) for begin, end in values.get("op_ranges", ()))
     return ModelDump(**values)
-
-
-def _skip_from_document(document: Any, name: str) -> Skip:
-    values = _known_fields(document, Skip, name)
-    _expect(values.get("name"), (str,), name + ".name")
-    return Skip(values["name"], _names(values.get("positions", ()), name + ".positions"))
-
-
-def _known_fields(document: Any, kind: Any, where: str) -> Dict[str, Any]:
-    if not isinstance(document, dict):
-        raise _wrong(where, "an object")
-    known = [field.name for field in fields(kind)]
-    unknown = [key for key in document if key not in known]
-    if unknown:
-        raise UsageError("plan: %s has no field %r" % (where, unknown[0]), hint="its fields are: %s" % ", ".join(known))
-    return dict(document)
-
-
-def _list(value: Any, where: str) -> Sequence[Any]:
-    if not isinstance(value, (list, tuple)):
-        raise _wrong(where, "a list")
-    return value
-
-
-def _names(value: Any, where: str) -> Tuple[str, ...]:
-    if any(not isinstance(item, str) for item in _list(value, where)):
-        raise _wrong(where, "a list of strings")
-    return tuple(value)
-
-
-def _expect(value: Any, kinds: Tuple[type, ...], where: str) -> None:
-    if not isinstance(value, kinds):
-        raise _wrong(where, " or ".join("null" if kind is type(None) else kind.__name__ for kind in kinds))
 
 
 def _not_allowed(name: str, value: Any, known: Sequence[str]) -> UsageError:
     near = [word for word in known if word.lower() == str(value).strip().lower()]
     hint = "one of: %s" % ", ".join(known)
     return UsageError("%s: %r is not allowed%s" % (name, value, "; did you mean %r?" % near[0] if near else ""), hint=hint)
-
-
-def _wrong(where: str, expected: str) -> UsageError:
-    return UsageError("plan: %s must be %s" % (where, expected), hint="schemas/plan.schema.json describes the form")
 
 
 def _plain(value: Any) -> Any:

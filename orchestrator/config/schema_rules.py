@@ -1,18 +1,13 @@
-"""First layer of the checker: every field by itself, as the JSON Schemas in schemas/ describe it.
-
-Only the keywords that those schemas use are known here; a test holds this against the jsonschema package.
-"""
+"""First layer of the checker: every field by itself, as the JSON Schemas in schemas/ describe it."""
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
-from typing import Any, Dict, List, Mapping
+from typing import Any, FrozenSet, Tuple
 
-from ..schemas import load_schema
+from ..naming import nearest_names
+from ..schemas.documents import Mistake, mistakes, name_of, schema_of
 from .finding import Findings, Path
 from .steps import ACL_LAX, NPU_LAX, step_fix, step_problems
-from .suggest import MAX_SUGGESTIONS, nearest_word
 
 REJECTS = {
     "acl": "aclInit rejects it (ACL_ERROR_INVALID_DUMP_CONFIG 100009, %s); releases of 2020 only log it and dump nothing",
@@ -26,23 +21,18 @@ _NPU_FIELDS = {
     "enable_dump": "protobuf or npu_device raises TypeError",
     "enable_dump_debug": "protobuf or npu_device raises TypeError",
 }
-_TYPES: Dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "null": type(None)}
-_NAMES = {
-    "object": "an object",
-    "array": "a list",
-    "string": "a string",
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "null": "null",
+#: Of a schema's keyword: the rule, and the code of the error that aclInit gives.
+_RULES = {
+    "type": ("type", "EP0001"),
+    "enum": ("enum", "EP0002"),
+    "minLength": ("empty-value", "EP0001"),
+    "maxLength": ("path-too-long", "EP0003"),
+    "minItems": ("empty-list", "EP0001"),
+    "maxItems": ("too-many-entries", "EP0003"),
+    "required": ("missing-field", "EP0003"),
 }
-_STEP_RULES = ("step-syntax",)
-
-
-@lru_cache(maxsize=None)
-def field_schema(kind: str) -> Mapping[str, Any]:
-    """Return the schema of ``acl`` or ``npu``."""
-    schema: Mapping[str, Any] = load_schema(kind)
-    return schema
+_PATH_FIXES = {"minLength": "name an existing folder", "maxLength": "choose a shorter path"}
+_KERNEL_DATA = ("all", "printf", "tensor", "assert", "timestamp")
 
 
 def rejects(kind: str, code: str = "EP0001", path: Path = ()) -> str:
@@ -66,130 +56,47 @@ class SchemaRules:
     def __init__(self, kind: str, findings: Findings) -> None:
         self.kind = kind
         self.findings = findings
-        self._left = MAX_SUGGESTIONS
 
-    def check(self, value: Any, schema: Mapping[str, Any], path: Path = ()) -> bool:
-        """Add the findings of ``value`` and all below; return whether it has the right form."""
-        types = schema.get("type", [])
-        types = [types] if isinstance(types, str) else types
-        if types and not any(isinstance(value, _TYPES[name]) and not (name == "integer" and isinstance(value, bool)) for name in types):
-            self._type(value, types, schema, path)
-            return False
-        if "enum" in schema and value not in schema["enum"]:
-            self._enum(value, [known for known in schema["enum"] if known is not None], path)
-            return False
-        if isinstance(value, str):
-            return self._string(value, schema, path)
-        if isinstance(value, list):
-            return self._array(value, schema, path)
-        if isinstance(value, dict):
-            return self._object(value, schema, path)
-        return True
+    def check(self, document: Any) -> FrozenSet[Any]:
+        """Add the findings of ``document``; return its outermost keys that hold a mistake."""
+        found = mistakes(document, schema_of(self.kind))
+        for mistake in found:
+            self._tell(mistake)
+        return frozenset(mistake.path[0] for mistake in found if mistake.path)
 
-    def _type(self, value: Any, types: List[str], schema: Mapping[str, Any], path: Path) -> None:
-        expected = " or ".join(_NAMES[name] for name in types)
-        message = "%s must be %s, it is %s" % (_name(path), expected, _describe(value))
-        self.findings.error("type", path, message, rejects(self.kind, path=path), _corrected(value, types, schema, expected))
-
-    def _enum(self, value: Any, known: List[str], path: Path) -> None:
-        if value == "":
-            fix = "one of: %s; or leave the field out" % ", ".join(known)
-            self.findings.error("empty-value", path, "%s is empty" % _name(path), rejects(self.kind, path=path), fix)
+    def _tell(self, mistake: Mistake) -> None:
+        path = mistake.path
+        if mistake.keyword == "pattern":
+            self._pattern(str(mistake.value), path)
             return
-        near = nearest_word(str(value), known) if self._left > 0 else None
-        self._left -= 1
-        message = "%s: %r is not allowed%s" % (_name(path), value, "; did you mean %r?" % near if near else "")
-        fix = '"%s"' % near if near else "one of: %s" % ", ".join(known)
-        self.findings.error("enum", path, message, rejects(self.kind, "EP0002", path), fix)
+        rule, code = _RULES[mistake.keyword]
+        if mistake.keyword == "enum" and mistake.value == "":
+            rule, code = "empty-value", "EP0001"
+        fix = _PATH_FIXES.get(mistake.keyword, mistake.fix) if path[-1:] == ("dump_path",) else mistake.fix
+        self.findings.error(rule, path, _without_section(mistake.message, path), rejects(self.kind, code, path), fix)
 
-    def _string(self, value: str, schema: Mapping[str, Any], path: Path) -> bool:
-        if len(value) < schema.get("minLength", 0):
-            fix = "write a value" if path[-1] in ("begin", "end") else "name an existing folder"
-            self.findings.error("empty-value", path, "%s is empty" % _name(path), rejects(self.kind, path=path), fix)
-            return False
-        if len(value) > schema.get("maxLength", len(value)):
-            message = "%s has %d characters, at most %d are allowed" % (_name(path), len(value), schema["maxLength"])
-            self.findings.error("path-too-long", path, message, rejects(self.kind, "EP0003", path), "choose a shorter path")
-            return False
-        if "pattern" in schema and not re.search(schema["pattern"], value):
-            return self._pattern(value, path)
-        return True
-
-    def _pattern(self, value: str, path: Path) -> bool:
+    def _pattern(self, value: str, path: Path) -> None:
         if path[-1] == "dump_step":
             for rule, message, fix in step_problems(value):
-                if rule in _STEP_RULES:
+                if rule == "step-syntax":
                     lax = ACL_LAX if self.kind == "acl" else NPU_LAX
                     self.findings.error(rule, path, "dump_step: " + message, rejects(self.kind, "EP0003", path) + "; " + lax, step_fix(fix))
-            return False
-        kinds = ["all", "printf", "tensor", "assert", "timestamp"]
-        wrong = next(part for part in value.split(",") if part not in kinds)
-        near = nearest_word(wrong, kinds) if wrong else None
-        rule = "enum" if wrong else "empty-value"
-        message = "%s: %r is not allowed%s (blanks count)" % (_name(path), wrong, "; did you mean %r?" % near if near else "")
-        repaired = [nearest_word(part, kinds) for part in value.split(",")]
-        fix = '"%s"' % ",".join(dict.fromkeys(part for part in repaired if part))
-        if not any(repaired):
-            fix = "a comma list of: " + ", ".join(kinds)
-        self.findings.error(rule, path, message, rejects(self.kind, "EP0002" if wrong else "EP0001", path), fix)
-        return False
-
-    def _array(self, value: List[Any], schema: Mapping[str, Any], path: Path) -> bool:
-        if len(value) < schema.get("minItems", 0):
-            message = "%s is an empty list" % _name(path)
-            self.findings.error("empty-list", path, message, rejects(self.kind, path=path), "leave the field out, or list values")
-            return False
-        good = True
-        if len(value) > schema.get("maxItems", len(value)):
-            message = "%s has %d entries, at most %d are allowed" % (_name(path), len(value), schema["maxItems"])
-            fix = "keep at most %d entries" % schema["maxItems"]
-            self.findings.error("too-many-entries", path, message, rejects(self.kind, "EP0003", path), fix)
-            good = False
-        items = schema["items"]
-        if items.get("type") == "string" and "enum" not in items and all(type(item) is str for item in value):
-            return good
-        for index, item in enumerate(value):
-            good = self.check(item, items, path + (index,)) and good
-        return good
-
-    def _object(self, value: Mapping[str, Any], schema: Mapping[str, Any], path: Path) -> bool:
-        good = True
-        for name in schema.get("required", ()):
-            if name not in value:
-                message = "%s is missing in %s" % (name, _name(path))
-                self.findings.error("missing-field", path, message, rejects(self.kind, "EP0003", path), "add %s" % name)
-                good = False
-        for name, field in schema.get("properties", {}).items():
-            if name in value:
-                good = self.check(value[name], field, path + (name,)) and good
-        return good
+            return
+        rule, code, message, fix = _kernel_data(value)
+        self.findings.error(rule, path, message, rejects(self.kind, code, path), fix)
 
 
-def _name(path: Path) -> str:
-    """Return how a message calls the field: ``dump_list[0].layer``."""
-    text = ""
-    for part in path[1:] if path[:1] == ("dump",) and len(path) > 1 else path:
-        text += "[%d]" % part if isinstance(part, int) else ("." if text else "") + part
-    return text or "the document"
+def _without_section(message: str, path: Path) -> str:
+    """Return the message without the leading ``dump.`` of a field's name: who writes acl.json calls it ``dump_mode``."""
+    return message.replace(name_of(path), name_of(path[1:]), 1) if path[:1] == ("dump",) and len(path) > 1 else message
 
 
-def _describe(value: Any) -> str:
-    for name, kind in (("boolean", bool), ("object", dict), ("array", list), ("null", type(None))):
-        if isinstance(value, kind):
-            return _NAMES[name] if name != "boolean" else str(value).lower()
-    if isinstance(value, str):
-        return "the string %r" % value[:60]
-    return ("a number (%s)" if isinstance(value, (int, float)) else "%s") % str(value)[:40]
-
-
-def _corrected(value: Any, types: List[str], schema: Mapping[str, Any], expected: str) -> str:
-    """Return the value in the right type where that is evident."""
-    if "string" in types and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return '"%s"' % str(value)[:40]
-    if "string" in types and isinstance(value, bool) and "on" in schema.get("enum", ()):
-        return '"on"' if value else '"off"'
-    if "boolean" in types and str(value).lower() in ("true", "1", "on", "false", "0", "off"):
-        return "true" if str(value).lower() in ("true", "1", "on") else "false"
-    if "array" in types and isinstance(value, (str, dict)):
-        return "put it into a list: [ … ]"
-    return "write " + expected
+def _kernel_data(value: str) -> Tuple[str, str, str, str]:
+    """Return rule, error code, message and correction of a list of kernel data that has another word than it knows."""
+    parts = value.split(",")
+    wrong = next(part for part in parts if part not in _KERNEL_DATA)
+    near = next(iter(nearest_names(wrong, _KERNEL_DATA)), None) if wrong else None
+    message = "dump_kernel_data: %r is not allowed%s (blanks count)" % (wrong, "; did you mean %r?" % near if near else "")
+    repaired = [word for part in parts[:100] for word in (nearest_names(part, _KERNEL_DATA) if part.strip() else [])]
+    fix = '"%s"' % ",".join(dict.fromkeys(repaired)) if repaired else "a comma list of: " + ", ".join(_KERNEL_DATA)
+    return ("enum", "EP0002", message, fix) if wrong else ("empty-value", "EP0001", message, fix)

@@ -12,11 +12,12 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
+from ..naming import nearest_names
 from .finding import ERROR, WARNING, Finding, Findings, placed
+from .key_rules import nearest_word
 from .npu_rules import COMPUTED, OTHER_SETTINGS, NpuRules
 from .plan import NPU_DEFAULTS
 from .script_reach import Reach, key_of
-from .suggest import nearest_word
 
 _MEMBERS = {"enable_dump": "b", "enable_dump_debug": "b"}
 _OTHER_MEMBERS = {"quant_dumpable": "s", "enable_exception_dump": "i"}
@@ -400,7 +401,4 @@ def _text(value: Any) -> Any:
 
 def _near_option(key: str) -> Optional[str]:
     """Return the dump setting that ``key`` misspells by a letter or two; other options are none of our business."""
-    import difflib
-
-    found = difflib.get_close_matches(key.lower(), list(NPU_DEFAULTS), 1, 0.85 if "dump" not in key else 0.6)
-    return found[0] if found else None
+    return next(iter(nearest_names(key, NPU_DEFAULTS, cutoff=0.6 if "dump" in key else 0.85)), None)

@@ -9,8 +9,9 @@ from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 from ..errors import UsageError
 from ..model import ModelGraph, OpNode, no_dump_reason
 from ..model.nodes import execution_key
+from .key_rules import nearest_word
 from .models import Models, dumpable
-from .suggest import nearest_word
+from .plan import PlanError
 
 _SHOWN = 5
 
@@ -66,15 +67,15 @@ def choose(models: Models, graph: ModelGraph, selection: Selection) -> Chosen:
     found: Dict[int, OpNode] = {}
     remarks: List[str] = []
     for pattern in selection.layers:
-        _add(found, remarks, _by_glob(models, graph, pattern), "--layers %s" % pattern, models)
+        _add(found, remarks, _by_glob(models, graph, pattern), "layers %s" % pattern, models)
     for op_type in selection.types:
-        _add(found, remarks, _by_type(graph, op_type), "--type %s" % op_type, models)
+        _add(found, remarks, _by_type(graph, op_type), "type %s" % op_type, models)
     for name in selection.around:
         center = named_ops(models, graph, name)
         around = list(center)
         for op in center:
             around += graph.predecessors(op.name, selection.radius) + graph.successors(op.name, selection.radius)
-        _add(found, remarks, around, "--around %s" % name, models)
+        _add(found, remarks, around, "around %s" % name, models)
     narrowed = bool(selection.layers or selection.types or selection.around)
     ops = sorted(found.values() if narrowed else dumpable(graph.ops), key=execution_key)
     if selection.first is not None or selection.last is not None:
@@ -82,7 +83,7 @@ def choose(models: Models, graph: ModelGraph, selection: Selection) -> Chosen:
         tail = ops[max(0, len(ops) - selection.last) :] if selection.last is not None else []
         ops = list({op.position: op for op in head + tail}.values())
     if not ops:
-        raise UsageError("no op of %s is chosen" % graph.name, hint="config new --om MODEL --list shows the ops")
+        raise PlanError("no op of %s is chosen" % graph.name, field="layers")
     return Chosen(tuple(ops), tuple(remarks))
 
 
@@ -124,8 +125,7 @@ def named_ops(models: Models, graph: ModelGraph, name: str) -> List[OpNode]:
     found = models.exact(name, [graph]) or models.from_original(name, [graph])
     if not found:
         near = models.nearest(name, [graph])
-        hint = "did you mean %r?" % near if near else "config new --om MODEL --list shows the names"
-        raise UsageError("%s has no op %r" % (graph.name, name), hint=hint)
+        raise PlanError("%s has no op %r" % (graph.name, name), "did you mean %r?" % near if near else None, "layers")
     return found
 
 
@@ -164,8 +164,7 @@ def _by_glob(models: Models, graph: ModelGraph, pattern: str) -> List[OpNode]:
     found = _matching(models, graph, pattern)
     if not found:
         near = models.nearest(pattern, [graph])
-        hint = "did you mean %r?" % near if near else "config new --om MODEL --list shows the names"
-        raise UsageError("--layers: %r matches no op of %s" % (pattern, graph.name), hint=hint)
+        raise PlanError("%r matches no op of %s" % (pattern, graph.name), "did you mean %r?" % near if near else None, "layers")
     return found
 
 
@@ -175,7 +174,7 @@ def _by_type(graph: ModelGraph, op_type: str) -> List[OpNode]:
         types = sorted({op.type for op in graph.ops})
         near = nearest_word(op_type, types)
         hint = "did you mean %r?" % near if near else "its types are: %s" % ", ".join(types[:20])
-        raise UsageError("--type: %s has no op of type %r" % (graph.name, op_type), hint=hint)
+        raise PlanError("%s has no op of type %r" % (graph.name, op_type), hint, "types")
     return found
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..errors import NotComparable
+from ..errors import NotThere, TypeNotComparable
 from ..tensors.dtypes import DType, dtype_by_code, nbytes
 from ..tensors.formats import split_format
 from ..tensors.tensor import Tensor
@@ -142,7 +142,7 @@ class DumpFile:
         """Return what the header says about one tensor; NotComparable when there is no such one."""
         tensors = {"input": self.inputs, "output": self.outputs}.get(kind, ())
         if not 0 <= index < len(tensors):
-            raise NotComparable("%s has no %s %d (%d %ss)" % (self.path, kind, index, len(tensors), kind))
+            raise NotThere("%s has no %s %d (%d %ss)" % (self.path, kind, index, len(tensors), kind))
         return tensors[index]
 
     def tensor(self, kind: str, index: int) -> Tensor:
@@ -157,7 +157,8 @@ class DumpFile:
         """
         info = self.info(kind, index)
         if info.problem is not None:
-            raise NotComparable("%s %d of %s: %s" % (kind, index, self.path, info.problem))
+            text = "%s %d of %s: %s" % (kind, index, self.path, info.problem)
+            raise NotThere(text) if info.dtype.decodable else TypeNotComparable(text)
         return Tensor(
             dtype=info.dtype,
             shape=info.shape,
@@ -174,7 +175,7 @@ class DumpFile:
         regions: Dict[str, Tuple[Any, ...]] = {"buffer": self.buffers, "space": self.spaces, "input": self.inputs, "output": self.outputs}
         found = regions.get(kind, ())
         if not 0 <= index < len(found):
-            raise NotComparable("%s has no %s %d (%d %ss)" % (self.path, kind, index, len(found), kind))
+            raise NotThere("%s has no %s %d (%d %ss)" % (self.path, kind, index, len(found), kind))
         return FileSource(self.path, found[index].file_offset, found[index].size_bytes)
 
 

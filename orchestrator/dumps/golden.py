@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Dict, Iterator, List, Optional, Set, Tuple
 
-from ..errors import FormatError, NotComparable
+from ..errors import FormatError, NotThere
 from ..naming import (
     MAPPING_FILE,
     is_hash_name,
@@ -378,7 +378,7 @@ def open_golden(entry: GoldenEntry) -> Tuple[Tensor, Optional[int]]:
     index = entry.index
     if entry.kind == "container":
         if not dump.outputs:
-            raise NotComparable("%s holds no output" % entry.path)
+            raise NotThere("%s holds no output" % entry.path)
         # A golden container holds one output, whatever its number in the op.
         index = 0 if len(dump.outputs) == 1 else index
     return dump.tensor(entry.io, index), dump.info(entry.io, index).address

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Collection, Dict, FrozenSet, Mapping, Optional, Tuple
+from typing import Any, Dict, FrozenSet, Optional, Tuple
 
 from ..compare.pair import Settings
-from ..compare.row import METRICS
+from ..compare.row import MEASURES, METRICS
 from ..errors import UsageError
 from ..model.graph import ModelGraph
 from ..results.csvfile import Columns
-from ..verdict.limits import Limits, judge
+from ..verdict.judging import RowJudge
+from ..verdict.limits import Limits
 
 AUTO, ONE, EACH = "auto", "one", "each"
 
@@ -71,8 +71,8 @@ class ComparisonOptions:
 
     def settings(self) -> Settings:
         """Return what the workers compute: the metrics shown and those with limits."""
-        wanted = tuple(name for name in METRICS if name in self.metrics or name in self.limits.metrics)
-        return Settings(wanted, self.overflow, partial(outside_limits, limits=self.limits))
+        wanted = tuple(name for name in MEASURES if name in self.metrics or name in self.limits.metrics)
+        return Settings(wanted, self.overflow, RowJudge(self.limits))
 
     def columns(self, golden_address: bool) -> Columns:
         """Return the columns of the result table."""
@@ -128,6 +128,3 @@ def _check_last(number: int, last: int) -> None:
         raise UsageError("OpSequence %d is beyond the json's last, %d" % (number, last))
 
 
-def outside_limits(values: Mapping[str, Any], not_applicable: Collection[str], limits: Limits) -> str:
-    """Return what is outside ``limits`` as a phrase, or an empty text."""
-    return judge(values, limits, not_applicable).text

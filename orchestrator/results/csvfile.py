@@ -15,7 +15,7 @@ from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple
 from ..compare.row import METRICS, Row
 from ..filesystem import replacing
 from ..naming import printable
-from ..verdict.limits import metric_number, number_text
+from ..verdict.judging import metric_number, number_text
 
 NOTHING = "NaN"
 MAPPING_HEADER = ("Index", "OpType", "NPUDump", "GroundTruth", "TensorIndex", "NPUDumpPath", "GroundTruthPath")

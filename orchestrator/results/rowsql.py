@@ -12,13 +12,13 @@ import math
 from functools import lru_cache
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from ..compare.row import METRICS, VERDICTS, Row
+from ..compare.row import MEASURES, VERDICTS, Row
 from ..dumps.place import Place
 from ..errors import FormatError
 
 SqlValue = Union[None, int, float, str, bytes]
 
-_KNOWN = frozenset(METRICS)
+_KNOWN = frozenset(MEASURES)
 _encode = json.JSONEncoder().encode
 _encode_key = json.JSONEncoder(separators=(",", ":")).encode
 _INT64 = 1 << 63
@@ -120,6 +120,16 @@ def _from_counts(text: str) -> Tuple[int, int]:
     return int(counts["target"]), int(counts["golden"])
 
 
+def _to_slice(place: Tuple[int, int]) -> str:
+    return '{"axis": %d, "index": %d}' % place
+
+
+@lru_cache(maxsize=1024)
+def _from_slice(text: str) -> Tuple[int, int]:
+    place = json.loads(text)
+    return int(place["axis"]), int(place["index"])
+
+
 def _to_verdict(verdict: str) -> str:
     return verdict
 
@@ -134,6 +144,7 @@ _TEXT = _Kind(to_sql_text, from_sql_text)
 _INTEGER = _Kind(_to_integer, int)
 _LIST = _Kind(_to_list, _from_list)
 _COUNTS = _Kind(_to_counts, lambda text: dict(zip(("target", "golden"), _from_counts(text))))
+_SLICE = _Kind(_to_slice, _from_slice)
 _FLAG = _Kind(int, bool)
 _VERDICT = _Kind(_to_verdict, _from_verdict)
 
@@ -157,11 +168,14 @@ FIELDS: Tuple[Tuple[str, _Kind], ...] = (
     ("golden_dtype", _TEXT),
     ("address", _INTEGER),
     ("golden_address", _INTEGER),
+    ("worst_slice", _SLICE),
     ("nan", _COUNTS),
     ("inf", _COUNTS),
     ("overflow", _FLAG),
     ("verdict", _VERDICT),
     ("reason", _TEXT),
+    ("decided_by", _TEXT),
+    ("warning", _TEXT),
     ("cause", _TEXT),
     ("target_file", _TEXT),
     ("golden_file", _TEXT),
@@ -172,7 +186,7 @@ FIELDS: Tuple[Tuple[str, _Kind], ...] = (
 
 _KEY_FIELDS = (*Place._fields, "target_file", "op", "kind", "tensor_index")
 PLACE_COLUMNS = Place._fields
-COLUMNS = ("key", *(name for name, _ in FIELDS), *METRICS, "user_metrics", "position")
+COLUMNS = ("key", *(name for name, _ in FIELDS), *MEASURES, "user_metrics", "position")
 COLUMN_LIST = ", ".join('"%s"' % name for name in COLUMNS)
 INSERT = "INSERT INTO row (%s, sum) VALUES (%s)" % (COLUMN_LIST, ", ".join("?" * (len(COLUMNS) + 1)))
 
@@ -204,7 +218,7 @@ def row_values(row: Row) -> List[SqlValue]:
         value = fields[name]
         values.append(None if value is None else encode(value))
     metrics = row.metrics
-    for name in METRICS:
+    for name in MEASURES:
         value = metrics.get(name)
         values.append(value if type(value) is float and -math.inf < value < math.inf else _to_metric(value))
     others = None
@@ -254,7 +268,7 @@ class RowReader:
         self.checked = checked and "sum" in columns
         names = [name for name in COLUMNS if name in columns]
         self._fields = [(names.index(name), name, decode) for name, decode in _DECODERS.items() if name in names]
-        self._metrics = [(names.index(name), name) for name in METRICS if name in names]
+        self._metrics = [(names.index(name), name) for name in MEASURES if name in names]
         self._others = names.index("user_metrics")
         self.selected = ", ".join('"%s"' % name for name in names) + (", sum" if self.checked else "")
 

@@ -7,7 +7,7 @@ from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..compare.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
-from ..verdict.limits import metric_number, short_text
+from ..verdict.judging import metric_number, short_text
 
 SHOWN_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", "MaxAbsoluteError")
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import product
-from typing import Iterable, Iterator, List, Tuple
+from typing import FrozenSet, Iterable, Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
 from .axes import element_count, unpack
-from .boxes import Box, Ints, boxes
+from .boxes import Box, Ints, boxes, padding_boxes, steps
 from .dtypes import Array, decode, require_decodable
 from .geometry import Geometry, match_layouts, match_stored
 from .tensor import WINDOW_BYTES, Tensor
 
-__all__ = ["Geometry", "aligned_blocks", "match_layouts", "match_stored"]
+__all__ = ["Block", "Geometry", "aligned_blocks", "match_layouts", "match_stored", "placed_blocks"]
 
 # Both sides of one slab, decoded. While one is read the one before may still be in use.
 SLAB_BYTES = WINDOW_BYTES // 2
@@ -32,10 +32,42 @@ _RUN = 64
 _WHOLE_BYTES = 4 * 1024 * 1024
 
 
+class Block(NamedTuple):
+    """Equally shaped pieces of a target and its golden, and where they lie in the golden.
+
+    Attributes
+    ----------
+    x, y
+        Elements of the target and of the golden.
+    start
+        Place of the first element in the golden as it is stored, counted in elements.
+    strides
+        Steps in the golden's storage along each axis of the block, in elements.
+    """
+
+    x: Array
+    y: Array
+    start: int
+    strides: Ints
+
+
 def aligned_blocks(
     target: Tensor, golden: Tensor, geometry: Geometry, max_elements: int = 32768, part: Tuple[int, int] = (0, 1)
 ) -> Iterator[Tuple[Array, Array]]:
-    """Yield pairs of equally shaped blocks that hold the same elements of the target and of the golden.
+    """Yield the arrays of :func:`placed_blocks`: pairs of equally shaped blocks that hold the same elements of target and golden."""
+    for block in placed_blocks(target, golden, geometry, max_elements, part):
+        yield block.x, block.y
+
+
+def placed_blocks(
+    target: Tensor,
+    golden: Tensor,
+    geometry: Geometry,
+    max_elements: int = 32768,
+    part: Tuple[int, int] = (0, 1),
+    borders: FrozenSet[int] = frozenset(),
+) -> Iterator[Block]:
+    """Yield equally shaped blocks that hold the same elements of the target and of the golden.
 
     Parameters
     ----------
@@ -46,10 +78,12 @@ def aligned_blocks(
     part
         ``(k, n)``: only the k-th of n shares of the work, k from 0. The shares are disjoint and together hold everything; the split depends
         on nothing but the arguments. A small tensor is one piece of work: some shares are then empty.
+    borders
+        As for :func:`goldwatch.tensors.boxes.boxes`.
 
     Yields
     ------
-    (ndarray, ndarray)
+    Block
         Decoded, native byte order, equal shape of any rank, usually strided views. Every element of the golden comes exactly once, the
         target's padding never. They are valid until the next pair is asked for.
 
@@ -71,19 +105,41 @@ def aligned_blocks(
         if part[0] == 0:
             yield from _unpacked(target, golden, geometry, max_elements)
         return
-    for box, starts, sizes in _share(boxes(geometry, target.order, golden.order), widths, part):
+    for box, starts, sizes in _share(boxes(geometry, target.order, golden.order, borders), widths, part):
         left = _fetch(target, box.target_start, box.target_strides, starts, sizes, widths[0])
         right = _fetch(golden, box.golden_start, box.golden_strides, starts, sizes, widths[1])
-        yield from _cut(left, right, max_elements)
+        first = box.golden_start + sum(at * stride for at, stride in zip(starts, box.golden_strides))
+        yield from _cut(left, right, max_elements, first, box.golden_strides)
 
 
-def _unpacked(target: Tensor, golden: Tensor, geometry: Geometry, max_elements: int) -> Iterator[Tuple[Array, Array]]:
+def padding_blocks(target: Tensor, geometry: Geometry) -> Iterator[Array]:
+    """Yield the target's elements that :attr:`Geometry.padded` tells to be padding, decoded, in pieces of bounded size.
+
+    Raises
+    ------
+    NotComparable, FormatError
+        As :func:`placed_blocks`.
+    """
+    width = _width(target)
+    for box in padding_boxes(geometry):
+        for starts, sizes in _slabs(box, _grid(box, (width, width), 1)):
+            yield _fetch(target, box.target_start, box.target_strides, starts, sizes, width)
+
+
+def _slabs(box: Box, grid: List[List[int]]) -> Iterator[Tuple[Ints, Ints]]:
+    """Yield (starts, sizes) of all slabs of a box."""
+    for place in product(*(range(len(cuts) - 1) for cuts in grid)):
+        yield (
+            tuple(cuts[index] for cuts, index in zip(grid, place)),
+            tuple(cuts[index + 1] - cuts[index] for cuts, index in zip(grid, place)),
+        )
+
+
+def _unpacked(target: Tensor, golden: Tensor, geometry: Geometry, max_elements: int) -> Iterator[Block]:
     """Yield the blocks of a small tensor whose boxes would be many and tiny (a filter with groups): its layout is undone as a whole."""
-    plain_golden = golden.array().reshape(-1)
-    plain = unpack(target.array(), geometry.layout, geometry.dims, geometry.letters).reshape(-1)
-    for at in range(0, plain.size, max_elements):
-        block = plain[at : at + max_elements]
-        yield block, plain_golden[at : at + block.size]
+    plain = unpack(target.array(), geometry.layout, geometry.dims, geometry.letters)
+    other = golden.array().reshape(plain.shape)
+    yield from _cut(np.ascontiguousarray(plain), other, max_elements, 0, tuple(steps(plain.shape, golden.order)))
 
 
 def _width(tensor: Tensor) -> int:
@@ -245,19 +301,27 @@ def _gather(tensor: Tensor, firsts: List[int], extent: int) -> Array:
     return decode(raw.reshape(-1), tensor.dtype, len(firsts) * extent)
 
 
-def _cut(left: Array, right: Array, max_elements: int) -> Iterator[Tuple[Array, Array]]:
-    """Yield a slab's blocks: both sides cut alike, the axis order chosen for long inner loops."""
+def _cut(left: Array, right: Array, max_elements: int, first: int, strides: Ints) -> Iterator[Block]:
+    """Yield a slab's blocks: both sides cut alike, the axis order chosen for long inner loops.
+
+    Parameters
+    ----------
+    first, strides
+        Where the slab lies in the golden, as in :class:`Block`.
+    """
     if left.ndim <= 1 or left.size <= 1:
+        left, right, step = left.reshape(-1), right.reshape(-1), strides[-1] if left.size > 1 else 1
         for at in range(0, left.size, max_elements):
-            yield left.reshape(-1)[at : at + max_elements], right.reshape(-1)[at : at + max_elements]
+            yield Block(left[at : at + max_elements], right[at : at + max_elements], first + at * step, (step,))
         return
     order = _axis_order(left, right)
-    left, right = left.transpose(order), right.transpose(order)
+    left, right, strides = left.transpose(order), right.transpose(order), tuple(strides[axis] for axis in order)
     tile = _block(left.shape, left.strides, right.strides, max_elements)
     cuts = [_cuts(size, step) for size, step in zip(left.shape, tile)]
     for place in product(*(range(len(axis) - 1) for axis in cuts)):
         window = tuple(slice(axis[index], axis[index + 1]) for axis, index in zip(cuts, place))
-        yield left[window], right[window]
+        start = first + sum(axis[index] * step for axis, index, step in zip(cuts, place, strides))
+        yield Block(left[window], right[window], start, strides)
 
 
 def _axis_order(left: Array, right: Array) -> List[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Dict, Iterator, List, Tuple
+from typing import Dict, FrozenSet, Iterator, List, Tuple
 
 from .axes import INNER, OUTER, Dims, GroupedFilter, Layout
 from .geometry import Geometry
@@ -37,33 +37,50 @@ class Box:
     golden_start: int
 
 
-def boxes(geometry: Geometry, target_order: str = "C", golden_order: str = "C") -> Iterator[Box]:
+def boxes(geometry: Geometry, target_order: str = "C", golden_order: str = "C", borders: FrozenSet[int] = frozenset()) -> Iterator[Box]:
     """Yield boxes that together hold every element of the geometry once; padding is in none.
 
     Parameters
     ----------
     target_order, golden_order
         Of the two tensors (:attr:`goldwatch.tensors.tensor.Tensor.order`); a target in Fortran order has a plain layout.
+    borders
+        Golden strides at which axes are not merged: who counts along one dim of the golden gives the strides of that dim and of the next
+        outer one, and each axis of a box then lies inside, along or outside that dim.
     """
     if geometry.count == 0:
         return
     layout, dims = geometry.layout, geometry.dims
-    golden = dict(zip(geometry.letters, _steps(geometry.sizes, golden_order)))
+    golden = dict(zip(geometry.letters, steps(geometry.sizes, golden_order)))
     if layout.groups > 1:
-        yield from _grouped(layout, dims, golden)
+        yield from _grouped(layout, dims, golden, borders)
         return
     sizes = layout.axis_sizes(dims)
-    storage = dict(zip(layout.axes, _steps(sizes, target_order)))
-    yield from _split_boxes(layout, {letter: (0, size) for letter, size in dims.items()}, storage, golden, 0, 0)
+    storage = dict(zip(layout.axes, steps(sizes, target_order)))
+    yield from _split_boxes(layout, {letter: (0, size) for letter, size in dims.items()}, storage, golden, 0, 0, borders)
 
 
-def _grouped(layout: Layout, dims: Dims, golden: Dict[str, int]) -> Iterator[Box]:
+def padding_boxes(geometry: Geometry) -> Iterator[Box]:
+    """Yield boxes that together hold every element once that :attr:`Geometry.padded` has and the golden has not."""
+    if geometry.padded is None:
+        return
+    golden = dict(zip(geometry.letters, steps(geometry.padded, "C")))
+    sizes = geometry.layout.axis_sizes(dict(zip(geometry.letters, geometry.padded)))
+    storage = dict(zip(geometry.layout.axes, steps(sizes, "C")))
+    for at, letter in enumerate(geometry.letters):
+        if geometry.sizes[at] < geometry.padded[at]:
+            ranges = {name: (0, size) for name, size in zip(geometry.letters, geometry.sizes[:at] + geometry.padded[at:])}
+            ranges[letter] = (geometry.sizes[at], geometry.padded[at])
+            yield from _split_boxes(geometry.layout, ranges, storage, golden, 0, 0, frozenset())
+
+
+def _grouped(layout: Layout, dims: Dims, golden: Dict[str, int], borders: FrozenSet[int]) -> Iterator[Box]:
     """Yield the boxes of a FRACTAL_Z filter with groups, group by group: each is a corner of the pack's block diagonal."""
     sizes = GroupedFilter.of(dims, dict(layout.blocks), layout.groups)
     stored = sizes.stored_shape
     pack_elements = stored[0] // sizes.packs * stored[1] * stored[2] * stored[3]
     shape = (sizes.c1, sizes.height, sizes.width, sizes.n1, sizes.n0, sizes.c0)
-    storage = dict(zip(layout.axes, _steps(shape, "C")))
+    storage = dict(zip(layout.axes, steps(shape, "C")))
     for group in range(sizes.groups):
         number, place = divmod(group, sizes.pack)
         ranges = {
@@ -74,7 +91,7 @@ def _grouped(layout: Layout, dims: Dims, golden: Dict[str, int]) -> Iterator[Box
         }
         # Within the box, channels count from the pack's first; in the golden they count from the filter's first, and C from the group's.
         shift = (group - place) * sizes.cout * golden["N"] - place * sizes.cin * golden["C"]
-        yield from _split_boxes(layout, ranges, storage, golden, number * pack_elements, shift)
+        yield from _split_boxes(layout, ranges, storage, golden, number * pack_elements, shift, borders)
 
 
 def _split_boxes(
@@ -84,6 +101,7 @@ def _split_boxes(
     golden: Dict[str, int],
     target_start: int,
     golden_start: int,
+    borders: FrozenSet[int],
 ) -> Iterator[Box]:
     """Yield one box for each combination of whole and partly filled blocks of the dims' ranges."""
     blocks = dict(layout.blocks)
@@ -104,7 +122,7 @@ def _split_boxes(
             start += begin * stride
             golden_at += begin * step * golden[letter]
             axes.append((size, stride, step * golden[letter]))
-        yield _merged(axes, start, golden_at)
+        yield _merged(axes, start, golden_at, borders)
 
 
 def _pieces(low: int, high: int, block: int) -> List[Tuple[int, int, int, int]]:
@@ -127,10 +145,10 @@ def _pieces(low: int, high: int, block: int) -> List[Tuple[int, int, int, int]]:
     return pieces
 
 
-def _steps(sizes: Ints, order: str) -> List[int]:
+def steps(sizes: Ints, order: str) -> List[int]:
     """Return the strides in elements of an array of that shape and order."""
     if order == "F":
-        return _steps(sizes[::-1], "C")[::-1]
+        return steps(sizes[::-1], "C")[::-1]
     strides, step = [], 1
     for size in reversed(sizes):
         strides.append(step)
@@ -138,14 +156,14 @@ def _steps(sizes: Ints, order: str) -> List[int]:
     return strides[::-1]
 
 
-def _merged(axes: List[Tuple[int, int, int]], target_start: int, golden_start: int) -> Box:
-    """Return the box with axes of size 1 left out and axes that follow one another on both sides made one."""
+def _merged(axes: List[Tuple[int, int, int]], target_start: int, golden_start: int, borders: FrozenSet[int]) -> Box:
+    """Return the box with axes of size 1 left out and axes that follow one another on both sides made one, but across no border."""
     kept: List[Tuple[int, int, int]] = []
     # By the target's strides: in Fortran order its axes follow one another the other way round.
     for size, target, golden in sorted(axes, key=lambda axis: -axis[1]):
         if size == 1:
             continue
-        if kept and kept[-1][1] == target * size and kept[-1][2] == golden * size:
+        if kept and kept[-1][1] == target * size and kept[-1][2] == golden * size and kept[-1][2] not in borders:
             kept[-1] = (kept[-1][0] * size, target, golden)
         else:
             kept.append((size, target, golden))

@@ -12,7 +12,7 @@ from typing import Any, Dict, Optional
 import numpy as np
 
 from ..elements import BY_CODE, BY_GE_NAME, BY_NAME, ELEMENTS, UNDEFINED
-from ..errors import FormatError, NotComparable
+from ..errors import FormatError, TypeNotComparable
 
 Array = np.ndarray  # any shape and element type
 
@@ -89,10 +89,10 @@ def require_decodable(dtype: DType) -> None:
     if dtype.decodable:
         return
     if dtype.code == _NO_CODE and not dtype.name.startswith("unknown("):
-        raise NotComparable("elements of numpy type %s cannot be compared" % dtype.name)
+        raise TypeNotComparable("elements of numpy type %s cannot be compared" % dtype.name)
     if dtype.code not in _BY_CODE:
-        raise NotComparable("data type code %d is not known" % dtype.code, hint="goldwatch knows the codes 0 to %d" % max(_BY_CODE))
-    raise NotComparable("data type %s (code %d) is not decoded" % (dtype.name, dtype.code))
+        raise TypeNotComparable("data type code %d is not known" % dtype.code, hint="goldwatch knows the codes 0 to %d" % max(_BY_CODE))
+    raise TypeNotComparable("data type %s (code %d) is not decoded" % (dtype.name, dtype.code))
 
 
 def decode(raw: Array, dtype: DType, count: int, first: int = 0) -> Array:

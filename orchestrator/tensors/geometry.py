@@ -32,6 +32,8 @@ class Geometry:
         The dims in the golden's order, the outermost first, and their sizes; apart from dims of size 1 this is :attr:`shape`.
     notes
         What the reader of the row must know: squeezed dims, a layout that was guessed.
+    padded
+        Where only the golden's shape tells what is padding: the sizes with it, in the order of :attr:`letters`; it must be zero. Else None.
     """
 
     shape: Shape
@@ -39,6 +41,7 @@ class Geometry:
     letters: Tuple[str, ...]
     sizes: Shape
     notes: Tuple[str, ...] = ()
+    padded: Optional[Shape] = None
 
     @property
     def count(self) -> int:
@@ -175,17 +178,17 @@ class _Matcher:
         sizes = tuple(dims[letter] for letter in letters)
         if sizes != self.golden:
             self.notes.append("size-1 dims differ: target %s, golden %s" % (list(sizes), list(self.golden)))
-        if not exact and self.layout.blocks:
-            self._note_padding(dims)
-        return Geometry(self.golden, self.layout, letters, sizes, tuple(self.notes))
+        padded = self._note_padding(letters, dims) if not exact and self.layout.blocks else None
+        return Geometry(self.golden, self.layout, letters, sizes, tuple(self.notes), padded)
 
-    def _note_padding(self, dims: Dims) -> None:
-        """Say what only the golden's shape tells to be padding: a target that is larger than its golden looks the same."""
+    def _note_padding(self, letters: Tuple[str, ...], dims: Dims) -> Optional[Shape]:
+        """Say what only the golden's shape tells to be padding (a larger target looks the same); return the sizes with it."""
         padded = padded_dims(self.layout, self.target.shape) or {}
         cut = [letter for letter, size in dims.items() if size < padded.get(letter, size)]
         if cut:
             text = ", ".join("%s %d of %d" % ("dim " * letter.isdigit() + letter, dims[letter], padded[letter]) for letter in cut)
             self.notes.append("no origin shape: %s as in the golden, the rest taken as padding" % text)
+        return tuple(padded.get(letter, dims[letter]) for letter in letters) if cut and self.layout.groups == 1 else None
 
     def _origin(self, origin_shape: Optional[Sequence[int]]) -> Optional[Dims]:
         """Return the dims that the json or the container gives, where they agree with the stored shape."""

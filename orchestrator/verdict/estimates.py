@@ -17,7 +17,7 @@ HIGHEST_SCORE = 99.0
 HOPELESS = 0.1
 """Inputs that are wrong by this much hide whatever an operator adds."""
 
-Decides = Callable[[str], bool]
+Decides = Callable[[str, Optional[str]], bool]
 
 
 class _Sizes(NamedTuple):
@@ -170,7 +170,7 @@ class Estimator:
         differing = [state.seen for state in states if state.seen is not None and (state.seen.different or state.seen.distance > 0)]
         if any(_whole(row.dtype) for row in differing):
             return False
-        return not differing or not self._decides(op.type)
+        return not differing or not self._decides(op.type, output.dtype)
 
 
 def _explained(normal: Normal, normal_slice: Normal, sizes: _Sizes, rounded: float, sliced: bool) -> float:

@@ -173,9 +173,9 @@ def _of_row(estimate: Estimate, row: Row) -> List[Explanation]:
         if inf:
             return [_explanation("overflow", 1.0, "%d elements of the target are Inf" % inf)]
         return [_explanation("nan", 1.0, "%d elements of the target are NaN" % nan)]
-    worst = getattr(row, "worst_slice", None)
-    if estimate.by_slice and worst:
-        sentence = "index %s of axis %s is the worst: %s" % (worst["index"], worst["axis"], percent(estimate.slice_distance))
+    worst = row.worst_slice
+    if estimate.by_slice and worst is not None:
+        sentence = "index %s of axis %s is the worst: %s" % (worst[1], worst[0], percent(estimate.slice_distance))
         return [_explanation("one-slice", 0.0, sentence)]
     return []
 

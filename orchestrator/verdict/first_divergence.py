@@ -9,8 +9,8 @@ from ..compare.row import FAIL, Row
 from ..dumps.place import NOWHERE, Place
 from ..model.graph import ModelGraph
 from .inputs import BAD, UNKNOWN, Inputs, overall
-from .judging import not_applicable
-from .limits import Limit, Limits, judge
+from .judging import judge_row
+from .limits import Limit, Limits
 from .observations import Observations, execution_key
 
 
@@ -91,7 +91,7 @@ def first_divergence(rows: Iterable[Row], limits: Limits, graph: Optional[ModelG
 def divergence_of(first: Row, inputs: Inputs, seen: Observations, limits: Limits) -> FirstDivergence:
     """Return the divergence that the run's first failing row stands for."""
     states = inputs.of(seen.ops[first.place, first.op, first.target_file or ""])
-    judgement = judge(first.metrics, limits, not_applicable(first))
+    judgement = judge_row(first, limits)
     return FirstDivergence(
         op=first.op,
         op_type=first.op_type,

@@ -1,18 +1,154 @@
-"""Which metrics count for a row."""
+"""What the limits say about one tensor."""
 
 from __future__ import annotations
 
-from typing import FrozenSet
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Collection, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..compare.row import METRICS, Row
+from ..compare.row import DIFFERENT, MEASURES, WORST_SLICE, Row
+from .deciding import decides
+from .limits import ANY, Limit, Limits, Subject
 
-BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance")
+BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", DIFFERENT)
+"""The metrics that mean something between two bool tensors."""
 
-_NOT_FOR_BOOL = frozenset(METRICS) - frozenset(BOOL_METRICS)
+DISTANCES = ("CosineSimilarity", "RelativeEuclideanDistance", WORST_SLICE)
+"""The metrics whose place DifferentElements takes where it applies."""
+
+_NOT_FOR_BOOL = frozenset(MEASURES) - frozenset(BOOL_METRICS)
 
 
 def not_applicable(row: Row) -> FrozenSet[str]:
-    """Return the metrics that make no sense for a row: all without elements, all but two for bool against bool."""
+    """Return the metrics that make no sense for a row: all without elements, all but three for bool against bool."""
     if row.shape is not None and 0 in row.shape:
-        return frozenset(METRICS)
+        return frozenset(MEASURES)
     return _NOT_FOR_BOOL if row.target_dtype == "bool" and row.golden_dtype == "bool" else frozenset()
+
+
+class Judgement(NamedTuple):
+    """What the limits say about one tensor.
+
+    Attributes
+    ----------
+    passed
+        True when every limit holds.
+    metric, value, limit
+        The first metric outside its limit, in the order of the columns; a number outside its limit comes before a NaN. None when passed.
+    text
+        One phrase, such as ``CosineSimilarity 0.912345 is not > 0.99``; empty when passed.
+    decided_by
+        The limits that are not met, when passed those that were looked at; in the form of :func:`goldwatch.verdict.limits.parse_limit`,
+        joined by ``; ``.
+    """
+
+    passed: bool
+    metric: Optional[str] = None
+    value: Optional[float] = None
+    limit: Optional[Limit] = None
+    text: str = ""
+    decided_by: str = ""
+
+
+def judge(values: Mapping[str, Any], limits: Limits, not_applicable: Collection[str] = (), subject: Subject = ANY) -> Judgement:
+    """Judge one tensor's metrics.
+
+    Parameters
+    ----------
+    values
+        Metric name to number. Names without a limit (and StandardDeviation) are not looked at. Where DifferentElements is a number and
+        limited, it takes the place of the limits of the three distances that are not for single types or ops: whole numbers are equal or
+        they are not.
+    limits
+        What is allowed.
+    not_applicable
+        Metrics that make no sense for this tensor (most for bool against bool): they neither pass nor fail. Any other metric that is NaN
+        or was not computed fails, but for DifferentElements, which is NaN wherever it does not apply: NaN or Inf at different positions,
+        and a golden of zeros against other values, come out as such.
+    subject
+        Which limits hold for the tensor.
+    """
+    entries = limits.for_subject(subject)
+    whole = not math.isnan(metric_number(values.get(DIFFERENT))) and any(limit.metric == DIFFERENT for limit in entries)
+    looked_at: List[Limit] = []
+    missed: List[Tuple[bool, Limit, float]] = []
+    for limit in entries:
+        value = metric_number(values.get(limit.metric))
+        undefined = math.isnan(value)
+        if limit.metric in not_applicable or (undefined and limit.metric == DIFFERENT):
+            continue
+        if whole and limit.metric in DISTANCES and not limit.selector:
+            continue
+        looked_at.append(limit)
+        if undefined or not limit.met(value):
+            missed.append((undefined, limit, value))
+    if not missed:
+        return Judgement(True, decided_by=_joined(tuple(looked_at)))
+    undefined, limit, value = min(missed, key=lambda entry: entry[0])
+    if undefined:
+        text = "%s is NaN, limit %s %.9g" % (limit.metric, limit.comparison, limit.value)
+    else:
+        text = "%s %s is not %s %.9g" % (limit.metric, short_text(value), limit.comparison, limit.value)
+    return Judgement(False, limit.metric, value, limit, text, _joined(tuple(entry[1] for entry in missed)))
+
+
+@lru_cache(maxsize=1024)
+def _joined(limits: Tuple[Limit, ...]) -> str:
+    return "; ".join(map(str, limits))
+
+
+def subject_of(row: Row) -> Subject:
+    """Return what the limits may tell a row by."""
+    return Subject(row.target_dtype or "", row.op_type, row.op)
+
+
+def judge_row(row: Row, limits: Limits) -> Judgement:
+    """Judge a finished row's metrics again."""
+    return judge(row.metrics, limits, not_applicable(row), subject_of(row))
+
+
+@dataclass(frozen=True)
+class RowJudge:
+    """Judges rows as they are made; picklable.
+
+    Attributes
+    ----------
+    limits
+        What is allowed.
+    """
+
+    limits: Limits
+
+    def __call__(self, row: Row, dtype: str, values: Mapping[str, Any], not_applicable: Collection[str]) -> Judgement:
+        """Judge the metrics of a row whose target is of ``dtype``; of an op that decides the text says so."""
+        found = judge(values, self.limits, not_applicable, Subject(dtype, row.op_type, row.op))
+        if found.metric == DIFFERENT and row.kind == "output" and decides(row.op_type, dtype):
+            return found._replace(text="%s (%s decides: inputs that differ by rounding may change it)" % (found.text, row.op_type))
+        return found
+
+    def alike(self, row: Row) -> Tuple[Limit, ...]:
+        """Return what tells rows of equal findings apart: those of ops with the same answer are judged alike."""
+        return self.limits.for_op(row.op_type, row.op)
+
+
+def metric_number(value: Any) -> float:
+    """Return a metric's value as a float; NaN for None and for what is no number."""
+    if value is None or isinstance(value, dict):
+        return math.nan
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def number_text(value: float) -> str:
+    """Return a metric as the tables print it: ``%.6f``, ``%.6e`` where six decimals would hide it, ``NaN``, ``inf``."""
+    if math.isnan(value):
+        return "NaN"
+    return "%.6e" % value if 0 < abs(value) < 1e-4 else "%.6f" % value
+
+
+def short_text(value: float) -> str:
+    """Return a metric for a sentence or a terminal: as :func:`number_text`, but ``%.6e`` from 1e12 on too."""
+    return "%.6e" % value if 1e12 <= abs(value) < math.inf else number_text(value)

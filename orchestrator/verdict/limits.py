@@ -1,6 +1,9 @@
-"""Limits of the metrics and the judgement of one tensor's metrics against them.
+"""Limits of the metrics: per metric, and per element type of the target, op type or op.
 
-Source of the default limits: the usual thresholds of the vendor's public documents on dump comparison.
+Where the default limits come from: docs/metrics.md. In short, the largest distances that healthy networks reached on simulated devices
+(float16 0.019 of the whole and 0.031 of the worst slice, bfloat16 0.11 and 0.28, float32 with shortened inputs 0.008 and 0.013, int8 0.23
+and 0.60), widened, and tried on 40,000 healthy and broken tensors (scripts/verdict_trial).
+The ``vendor`` limits are the usual thresholds of the vendor's public documents on dump comparison.
 """
 
 from __future__ import annotations
@@ -8,43 +11,109 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, Collection, Dict, Mapping, Optional, Sequence, Tuple
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ..compare.row import METRICS
+from ..compare.row import DIFFERENT, MEASURES
 from ..errors import InputError, UsageError
 from ..naming import nearest_names
 
 LARGER = ">"
 SMALLER = "<"
-LIMITED = tuple(name for name in METRICS if name != "StandardDeviation")
+AT_MOST = "<="
+LIMITED = tuple(name for name in MEASURES if name != "StandardDeviation")
+SELECTORS = ("dtype", "type", "op")
+"""What a limit may be restricted to, the weakest first; a limit without any is weaker still."""
 
-_FORM = re.compile(r"\s*(?P<metric>[^=<>]*?)\s*(?P<sign>[=<>])(?P<value>.*)\Z", re.DOTALL)
-_FORMS_HINT = "write METRIC=VALUE, 'METRIC<VALUE' or 'METRIC>VALUE', for example --limit CosineSimilarity=0.999"
+RULES = "rules"
+BASE = "base"
+NO_BASE = "none"
+
+_FORM = re.compile(
+    r"\s*(?:(?P<selector>dtype|type|op)=(?P<pattern>.*):)?\s*(?P<metric>[^=<>:]*?)\s*(?P<sign><=|[=<>])(?P<value>[^:]*)\Z", re.DOTALL
+)
+FORMS_HINT = "write METRIC=VALUE, 'METRIC<VALUE' or 'METRIC>VALUE', before it where wanted dtype=TYPE:, type=OPTYPE: or op=NAME:"
+_SCHEMA_HINT = "schemas/limits.schema.json describes the form"
 _NON_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
 @dataclass(frozen=True)
 class Limit:
-    """One metric's limit: the metric must be strictly larger (``>``) or strictly smaller (``<``) than ``value``."""
+    """One metric's limit.
+
+    Attributes
+    ----------
+    metric
+        Its name.
+    comparison, value
+        The metric must be strictly larger (``>``), strictly smaller (``<``) or at most (``<=``) the value.
+    selector
+        ``""``: every tensor; ``dtype``, ``type`` or ``op``: those whose target's element type, op type or op matches the pattern.
+    pattern
+        The name itself or a glob (``*``, ``?``, ``[…]``).
+    """
 
     metric: str
     comparison: str
     value: float
+    selector: str = ""
+    pattern: str = ""
 
     def met(self, value: float) -> bool:
         """Tell whether ``value`` is within the limit; NaN never is."""
-        return value > self.value if self.comparison == LARGER else value < self.value
+        if self.comparison == LARGER:
+            return value > self.value
+        return value <= self.value if self.comparison == AT_MOST else value < self.value
+
+    def matches(self, subject: Subject) -> bool:
+        """Tell whether the limit is for this tensor."""
+        if not self.selector:
+            return True
+        name = {"dtype": subject.dtype, "type": subject.op_type, "op": subject.op}[self.selector]
+        return name == self.pattern or fnmatchcase(name, self.pattern)
+
+    @property
+    def key(self) -> str:
+        """``dtype=…``, ``type=…`` or ``op=…``; empty for every tensor."""
+        return "%s=%s" % (self.selector, self.pattern) if self.selector else ""
 
     def __str__(self) -> str:
-        return "%s %s %.9g" % (self.metric, self.comparison, self.value)
+        return "%s%s%s%.9g" % (self.key + ":" if self.selector else "", self.metric, self.comparison, self.value)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a limit may be restricted to: the target's element type (as in the DataType column), the op's type and name."""
+
+    dtype: str = ""
+    op_type: str = ""
+    op: str = ""
+
+
+ANY = Subject()
 
 
 def natural_comparison(metric: str) -> str:
-    """Return ``>`` for CosineSimilarity, ``<`` for every other metric."""
-    return LARGER if metric == "CosineSimilarity" else SMALLER
+    """Return ``>`` for CosineSimilarity, ``<=`` for DifferentElements, ``<`` for every other metric."""
+    return {"CosineSimilarity": LARGER, DIFFERENT: AT_MOST}.get(metric, SMALLER)
+
+
+def _three(cosine: float, distance: float, slices: float, *dtypes: str) -> Tuple[Limit, ...]:
+    values = (("CosineSimilarity", cosine), ("RelativeEuclideanDistance", distance), ("WorstSliceDistance", slices))
+    return tuple(
+        Limit(metric, natural_comparison(metric), value, "dtype" if dtype else "", dtype) for dtype in dtypes for metric, value in values
+    )
 
 
 DEFAULTS = (
+    *_three(0.99, 0.03, 0.15, ""),
+    Limit(DIFFERENT, AT_MOST, 0.0),
+    *_three(0.97, 0.2, 0.4, "bfloat16"),
+    *_three(0.95, 0.3, 0.7, "int8", "uint8", "int4", "hifloat8", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"),
+)
+
+VENDOR = (
     Limit("CosineSimilarity", LARGER, 0.99),
     Limit("RelativeEuclideanDistance", SMALLER, 0.05),
     Limit("KullbackLeiblerDivergence", SMALLER, 0.005),
@@ -55,106 +124,183 @@ DEFAULTS = (
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a run, at most one a metric, in the order of the result table's columns."""
+    """The limits of a run; of several that match a tensor, op beats type beats dtype beats plain, and the later wins a tie."""
 
     entries: Tuple[Limit, ...] = DEFAULTS
 
     @property
     def metrics(self) -> Tuple[str, ...]:
         """The limited metrics: these are computed and judged whatever columns are shown."""
-        return tuple(limit.metric for limit in self.entries)
+        named = {limit.metric for limit in self.entries}
+        return tuple(name for name in LIMITED if name in named)
 
     def get(self, metric: str) -> Optional[Limit]:
-        """Return the limit of ``metric``, or None."""
-        for limit in self.entries:
-            if limit.metric == metric:
-                return limit
-        return None
+        """Return the limit of ``metric`` for every tensor, or None."""
+        return next((limit for limit in reversed(self.entries) if limit.metric == metric and not limit.selector), None)
+
+    def for_subject(self, subject: Subject) -> Tuple[Limit, ...]:
+        """Return the limits that hold for a tensor, at most one a metric, in the order of the columns."""
+        return _for_subject(self, subject)
+
+    def for_op(self, op_type: str, op: str) -> Tuple[Limit, ...]:
+        """Return the limits for single op types and ops that are for this one."""
+        return _for_op(self, op_type, op)
 
     def replaced(self, limit: Limit) -> Limits:
-        """Return the same limits with that one metric's limit put in the place of any it had."""
-        entries = {entry.metric: entry for entry in self.entries}
-        entries[limit.metric] = limit
-        return Limits(tuple(entries[name] for name in LIMITED if name in entries))
+        """Return the same limits with this one put in the place of any with the same metric and selector, or behind all."""
+        kept = tuple(entry for entry in self.entries if (entry.metric, entry.key) != (limit.metric, limit.key))
+        return Limits(kept + (limit,))
+
+    def overlaid(self, limits: Iterable[Limit]) -> Limits:
+        """Return the limits that a user wants changed by ``limits``, in their order.
+
+        A limit for every tensor takes the place of all that stood for its metric before, those of single types too.
+        """
+        wanted = tuple(limits)
+        named = {limit.metric for limit in wanted if not limit.selector}
+        found = Limits(tuple(entry for entry in self.entries if entry.metric not in named))
+        for limit in wanted:
+            found = found.replaced(limit)
+        return found
 
     def document(self) -> Dict[str, Any]:
-        """Return ``{metric: {">" or "<": value}}``, as result.json shows it (schemas/limits.schema.json)."""
-        return {limit.metric: {limit.comparison: _plain(limit.value)} for limit in self.entries}
+        """Return the table as result.json shows it and a limits file holds it (schemas/limits.schema.json)."""
+        found: Dict[str, Any] = {BASE: NO_BASE}
+        for limit in sorted(self.entries, key=lambda entry: LIMITED.index(entry.metric)):
+            if not limit.selector:
+                found[limit.metric] = {limit.comparison: _plain(limit.value)}
+        rules: List[Dict[str, Any]] = []
+        for limit in self.entries:
+            if not limit.selector:
+                continue
+            if not rules or rules[-1].get(limit.selector) != limit.pattern or limit.metric in rules[-1]:
+                rules.append({limit.selector: limit.pattern})
+            rules[-1][limit.metric] = {limit.comparison: _plain(limit.value)}
+        if rules:
+            found[RULES] = rules
+        return found
 
     @staticmethod
     def from_document(document: Mapping[str, Any]) -> Limits:
-        """Return the limits that :meth:`document` made the document of.
+        """Return the limits that :meth:`document`, of this or an earlier version, made the document of.
 
         Raises
         ------
         InputError
             The document is not of that form.
         """
-        limits = Limits(())
-        for metric, entry in document.items():
-            if metric not in LIMITED or not isinstance(entry, Mapping) or len(entry) != 1 or set(entry) - {LARGER, SMALLER}:
-                raise InputError("limits: %r: %r is not a limit" % (metric, entry), hint="schemas/limits.schema.json describes the form")
-            ((comparison, value),) = entry.items()
-            try:
-                number = float(_NON_FINITE.get(value, value) if isinstance(value, str) else value)
-            except (TypeError, ValueError):
-                raise InputError("limits: %s: %r is not a number" % (metric, value)) from None
-            limits = limits.replaced(Limit(metric, comparison, number))
-        return limits
+        return Limits(limits_of_document(document))
+
+
+@lru_cache(maxsize=4096)
+def _for_subject(limits: Limits, subject: Subject) -> Tuple[Limit, ...]:
+    best: Dict[str, Tuple[int, int]] = {}
+    ranks = {"": 0, **{selector: rank for rank, selector in enumerate(SELECTORS, 1)}}
+    for number, limit in enumerate(limits.entries):
+        rank = (ranks[limit.selector], number)
+        if rank > best.get(limit.metric, (-1, -1)) and limit.matches(subject):
+            best[limit.metric] = rank
+    return tuple(limits.entries[best[metric][1]] for metric in LIMITED if metric in best)
+
+
+@lru_cache(maxsize=4096)
+def _for_op(limits: Limits, op_type: str, op: str) -> Tuple[Limit, ...]:
+    subject = Subject("", op_type, op)
+    return tuple(limit for limit in limits.entries if limit.selector in ("type", "op") and limit.matches(subject))
+
+
+def limits_of_document(document: Mapping[str, Any]) -> Tuple[Limit, ...]:
+    """Return the limits of a document in its order, its base left out; raises as :meth:`Limits.from_document`."""
+    plain = tuple(_limit_of(metric, entry) for metric, entry in document.items() if metric not in (BASE, RULES))
+    rules = document.get(RULES, [])
+    if not isinstance(rules, list):
+        raise InputError("limits: rules: a list was expected, got %r" % (rules,), hint=_SCHEMA_HINT)
+    return plain + tuple(limit for rule in rules for limit in _limits_of_rule(rule))
+
+
+def _limits_of_rule(rule: Any) -> Tuple[Limit, ...]:
+    selectors = [name for name in SELECTORS if isinstance(rule, Mapping) and isinstance(rule.get(name), str) and rule[name]]
+    if len(selectors) != 1:
+        raise InputError("limits: %r: a rule names one of %s" % (rule, ", ".join(SELECTORS)), hint=_SCHEMA_HINT)
+    selector = selectors[0]
+    return tuple(_limit_of(metric, entry, selector, rule[selector]) for metric, entry in rule.items() if metric != selector)
+
+
+def _limit_of(metric: str, entry: Any, selector: str = "", pattern: str = "") -> Limit:
+    if metric not in LIMITED or not isinstance(entry, Mapping) or len(entry) != 1 or set(entry) - {LARGER, SMALLER, AT_MOST}:
+        raise InputError("limits: %r: %r is not a limit" % (metric, entry), hint=_SCHEMA_HINT)
+    ((comparison, value),) = entry.items()
+    try:
+        number = float(_NON_FINITE.get(value, value) if isinstance(value, str) else value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError("limits: %s: %r is not a number" % (metric, value)) from None
+    return Limit(metric, comparison, number, selector, pattern)
+
+
+NAMED = {"default": Limits(DEFAULTS), "vendor": Limits(VENDOR), NO_BASE: Limits(())}
+"""The limits that have a name, which those of a document may stand on."""
+
+
+def named_limits(name: str) -> Limits:
+    """Return the limits of that name; UsageError for another."""
+    if name not in NAMED:
+        raise UsageError("there are no limits named %r" % name, hint="named limits: %s" % ", ".join(NAMED))
+    return NAMED[name]
+
+
+def limits_with(document: Mapping[str, Any]) -> Limits:
+    """Return the limits of a document's ``base`` (without one the default limits) with its own put in their places.
+
+    Raises
+    ------
+    InputError
+        The document has another form than schemas/limits.schema.json.
+    UsageError
+        Its base is not known.
+    """
+    return named_limits(document.get(BASE, "default")).overlaid(limits_of_document(document))
 
 
 def _plain(value: float) -> Any:
     return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
-def parse_limits(texts: Sequence[str]) -> Limits:
-    """Return the default limits with those of ``--limit`` put in their places.
+def parse_limit(text: str) -> Limit:
+    """Return a limit from its text.
 
     Parameters
     ----------
-    texts
-        Each ``METRIC=VALUE`` (CosineSimilarity must be larger, all others smaller), ``METRIC>VALUE`` or ``METRIC<VALUE``; of several for
-        one metric the last holds. Limits are strict: a metric equal to its limit is outside it.
+    text
+        ``METRIC=VALUE`` (in the metric's natural direction), ``METRIC>VALUE`` or ``METRIC<VALUE``, before it ``dtype=TYPE:``,
+        ``type=OPTYPE:`` or ``op=NAME:``, each a name or a glob. Limits are strict, a metric equal to its limit is outside it; but
+        DifferentElements may be equal to its own.
 
     Raises
     ------
     UsageError
         Another form, an unknown metric, StandardDeviation (which is no single number), or a value that is no number.
     """
-    limits = Limits()
-    for text in texts:
-        limits = limits.replaced(_parse_limit(text))
-    return limits
-
-
-def _parse_limit(text: str) -> Limit:
     match = _FORM.match(text)
     if match is None:
-        if text.strip() in METRICS:
-            raise UsageError(
-                "--limit %s: the value is missing" % text.strip(),
-                hint="quote it, the shell takes < and > for itself: --limit '%s%s0.9', or write %s=0.9"
-                % (text.strip(), natural_comparison(text.strip()), text.strip()),
-            )
-        raise UsageError("--limit %s: not a limit" % text, hint=_FORMS_HINT)
+        raise UsageError("%r is not a limit" % text, hint=FORMS_HINT)
     metric, sign, value = match.group("metric"), match.group("sign"), match.group("value").strip()
-    _check_metric(metric, text)
+    _check_metric(metric)
     number = _parse_number(value)
-    if number is None:
-        raise UsageError("--limit %s: %r is not a number" % (text, value), hint=_FORMS_HINT)
-    return Limit(metric, natural_comparison(metric) if sign == "=" else sign, number)
+    if number is None or (sign == AT_MOST and metric != DIFFERENT):
+        raise UsageError("%r is not a number" % (value if number is None else "=" + value), hint=FORMS_HINT)
+    selector, pattern = match.group("selector") or "", (match.group("pattern") or "").strip()
+    if selector and not pattern:
+        raise UsageError("%s= names nothing" % selector, hint=FORMS_HINT)
+    return Limit(metric, natural_comparison(metric) if sign == "=" else sign, number, selector, pattern)
 
 
-def _check_metric(metric: str, text: str) -> None:
+def _check_metric(metric: str) -> None:
     if metric == "StandardDeviation":
-        raise UsageError(
-            "--limit %s: StandardDeviation is four numbers and cannot be limited" % text, hint="metrics with limits: " + ", ".join(LIMITED)
-        )
-    if metric in LIMITED:
-        return
-    near = nearest_names(metric, LIMITED, 1, 0.5)
-    hint = "did you mean %s?" % near[0] if near else "metrics with limits: " + ", ".join(LIMITED)
-    raise UsageError("--limit %s: unknown metric %r" % (text, metric), hint=hint)
+        raise UsageError("StandardDeviation is four numbers and cannot be limited", hint="metrics with limits: " + ", ".join(LIMITED))
+    if metric not in LIMITED:
+        near = nearest_names(metric, LIMITED, 1, 0.5)
+        hint = "did you mean %s?" % near[0] if near else "metrics with limits: " + ", ".join(LIMITED)
+        raise UsageError("unknown metric %r" % metric, hint=hint)
 
 
 def _parse_number(text: str) -> Optional[float]:
@@ -165,73 +311,6 @@ def _parse_number(text: str) -> Optional[float]:
     return None if math.isnan(number) or "_" in text else number
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """What the limits say about one tensor.
-
-    Attributes
-    ----------
-    passed
-        True when every limit holds.
-    metric, value, limit
-        The first metric outside its limit, in the order of the columns; a number outside its limit comes before a NaN. None when passed.
-    text
-        One phrase, such as ``CosineSimilarity 0.912345 is not > 0.99``; empty when passed.
-    """
-
-    passed: bool
-    metric: Optional[str] = None
-    value: Optional[float] = None
-    limit: Optional[Limit] = None
-    text: str = ""
-
-
-def judge(values: Mapping[str, Any], limits: Limits, not_applicable: Collection[str] = ()) -> Judgement:
-    """Judge one tensor's metrics.
-
-    Parameters
-    ----------
-    values
-        Metric name to number. Names without a limit (and StandardDeviation) are not looked at.
-    limits
-        What is allowed.
-    not_applicable
-        Metrics that make no sense for this tensor (all but two for bool against bool): they neither pass nor fail. Any other metric that
-        is NaN or was not computed fails: NaN or Inf at different positions, and a golden of zeros against other values, come out as such.
-    """
-    undefined: Optional[Limit] = None
-    for limit in limits.entries:
-        if limit.metric in not_applicable:
-            continue
-        value = metric_number(values.get(limit.metric))
-        if math.isnan(value):
-            undefined = undefined or limit
-        elif not limit.met(value):
-            text = "%s %s is not %s %.9g" % (limit.metric, short_text(value), limit.comparison, limit.value)
-            return Judgement(False, limit.metric, value, limit, text)
-    if undefined is None:
-        return Judgement(True)
-    text = "%s is NaN, limit %s %.9g" % (undefined.metric, undefined.comparison, undefined.value)
-    return Judgement(False, undefined.metric, math.nan, undefined, text)
-
-
-def metric_number(value: Any) -> float:
-    """Return a metric's value as a float; NaN for None and for what is no number."""
-    if value is None or isinstance(value, dict):
-        return math.nan
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
-
-
-def number_text(value: float) -> str:
-    """Return a metric as the tables print it: ``%.6f``, ``%.6e`` where six decimals would hide it, ``NaN``, ``inf``."""
-    if math.isnan(value):
-        return "NaN"
-    return "%.6e" % value if 0 < abs(value) < 1e-4 else "%.6f" % value
-
-
-def short_text(value: float) -> str:
-    """Return a metric for a sentence or a terminal: as :func:`number_text`, but ``%.6e`` from 1e12 on too."""
-    return "%.6e" % value if 1e12 <= abs(value) < math.inf else number_text(value)
+def parse_limits(texts: Sequence[str], base: Optional[Limits] = None) -> Limits:
+    """Return ``base`` (the default limits for None) with the limits of :func:`parse_limit` texts put in their places."""
+    return (Limits() if base is None else base).overlaid([parse_limit(text) for text in texts])

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tup
 
 from ..compare.row import FAIL, PASS, Row
 from ..dumps.place import Place, name_order
-from .limits import metric_number
+from .judging import metric_number
 
 DISTANCE = "RelativeEuclideanDistance"
 SLICE_DISTANCE = "WorstSliceDistance"

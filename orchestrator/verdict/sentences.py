@@ -9,7 +9,7 @@ from ..dumps.place import Place
 from .estimates import HOPELESS, Estimate
 from .first_divergence import FirstDivergence
 from .inputs import BAD, GOOD
-from .limits import short_text
+from .judging import short_text
 from .suspects import Suspect
 from .words import percent
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
-from ..compare.row import EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, PASS, Row
+from ..compare.row import EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, NOTHING_FINITE, PASS, Row
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..model.graph import ModelGraph
 from .deciding import decides
@@ -122,7 +122,10 @@ def summarise(
     seen = Observations()
     first_row: Optional[Row] = None
     missing = outputs = paired = 0
+    empty: List[str] = []
     for row in rows:
+        if row.warning == NOTHING_FINITE:
+            empty.append(row.tensor)
         seen.add(row)
         first_row = earlier(first_row, row)
         outputs += row.kind == "output" and row.verdict in (PASS, FAIL)
@@ -152,9 +155,18 @@ def summarise(
         program=program,
         first=first,
         suspects=tuple(suspects),
-        warnings=tuple(warnings),
-        sentence=explain(first, compared, suspects, own, first is not None and decides(first.op_type)),
+        warnings=tuple(warnings) + _without_finite(empty),
+        sentence=explain(first, compared, suspects, own, first_row is not None and decides(first_row.op_type, first_row.target_dtype)),
     )
+
+
+def _without_finite(tensors: List[str]) -> Tuple[str, ...]:
+    """Return the warning about tensors that pass although nothing of them could be compared."""
+    if not tensors:
+        return ()
+    shown = ", ".join(tensors[:3]) + (", …" if len(tensors) > 3 else "")
+    what = "1 tensor has" if len(tensors) == 1 else "%d tensors have" % len(tensors)
+    return ("%s no finite element on either side, so their passing says nothing: %s" % (what, shown),)
 
 
 def exit_code(summary: Summary, stopped: bool = False, strict: bool = False) -> int:

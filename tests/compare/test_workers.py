@@ -92,9 +92,14 @@ def assert_alike(row, other):
             assert row.metrics[name] == pytest.approx(value, rel=1e-9, abs=1e-15)
 
 
-def test_shares_of_a_huge_pair_give_the_same_row(pairs, monkeypatch, start) -> None:
-    monkeypatch.setattr(workers, "SPLIT_BYTES", 1000)
+def split_early(monkeypatch) -> None:
+    monkeypatch.setattr("goldwatch.compare.pair.SPLIT_BYTES", 1000)
+    monkeypatch.setattr("goldwatch.compare.pair._PART_BYTES", 20000)
     monkeypatch.setattr("goldwatch.tensors.blocks.SMALL_BYTES", 1000)
+
+
+def test_shares_of_a_huge_pair_give_the_same_row(pairs, monkeypatch, start) -> None:
+    split_early(monkeypatch)
     twin = replace(pairs[0], row=replace(pairs[0].row, tensor="twin"))
     rows = run_all(start(), [[pairs[0], twin]] + [[task] for task in pairs[1:]])
     assert len(rows) == 7
@@ -104,19 +109,24 @@ def test_shares_of_a_huge_pair_give_the_same_row(pairs, monkeypatch, start) -> N
 
 
 def test_the_shares_are_real(pairs, monkeypatch) -> None:
-    monkeypatch.setattr("goldwatch.tensors.blocks.SMALL_BYTES", 1000)
-    pair = split.SplitPair(pairs[0], Settings(), 3)
+    whole = compare_pair(pairs[0], Settings())
+    split_early(monkeypatch)
+    pair = split.SplitPair(pairs[0], Settings())
+    assert pair.parts > 2
     passes = 0
     while pair.row is None:
-        results = [function(*arguments) for function, *arguments in pair.calls()]
+        # Whatever share is done first: the sums are merged in the same order.
+        results = [function(*arguments) for function, *arguments in pair.calls()][::-1]
         passes += 1
-        assert [pair.take(result) for result in results] == [False, False, True]
+        assert [pair.take(result) for result in results] == [False] * (pair.parts - 1) + [True]
     assert passes == 2
-    assert_alike(pair.row, compare_pair(pairs[0], Settings()))
+    assert_alike(pair.row, whole)
+    # One process takes the same shares in the same order: the same bits.
+    assert pair.row == compare_pair(pairs[0], Settings())
 
 
 def test_a_huge_pair_that_cannot_be_compared_says_why(pairs, tmp_path, monkeypatch, start) -> None:
-    monkeypatch.setattr(workers, "SPLIT_BYTES", 1000)
+    split_early(monkeypatch)
     np.save(pairs[1].golden.path, np.zeros((3, 4), np.float32))
     (row,) = run_all(start(), [[pairs[1]]]).values()
     assert row.verdict == NOT_COMPARED and "[3, 4]" in row.reason
@@ -136,7 +146,8 @@ def test_work_goes_on_after_a_process_was_killed(pairs, start) -> None:
 
 @pytest.mark.parametrize("limit", [1000, 1 << 40])
 def test_a_pair_that_kills_its_process_costs_only_its_own_row(pairs, monkeypatch, limit, start) -> None:
-    monkeypatch.setattr(workers, "SPLIT_BYTES", limit)
+    split_early(monkeypatch)
+    monkeypatch.setattr("goldwatch.compare.pair.SPLIT_BYTES", limit)
     deadly = replace(pairs[2], golden=Killer())
     rows = run_all(start(), [[pairs[0], pairs[1]], [deadly], [pairs[3], pairs[4], pairs[5]]])
     assert {name for name, row in rows.items() if row.verdict == NOT_COMPARED} == {"op2:output:0"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import jsonschema
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from goldwatch.config.check import Checker
@@ -77,6 +77,7 @@ STATEMENT = st.one_of(
 
 
 @SETTINGS
+@example(["DumpConfig(True, '\\ud800')"])
 @given(st.lists(STATEMENT, max_size=6))
 def test_any_script(statements):
     check("\n".join(statements).encode(), "a.py")

@@ -77,7 +77,7 @@ def test_an_unknown_type_to_skip_is_said_once(folder, om):
     said = CliRunner().invoke(new, ["--dump-path", folder, "--om", om, "--skip-type", "Nothing:input0"]).output
     assert said.count("Nothing") == 2  # in the file and in the warning
     said = CliRunner().invoke(new, ["--dump-path", folder, "--model", "m", "--skip-type", "Conv2D"]).output
-    assert "write Conv2D:input0,output0, or add --om" in said
+    assert "Conv2D: without positions nothing is left out; name them" in said
 
 
 @pytest.mark.parametrize(

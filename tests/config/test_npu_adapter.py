@@ -51,7 +51,7 @@ def test_without_npu_bridge_the_message_says_so():
 
 
 def test_acl_plans_are_refused():
-    with pytest.raises(UsageError, match="--level"):
+    with pytest.raises(UsageError, match="level: npu_bridge"):
         to_dump_config(DumpPlan(dump_path="/d", models=(ModelDump(),), level="op"))
     with pytest.raises(UsageError):
         apply_to_session_config(DumpPlan(dump_path="/d"), object())

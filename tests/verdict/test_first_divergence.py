@@ -13,6 +13,7 @@ from goldwatch.verdict import Limits, execution_key, exit_code, explain, first_d
 GOOD = {
     "CosineSimilarity": 1.0,
     "RelativeEuclideanDistance": 0.0,
+    "WorstSliceDistance": 0.0,
     "KullbackLeiblerDivergence": 0.0,
     "RootMeanSquareError": 0.0,
     "MeanRelativeError": 0.0,

@@ -1,13 +1,25 @@
-"""The small languages of config new's options."""
+"""The small languages of config new's options, and which option says what."""
 
 from __future__ import annotations
 
 import re
 from typing import Iterable, Tuple
 
+from ..config.plan import ModelDump, PlanError, Skip
 from ..errors import UsageError
-from .plan import ModelDump, Skip
 
+#: The option of config new that says a field, as the plan, the request or the consumer calls it.
+_OPTIONS = {
+    "dump_path": "--dump-path", "dump_mode": "--mode", "dump_op_switch": "--op-switch", "dump_step": "--step", "dump_data": "--data",
+    "dump_stats": "--stats", "dump_level": "--level", "dump_debug": "--debug", "dump_scene": "--scene", "dump_kernel_data": "--kernel-data",
+    "model_name": "--model", "layer": "--model", "watcher_nodes": "--watch-node", "optype_blacklist": "--skip-type",
+    "opname_blacklist": "--skip-op", "opname_range": "--op-range", "enable_dump_debug": "--debug", "dump_debug_mode": "--debug-mode",
+    "dump_layer": "--model", "mode": "--mode", "op_switch": "--op-switch", "step": "--step", "data": "--data", "stats": "--stats",
+    "level": "--level", "debug": "--debug", "debug_mode": "--debug-mode", "scene": "--scene", "kernel_data": "--kernel-data",
+    "watch_nodes": "--watch-node", "skip_types": "--skip-type", "skip_ops": "--skip-op", "op_ranges": "--op-range", "layers": "--layers",
+    "types": "--type", "narrow": "--narrow",
+}  # fmt: skip
+_SHOWS_NAMES = "config new --om MODEL --list shows the names"
 _POSITION = re.compile(r"(?:input|output)[0-9]+\Z")
 
 
@@ -75,3 +87,22 @@ def parse_list(option: str, texts: Iterable[str]) -> Tuple[str, ...]:
     if any(not word for word in words):
         raise UsageError("%s: an empty word in %r" % (option, ",".join(texts)), hint="write a comma list")
     return tuple(dict.fromkeys(words))
+
+
+def in_options(error: PlanError) -> UsageError:
+    """Return the library's refusal as it is told to who typed options."""
+    hint, option = error.hint, _OPTIONS.get(error.field)
+    if error.field == "om":
+        hint = "add --om MODEL.json (made by atc --mode=1)"
+    elif error.field == "dump_path" and hint == "name an existing folder":
+        hint += " with --dump-path"
+    elif error.field == "narrow":
+        hint = "name the model that was compared with --om"
+    elif hint is None and error.field == "layers":
+        hint = _SHOWS_NAMES
+    elif hint:
+        hint = hint.replace("write acl.json", "write --for acl")
+    if option is None:
+        return UsageError(error.message, hint=hint)
+    message = error.message[len(error.field) + 2 :] if error.message.startswith(error.field + ": ") else error.message
+    return UsageError("%s: %s" % (option, message), hint=hint)

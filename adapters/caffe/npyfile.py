@@ -1,0 +1,81 @@
+"""npy files that users hand in: the header is read and judged before any value is.
+
+Source of the format: numpy.lib.format, whose own reader parses the header; versions 1.0 to 3.0.
+"""
+
+from __future__ import annotations
+
+import lzma
+import struct
+import tokenize
+import warnings
+import zipfile
+import zlib
+from typing import IO, Callable, Tuple
+
+import numpy as np
+
+from ...errors import FormatError
+
+# What numpy raises for files that are cut, damaged, encrypted, or claim a size beyond memory; a header is parsed as Python.
+LOAD_ERRORS = (
+    *(ValueError, OSError, EOFError, MemoryError, RuntimeError, KeyError, TypeError, OverflowError, SyntaxError, NotImplementedError),
+    *(tokenize.TokenError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
+)
+Check = Callable[[Tuple[int, ...], np.dtype], None]
+_BLOCK_BYTES = 1 << 24
+_NO_NPY = "not an npy file of numbers: "
+
+
+def told(error: BaseException) -> str:
+    """Return what numpy says, but not its advice to load pickles."""
+    if "allow_pickle" in str(error) or "pickle" in str(error):
+        return "it holds Python objects, or is no numpy file at all; pickles are never loaded"
+    if isinstance(error, MemoryError):
+        return "its header tells of more values than fit into memory"
+    return str(error) or type(error).__name__
+
+
+def read_npy(stream: IO[bytes], path: str, size_bytes: int, check: Check) -> np.ndarray:
+    """Return the array of an npy stream; objects are never loaded.
+
+    Parameters
+    ----------
+    size_bytes
+        Of the whole stream, as its container tells.
+    check
+        Called with the header's shape and dtype before anything is allocated; raises to refuse.
+
+    Raises
+    ------
+    FormatError
+        It is damaged, cut off, or holds no numbers.
+    """
+    try:
+        with warnings.catch_warnings():
+            # numpy warns of headers that Python 2 wrote ("6L"), and reads them.
+            warnings.simplefilter("ignore")
+            version = np.lib.format.read_magic(stream)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, fortran, dtype = read(stream)
+    except LOAD_ERRORS as error:
+        raise FormatError(_NO_NPY + told(error), path) from error
+    if dtype.hasobject:
+        raise FormatError(_NO_NPY + "it holds Python objects; pickles are never loaded", path)
+    check(shape, dtype)
+    need, there = dtype.itemsize * int(np.prod(shape, dtype=object)), size_bytes - stream.tell()
+    if need > there:
+        raise FormatError(_NO_NPY + "%s of shape %s needs %d bytes, %d are there" % (dtype, list(shape), need, there), path)
+    data = bytearray(need)
+    done = 0
+    while done < need:
+        try:
+            block = stream.read(min(need - done, _BLOCK_BYTES))
+        except LOAD_ERRORS as error:
+            raise FormatError(_NO_NPY + told(error), path) from error
+        if not block:
+            raise FormatError(_NO_NPY + "it ends after %d of %d bytes" % (done, need), path)
+        data[done : done + len(block)] = block
+        done += len(block)
+    array: np.ndarray = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+    return array

@@ -1,0 +1,83 @@
+"""``goldwatch limits``, and the options that choose them."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, Sequence, TypeVar
+
+import click
+
+from ..compare.row import MEASURES
+from ..config.limits_file import load_limits
+from ..errors import UsageError
+from ..naming import printable
+from ..verdict.limits import LIMITED, Limit, Limits, named_limits, natural_comparison, parse_limit
+from .common import format_option, print_json
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def limit_options(function: F) -> F:
+    """Add ``--limit`` and ``--limits``; the command gets ``limit_texts`` and ``limits_name``."""
+    function = click.option(
+        "--limits", "limits_name", metavar="FILE|vendor", help="Limits of a file, or of the vendor's documents.  [default: goldwatch's]"
+    )(function)
+    return click.option(
+        "--limit",
+        "limit_texts",
+        multiple=True,
+        metavar="[dtype=T:|type=T:|op=N:]METRIC=VALUE",
+        help="What a tensor must keep; may be repeated.",
+    )(function)
+
+
+def read_limits(name: Optional[str], texts: Sequence[str]) -> Limits:
+    """Return the limits that ``--limits`` chose with those of ``--limit`` put in their places.
+
+    Raises
+    ------
+    UsageError
+        A ``--limit`` is none.
+    InputError
+        The file of ``--limits`` cannot be used.
+    """
+    limits = named_limits(name or "default") if name is None or name in ("default", "vendor") else load_limits(name)
+    return limits.overlaid([_read(text) for text in texts])
+
+
+def _read(text: str) -> Limit:
+    bare = text.rpartition(":")[2].strip()
+    if bare in MEASURES:
+        sign = natural_comparison(bare)
+        raise UsageError(
+            "--limit %s: the value is missing" % text.strip(),
+            hint="quote it, the shell takes < and > for itself: --limit '%s%s0.9', or write %s=0.9" % (text.strip(), sign, text.strip()),
+        )
+    try:
+        return parse_limit(text)
+    except UsageError as error:
+        raise UsageError("--limit %s: %s" % (text, error.message), hint=error.hint) from None
+
+
+@click.command()
+@limit_options
+@format_option
+def limits(limit_texts: Sequence[str], limits_name: Optional[str], output_format: str) -> int:
+    """Print the limits in force: which metric decides at what value, for which tensors.
+
+    The JSON is a file that --limits takes.
+
+    Example: goldwatch limits --limit 'type=Softmax:KullbackLeiblerDivergence<0.01' --format json
+    """
+    chosen = read_limits(limits_name, limit_texts)
+    if output_format == "json":
+        print_json(chosen.document())
+        return 0
+    ordered = sorted(chosen.entries, key=lambda limit: (limit.selector != "", LIMITED.index(limit.metric) if not limit.selector else 0))
+    lines = [(printable(limit.key) or "every tensor", limit.metric, "%s %.9g" % (limit.comparison, limit.value)) for limit in ordered]
+    widths = [max(len(line[column]) for line in lines) for column in (0, 1)] if lines else [0, 0]
+    for who, metric, value in lines:
+        click.echo("%s  %s  %s" % (who.ljust(widths[0]), metric.ljust(widths[1]), value))
+    click.echo("" if lines else "no metric decides")
+    if any(limit.metric == "DifferentElements" for limit in chosen.entries):
+        click.echo("DifferentElements is for integers and bools, in the place of the three distances; the others are for floats.")
+    return 0

@@ -1,0 +1,90 @@
+"""How many elements of two integer tensors differ, and where the first ones are."""
+
+from __future__ import annotations
+
+from typing import List, NamedTuple, Optional, Tuple, Union
+
+import numpy as np
+
+from .slices import Where
+
+Number = Union[int, float]
+
+SHOWN = 3
+"""So many differing elements are kept, the first ones as the golden is stored."""
+
+
+class Difference(NamedTuple):
+    """One element that differs: its place in the golden as it is stored, and both values."""
+
+    place: int
+    target: Number
+    golden: Number
+
+
+class Differences:
+    """Collects the differing elements of blocks; picklable, mergeable.
+
+    Attributes
+    ----------
+    count
+        Elements that differ.
+    first
+        The first :data:`SHOWN` of them; empty where blocks came without their places.
+    whole
+        Every golden value so far is a whole number.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: List[Difference] = []
+        self.whole = True
+
+    def add(self, x: np.ndarray, y: np.ndarray, differ: np.ndarray, where: Optional[Where]) -> None:
+        """Add one block.
+
+        Parameters
+        ----------
+        x, y
+            Target and golden elements in the block's shape.
+        differ
+            Which of them differ: bool or numbers that are not 0, 1-D in the block's C order.
+        """
+        if y.dtype.kind == "f" and self.whole:
+            self.whole = bool((np.rint(y) == y).all())
+        found = np.flatnonzero(differ)
+        self.count += int(found.size)
+        if where is None or not found.size or not self.whole:
+            return
+        indices = np.unravel_index(found, where.shape)
+        places = np.full(found.size, where.start, np.int64)
+        for index, stride in zip(indices, where.strides):
+            places += index * stride
+        for number in np.argsort(places, kind="mergesort")[:SHOWN]:
+            at = tuple(index[number] for index in indices)
+            self.first.append(Difference(int(places[number]), x.reshape(where.shape)[at].item(), y.reshape(where.shape)[at].item()))
+        self._cut()
+
+    def merge(self, other: Differences) -> None:
+        """Add what another one found among other elements of the same tensors."""
+        self.count += other.count
+        self.first += other.first
+        self.whole = self.whole and other.whole
+        self._cut()
+
+    def _cut(self) -> None:
+        self.first = sorted(self.first)[:SHOWN]
+
+
+def sentence(count: int, total: int, first: List[Difference], shape: Tuple[int, ...], order: str = "C") -> str:
+    """Return how many of ``total`` elements differ, in per cent, and the first with their values and their indices in ``shape``."""
+    text = "%d of %d elements differ (%.3g %%)" % (count, total, 100.0 * count / total)
+    if not first:
+        return text
+    shown = []
+    for place, target, golden in first:
+        sizes = shape[::-1] if order == "F" else shape
+        index = [int(number) for number in np.unravel_index(place, sizes)] if shape else []
+        index = index[::-1] if order == "F" else index
+        shown.append("%s: %s for %s" % (index, target, golden))
+    return "%s, the first at %s" % (text, "; ".join(shown).replace(";", ","))

@@ -1,0 +1,168 @@
+"""Two arrays in memory, compared and judged as a tensor of a run is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from ..compare.pair import PairTask, Settings, compare_tensors
+from ..compare.row import MEASURES, METRICS, NOT_COMPARED, PASS, WORST_SLICE, Row
+from ..dumps.golden import GoldenEntry
+from ..errors import UsageError
+from ..naming import nearest_names
+from ..tensors.dtypes import dtype_by_name, dtype_by_numpy
+from ..tensors.tensor import MemorySource, Tensor
+from .judging import RowJudge, metric_number, short_text
+from .limits import Limits, limits_with, named_limits, parse_limits
+
+_IN_MEMORY = GoldenEntry("", "", "", 0, 0, "npy")
+
+LimitsLike = Union[None, str, Limits, Mapping[str, Any], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class TensorResult:
+    """What was found between two arrays.
+
+    Attributes
+    ----------
+    verdict
+        ``pass``, ``fail``, or ``not_compared`` where shapes or types do not allow it.
+    reason
+        Why: what is outside its limit, where the arrays differ, and remarks; may be empty.
+    metrics
+        Metric name to float, NaN where there is no result. StandardDeviation is
+        ``{"target": {"mean", "std"}, "golden": {"mean", "std"}}``.
+    worst_slice
+        ``{"axis", "index"}`` of the slice with the largest distance; None where nothing differs or there is one slice only.
+    decided_by
+        The limits that decided, joined by ``; ``.
+    nan, inf
+        ``{"target": count, "golden": count}``; None when not compared.
+    warning
+        Empty, or ``nothing_finite`` for arrays without a finite element, of which a pass says nothing.
+    shape
+        The golden's.
+    target_dtype, golden_dtype
+        Names of the element types.
+    """
+
+    verdict: str
+    reason: str
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    worst_slice: Optional[Dict[str, int]] = None
+    decided_by: str = ""
+    nan: Optional[Dict[str, int]] = None
+    inf: Optional[Dict[str, int]] = None
+    warning: str = ""
+    shape: Tuple[int, ...] = ()
+    target_dtype: str = ""
+    golden_dtype: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the verdict is ``pass``."""
+        return self.verdict == PASS
+
+
+def compare_arrays(target: Any, golden: Any, *, limits: LimitsLike = None, metrics: Optional[Sequence[str]] = None) -> TensorResult:
+    """Compare two arrays and judge them.
+
+    Parameters
+    ----------
+    target, golden
+        Arrays of any shape and numeric dtype, numpy's own or bfloat16 and the 8-bit floats of other packages; memory maps are read in
+        pieces. Shapes must agree but for dims of size 1.
+    limits
+        What is allowed: ``None`` or ``"default"``, ``"vendor"``, texts such as ``["RelativeEuclideanDistance<0.01"]`` that change the
+        default limits, a mapping of the form of a limits file, or :class:`goldwatch.verdict.limits.Limits`.
+    metrics
+        Names of the metrics that are wanted besides those with limits; None: the ten of the documented table.
+
+    Returns
+    -------
+    TensorResult
+
+    Raises
+    ------
+    UsageError
+        A limit or the name of a metric is none.
+    InputError
+        A mapping of limits has another form.
+    """
+    table = as_limits(limits)
+    shown = METRICS if metrics is None else _checked(metrics)
+    wanted = tuple(name for name in MEASURES if name in shown or name in table.metrics)
+    task = PairTask(Row(0, "", "", "", "output", PASS), _tensor(target), _IN_MEMORY)
+    row = compare_tensors(task, _tensor(golden), None, Settings(wanted, False, RowJudge(table)))
+    return TensorResult(
+        verdict=row.verdict,
+        reason=row.reason,
+        metrics=row.metrics,
+        worst_slice=None if row.worst_slice is None else dict(zip(("axis", "index"), row.worst_slice)),
+        decided_by=row.decided_by,
+        nan=row.nan,
+        inf=row.inf,
+        warning=row.warning,
+        shape=tuple(np.shape(golden)),
+        target_dtype=row.target_dtype or "",
+        golden_dtype=row.golden_dtype or "",
+    )
+
+
+def assert_close(target: Any, golden: Any, *, limits: LimitsLike = None) -> None:
+    """Raise AssertionError, with a message that tells what is wrong where, unless two arrays are within the limits.
+
+    Parameters
+    ----------
+    target, golden, limits
+        As for :func:`compare_arrays`.
+
+    Raises
+    ------
+    AssertionError
+        A limit is missed, the arrays cannot be compared, or no element of them is finite.
+    """
+    __tracebackhide__ = True
+    result = compare_arrays(target, golden, limits=limits, metrics=("CosineSimilarity", "MaxAbsoluteError", WORST_SLICE))
+    if result.passed and not result.warning:
+        return
+    sides = result.target_dtype, list(np.shape(target)), result.golden_dtype, list(result.shape)
+    lines = ["target %s %s is not close to golden %s %s" % sides]
+    lines += ["  " + part for part in result.reason.split("; ")]
+    if result.verdict != NOT_COMPARED:
+        numbers = [(name, metric_number(value)) for name, value in result.metrics.items()]
+        lines.append("  " + ", ".join("%s %s" % (name, short_text(value)) for name, value in numbers if value == value))
+    raise AssertionError("\n".join(lines))
+
+
+def as_limits(limits: LimitsLike) -> Limits:
+    """Return the limits that the argument of :func:`compare_arrays` stands for; raises as that does."""
+    if isinstance(limits, Limits):
+        return limits
+    if limits is None or isinstance(limits, str):
+        return named_limits(limits or "default")
+    if isinstance(limits, Mapping):
+        return limits_with(limits)
+    return parse_limits(list(limits))
+
+
+def _checked(metrics: Sequence[str]) -> Tuple[str, ...]:
+    for name in metrics:
+        if name not in MEASURES:
+            near = nearest_names(name, MEASURES, 1, 0.4)
+            hint = "did you mean %s?" % near[0] if near else "metrics: " + ", ".join(MEASURES)
+            raise UsageError("unknown metric %r" % name, hint=hint)
+    return tuple(metrics)
+
+
+def _tensor(array: Any) -> Tensor:
+    data = np.asarray(array)
+    dtype = dtype_by_numpy(data.dtype)
+    named = None if dtype.decodable else dtype_by_name(dtype.name)
+    if named is not None and named.decodable and named.bits == 8 * data.dtype.itemsize:
+        # bfloat16 and its like, which numpy knows only by another package.
+        dtype = named
+    return Tensor(dtype, tuple(data.shape), "ND", MemorySource(data))

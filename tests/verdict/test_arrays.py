@@ -1,0 +1,105 @@
+"""Two arrays in memory: the functions behind ``goldwatch.compare_arrays`` and ``goldwatch.assert_close``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from goldwatch.errors import InputError, UsageError
+from goldwatch.verdict.arrays import assert_close, compare_arrays
+from goldwatch.verdict.limits import VENDOR, Limits
+
+Y = np.random.RandomState(0).standard_normal((4, 64)).astype(np.float32)
+
+
+def test_rounding_passes_with_all_metrics():
+    result = compare_arrays(Y.astype(np.float16), Y)
+    assert result.passed and result.verdict == "pass" and result.reason == ""
+    assert len(result.metrics) == 12 and result.metrics["RelativeEuclideanDistance"] < 1e-3
+    assert (result.shape, result.target_dtype, result.golden_dtype) == ((4, 64), "float16", "float32")
+    assert "RelativeEuclideanDistance<0.03" in result.decided_by
+
+
+def test_one_bad_column_fails_and_is_named():
+    x = Y.copy()
+    x[:, 17] = 0
+    result = compare_arrays(x, Y)
+    assert result.verdict == "fail" and result.worst_slice == {"axis": 1, "index": 17}
+    assert "index 17" in result.reason or "17 of axis 1" in result.reason
+    with pytest.raises(AssertionError) as caught:
+        assert_close(x, Y)
+    text = str(caught.value)
+    assert "float32 [4, 64]" in text and "17 of axis 1" in text and "MaxAbsoluteError" in text
+
+
+def test_chosen_metrics_only_and_those_with_limits():
+    result = compare_arrays(Y, Y, metrics=["MaxAbsoluteError"])
+    assert set(result.metrics) == {
+        "MaxAbsoluteError", "CosineSimilarity", "RelativeEuclideanDistance", "WorstSliceDistance", "DifferentElements"
+    }  # fmt: skip
+    assert set(compare_arrays(Y, Y, limits=["MeanAbsoluteError<1"], metrics=[]).metrics) > {"MeanAbsoluteError"}
+
+
+@pytest.mark.parametrize(
+    "limits, passed",
+    [
+        (None, False),
+        ("default", False),
+        (Limits(), False),
+        ("vendor", True),
+        (Limits(VENDOR), True),
+        (["RelativeEuclideanDistance<0.06"], True),
+        ({"RelativeEuclideanDistance": {"<": 0.06}}, True),
+        ({"base": "vendor", "RelativeEuclideanDistance": {"<": 0.01}}, False),
+    ],
+)
+def test_every_form_of_limits(limits, passed):
+    assert compare_arrays(Y * np.float32(1.04), Y, limits=limits).passed is passed
+
+
+def test_shapes_and_types_that_do_not_fit():
+    result = compare_arrays(Y, Y[:, :60])
+    assert result.verdict == "not_compared" and "[4, 64]" in result.reason and "[4, 60]" in result.reason
+    assert compare_arrays(np.array(["a"]), np.array(["b"])).verdict == "not_compared"
+    with pytest.raises(AssertionError, match=r"4, 60"):
+        assert_close(Y, Y[:, :60])
+    assert compare_arrays(Y[None], Y).passed
+
+
+def test_whole_numbers_name_the_first_that_differ():
+    x = np.arange(12).reshape(3, 4)
+    y = x.copy()
+    y[1, 2] = 9
+    with pytest.raises(AssertionError, match=r"1 of 12 elements differ \(8.33 %\), the first at \[1, 2\]: 6 for 9"):
+        assert_close(x, y)
+    assert_close(x, y, limits=["DifferentElements<=0.1"])
+
+
+def test_arrays_without_a_finite_element_pass_with_a_warning_but_are_not_close():
+    nothing = np.full(3, np.nan)
+    result = compare_arrays(nothing, nothing)
+    assert result.passed and result.warning == "nothing_finite" and "no element is finite" in result.reason
+    with pytest.raises(AssertionError, match="no element is finite"):
+        assert_close(nothing, nothing)
+
+
+def test_infinities_of_other_sign_are_named():
+    reason = compare_arrays(np.array([1, np.inf, -np.inf]), np.array([1, -np.inf, -np.inf])).reason
+    assert "target 1 +Inf and 1 -Inf, golden 2 -Inf" in reason
+
+
+def test_memory_maps_scalars_strides_and_byte_order(tmp_path):
+    path = str(tmp_path / "a.npy")
+    np.save(path, Y)
+    assert compare_arrays(np.load(path, mmap_mode="r"), Y).passed
+    assert compare_arrays(np.float16(3.0), 3.1).verdict == "fail" and "scalar" in compare_arrays(3.0, 3.0).reason
+    assert compare_arrays(Y.T, np.ascontiguousarray(Y.T)).passed and compare_arrays(Y.astype(">f4"), Y).passed
+    assert_close([1, 2, 3], (1, 2, 3))
+
+
+def test_what_is_no_limit_or_metric():
+    for arguments in ({"limits": ["Cosine<1"]}, {"limits": "mine"}, {"metrics": ["Cosine"]}):
+        with pytest.raises(UsageError):
+            compare_arrays(Y, Y, **arguments)
+    with pytest.raises(InputError):
+        compare_arrays(Y, Y, limits={"CosineSimilarity": 1})
