@@ -24,8 +24,9 @@ LAYERS = (
     ("goldwatch.convert",),
     ("goldwatch.config",),
     ("goldwatch.engine",),
-    ("goldwatch.watch",),
+    # Beside each other: neither imports the other.
     ("goldwatch.launch",),
+    ("goldwatch.watch",),
     ("goldwatch.adapters",),
     ("goldwatch.testing",),
     ("goldwatch.cli", "goldwatch.__main__"),

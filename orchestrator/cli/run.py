@@ -67,6 +67,8 @@ def _configuration(given: Any) -> Tuple[str, str]:
     found = [(kind, given[name]) for kind, name in ((PLAN, "plan"), (ACL, "acl"), (NPU, "npu")) if given[name] is not None]
     if len(found) != 1:
         raise UsageError("give one of --plan, --acl and --npu", hint="goldwatch config new writes all three")
+    if given["npu"] is not None and given["acl_at"] is not None:
+        raise UsageError("--acl-at goes with --plan or --acl: npu settings are the program's own")
     return found[0]
 
 
@@ -74,10 +76,11 @@ def _follow(program: Program, prepared: Prepared, golden: str, out: str, given: 
     options = make_options(prepared.target, golden, out, given)
     watch = Watch(options, given["jobs"] or default_jobs(), given["force"], chosen, "run", display.say, display.on_row,
                   display.on_file, display.on_standing, prepared.earlier)  # fmt: skip
+    program.ours = watch.own_pids
     with Signals(lambda name: stop(watch, name), program.kill), watch:
         nothing: Optional[InputError] = None
         try:
-            watch.follow(program.ended, program.start, program.stopping)
+            watch.follow(program.ended, program.start, lambda: program.stopping(leave=not watch.stopped_by))
         except InputError as error:
             if not program.failure():
                 raise
@@ -87,7 +90,7 @@ def _follow(program: Program, prepared: Prepared, golden: str, out: str, given: 
             raise
         finally:
             # An error of ours does not end the program rudely.
-            while not program.stopping():
+            while not program.stopping(leave=not watch.stopped_by):
                 time.sleep(0.05)
             program.close()
         display.clear()

@@ -89,7 +89,7 @@ class Row:
     warning
         Empty, or what makes a passing row doubtful, for programs: ``nothing_finite``.
     cause
-        Why a row is ``not_compared``, for programs: ``golden_missing`` or ``dump_missing`` (forgiven by ``--allow-missing``), ``corrupt``,
+        Why a row is ``not_compared``, for programs: ``golden_missing`` or ``dump_missing`` (which can be forgiven), ``corrupt``,
         ``shape``, ``dtype``; else empty.
     target_file, golden_file
         Relative to TARGET and GOLDEN (or absolute); None when there is none.

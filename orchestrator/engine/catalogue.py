@@ -69,7 +69,7 @@ class Catalogue:
             full_name = full_name_of(own, self.mapping(folder))
             if full_name is None or parse_dump_name(full_name) is None:
                 place = self._place(folder, None)
-                if not self._is_left(place):
+                if not self.is_left(place):
                     self.unresolved[path] = place
                 return None, None
             self.unresolved.pop(path, None)
@@ -77,7 +77,7 @@ class Catalogue:
         if name is None or name.kind != "dump":
             return None, None
         place = self._place(folder, name.op_name)
-        if self._is_left(place) or self._is_link_within(path):
+        if self.is_left(place) or self._is_link_within(path):
             return None, None
         base = folder
         if place.device is not None and place.model is None and os.path.basename(folder) != place.device:
@@ -98,7 +98,8 @@ class Catalogue:
             return place_of(folder, {op_name})
         return found
 
-    def _is_left(self, place: Place) -> bool:
+    def is_left(self, place: Place) -> bool:
+        """Tell whether a place is of a run that does not count."""
         return place[:3] in self.left or (self.only_time is not None and place.time not in (None, self.only_time))
 
     def _is_link_within(self, path: str) -> bool:

@@ -47,6 +47,7 @@ class Goldens:
         self.seen = 0
         self.every = GoldenSet(folder)
         self._of_step: Dict[str, GoldenSet] = {}
+        self._own_steps: Set[str] = set()
         self._shared: Set[str] = set()
         self._signatures: Dict[str, Signature] = {}
         self._unwhole: Dict[str, Signature] = {}
@@ -66,14 +67,14 @@ class Goldens:
 
     def of(self, place: Place) -> GoldenSet:
         """Return the set that a place is compared with."""
-        if self.steps == ONE or place.step is None or (self.steps != EACH and not self._of_step):
+        if self.steps == ONE or place.step is None or (self.steps != EACH and not self._own_steps):
             return self.every
         return self._set(place.step)
 
     @property
     def step_names(self) -> List[str]:
         """The steps that have golden data of their own."""
-        return sorted(self._of_step, key=lambda step: (len(step), step))
+        return sorted(self._own_steps, key=lambda step: (len(step), step))
 
     @property
     def kind(self) -> str:
@@ -100,6 +101,7 @@ class Goldens:
         """Put a file into the sets of the steps that it is for."""
         step = self._step_of(path)
         if step is not None:
+            self._own_steps.add(step)
             self._set(step).add(path)
         elif self.steps not in (ONE, EACH):
             self._shared.add(path)

@@ -18,7 +18,7 @@ from ..config.plan import DumpPlan
 from ..errors import EnvironmentProblem, InputError, ProgramFailed, UsageError, require_file
 from ..filesystem import free_bytes, open_input, read_input, replacing, writing_whole
 
-PLAN, ACL, NPU = "--plan", "--acl", "--npu"
+PLAN, ACL, NPU = "dump plan", "acl.json", "npu settings"
 WRITTEN_FILE = "acl.json"
 KEPT_FILE = "acl.before.json"
 
@@ -61,11 +61,11 @@ def prepare(
     Parameters
     ----------
     kind
-        ``--plan``, ``--acl`` or ``--npu``: what ``path`` is.
+        :data:`PLAN`, :data:`ACL` or :data:`NPU`: what ``path`` is.
     model
         The model's json, to hold names against and to tell the space needed; or None.
     acl_at
-        Where the program expects acl.json; None: ``--acl`` is read where it is, a plan is written to ./acl.json.
+        Where the program expects acl.json; None: an acl.json is read where it is, a plan is written to ./acl.json.
     out
         OUT, which exists.
     say
@@ -83,7 +83,7 @@ def prepare(
     require_file(path, kind)
     data = read_input(path, _LIMIT_BYTES)
     if kind == NPU and acl_at is not None:
-        raise UsageError("--acl-at goes with --plan or --acl: npu settings are the program's own")
+        raise UsageError("npu settings are the program's own: they go to no acl.json")
     empty: List[str] = []
     if kind != PLAN:
         # What this machine's file system says comes later: dump_path may have to be made.
@@ -149,10 +149,11 @@ def _write(kind: str, plan: DumpPlan, path: str, acl_at: Optional[str], out: str
     place = os.path.abspath(acl_at or WRITTEN_FILE)
     if os.path.isdir(place):
         raise InputError(
-            "--acl-at %s is a folder" % acl_at, hint="name the file itself, such as %s" % os.path.join(acl_at or "", WRITTEN_FILE)
+            "the place for acl.json, %s, is a folder" % acl_at,
+            hint="name the file itself, such as %s" % os.path.join(acl_at or "", WRITTEN_FILE),
         )
     if os.path.exists(place):
-        require_file(place, "--acl-at")
+        require_file(place, "the place for acl.json")
     if kind == ACL:
         with open(path, encoding="utf-8", errors="surrogateescape", newline="") as stream:
             text = stream.read()
@@ -218,15 +219,15 @@ def make_golden(command: str, say: Callable[[str], None], output: int) -> None:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise UsageError("--golden-run: %s" % error) from error
+        raise UsageError("the command for golden data: %s" % error) from error
     if not words:
-        raise UsageError("--golden-run: the command is empty")
+        raise UsageError("the command for golden data is empty")
     own = words[0] == "golden"
     arguments = [sys.executable, "-m", "goldwatch", *words] if own else ["/bin/sh", "-c", command]
     code = subprocess.call(arguments, stdout=output)
     if code:
         how = "exit code %d" % code if code > 0 else "signal %d" % -code
-        raise ProgramFailed("--golden-run failed with %s: %s" % (how, command), code, hint="run it by itself first")
+        raise ProgramFailed("the command for golden data failed with %s: %s" % (how, command), code, hint="run it by itself first")
 
 
 def find_program(words: Sequence[str]) -> None:

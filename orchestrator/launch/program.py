@@ -8,15 +8,17 @@ import signal
 import subprocess
 import threading
 import time
-from typing import Any, BinaryIO, Callable, Dict, List, Optional, Sequence
+from typing import Any, BinaryIO, Callable, Collection, Dict, List, Optional, Sequence
 
 from ..errors import InputError
 from ..filesystem import create_new, refuse_writing
+from .family import Family, Member
 
 LOG_FILE = "program.log"
 
 _READ_BYTES = 1 << 16
 _OUTPUT_WAIT_S = 2.0
+_LOOK_S = 0.2
 
 
 class Program:
@@ -34,6 +36,8 @@ class Program:
         Seconds between SIGTERM and SIGKILL.
     say
         Takes sentences for the user.
+    ours
+        Tells which children of this process are not the program's.
     """
 
     def __init__(
@@ -44,11 +48,13 @@ class Program:
         stderr: int,
         grace_s: float = 10.0,
         say: Callable[[str], None] = lambda text: None,
+        ours: Callable[[], Collection[int]] = tuple,
     ) -> None:
         self.words = list(words)
         self.log = log
         self.grace_s = grace_s
         self.say = say
+        self.ours = ours
         self.stopped = False
         self._targets = (stdout, stderr)
         self._process: Optional[subprocess.Popen[bytes]] = None
@@ -57,6 +63,11 @@ class Program:
         self._lock = threading.Lock()
         self._asked_at: Optional[float] = None
         self._killed = False
+        self._family: Optional[Family] = None
+        self._members: List[Member] = []
+        self._looked_at = -1e9
+        self._said = False
+        self._left = False
 
     def start(self) -> None:
         """Start it, with this process's environment and standard input.
@@ -68,6 +79,7 @@ class Program:
         """
         self._stream = self._open_log()
         try:
+            self._family = Family(self.ours)
             # A session of its own: Ctrl-C in the terminal comes to us alone, and its whole group can be ended.
             # The environment is named, or it would be what C libraries have made of it.
             self._process = subprocess.Popen(
@@ -121,26 +133,62 @@ class Program:
         return self._process is not None
 
     def ended(self) -> bool:
-        """Tell whether the program itself has ended; processes that it left behind do not count."""
-        return self._process is None or self._process.poll() is not None
+        """Tell whether the program and all processes that it started have ended; says so when only those are left."""
+        if self._process is None:
+            return True
+        if self._process.poll() is None:
+            return False
+        living = self._living()
+        if living and not self._said:
+            self._said = True
+            self.say("the program has ended; what it started still runs, and so does this run: %s" % _names(living))
+        return not living
 
-    def stopping(self) -> bool:
-        """Ask it to stop, at the first call; later calls make it stop once its time is over. Tell whether its group is gone."""
+    def _living(self) -> List[Member]:
+        """Return the living processes that the program started; looked for a few times a second."""
+        now = time.monotonic()
+        if self._family is not None and self._process is not None and now - self._looked_at >= _LOOK_S:
+            self._looked_at = now
+            self._members = self._family.living(self._process.pid)
+        return self._members
+
+    def stopping(self, leave: bool = False) -> bool:
+        """Ask it to stop, at the first call; later calls make it stop once its time is over. Tell whether it and what it started are gone.
+
+        Parameters
+        ----------
+        leave
+            Once the program itself has ended, leave running what it started.
+        """
         if self._process is None:
             return True
         if self._asked_at is None:
             if self.ended():
                 return True
+            if leave and self._process.poll() is not None:
+                self._leave()
+                return True
             self.stopped = True
             self._asked_at = time.monotonic()
             self.say("stopping the program: SIGTERM, after %g s SIGKILL" % self.grace_s)
             self._send(signal.SIGTERM)
-        if self.ended() and not self._group_lives():
+        if self.ended():
             return True
         if time.monotonic() - self._asked_at >= self.grace_s and not self._killed:
             self._killed = True
             self._send(signal.SIGKILL)
-        return self._killed and self.ended()
+        return self._killed and self._process.poll() is not None
+
+    def _leave(self) -> None:
+        """Name what is left running, and let it write to the log without us."""
+        assert self._process is not None
+        if self._left:
+            return
+        self._left = True
+        self.say("warning: left running: %s; what they still dump is not judged" % _names(self._living()))
+        for source in (self._process.stdout, self._process.stderr):
+            with open(self.log, "ab") as log:
+                subprocess.Popen(["cat"], stdin=source, stdout=log, stderr=subprocess.DEVNULL, start_new_session=True)
 
     def kill(self) -> None:
         """End its whole group now."""
@@ -158,20 +206,18 @@ class Program:
             os.killpg(self._process.pid, number)
         except (ProcessLookupError, PermissionError):
             pass
-
-    def _group_lives(self) -> bool:
-        assert self._process is not None
-        try:
-            os.killpg(self._process.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return True
+        # Those that have left its group.
+        for member in self._family.living(self._process.pid) if self._family is not None else ():
+            try:
+                os.kill(member.pid, number)
+            except (ProcessLookupError, PermissionError):
+                pass
 
     def close(self) -> None:
         """Wait for the last of its output."""
         end = time.monotonic() + _OUTPUT_WAIT_S
+        if self._family is not None:
+            self._family.close()
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
         with self._lock:
@@ -196,6 +242,11 @@ class Program:
             return ""
         how = "exit code %s" % found["exit_code"] if found["signal"] is None else "signal %s" % found["signal"]
         return "the program failed with %s: %s (its output is in %s)" % (how, " ".join(self.words), self.log)
+
+
+def _names(members: Sequence[Member]) -> str:
+    more = " and %d more" % (len(members) - 8) if len(members) > 8 else ""
+    return ", ".join("%s (pid %d)" % (member.name, member.pid) for member in members[:8]) + more
 
 
 def _signal_name(number: int) -> str:

@@ -80,6 +80,10 @@ def serve(source: str, root: Optional[str], acl: Optional[str], **given: Any) ->
     root, mode = (root, "all") if acl is None else _from_acl(acl, root)
     if root is None:
         raise UsageError("ROOT or --acl is needed: where do the dumps go?")
+    faults = [Fault.parse(text) for text in given["faults"]]
+    for fault, text in zip(faults, given["faults"]):
+        if not any(fault.concerns(dump) for stream in _devices(source, mode, given) for dump in stream):
+            raise UsageError("--fault %s: no file's name matches" % text, hint="a pattern is of file names, or an op's name")
     server = DumpServer(
         root,
         *_devices(source, mode, given),
@@ -88,7 +92,7 @@ def serve(source: str, root: Optional[str], acl: Optional[str], **given: Any) ->
         open_files=given["open_files"],
         bytes_per_s=given["rate"],
         delay_s=given["delay"],
-        faults=[Fault.parse(text) for text in given["faults"]],
+        faults=faults,
         late_mapping=given["late_mapping"],
         free_bytes=quota(root, given["limit"]) if given["limit"] is not None else None,
     )

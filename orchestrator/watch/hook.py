@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from typing import Callable, Optional
+from typing import Callable, List, Optional
 
 from ..compare.row import FAIL, Row
 from ..results.jsonfile import row_document
@@ -73,6 +73,11 @@ class DivergenceHook:
             if process.returncode:
                 what = "exit code %d" % process.returncode if process.returncode > 0 else "signal %d" % -process.returncode
                 self.say("the command for the first failing row failed with %s; the verdict does not depend on it" % what)
+
+    def pids(self) -> List[int]:
+        """Return the command's process id while it runs."""
+        process = self._process
+        return [] if process is None else [process.pid]
 
     def close(self) -> None:
         """Wait a while for the command."""

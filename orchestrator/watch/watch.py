@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Type
 
 from ..compare.row import Row
-from ..dumps.tree import ALL_TIMES, find_dumps
+from ..dumps.tree import ALL_TIMES, DumpTree, find_dumps
 from ..engine.closing import finish_rows, settle
 from ..engine.comparison import Run, RunResult
 from ..engine.engine import OnRow
@@ -156,6 +156,10 @@ class Watch:
             if combo in left:
                 self.run.left_out.append(note)
                 self.say("warning: " + note)
+
+    def own_pids(self) -> List[int]:
+        """Return the processes that the watch itself has started."""
+        return self.run.workers.pids() + self.hook.pids()
 
     def stop(self, why: str) -> None:
         """End the watch as soon as what has come is compared; may be called from a signal handler."""
@@ -351,14 +355,23 @@ class Watch:
         self._compare_queued()
         nothing = not self.arrivals.seen and not any(target for target, _ in self.store.target_files())
         if not nothing or self._ended is not None:
-            tree = find_dumps(self.options.target, time=self.options.time) if os.path.isdir(self.options.target) else None
-            finish_rows(self.engine, tree.empty if tree is not None else (), tree.unlisted if tree is not None else ())
+            self._finish_rows()
         if nothing:
             raise InputError(self._nothing_came(), hint="dump files are named {op_type}.{op_name}.{task_id}.{stream_id}.{timestamp}")
         self._settle_done()
         self.hook.tick()
         self.keeper.tick(last=True)
         self._tell_left_out(self.run.unpaired())
+
+    def _finish_rows(self) -> None:
+        tree = find_dumps(self.options.target, time=ALL_TIMES) if os.path.isdir(self.options.target) else DumpTree(self.options.target)
+        root = self.target_root
+        empty = [combo for combo in tree.empty if not self.catalogue.is_left(combo.place)]
+        finish_rows(
+            self.engine,
+            [combo for combo in empty if not root.excludes(os.path.join(root.path, combo.rel))],
+            [(rel, why) for rel, why in tree.unlisted if not root.excludes(os.path.join(root.path, rel))],
+        )
 
     def _tell_left_out(self, texts: Sequence[str]) -> None:
         for text in texts:

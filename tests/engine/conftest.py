@@ -6,11 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 import pytest
 
+from goldwatch.dumps import write_dump
+from goldwatch.engine.comparison import RunResult
+from goldwatch.engine.listed import compare_folders
+from goldwatch.engine.options import ComparisonOptions
 from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
 
 TIMESTAMP = 1767323045000000
@@ -90,3 +94,57 @@ def network(tmp_path):
 @pytest.fixture
 def make_network(tmp_path):
     return lambda **options: SmallNetwork(str(tmp_path), **options)
+
+
+VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4) + 1
+
+
+class Case:
+    """Folders written file by file, and a comparison in this process."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.target, self.golden, self.out = (os.path.join(folder, name) for name in ("target", "golden", "out"))
+        self.ops: List[Dict[str, Any]] = []
+        self.model: Optional[str] = None
+        self.notes: List[str] = []
+        self.files = 0
+
+    def dump(self, side: str, place: str, op_type: str, op: str, inputs: Any = (), outputs: Any = ()) -> str:
+        folder = os.path.join(self.folder, side, place)
+        os.makedirs(folder, exist_ok=True)
+        self.files += 1
+        path = os.path.join(folder, "%s.%s.%d.0.%d" % (op_type, op, self.files, TIMESTAMP + self.files))
+        write_dump(path, inputs, outputs)
+        return path
+
+    def npy(self, name: str, values: Any = VALUES, below: str = "", later: int = 0) -> str:
+        os.makedirs(os.path.join(self.golden, below), exist_ok=True)
+        path = os.path.join(self.golden, below, "%s.0.%d.npy" % (name, TIMESTAMP + later))
+        np.save(path, values)
+        return path
+
+    def op(self, name: str, op_type: str, *inputs: str, **texts: str) -> None:
+        attrs = [{"key": key, "value": {"s": text}} for key, text in texts.items()]
+        op = {"name": name, "type": op_type, "id": len(self.ops), "input": list(inputs), "output_desc": [{"layout": "ND"}], "attr": attrs}
+        self.ops.append(op)
+        self.model = os.path.join(self.folder, "net.json")
+        with open(self.model, "w", encoding="utf-8") as stream:
+            json.dump({"graph": [{"name": "net", "op": self.ops}]}, stream)
+
+    def compare(self, on_row: Any = None, **options: Any) -> RunResult:
+        result = compare_folders(ComparisonOptions(self.target, self.golden, self.out, self.model, **options), on_row=on_row)
+        self.notes = [*result.notes, *result.left_out]
+        return result
+
+    def document(self) -> Dict[str, Any]:
+        with open(os.path.join(self.out, "result.json"), encoding="utf-8") as stream:
+            return dict(json.load(stream))
+
+    def rows(self) -> List[Dict[str, Any]]:
+        return list(self.document()["rows"])
+
+
+@pytest.fixture
+def case(tmp_path):
+    return Case(str(tmp_path))

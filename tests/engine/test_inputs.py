@@ -2,70 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 import numpy as np
-import pytest
 
 from goldwatch.dumps import TensorData, write_dump
 from goldwatch.dumps import listing as listing_module
-from goldwatch.engine.comparison import RunResult
-from goldwatch.engine.listed import compare_folders
-from goldwatch.engine.options import ComparisonOptions
 
 TS = 1767323045000000
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4) + 1
-
-
-class Case:
-    """Folders written file by file, and a comparison in this process."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-        self.target, self.golden, self.out = (os.path.join(folder, name) for name in ("target", "golden", "out"))
-        self.ops: List[Dict[str, Any]] = []
-        self.model: Optional[str] = None
-        self.notes: List[str] = []
-        self.files = 0
-
-    def dump(self, side: str, place: str, op_type: str, op: str, inputs: Any = (), outputs: Any = ()) -> str:
-        folder = os.path.join(self.folder, side, place)
-        os.makedirs(folder, exist_ok=True)
-        self.files += 1
-        path = os.path.join(folder, "%s.%s.%d.0.%d" % (op_type, op, self.files, TS + self.files))
-        write_dump(path, inputs, outputs)
-        return path
-
-    def npy(self, name: str, values: Any = VALUES) -> None:
-        os.makedirs(self.golden, exist_ok=True)
-        np.save(os.path.join(self.golden, "%s.0.%d.npy" % (name, TS)), values)
-
-    def op(self, name: str, op_type: str, *inputs: str, **texts: str) -> None:
-        attrs = [{"key": key, "value": {"s": text}} for key, text in texts.items()]
-        op = {"name": name, "type": op_type, "id": len(self.ops), "input": list(inputs), "output_desc": [{"layout": "ND"}], "attr": attrs}
-        self.ops.append(op)
-        self.model = os.path.join(self.folder, "net.json")
-        with open(self.model, "w", encoding="utf-8") as stream:
-            json.dump({"graph": [{"name": "net", "op": self.ops}]}, stream)
-
-    def compare(self, **options: Any) -> RunResult:
-        result = compare_folders(ComparisonOptions(self.target, self.golden, self.out, self.model, **options))
-        self.notes = [*result.notes, *result.left_out]
-        return result
-
-    def document(self) -> Dict[str, Any]:
-        with open(os.path.join(self.out, "result.json"), encoding="utf-8") as stream:
-            return dict(json.load(stream))
-
-    def rows(self) -> List[Dict[str, Any]]:
-        return list(self.document()["rows"])
-
-
-@pytest.fixture
-def case(tmp_path):
-    return Case(str(tmp_path))
 
 
 def test_equal_pairs_keep_the_address_of_their_golden(case) -> None:

@@ -85,9 +85,10 @@ class Net:
         words = [sys.executable, "-m", "goldwatch", name, self.target, self.golden, "-o", out or self.out, "--jobs", "2"]
         return words + (["-f", self.model_path] if model else []) + list(options)
 
-    def compare_rows(self, model: bool = True) -> List[Any]:
+    def compare_rows(self, model: bool = True, options: Any = ()) -> List[Any]:
         out = os.path.join(self.folder, "compared")
-        done = subprocess.run(self.command("--force", model=model, name="compare", out=out), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        command = self.command("--force", *options, model=model, name="compare", out=out)
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert done.returncode in (0, 1, 3), done.stderr.decode()
         return rows_of(out)
 
@@ -143,11 +144,20 @@ class Watcher:
 
     def __init__(self, command: List[str], **options: Any) -> None:
         self.command = command
+        self.early = ""
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, **options)
         self.stdout = self.stderr = ""
 
     def signal(self, number: int = signal.SIGINT) -> None:
         self.process.send_signal(number)
+
+    def until_said(self, text: str) -> None:
+        """Wait for a line on stderr."""
+        assert self.process.stderr is not None
+        while text not in self.early:
+            line = self.process.stderr.readline()
+            assert line, self.early
+            self.early += line
 
     def wait(self, timeout: float = 60) -> int:
         try:
@@ -156,6 +166,7 @@ class Watcher:
             self.process.kill()
             self.stdout, self.stderr = self.process.communicate()
             raise AssertionError("the watcher did not end\n%s\n%s" % (self.stdout, self.stderr)) from None
+        self.stderr = self.early + self.stderr
         assert "Traceback" not in self.stderr, self.stderr
         return self.process.returncode
 

@@ -9,7 +9,10 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
+
+STAMP = 1767323045000000
 
 
 def test_nothing_came(net, watch) -> None:
@@ -27,6 +30,7 @@ def test_a_signal_ends_with_the_verdict_of_what_is_there(net, watch, number) -> 
     net.until(lambda: net.count("verdict = 'pass'") == 4)
     watcher.signal(number)
     assert watcher.wait() == 3, watcher.stderr
+    assert "%s: what has come is compared and judged; once more: stop now" % signal.Signals(number).name in watcher.stderr
     assert net.rows() == net.compare_rows()
     assert net.verdicts()["op2"] == "not_compared"
 
@@ -55,8 +59,9 @@ def test_the_producer_ends(net, watch) -> None:
     time.sleep(0.5)
     assert watcher.process.poll() is None
     producer.wait()
-    assert watcher.wait(10) == 0, watcher.stderr
-    assert watch(net, "--pid", str(producer.pid)).wait(10) == 0
+    assert watcher.wait() == 0, watcher.stderr
+    again = watch(net, "--pid", str(producer.pid), "-q")
+    assert again.wait() == 0 and "warning: there is no process %d" % producer.pid in again.stderr
     assert watch(net, "--pid", "0").wait() == 2
 
 
@@ -70,7 +75,7 @@ def test_all_ops_have_come(net, watch) -> None:
     time.sleep(2.5)
     assert watcher.process.poll() is None
     net.put(dict(list(other.items())[1:]))
-    assert watcher.wait(10) == 0, watcher.stderr
+    assert watcher.wait() == 0, watcher.stderr
     assert net.rows() == net.compare_rows()
 
 
@@ -119,17 +124,56 @@ def test_missing_golden_and_bad_options(net, watch) -> None:
         assert watch(net, *options).wait() == 2
 
 
-def test_golden_data_for_each_step(net, watch) -> None:
+@pytest.mark.parametrize("options", [(), ("--golden-steps", "each")])
+def test_golden_data_for_each_step(net, watch, options) -> None:
     net.write_golden(below="0")
     net.write_golden(below="1")
     os.unlink(net.golden_path("op3", below="1"))
     net.put(dict(net.files(step=0), **net.files(step=1)))
-    watcher = watch(net, "--until-idle", "0.5", "--golden-steps", "each")
+    watcher = watch(net, "--until-idle", "0.5", *options)
     assert watcher.wait() == 3, watcher.stderr
     found = {(row["step"], row["tensor"]): row for row in net.result()["rows"]}
     assert found["0", "op3:output:0"]["verdict"] == "pass" and found["0", "op3:output:0"]["golden_file"].startswith("0/")
     assert found["1", "op3:output:0"]["verdict"] == "not_compared"
     assert found["1", "op2:output:0"]["golden_file"].startswith("1/")
+    assert net.rows() == net.compare_rows(options=options)
+
+
+def test_the_time_folders_that_count(net, watch) -> None:
+    net.write_golden()
+    files = net.files()
+
+    def at(time):
+        return {path.replace("20260102030405", time): data for path, data in files.items()}
+
+    net.put(dict(at("20260101000000"), **at("20260102000000")))
+    os.makedirs(os.path.join(net.target, "20260102000000", "0", "net", "1", "5"))
+    watcher = watch(net, "-q")
+    net.until(lambda: net.count("verdict = 'pass'") == 8)
+    net.put(at("20260103000000"))
+    net.until(lambda: net.count("verdict = 'pass'") == 16)
+    watcher.signal()
+    assert watcher.wait() == 3, watcher.stderr
+    assert "warning: left out 20260101000000" in watcher.stderr
+    assert {row["time"] for row in net.result()["rows"]} == {"20260102000000", "20260103000000"}
+    (empty,) = [row for row in net.result()["rows"] if row["step"] == "5"]
+    assert empty["verdict"] == "not_compared" and "holds no dump" in empty["reason"]
+    assert watch(net, "--until-idle", "0.5").wait() == 3
+    assert net.count("verdict = 'pass'") == 16
+
+
+def test_every_run_of_a_loop(net, watch) -> None:
+    net.write_golden()
+    for later in (1, 2):
+        for name in ("op0", "op1"):
+            np.save(net.golden_path(name, stamp=STAMP + later), net.values[name])
+    for number in range(3):
+        net.put(net.files(stamp=STAMP + 10**7 * number))
+    watcher = watch(net, "--until-idle", "0.5")
+    assert watcher.wait() == 0, watcher.stderr
+    assert net.count("tensor = 'op1:output:0' AND verdict = 'pass'") == 3
+    assert net.count("tensor = 'op2:output:0' AND verdict = 'pass'") == 1
+    assert net.rows() == net.compare_rows()
 
 
 def test_json_is_one_document_and_quiet_is_quiet(net, watch) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+import pytest
+
 
 def left(net):
     return sorted(name.split(".")[1] for _, _, names in os.walk(net.target) for name in names if name.count(".") > 2)
@@ -89,3 +91,25 @@ def test_a_deleted_file_that_comes_again_is_compared_again(net, watch) -> None:
     net.until(lambda: net.count("verdict = 'fail'") == 1)
     assert watcher.wait() == 1
     assert net.count() == 10 and left(net) == []
+
+
+def link(source, target):
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    os.symlink(source, target)
+
+
+@pytest.mark.parametrize("how", [link, os.link, "folder"])
+def test_golden_data_that_are_links_to_dumps_below_target_stay(net, watch, how) -> None:
+    """A reference run below TARGET is the golden data, by file links, hard links or a link to its folder."""
+    reference = {path.replace("20260102030405", "20250102030405"): data for path, data in net.files().items()}
+    net.put(dict(net.files(), **reference))
+    folder = os.path.dirname(next(iter(reference)))
+    if how == "folder":
+        os.symlink(folder, os.path.join(net.golden, "reference"))
+    else:
+        for path in reference:
+            how(path, os.path.join(net.golden, os.path.basename(path)))
+    watcher = watch(net, "--until-idle", "0.5", "--keep", "none", "--time", "all")
+    assert watcher.wait() == 0, watcher.stderr
+    assert net.count("verdict = 'pass'") == 16
+    assert sorted(os.path.join(base, name) for base, _, names in os.walk(net.target) for name in names) == sorted(reference)

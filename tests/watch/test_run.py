@@ -31,6 +31,21 @@ for base, _, names in os.walk(scratch):
         time.sleep(0.05)
 if mode in ("slow", "deaf"):
     time.sleep(600)
+if mode.startswith("child"):
+    first, second = os.path.join(path, "..", "go"), os.path.join(path, "..", "stop")
+    if os.fork() == 0:
+        if mode == "child-detached":
+            os.setsid()
+        parent = os.getppid()
+        while os.getppid() == parent or not os.path.exists(first):
+            time.sleep(0.02)
+        dumps = [os.path.join(base, name) for base, _, names in os.walk(path) for name in names if ".op1." in name]
+        with open(dumps[0], "r+b") as stream:
+            stream.seek(-20, 2)
+            stream.write(bytes(range(100, 120)))
+        while mode == "child-stays" and not os.path.exists(second):
+            print("still here", flush=True)
+            time.sleep(0.02)
 if mode == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
 sys.exit(int(mode) if mode.isdigit() else 0)
@@ -219,7 +234,7 @@ def test_golden_data_are_made_first(setup, run) -> None:
     running = run(one.command("0", "--golden-run", "cp -r %s %s" % (aside, one.net.golden)))
     assert running.wait() == 0, running.stderr
     running = run(one.command("0", "--golden-run", "exit 3"))
-    assert running.wait() == 5 and "--golden-run" in running.stderr
+    assert running.wait() == 5 and "golden data failed with exit code 3" in running.stderr
 
 
 def test_the_program_sees_the_environment_as_it_is(setup, run) -> None:
@@ -231,3 +246,44 @@ def test_the_program_sees_the_environment_as_it_is(setup, run) -> None:
     ignored = ("COLUMNS", "LINES")
     expected = {name: value for name, value in os.environ.items() if name not in ignored}
     assert {name: value for name, value in json.loads(line).items() if name not in ignored} == expected
+
+
+@pytest.mark.parametrize("mode", ["child", "child-detached"])
+def test_a_child_that_outlives_the_program_is_waited_for(setup, run, mode) -> None:
+    one = setup()
+    running = run(one.command(mode))
+    one.net.until(lambda: one.net.count("verdict = 'pass'") == 8)
+    running.until_said("what it started still runs")
+    assert running.process.poll() is None and len(alive_in_group_of(one.program)) == 1
+    open(os.path.join(one.net.folder, "go"), "w").close()
+    assert running.wait(60) == 1, running.stderr
+    assert one.net.verdicts()["op1:output:0"] == "fail"
+
+
+def test_an_idle_child_is_left_running(setup, run) -> None:
+    one = setup()
+    open(os.path.join(one.net.folder, "go"), "w").close()
+    running = run(one.command("child-stays", "--until-idle", "1"))
+    assert running.wait(60) == 1, running.stderr
+    (pid,) = alive_in_group_of(one.program)
+    assert "left running: " in running.stderr and "(pid %d)" % pid in running.stderr
+    log = os.path.join(one.net.out, "program.log")
+    size = os.path.getsize(log)
+    one.net.until(lambda: os.path.getsize(log) > size)
+    open(os.path.join(one.net.folder, "stop"), "w").close()
+    one.net.until(lambda: not alive_in_group_of(one.program))
+
+
+def test_idle_time_counts_from_the_first_dump(setup, run) -> None:
+    one = setup()
+    words = one.command("0", "--until-idle", "0.3")
+    go = os.path.join(one.net.folder, "go")
+    at = words.index("--") + 1
+    words[at:] = ["/bin/sh", "-c", 'while [ ! -e %s ]; do sleep 0.1; done; exec "$@"' % go, "sh", *words[at:]]
+    running = run(words)
+    one.net.until(lambda: os.path.exists(os.path.join(one.net.out, "run.sqlite")))
+    time.sleep(1.0)
+    assert running.process.poll() is None
+    open(go, "w").close()
+    assert running.wait(60) == 0, running.stderr
+    assert one.net.count("verdict = 'pass'") == 8
