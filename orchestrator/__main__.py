@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 
 
@@ -12,7 +13,9 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:
-        sys.stderr.write("goldwatch: interrupted\n")
+        # Before the command line is there: stderr may be closed.
+        with contextlib.suppress(OSError, AttributeError):
+            sys.stderr.write("goldwatch: interrupted\n")
         sys.exit(130)
 
 

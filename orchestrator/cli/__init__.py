@@ -18,12 +18,12 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
     lazy={
         "config": (".", "config", "Write and check dump configurations (acl.json, npu_bridge)."),
         "golden": (".", "golden", "Make golden data from Caffe or TensorFlow models."),
-        "compare": ("compare", "compare", "Compare a network's dumps with golden data, or two dumps of one model."),
-        "watch": ("watch", "watch_command", "Compare dumps as they arrive."),
-        "run": ("run", "run", "Configure, run a program, watch its dumps and judge them."),
-        "convert": ("convert", "convert", "Convert dumps to npy, raw elements or text, and npy to dumps."),
-        "inspect": ("inspect", "inspect", "Tell what is in files and folders."),
-        "limits": ("limits", "limits", "Print the limits in force."),
+        "compare": (".compare", "compare", "Compare a network's dumps with golden data, or two dumps of one model."),
+        "watch": (".watch", "watch_command", "Compare dumps as they arrive."),
+        "run": (".run", "run", "Configure, run a program, watch its dumps and judge them."),
+        "convert": (".convert", "convert", "Convert dumps to npy, raw elements or text, and npy to dumps."),
+        "inspect": (".inspect", "inspect", "Tell what is in files and folders."),
+        "limits": (".limits", "limits", "Print the limits in force."),
     },
 )
 @click.version_option(__version__, prog_name="goldwatch")
@@ -38,8 +38,8 @@ def goldwatch() -> None:
     cls=LazyGroup,
     context_settings=CONTEXT,
     lazy={
-        "new": ("config_new", "new", "Write a dump configuration."),
-        "check": ("config_check", "check", "Check a dump configuration as its real consumers do."),
+        "new": (".config_new", "new", "Write a dump configuration."),
+        "check": (".config_check", "check", "Check a dump configuration as its real consumers do."),
     },
 )
 def config() -> None:
@@ -53,8 +53,8 @@ def config() -> None:
     cls=LazyGroup,
     context_settings=CONTEXT,
     lazy={
-        "caffe": ("golden_caffe", "caffe", "Golden data from Caffe models."),
-        "tf": ("golden_tf", "tf", "Golden data from TensorFlow models."),
+        "caffe": (".golden_caffe", "caffe", "Golden data from Caffe models."),
+        "tf": (".golden_tf", "tf", "Golden data from TensorFlow models."),
     },
 )
 def golden() -> None:

@@ -1,17 +1,22 @@
-"""What every command shares: error reporting, JSON output, verbosity."""
+"""What every command shares: error reporting, what is printed and how, verbosity.
+
+Names of ops, files and types come from files that anybody may have made: here is the only place that prints.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
 import sys
-from typing import Any, Callable, Dict, NoReturn, Optional, TypeVar
+from typing import Any, Callable, Dict, Iterable, List, NoReturn, Optional, TypeVar
 
 import click
 
 from ..errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_USAGE, GoldwatchError
 from ..naming import printable
+from .streams import OutputGone, guard_streams
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,18 +46,75 @@ def verbosity_options(function: F) -> F:
 def set_up_logging(quiet: bool, verbose: int) -> None:
     """Send the ``goldwatch`` logger to stderr at the level the user chose."""
     level = logging.ERROR if quiet else (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
-    logging.basicConfig(stream=sys.stderr, level=level, format="%(levelname)s: %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Escaped("%(levelname)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=level)
 
 
-def print_json(document: Any) -> None:
+class _Escaped(logging.Formatter):
+    """Lines of the log with control characters as escapes."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a record."""
+        return "\n".join(printable(line) for line in super().format(record).split("\n"))
+
+
+def print_json(document: Any, indent: Optional[int] = 1) -> None:
     """Print exactly one JSON document on stdout; numbers that are not finite must already be strings."""
-    click.echo(json.dumps(document, ensure_ascii=True, allow_nan=False, indent=1))
+    print_document([json.dumps(document, ensure_ascii=True, allow_nan=False, indent=indent), "\n"])
+
+
+def print_document(chunks: Iterable[str]) -> None:
+    """Print the pieces of a document for programs on stdout, as they are: JSON in pure ASCII, which shows no name raw."""
+    for chunk in chunks:
+        sys.stdout.write(chunk)
+
+
+def put(text: str = "") -> None:
+    """Print a line on stdout, control characters as escapes."""
+    sys.stdout.write(printable(text) + "\n")
+
+
+def put_cells(cells: Iterable[str]) -> None:
+    """Print a line of cells with tabs between them on stdout."""
+    sys.stdout.write("\t".join(printable(cell) for cell in cells) + "\n")
+
+
+def put_escaped(lines: Iterable[str]) -> None:
+    """Print lines on stdout whose names are escaped already, because they hold colours of our own."""
+    for line in lines:
+        sys.stdout.write(line + "\n")
+
+
+def put_file(text: str) -> None:
+    """Print the text of a file on stdout: as it is for a pipe or a file, with escapes on a terminal."""
+    lines = text.splitlines(True) if sys.stdout.isatty() else ()
+    sys.stdout.write("".join(printable(line.rstrip("\n")) + "\n" * line.endswith("\n") for line in lines) if lines else text)
 
 
 def say(message: str, quiet: bool = False) -> None:
     """Print one line of progress or advice on stderr."""
     if not quiet:
-        click.echo(printable(message), err=True)
+        sys.stderr.write(printable(message) + "\n")
+        sys.stderr.flush()
+
+
+def say_note(note: str, quiet: bool = False) -> None:
+    """Print a note on stderr; one that starts with ``warning`` also when the command is quiet."""
+    warning = note.startswith("warning")
+    say(note if warning else "note: " + note, quiet and not warning)
+
+
+def say_now(message: str) -> None:
+    """Print one line on stderr from a signal handler, which may have come in the middle of a write to the stream."""
+    with contextlib.suppress(OSError, ValueError):
+        os.write(sys.stderr.fileno(), ("\n" + printable(message) + "\n").encode("utf-8", "backslashreplace"))
+
+
+def show_status(text: str) -> None:
+    """Put ``text`` in place of the terminal's last line of stderr; an empty one takes the line away."""
+    sys.stderr.write("\r\x1b[K" + printable(text))
+    sys.stderr.flush()
 
 
 def use_colour(stream: Any) -> bool:
@@ -73,44 +135,69 @@ def report_error(kind: str, message: str, hint: Optional[str], as_json: bool) ->
     if as_json:
         print_json({"error": {"kind": kind, "message": message, "hint": hint}})
         return
-    click.echo("goldwatch: " + printable(message), err=True)
+    say("goldwatch: " + message)
     if hint:
-        click.echo("  hint: " + printable(hint), err=True)
+        say("  hint: " + hint)
 
 
 def run_command(command: click.Command, argv: Optional[Any] = None) -> NoReturn:
     """Run ``command`` and exit with the documented code; a user's mistake never shows a traceback."""
     words = list(sys.argv[1:] if argv is None else argv)
     as_json = wants_json(words)
-    _bounded_stdout()
+    guard_streams()
+    try:
+        try:
+            code = _exit_code(command, words, as_json)
+            sys.stdout.flush()
+            problem = getattr(sys.stdout, "problem", None)
+            if problem is not None:
+                raise problem
+        except OutputGone as error:
+            report_error(error.kind, error.message, error.hint, False)
+            code = error.exit_code
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    sys.exit(code)
+
+
+def _exit_code(command: click.Command, words: List[str], as_json: bool) -> int:
+    """Run ``command`` and return its exit code, errors told; raises OutputGone where stdout does not take what is printed."""
     try:
         code = command.main(args=words, prog_name="goldwatch", standalone_mode=False)
-        sys.stdout.flush()
-        sys.exit(code if isinstance(code, int) else 0)
+        return code if isinstance(code, int) else 0
     except click.exceptions.Exit as error:
-        sys.exit(error.exit_code)
+        return int(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         report_error("interrupted", "interrupted", "nothing is lost: the same command begins anew, or goes on with what OUT holds", as_json)
-        sys.exit(EXIT_INTERRUPTED)
+        return EXIT_INTERRUPTED
     except click.UsageError as error:
         if as_json:
             report_error("usage", error.format_message(), None, True)
         else:
-            error.show()
-        sys.exit(EXIT_USAGE)
+            _show_usage_error(error)
+        return EXIT_USAGE
     except click.ClickException as error:
         report_error("usage", error.format_message(), None, as_json)
-        sys.exit(error.exit_code)
+        return error.exit_code
+    except OutputGone:
+        raise
     except GoldwatchError as error:
         report_error(error.kind, error.message, _with_options(error), as_json)
-        sys.exit(error.exit_code)
-    except BrokenPipeError:
-        # The reader of our stdout (head, less) went away: nothing is left to tell it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_BAD_INPUT)
+        return error.exit_code
     except OSError as error:
         report_error("environment", _os_error_text(error), None, as_json)
-        sys.exit(EXIT_BAD_INPUT)
+        return EXIT_BAD_INPUT
+
+
+def _show_usage_error(error: click.UsageError) -> None:
+    """Tell a usage error as click does, what the user typed with escapes."""
+    if error.ctx is not None:
+        for line in error.ctx.get_usage().splitlines():
+            say(line)
+        say("Try '%s --help' for help." % error.ctx.command_path)
+        say("")
+    for line in ("Error: " + error.format_message()).splitlines():
+        say(line)
 
 
 def _with_options(error: GoldwatchError) -> Optional[str]:
@@ -124,21 +211,13 @@ def _os_error_text(error: OSError) -> str:
     return where + (error.strerror or str(error))
 
 
-def _bounded_stdout() -> None:
-    """Let names with undecodable bytes or characters outside the locale print as escapes instead of failing."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
-
-
 class LazyGroup(click.Group):
     """A group whose commands are imported only when they are called, so that ``--help`` stays fast.
 
     Parameters
     ----------
     lazy
-        ``{command name: (module below goldwatch.cli, attribute, one-line help)}``.
+        ``{command name: (module relative to goldwatch.cli, attribute, one-line help)}``.
     """
 
     def __init__(self, *args: Any, lazy: Optional[Dict[str, Any]] = None, **kwargs: Any) -> None:
@@ -156,7 +235,7 @@ class LazyGroup(click.Group):
         import importlib
 
         module, attribute, _ = self.lazy[cmd_name]
-        command: click.Command = getattr(importlib.import_module(("goldwatch.cli." + module).rstrip(".")), attribute)
+        command: click.Command = getattr(importlib.import_module(module, "goldwatch.cli"), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -15,7 +15,7 @@ from ..engine.options import AUTO, EACH, ONE, ComparisonOptions
 from ..errors import UsageError
 from ..results.table import render_table
 from ..verdict.suspects import counted
-from .common import format_option, say, set_up_logging, use_colour, verbosity_options
+from .common import format_option, print_document, put, put_escaped, say, say_note, set_up_logging, use_colour, verbosity_options
 from .limits import limit_options, read_limits
 from .option_values import parse_metrics, parse_range, parse_select, parse_time
 from .progress import ProgressBar
@@ -97,7 +97,7 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
             on_progress=lambda progress: bar.update(progress.pairs_done, progress.pairs),
         )
     for note in result.notes:
-        say("note: " + note, quiet)
+        say_note(note, quiet)
     for text in result.left_out:
         say("warning: " + text)
     print_result(result, given)
@@ -107,8 +107,7 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
 def print_result(result: RunResult, given: Any) -> None:
     """Print the document of result.json, or the table, the summary line and the sentence that names the broken operator."""
     if given["output_format"] == "json":
-        for chunk in result.document():
-            sys.stdout.write(chunk)
+        print_document(result.document())
         return
     first = result.first_divergence
     width = shutil.get_terminal_size((140, 24)).columns
@@ -116,13 +115,12 @@ def print_result(result: RunResult, given: Any) -> None:
     lines = render_table(
         result.rows(), most, result.files[0], first.tensor if first else None, colour=use_colour(sys.stdout), width=max(width, 100)
     )
-    for line in lines:
-        click.echo(line)
-    click.echo("")
-    click.echo(summary_line(result))
+    put_escaped(lines)
+    put()
+    put(summary_line(result))
     for line in verdict_lines(result.summary, width):
-        click.echo(line)
-    click.echo(result.sentence)
+        put(line)
+    put(result.sentence)
 
 
 def summary_line(result: RunResult) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import Optional, Tuple
+from typing import List, Optional, Tuple
 
 import click
 
@@ -12,7 +11,7 @@ from ..config.check import check_file
 from ..config.finding import Report
 from ..errors import EXIT_FAIL, EXIT_PASS, UsageError
 from ..naming import printable
-from .common import format_option, say, set_up_logging, use_colour, verbosity_options
+from .common import format_option, print_json, put_escaped, say, set_up_logging, use_colour, verbosity_options
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
@@ -52,9 +51,9 @@ def check(
     report = check_file(file, models, cann, elsewhere, om_names)
     if output_format == "json":
         # Plain compact JSON: a report may hold a hundred thousand findings.
-        click.echo(json.dumps(report.to_document(), ensure_ascii=True, allow_nan=False))
+        print_json(report.to_document(), indent=None)
     else:
-        click.echo(_text(report, use_colour(sys.stdout)))
+        put_escaped(_lines(report, use_colour(sys.stdout)))
         if any(finding.rule == "unknown-model" and finding.severity == "warning" for finding in report.findings):
             say("hint: --om-name NAME says what the .om file is called", quiet)
         if any(finding.rule == "unknown-layer" for finding in report.findings):
@@ -62,8 +61,8 @@ def check(
     ctx.exit(EXIT_FAIL if report.errors or (strict and report.warnings) else EXIT_PASS)
 
 
-def _text(report: Report, colour: bool) -> str:
-    """Return the report for people: a line per finding, then what the consumer does and the correction."""
+def _lines(report: Report, colour: bool) -> List[str]:
+    """Return the lines of the report for people, names escaped: one per finding, then what the consumer does and the correction."""
     lines = []
     for finding in report.findings:
         place = ":".join(str(part) for part in (report.file, finding.line, finding.column) if part is not None)
@@ -74,7 +73,7 @@ def _text(report: Report, colour: bool) -> str:
         lines.append(printable("    fix: %s" % finding.fix))
     counts = "%s, %s" % (_count(report.errors, "error"), _count(report.warnings, "warning"))
     lines.append(printable("%s (%s): %s" % (report.file, report.kind, counts)))
-    return "\n".join(lines)
+    return lines
 
 
 def _count(number: int, noun: str) -> str:

@@ -18,8 +18,7 @@ from ..config.plan import DATA, DEBUG_MODES, LEVELS, MODES, SCENES, DumpPlan, Pl
 from ..config.select import Selection
 from ..errors import FormatError, MissingPath, UsageError, require_file
 from ..filesystem import replacing
-from ..naming import printable
-from .common import format_option, print_json, say, set_up_logging, verbosity_options
+from .common import format_option, print_json, put, put_cells, put_file, say, set_up_logging, verbosity_options
 from .option_syntax import in_options, parse_list, parse_model, parse_range, parse_skip
 from .steps import written_steps
 
@@ -198,7 +197,7 @@ def _list(given: Dict[str, Any], output: Optional[str], output_format: str) -> N
         return
     for op in ops:
         cells = (op.op, op.type, ",".join(op.original_names) or "*", op.reason or "dumpable")
-        click.echo("\t".join(printable(cell) for cell in cells))
+        put_cells(cells)
 
 
 def _check_output(form: str, path: Optional[str], force: bool, merge: bool) -> None:
@@ -254,6 +253,6 @@ def _report(form: str, output: Optional[str], configuration: Configuration, outp
             }
         )
     elif output is None:
-        click.echo(configuration.text, nl=False)
+        put_file(configuration.text)
     else:
-        click.echo("wrote %s" % printable(output))
+        put("wrote %s" % output)

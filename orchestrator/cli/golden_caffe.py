@@ -11,8 +11,7 @@ import click
 from ..adapters.caffe.deinplace import Deinplaced, deinplace_file
 from ..adapters.caffe.dump import DumpOptions
 from ..adapters.caffe.dump import dump as run_dump
-from ..naming import printable
-from .common import format_option, print_json, say, set_up_logging, verbosity_options
+from .common import format_option, print_json, put, say, set_up_logging, verbosity_options
 from .golden_words import golden_words
 from .option_values import parse_size
 
@@ -108,13 +107,13 @@ def dump(output_format: str, quiet: bool, verbose: int, max_input: str, **option
         print_json(result)
         return
     for run in result["runs"]:
-        click.echo(_line(result, run))
+        put(_line(result, run))
 
 
 def _line(result: Dict[str, Any], run: Dict[str, Any]) -> str:
     counts = run["counts"]
     text = "%s: %d golden files by %s %s, %d tensors skipped (manifest.json says why)" % (
-        printable(run["out"]),
+        run["out"],
         counts["written"],
         result["backend"],
         result["backend_version"],
@@ -155,14 +154,14 @@ class _Progress:
 def _tell(path: str, done: Deinplaced, quiet: bool) -> None:
     """Print what was done, for people."""
     for entry in done.renamed:
-        click.echo("renamed  %s: top %s -> %s" % tuple(printable(entry[key] or "(unnamed)") for key in ("layer", "old", "new")))
+        put("renamed  %s: top %s -> %s" % tuple(entry[key] or "(unnamed)" for key in ("layer", "old", "new")))
     for name in done.removed:
-        click.echo("removed  %s" % printable(name or "(unnamed)"))
+        put("removed  %s" % (name or "(unnamed)"))
     for entry in done.changed_outputs:
-        click.echo("output   %s is now %s" % (printable(entry["old"]), printable(entry["new"])))
+        put("output   %s is now %s" % (entry["old"], entry["new"]))
     for entry in done.warnings:
         say("warning: layer %s %s" % (entry["layer"] or "(unnamed)", entry["message"]))
     if not done.renamed and not done.removed:
         say("nothing to change: the copy is identical", quiet)
     counts = (len(done.renamed), len(done.removed), len(done.warnings))
-    click.echo("%s: %d tops renamed, %d layers removed, %d warnings" % ((printable(path),) + counts))
+    put("%s: %d tops renamed, %d layers removed, %d warnings" % ((path,) + counts))

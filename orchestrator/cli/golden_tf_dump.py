@@ -10,8 +10,7 @@ import click
 from goldwatch.adapters.tensorflow.jobs import GraphJob, JobResult, ScriptJob, drive_script, dump_graph, dump_script
 
 from ..errors import EXIT_FAIL, InputError, UsageError
-from ..naming import printable
-from .common import format_option, print_json, say
+from .common import format_option, print_json, put, say
 from .golden_words import golden_words
 from .steps import run_numbers
 
@@ -166,7 +165,7 @@ def _tell(result: JobResult, output_format: str, quiet: bool) -> int:
 def _show(result: JobResult, quiet: bool) -> None:
     for entry in result.done:
         parts = ["%d saved" % entry["saved"], "%d skipped" % entry["skipped"], "%d refused" % entry["refused"]]
-        click.echo("%s: run %d, %d dumps: %s" % (printable(entry["out"]), entry["run"], entry["dumps"], ", ".join(parts)))
+        put("%s: run %d, %d dumps: %s" % (entry["out"], entry["run"], entry["dumps"], ", ".join(parts)))
         for refusal in entry["refusals"]:
             say("error: %s: %s" % (refusal["tensor"], refusal["reason"]))
         for note in entry["notes"]:
@@ -177,12 +176,12 @@ def _show(result: JobResult, quiet: bool) -> None:
 
 def _show_differences(result: JobResult) -> None:
     if not result.differences:
-        click.echo("reproducible: both runs gave the same %d tensors" % result.same)
+        put("reproducible: both runs gave the same %d tensors" % result.same)
         return
-    click.echo("not reproducible: %d of %d tensors" % (len(result.differences), len(result.differences) + result.same))
+    put("not reproducible: %d of %d tensors" % (len(result.differences), len(result.differences) + result.same))
     for difference in result.differences[:_SHOWN]:
-        click.echo("  %s (%s): %s" % (printable(difference.tensor), difference.op_type, difference.reason))
+        put("  %s (%s): %s" % (difference.tensor, difference.op_type, difference.reason))
     if len(result.differences) > _SHOWN:
-        click.echo("  … and %d more (manifest.json lists them)" % (len(result.differences) - _SHOWN))
+        put("  … and %d more (manifest.json lists them)" % (len(result.differences) - _SHOWN))
     for line in result.advice:
-        click.echo("advice: " + line)
+        put("advice: " + line)

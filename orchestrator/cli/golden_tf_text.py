@@ -17,7 +17,7 @@ from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
 from ..errors import EXIT_INCOMPLETE, InputError, MissingPath, UsageError
 from ..filesystem import read_input
 from ..naming import MAPPING_FILE, mapping_line, printable, read_mapping
-from .common import format_option, print_json, say
+from .common import format_option, print_json, put, put_file, say
 
 _LISTING_LIMIT_BYTES = 256 * 1024 * 1024
 
@@ -58,9 +58,7 @@ def commands(
     if output_format == "json":
         print_json(_commands_document(plan, output))
     elif output is None:
-        for command in plan.commands:
-            # To be pasted byte for byte, but a terminal obeys control characters.
-            click.echo(printable(command.text) if sys.stdout.isatty() else command.text)
+        put_file("".join(command.text + "\n" for command in plan.commands))
     say("%d commands%s" % (len(plan.commands), "" if output is None else " in %s" % output), quiet)
 
 
@@ -166,11 +164,11 @@ def _step_document(step: Renaming) -> Dict[str, Any]:
 def _show_plan(plan: List[Renaming], really: bool, quiet: bool) -> None:
     for step in plan:
         if step.action == RENAME:
-            click.echo("%s -> %s  (%s)" % (printable(step.old), printable(step.new or ""), printable(step.reason)))
+            put("%s -> %s  (%s)" % (step.old, step.new or "", step.reason))
         elif step.action == REPORT:
-            click.echo("%s left alone: %s" % (printable(step.old), printable(step.reason)))
+            put("%s left alone: %s" % (step.old, step.reason))
         elif ";" in step.reason:
-            click.echo("%s: %s" % (printable(step.old), printable(step.reason)))
+            put("%s: %s" % (step.old, step.reason))
     counts = [sum(1 for step in plan if step.action == action) for action in (RENAME, REPORT)]
     right = len(plan) - sum(counts)
     verb = "renamed" if really else "to rename (--apply does it)"

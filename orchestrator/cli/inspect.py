@@ -10,8 +10,7 @@ import click
 from ..errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..inspect.file import inspect_file
 from ..inspect.tree import inspect_tree
-from ..naming import printable
-from .common import format_option, print_json, set_up_logging, verbosity_options
+from .common import format_option, print_json, put, set_up_logging, verbosity_options
 from .progress import ProgressBar
 
 Document = Dict[str, Any]
@@ -48,7 +47,7 @@ def inspect(paths: Tuple[str, ...], stats: bool, op: Any, output_format: str, qu
     else:
         for document in documents:
             for line in lines_of(document):
-                click.echo(printable(line))
+                put(line)
     return EXIT_INCOMPLETE if any(damaged(document) for document in documents) else EXIT_PASS
 
 

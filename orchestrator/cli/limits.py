@@ -11,7 +11,7 @@ from ..config.limits_file import load_limits
 from ..errors import UsageError
 from ..naming import printable
 from ..verdict.limits import LIMITED, Limit, Limits, named_limits, natural_comparison, parse_limit
-from .common import format_option, print_json
+from .common import format_option, print_json, put
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,8 +76,8 @@ def limits(limit_texts: Sequence[str], limits_name: Optional[str], output_format
     lines = [(printable(limit.key) or "every tensor", limit.metric, "%s %.9g" % (limit.comparison, limit.value)) for limit in ordered]
     widths = [max(len(line[column]) for line in lines) for column in (0, 1)] if lines else [0, 0]
     for who, metric, value in lines:
-        click.echo("%s  %s  %s" % (who.ljust(widths[0]), metric.ljust(widths[1]), value))
-    click.echo("" if lines else "no metric decides")
+        put("%s  %s  %s" % (who.ljust(widths[0]), metric.ljust(widths[1]), value))
+    put("" if lines else "no metric decides")
     if any(limit.metric == "DifferentElements" for limit in chosen.entries):
-        click.echo("DifferentElements is for integers and bools, in the place of the three distances; the others are for floats.")
+        put("DifferentElements is for integers and bools, in the place of the three distances; the others are for floats.")
     return 0

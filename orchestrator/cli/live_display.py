@@ -7,12 +7,11 @@ import sys
 from types import TracebackType
 from typing import List, Optional, Type
 
-import click
-
 from ..compare.row import FAIL, NOT_COMPARED, Row
 from ..engine.target_file import TargetFile
 from ..naming import printable
 from ..watch.watch import Standing
+from .common import say, show_status
 
 
 class LiveDisplay:
@@ -40,8 +39,7 @@ class LiveDisplay:
     def clear(self) -> None:
         """Take the live line away."""
         if self._line:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            show_status("")
             self._line = False
 
     def say(self, text: str) -> None:
@@ -49,7 +47,7 @@ class LiveDisplay:
         if self.quiet and not text.startswith("warning"):
             return
         self.clear()
-        click.echo(printable(text), err=True)
+        say(text)
 
     def on_row(self, row: Row) -> None:
         """Print a failing row."""
@@ -76,8 +74,7 @@ class LiveDisplay:
             standing.rows, standing.waiting, standing.queued, standing.failed, self._rate, first
         )  # fmt: skip
         width = shutil.get_terminal_size((100, 24)).columns - 1
-        sys.stderr.write("\r\x1b[K" + printable(text)[:width])
-        sys.stderr.flush()
+        show_status(printable(text)[:width])
         self._line = True
 
 

@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import Optional, Type
 
+from .common import show_status
+
 _SHOW_AFTER_S = 1.0
 _EVERY_S = 0.1
 _WIDTH = 30
@@ -36,13 +38,11 @@ class ProgressBar:
             return
         self._shown_at = now
         filled = _WIDTH * done // max(total, 1)
-        sys.stderr.write("\r%s [%s%s] %d/%d" % (self.what, "#" * filled, "." * (_WIDTH - filled), done, total))
-        sys.stderr.flush()
+        show_status("%s [%s%s] %d/%d" % (self.what, "#" * filled, "." * (_WIDTH - filled), done, total))
 
     def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         if self._shown_at:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            show_status("")

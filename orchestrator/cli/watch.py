@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 from typing import Any, Callable, TypeVar
 
 import click
@@ -15,7 +12,7 @@ from ..errors import UsageError
 from ..watch.ends import Signals
 from ..watch.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
 from ..watch.watch import Watch
-from .common import say, set_up_logging
+from .common import say, say_now, set_up_logging
 from .compare import comparison_options, make_options, print_result
 from .live_display import LiveDisplay
 from .option_values import parse_size
@@ -94,10 +91,7 @@ def watch_command(target: str, golden: str, out: str, **given: Any) -> int:
 def stop(watch: Watch, name: str) -> None:
     """End a watch at a signal, and say at once what that means."""
     watch.stop(name)
-    # By the system call: the handler may have come in the middle of a write to the stream.
-    text = "\n%s: what has come is compared and judged; once more: stop now (exit code 130)\n" % name
-    with contextlib.suppress(OSError):
-        os.write(sys.stderr.fileno(), text.encode())
+    say_now("%s: what has come is compared and judged; once more: stop now (exit code 130)" % name)
 
 
 def print_watch_result(watch: Watch, result: RunResult, given: Any) -> None:

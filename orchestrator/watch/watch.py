@@ -105,7 +105,7 @@ class Watch:
             self.run.__exit__(type(error), error, error.__traceback__)
             raise
         for note in self.run.notes:
-            self.say("note: " + note)
+            self.say(note if note.startswith("warning") else "note: " + note)
         if self._process is not None and self._process.ended():
             self.say("warning: there is no process %d: what is there is compared and judged" % self._process.pid)
         return self

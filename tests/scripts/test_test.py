@@ -49,7 +49,8 @@ def run(tmp_path):
 
 
 PARTS = ("ran .envs/project/ruff", "ran .envs/project/mypy", "ran .envs/tensorflow/python -m pytest", "ran .envs/project/python -m pytest")
-MORE = ("ran .envs/py37/python -m pytest", "ran .envs/newest/python -m pytest", "check_protobuf_versions", "ran demo")
+OTHERS = ("ran .envs/py37/python -m pytest", "ran .envs/newest/python -m pytest")
+MORE = OTHERS + ("check_protobuf_versions", "scripts/fuzz --seconds 60", "ran demo")
 
 
 def test_all_is_well(run):

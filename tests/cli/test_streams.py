@@ -1,0 +1,89 @@
+"""stdout and stderr that are closed, full, or no longer read."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+GOLDWATCH = "%s -m goldwatch" % shlex.quote(sys.executable)
+COMMANDS = {
+    "compare": ("compare dump golden -f net.json -o {out}", 1, "result.json"),
+    "compare json": ("compare dump golden -f net.json -o {out} --format json", 1, "result.json"),
+    "watch": ("watch dump golden -f net.json -o {out} --until-idle 0.2", 1, "result.json"),
+    "inspect": ("inspect dump", 0, None),
+    "config check": ("config check acl.json --format json", 0, None),
+    "config check text": ("config check acl.json", 0, None),
+    "config new": ("config new --for acl --dump-path dumps --model net", None, None),
+    "golden tf commands": ("golden tf commands listing", 0, None),
+    "golden caffe deinplace": ("golden caffe deinplace net.prototxt -o {out}.prototxt", 0, None),
+    "help": ("--help", 0, None),
+    "version": ("--version", 0, None),
+    "help of a command": ("compare --help", 0, None),
+    "error json": ("compare none none -o {out} --format json", 4, None),
+}
+
+
+def shell(folder, command):
+    return subprocess.run(
+        ["bash", "-c", command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=300
+    )
+
+
+def code_of(name, network, out, redirection):
+    arguments, _, written = COMMANDS[name]
+    done = shell(network, "%s %s %s" % (GOLDWATCH, arguments.format(out=shlex.quote(str(out))), redirection))
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr, done.stderr
+    if written is not None:
+        assert os.path.getsize(os.path.join(str(out), written)) > 100
+    return done
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("redirection", [">&-", ">/dev/full"])
+def test_a_stdout_that_takes_nothing_is_4_with_a_sentence(name, redirection, network, tmp_path):
+    done = code_of(name, network, tmp_path / "out", redirection)
+    assert done.returncode == 4 and "goldwatch: stdout: not everything could be printed" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
+def test_a_stderr_that_takes_nothing_leaves_the_code(name, redirection, network, tmp_path):
+    code = COMMANDS[name][1]
+    if code is None:
+        code = code_of(name, network, tmp_path / "plain", "").returncode
+    assert code_of(name, network, tmp_path / "out", redirection).returncode == code
+
+
+@pytest.mark.parametrize("redirection", [">&- 2>&-", ">/dev/full 2>/dev/full", "<&- >&- 2>&-"])
+def test_both_streams_gone(redirection, network, tmp_path):
+    assert code_of("compare", network, tmp_path / "out", redirection).returncode == 4
+
+
+def test_a_reader_that_goes_away(network, tmp_path):
+    # More than a pipe holds, so that the writer meets the closed end.
+    listing = tmp_path / "listing"
+    lines = ["[%d.000]     100      Relu        scope/relu_%d:0" % (number, number) for number in range(2000)]
+    listing.write_text("\n".join(["2000 dumped tensor(s):", "", "t (ms)      Size (B) Op type     Tensor name", *lines, ""]))
+    command = "golden tf commands %s --format json" % shlex.quote(str(listing))
+    done = shell(network, "%s %s | head -c 5 >/dev/null; echo ${PIPESTATUS[0]}" % (GOLDWATCH, command))
+    assert done.stdout == "4\n" and "it was closed" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_no_file_takes_the_place_of_a_closed_stream(network, tmp_path):
+    done = code_of("compare", network, tmp_path / "out", ">&- 2>&-")
+    assert done.returncode == 4
+    with open(str(tmp_path / "out" / "run.lock")) as stream:
+        assert stream.read().startswith('{"pid"')
+
+
+def test_a_run_whose_stdout_is_closed(network, tmp_path):
+    program = "%s -c 'print(1)'" % shlex.quote(sys.executable)
+    command = "run --acl acl.json --golden golden -f net.json -o %s -- %s >&-" % (shlex.quote(str(tmp_path / "out")), program)
+    done = shell(network, "%s %s" % (GOLDWATCH, command))
+    assert done.returncode == 4 and "Traceback" not in done.stderr
+    with open(str(tmp_path / "out" / "program.log")) as stream:
+        assert stream.read() == "1\n"

@@ -1,0 +1,116 @@
+"""Names come from files that anybody may have made: one place prints, and it prints no control character."""
+
+from __future__ import annotations
+
+import ast
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+from goldwatch.naming import printable
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PRINTS_HERE = ("orchestrator/cli/common.py", "orchestrator/cli/streams.py", "orchestrator/__main__.py")
+HOSTILE = "x\x1b[31m\x07\u2066\u202e\u200ey"
+RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def modules():
+    for top in ("orchestrator", "adapters"):
+        for base, _, names in os.walk(os.path.join(ROOT, top)):
+            for name in names:
+                if name.endswith(".py"):
+                    yield os.path.relpath(os.path.join(base, name), ROOT)
+
+
+def printing(path):
+    """Yield the line numbers of calls that print on this process's own streams."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as stream:
+        tree = ast.parse(stream.read())
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        parts = (part for part in ast.walk(node.func) if isinstance(part, (ast.Attribute, ast.Name)))
+        names = [part.attr if isinstance(part, ast.Attribute) else part.id for part in parts]
+        streams = {"stdout", "stderr", "__stdout__", "__stderr__"} & set(names)
+        if names[0] in ("echo", "secho", "print", "echo_via_pager") or (streams and names[0] in ("write", "writelines")):
+            yield node.lineno
+
+
+@pytest.mark.parametrize("path", sorted(modules()))
+def test_nobody_else_prints(path):
+    # Programs of their own (python -m goldwatch.testing, the children inside a framework's Python) have no terminal of the user's.
+    if path not in PRINTS_HERE and not path.startswith(("orchestrator/testing/", "adapters/")):
+        assert list(printing(path)) == []
+
+
+def test_the_search_finds_prints():
+    assert len(list(printing(PRINTS_HERE[0]))) > 5
+
+
+def on_a_terminal(*arguments, **options):
+    """Return what a command shows on a terminal, line ends as in a file, and its exit code."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-m", "goldwatch", *arguments], stdout=theirs, stderr=theirs, stdin=theirs, **options)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            block = os.read(ours, 65536)
+        except OSError:
+            break
+        if not block:
+            break
+        shown += block
+    os.close(ours)
+    return shown.decode("utf-8", "replace").replace("\r\n", "\n"), process.wait()
+
+
+def stripped(text):
+    """Return the text without goldwatch's own colours and cleared lines."""
+    return re.sub("\x1b\\[[0-9;]*m|\r?\x1b\\[K|\r", "", text)
+
+
+def test_op_names_in_every_sentence(tmp_path, make_network):
+    make_network(str(tmp_path), op_name=HOSTILE.replace("\x07", ""))
+    names = [os.path.join(str(tmp_path), name) for name in ("dump", "golden", "net.json")]
+    out = str(tmp_path / ("out" + HOSTILE))
+    text, code = on_a_terminal("compare", *names[:2], "-f", names[2], "-o", out, "--limit", "CosineSimilarity=0.9")
+    assert code == 1 and "FAIL" in text and "\\u2066" in text
+    assert not RAW.search(stripped(text)), ascii(stripped(text))
+    assert "\x1b[31mx" not in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["compare", HOSTILE, HOSTILE, "-o", "out"],
+        ["compare", "a", "b", HOSTILE, "-o", "out"],
+        ["--" + HOSTILE],
+        [HOSTILE],
+        ["inspect", HOSTILE],
+        ["config", "check", HOSTILE],
+        ["config", "new", "--model", HOSTILE, "--dump-path", HOSTILE],
+        ["golden", "caffe", "deinplace", HOSTILE],
+    ],
+)
+def test_what_the_user_typed(arguments, tmp_path):
+    text, code = on_a_terminal(*arguments, cwd=str(tmp_path))
+    assert code in (0, 2, 4) and not RAW.search(stripped(text)), ascii(text)
+
+
+def test_names_of_a_listing(tmp_path):
+    row = "[0.000]     100      Relu        a\x1b[2Jb\u202e:0"
+    lines = ["1 dumped tensor(s):", "", "t (ms)      Size (B) Op type     Tensor name", row, ""]
+    (tmp_path / "listing").write_text("\n".join(lines), encoding="utf-8")
+    text, _ = on_a_terminal("golden", "tf", "commands", "listing", cwd=str(tmp_path))
+    assert not RAW.search(stripped(text)), ascii(text)
+
+
+def test_printable():
+    assert printable(HOSTILE) == "x\\x1b[31m\\x07\\u2066\\u202e\\u200ey"
+    assert printable("ä漢 ok") == "ä漢 ok"
