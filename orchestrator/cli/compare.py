@@ -8,10 +8,10 @@ from typing import Any, Callable, Optional, Tuple, TypeVar
 
 import click
 
-from ..compare.workers import default_jobs
-from ..engine.comparison import RunResult
+from ..comparing.workers import default_jobs
 from ..engine.listed import compare_folders
 from ..engine.options import AUTO, EACH, ONE, ComparisonOptions
+from ..engine.result import RunResult
 from ..errors import UsageError
 from ..results.table import render_table
 from ..verdict.suspects import counted

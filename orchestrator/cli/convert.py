@@ -7,7 +7,7 @@ from typing import Any, Optional, Tuple
 
 import click
 
-from ..compare.workers import default_jobs
+from ..comparing.workers import default_jobs
 from ..convert.options import DUMP, FORMS, NPY, ConvertOptions, known_dtype, known_layout
 from ..convert.run import REPORT_FILE, Report, convert_files, find_sources
 from ..errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_PASS, UsageError

@@ -6,7 +6,7 @@ from typing import Any, Callable, Optional, Sequence, TypeVar
 
 import click
 
-from ..compare.row import MEASURES
+from ..comparing.row import MEASURES
 from ..config.limits_file import load_limits
 from ..errors import UsageError
 from ..naming import printable

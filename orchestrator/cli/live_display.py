@@ -7,10 +7,10 @@ import sys
 from types import TracebackType
 from typing import List, Optional, Type
 
-from ..compare.row import FAIL, NOT_COMPARED, Row
+from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..engine.target_file import TargetFile
 from ..naming import printable
-from ..watch.watch import Standing
+from ..watching.watch import Standing
 from .common import say, show_status
 
 

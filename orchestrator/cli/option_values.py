@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import List, Optional, Sequence, Tuple
 
-from ..compare.row import MEASURES, METRICS
+from ..comparing.row import MEASURES, METRICS
 from ..dumps.tree import ALL_TIMES
 from ..errors import UsageError
 from ..naming import nearest_names

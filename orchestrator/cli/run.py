@@ -9,14 +9,14 @@ from typing import Any, Optional, Tuple
 
 import click
 
-from ..compare.workers import default_jobs
+from ..comparing.workers import default_jobs
 from ..errors import EXIT_FAIL, InputError, UsageError
 from ..launch.prepare import ACL, NPU, PLAN, Prepared, find_program, make_golden, prepare
 from ..launch.program import LOG_FILE, Program
 from ..results.outfolder import make_folder
 from ..verdict.summary import exit_code
-from ..watch.ends import Signals
-from ..watch.watch import Watch
+from ..watching.ends import Signals
+from ..watching.watch import Watch
 from .common import say, set_up_logging
 from .compare import make_options
 from .live_display import LiveDisplay

@@ -6,12 +6,12 @@ from typing import Any, Callable, TypeVar
 
 import click
 
-from ..compare.workers import default_jobs
-from ..engine.comparison import RunResult
+from ..comparing.workers import default_jobs
+from ..engine.result import RunResult
 from ..errors import UsageError
-from ..watch.ends import Signals
-from ..watch.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
-from ..watch.watch import Watch
+from ..watching.ends import Signals
+from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
+from ..watching.watch import Watch
 from .common import say, say_now, set_up_logging
 from .compare import comparison_options, make_options, print_result
 from .live_display import LiveDisplay

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import List, Optional, Tuple
 
-from ..compare.row import FAIL, Row
+from ..comparing.row import FAIL, Row
 from ..errors import InputError, MissingPath
 from ..results.opening import STORE_FILE
 from ..results.store import RunStore

@@ -6,8 +6,8 @@ import os
 from dataclasses import replace
 from typing import Dict, Iterable, List, Sequence, Set, Tuple
 
-from ..compare.pair import refuse
-from ..compare.row import CORRUPT, DUMP_MISSING, NOT_COMPARED, Row
+from ..comparing.pair import refuse
+from ..comparing.row import CORRUPT, DUMP_MISSING, NOT_COMPARED, Row
 from ..dumps.place import Place, place_of
 from ..dumps.tree import Combo
 from ..results.rowsql import row_key

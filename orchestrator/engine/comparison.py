@@ -3,73 +3,26 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Callable, Collection, Iterable, Iterator, List, Mapping, Optional, Tuple, Type
+from typing import Any, Callable, Collection, Iterable, List, Mapping, Optional, Type
 
-from ..compare.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
-from ..compare.workers import Workers
+from ..comparing.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
+from ..comparing.workers import Workers
 from ..dumps.place import Place
 from ..errors import Interrupted, require_file, require_folder
 from ..model.graph import ModelGraph, load_model
 from ..results.files import write_tables
-from ..results.jsonfile import RESULT_FILE, result_chunks, write_result_json
+from ..results.jsonfile import RESULT_FILE, write_result_json
 from ..results.store import RunStore
-from ..verdict.first_divergence import FirstDivergence
-from ..verdict.summary import Summary, exit_code, summarise
+from ..verdict.summary import exit_code, summarise
 from .catalogue import Catalogue
 from .engine import Engine, OnRow
 from .goldens import Goldens
 from .options import ComparisonOptions
 from .rereading import RunReader
+from .result import RunResult
 
 _NEAREST_SHOWN = 3
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """What a run came to; its rows are read from its store, also after the run is closed.
-
-    Attributes
-    ----------
-    options
-        What was asked for.
-    summary
-        The counts and the verdict.
-    exit_code
-        As documented for every command.
-    sentence
-        The broken operator in one sentence.
-    files
-        The result files that were written, result.json last.
-    notes
-        What was taken and what was assumed.
-    left_out
-        What was left out or could not be paired at all.
-    """
-
-    options: ComparisonOptions
-    summary: Summary
-    exit_code: int
-    sentence: str
-    files: Tuple[str, ...] = ()
-    notes: Tuple[str, ...] = ()
-    left_out: Tuple[str, ...] = ()
-
-    @property
-    def first_divergence(self) -> Optional[FirstDivergence]:
-        """The first operator outside its limits, or None."""
-        return self.summary.first
-
-    def rows(self, verdict: Optional[str] = None) -> Iterator[Row]:
-        """Yield the rows in the order of the result table, all or those of one verdict; a page at a time, with bounded memory."""
-        with RunStore.open(self.options.out) as store:
-            yield from store.rows("index", verdict=verdict)
-
-    def document(self) -> Iterator[str]:
-        """Yield the text of result.json."""
-        with RunStore.open(self.options.out) as store:
-            yield from result_chunks(self.summary, self.options.limits, store.rows("index"), store.omitted(), self.options.metrics)
 
 
 class Run:

@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 
-from ..compare.file_planner import FilePlan, Planner
-from ..compare.pair import PairTask
-from ..compare.row import EXPECTED_ABSENT, FAIL, PASS, Row
-from ..compare.workers import Workers
+from ..comparing.file_planner import FilePlan, Planner
+from ..comparing.pair import PairTask
+from ..comparing.row import EXPECTED_ABSENT, FAIL, PASS, Row
+from ..comparing.workers import Workers
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
 from ..model.graph import ModelGraph

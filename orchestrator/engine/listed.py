@@ -10,9 +10,10 @@ from ..dumps.golden import GoldenSet
 from ..dumps.tree import DumpTree, find_dumps
 from ..errors import InputError, require_folder
 from .closing import finish_rows, settle
-from .comparison import Run, RunResult
+from .comparison import Run
 from .engine import OnRow, Progress
 from .options import ComparisonOptions
+from .result import RunResult
 from .signature import look_at
 from .target_file import GROWING, TargetFile
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Dict, FrozenSet, Optional, Tuple
+from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
-from ..compare.pair import Settings
-from ..compare.row import MEASURES, METRICS
-from ..errors import UsageError
+from ..comparing.pair import Settings
+from ..comparing.row import MEASURES, METRICS
+from ..errors import FormatError, UsageError
 from ..model.graph import ModelGraph
 from ..results.csvfile import Columns
 from ..verdict.judging import RowJudge
-from ..verdict.limits import Limits
+from ..verdict.limits import Limits, limits_with
 
 AUTO, ONE, EACH = "auto", "one", "each"
 
@@ -95,6 +95,32 @@ class ComparisonOptions:
         if self.golden_steps != AUTO:
             found["golden_steps"] = self.golden_steps
         return found
+
+    @classmethod
+    def from_identity(cls, out: str, found: Mapping[str, Any]) -> ComparisonOptions:
+        """Return the options that :meth:`identity` was made of; those that rows do not depend on have their defaults.
+
+        Raises
+        ------
+        FormatError
+            The store that it comes from holds something else.
+        """
+        try:
+            return cls(
+                target=str(found["target"]),
+                golden=str(found["golden"]),
+                out=out,
+                model=None if found["model"] is None else str(found["model"]),
+                metrics=tuple(str(name) for name in found["metrics"]),
+                limits=limits_with(found["limits"]),
+                op_range=None if found["range"] is None else (found["range"][0], found["range"][1], found["range"][2]),
+                select=None if found["select"] is None else tuple((first, last) for first, last in found["select"]),
+                overflow=bool(found["overflow"]),
+                time=found.get("time"),
+                golden_steps=found.get("golden_steps", AUTO),
+            )
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise FormatError("the store does not say what was compared (%s: %s)" % (type(error).__name__, error), out) from None
 
     def selection(self, graph: Optional[ModelGraph]) -> Optional[FrozenSet[int]]:
         """Return the json's ids that were asked for; None when all are.

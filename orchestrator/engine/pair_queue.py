@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import Callable, Dict, List, Tuple
 
-from ..compare.pair import PairTask
+from ..comparing.pair import PairTask
 
 _BATCH_BYTES = 4 << 20
 _BATCH_TASKS = 64

@@ -6,9 +6,9 @@ import os
 import time
 from typing import Optional
 
-from ..compare.pair import PairTask, geometry_of
-from ..compare.patterns import AlignedPair, align
-from ..compare.row import Row
+from ..comparing.pair import PairTask, geometry_of
+from ..comparing.patterns import AlignedPair, align
+from ..comparing.row import Row
 from ..dumps.golden import open_golden
 from ..errors import GoldwatchError
 from ..verdict.explaining import TensorReader

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from ..compare.row import FAIL, PASS
+from ..comparing.row import FAIL, PASS
 from ..results.rowsql import row_key
 from ..results.store import RunStore
 from .signature import DELETED_PREFIX, OUTDATED, look_at

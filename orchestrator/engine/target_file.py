@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, FrozenSet, Optional, Tuple
 
-from ..compare.file_planner import FilePlan
-from ..compare.pair import PairTask
-from ..compare.row import Row
+from ..comparing.file_planner import FilePlan
+from ..comparing.pair import PairTask
+from ..comparing.row import Row
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
 from ..model.row_plan import DumpedOp

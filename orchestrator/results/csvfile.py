@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ..compare.row import METRICS, Row
+from ..comparing.row import METRICS, Row
 from ..filesystem import replacing
 from ..naming import printable
 from ..verdict.judging import metric_number, number_text

@@ -7,7 +7,7 @@ import sqlite3
 from functools import lru_cache
 from typing import FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 
-from ..compare.row import VERDICTS
+from ..comparing.row import VERDICTS
 from ..errors import FormatError, GoldwatchError
 from ..filesystem import open_input
 from ..schemas import load_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, Iterable, Iterator, Optional, Sequence, Tuple
 
-from ..compare.row import METRICS, Row
+from ..comparing.row import METRICS, Row
 from ..filesystem import replacing
 from ..verdict.limits import Limits
 from ..verdict.summary import Summary

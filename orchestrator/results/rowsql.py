@@ -12,7 +12,7 @@ import math
 from functools import lru_cache
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from ..compare.row import MEASURES, VERDICTS, Row
+from ..comparing.row import MEASURES, VERDICTS, Row
 from ..dumps.place import Place
 from ..errors import FormatError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
-from ..compare.row import Row
+from ..comparing.row import Row
 from ..dumps.place import Place
 from .rowsql import PLACE_COLUMNS, RowReader, to_sql_text
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Type
 
 from .. import __version__
-from ..compare.row import Row
+from ..comparing.row import Row
 from ..dumps.place import Place
 from ..errors import FormatError
 from ..filesystem import remove_leftovers, require_own_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
-from ..compare.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
 from ..verdict.judging import metric_number, short_text
 

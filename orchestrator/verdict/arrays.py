@@ -7,8 +7,8 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ..compare.pair import PairTask, Settings, compare_tensors
-from ..compare.row import MEASURES, METRICS, NOT_COMPARED, PASS, WORST_SLICE, Row
+from ..comparing.pair import PairTask, Settings, compare_tensors
+from ..comparing.row import MEASURES, METRICS, NOT_COMPARED, PASS, WORST_SLICE, Row
 from ..dumps.golden import GoldenEntry
 from ..errors import UsageError
 from ..naming import nearest_names

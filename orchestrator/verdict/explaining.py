@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
-from ..compare.patterns import AlignedPair
-from ..compare.row import FAIL, PASS, Row
+from ..comparing.patterns import AlignedPair
+from ..comparing.row import FAIL, PASS, Row
 from ..dumps.place import Place
 from .estimates import Estimate
 from .explanations import explanations_of

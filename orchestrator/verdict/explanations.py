@@ -8,8 +8,8 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import numpy as np
 
-from ..compare.patterns import AlignedPair, Finding, find_patterns
-from ..compare.row import Row
+from ..comparing.patterns import AlignedPair, Finding, find_patterns
+from ..comparing.row import Row
 from .estimates import Estimate
 from .inputs import UNKNOWN
 from .own_error import rounding

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, Optional
 
-from ..compare.row import FAIL, Row
+from ..comparing.row import FAIL, Row
 from ..dumps.place import NOWHERE, Place
 from ..model.graph import ModelGraph
 from .inputs import BAD, UNKNOWN, Inputs, overall

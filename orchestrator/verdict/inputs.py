@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import List, NamedTuple, Optional, Sequence
 
-from ..compare.row import FAIL
+from ..comparing.row import FAIL
 from ..model.graph import ModelGraph
 from ..model.never import CONSTANT_TYPES, VARIABLE_TYPES
 from ..model.nodes import OpNode

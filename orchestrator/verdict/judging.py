@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Collection, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..compare.row import DIFFERENT, MEASURES, WORST_SLICE, Row
+from ..comparing.row import DIFFERENT, MEASURES, WORST_SLICE, Row
 from .deciding import decides
 from .limits import ANY, Limit, Limits, Subject
 

@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ..compare.row import DIFFERENT, MEASURES
+from ..comparing.row import DIFFERENT, MEASURES
 from ..errors import InputError, UsageError
 from ..naming import nearest_names
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..compare.row import FAIL, PASS, Row
+from ..comparing.row import FAIL, PASS, Row
 from ..dumps.place import Place, name_order
 from .judging import metric_number
 

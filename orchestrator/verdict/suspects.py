@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ..compare.row import FAIL
+from ..comparing.row import FAIL
 from ..dumps.place import Place, name_order
 from .estimates import HIGHEST_SCORE, Estimate
 from .explanations import Explanation

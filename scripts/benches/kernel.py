@@ -13,7 +13,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # noqa: E402
 from plain import floor, plain_metrics  # noqa: E402
 
-from goldwatch.compare.metrics import Accumulator, KLPass, compare_blocks  # noqa: E402
+from goldwatch.comparing.metrics import Accumulator, KLPass, compare_blocks  # noqa: E402
 
 BLOCK = 65536
 

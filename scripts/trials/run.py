@@ -6,8 +6,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from goldwatch.compare.metrics import compare_blocks
-from goldwatch.compare.row import FAIL, PASS, Row
+from goldwatch.comparing.metrics import compare_blocks
+from goldwatch.comparing.row import FAIL, PASS, Row
 from goldwatch.model.graph import ModelGraph
 from goldwatch.model.nodes import OpNode
 from goldwatch.verdict.limits import Limits, judge

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from goldwatch.cli.config_new import new
-from goldwatch.compare.row import Row
+from goldwatch.comparing.row import Row
 from goldwatch.errors import GoldwatchError
 from goldwatch.results.store import RunStore
 

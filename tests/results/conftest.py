@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from goldwatch.compare.row import METRICS, Row
+from goldwatch.comparing.row import METRICS, Row
 
 
 def build_row(number=0, **fields):

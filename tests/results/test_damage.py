@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from goldwatch.compare.row import METRICS
+from goldwatch.comparing.row import METRICS
 from goldwatch.errors import EnvironmentProblem, FormatError, GoldwatchError
 from goldwatch.results.csvfile import Columns
 from goldwatch.results.files import write_tables

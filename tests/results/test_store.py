@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import goldwatch.results.database as database
-from goldwatch.compare.row import METRICS, Row
+from goldwatch.comparing.row import METRICS, Row
 from goldwatch.errors import EnvironmentProblem, MissingPath, UsageError
 from goldwatch.results.rowsql import from_sql_text, row_key, to_sql_text
 from goldwatch.results.store import RunStore
@@ -354,7 +354,7 @@ def test_leftovers_of_a_killed_writer_are_removed(out):
 
 WRITER = """
 import sys
-from goldwatch.compare.row import Row
+from goldwatch.comparing.row import Row
 from goldwatch.results.store import RunStore
 store = RunStore.begin(sys.argv[1], {"x": 1})
 batch = 0

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from goldwatch.compare.row import Row
+from goldwatch.comparing.row import Row
 from goldwatch.model.graph import ModelGraph
 from goldwatch.model.nodes import OpNode
 from goldwatch.verdict import Limits, execution_key, exit_code, explain, first_divergence, summarise

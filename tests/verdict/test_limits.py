@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldwatch.compare.row import MEASURES, Row
+from goldwatch.comparing.row import MEASURES, Row
 from goldwatch.errors import InputError, UsageError
 from goldwatch.schemas import load_schema
 from goldwatch.verdict import VENDOR, Limit, Limits, Subject, decides, judge, not_applicable, number_text, parse_limit, parse_limits

@@ -7,14 +7,15 @@ import threading
 import time
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Type
 
-from ..compare.row import Row
+from ..comparing.row import Row
 from ..dumps.tree import ALL_TIMES, DumpTree, find_dumps
 from ..engine.closing import finish_rows, settle
-from ..engine.comparison import Run, RunResult
+from ..engine.comparison import Run
 from ..engine.engine import OnRow
 from ..engine.options import ComparisonOptions
+from ..engine.result import RunResult
 from ..engine.target_file import TargetFile
 from ..errors import InputError
 from .arrivals import Arrivals
@@ -190,6 +191,16 @@ class Watch:
         EnvironmentProblem
             The store cannot be written.
         """
+        for _ in self.turns(ended, start, stopping):
+            pass
+
+    def turns(
+        self,
+        ended: Optional[Callable[[], bool]] = None,
+        start: Optional[Callable[[], None]] = None,
+        stopping: Optional[Callable[[], bool]] = None,
+    ) -> Iterator[None]:
+        """Do as :meth:`follow`, and yield after every slice of work, so that the caller can take the rows that have come."""
         self._ended = ended
         self._over = False
         self.monitor.start()
@@ -204,7 +215,8 @@ class Watch:
             while not self._at_end() or (stopping is not None and not stopping()):
                 if not self._turn():
                     self._wait()
-            self._drain()
+                yield
+            yield from self._drain()
         finally:
             self.monitor.stop()
             self.tables.close()
@@ -343,16 +355,16 @@ class Watch:
                 self.engine.collect(0.0)
                 self._show()
 
-    def _drain(self) -> None:
+    def _drain(self) -> Iterator[None]:
         """Compare what has come, and give everything else its rows."""
         self.monitor.rescan()
         self._look_around()
-        self._compare_queued()
+        yield from self._compare_queued()
         with self.store.transaction():
             self.goldens.close()
             self._replan()
         self._tell_left_out(settle(self.engine))
-        self._compare_queued()
+        yield from self._compare_queued()
         nothing = not self.arrivals.seen and not any(target for target, _ in self.store.target_files())
         if not nothing or self._ended is not None:
             self._finish_rows()
@@ -378,7 +390,7 @@ class Watch:
             self.run.left_out.append(text)
             self.say("warning: " + text)
 
-    def _compare_queued(self) -> None:
+    def _compare_queued(self) -> Iterator[None]:
         while self.engine.busy:
             self.engine.dispatch()
             self.engine.collect(0.5)
@@ -386,6 +398,7 @@ class Watch:
             self.hook.tick()
             self.tables.tick(self.engine.changed_places)
             self._show()
+            yield
 
     def _nothing_came(self) -> str:
         how = "by listing it" if self.target_root.polled else "by inotify"

@@ -1,6 +1,6 @@
 """The careful path of the metrics: NaN and Inf, 64-bit integers, magnitudes near the ends of float64.
 
-Slow and allocating, block by block, only where :mod:`goldwatch.compare.kernel` declined.
+Slow and allocating, block by block, only where :mod:`goldwatch.comparing.kernel` declined.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Split:
 
 
 def zero_filled(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray, np.ndarray, Tuple[int, int]]:
-    """Return a block as float64 with 0 where either side is NaN or Inf, and what :class:`goldwatch.compare.slices.SliceSums` needs of it.
+    """Return a block as float64 with 0 where either side is NaN or Inf, and what :class:`goldwatch.comparing.slices.SliceSums` needs of it.
 
     Parameters
     ----------

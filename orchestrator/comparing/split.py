@@ -12,7 +12,7 @@ from .row import Row
 
 
 def first_pass(task: PairTask, settings: Settings, part: Part) -> Tuple[int, Accumulator]:
-    """Return the sums of one share of the pair; errors as those of :func:`goldwatch.compare.pair.compare_pair`'s parts."""
+    """Return the sums of one share of the pair; errors as those of :func:`goldwatch.comparing.pair.compare_pair`'s parts."""
     golden, _ = open_golden(task.golden)
     geometry = geometry_of(task, golden)
     if part[0] == 0:

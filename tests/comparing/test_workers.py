@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from goldwatch.compare import split, workers
-from goldwatch.compare.pair import PairTask, Settings, compare_pair, compare_pairs
-from goldwatch.compare.row import NOT_COMPARED, PASS, Row
-from goldwatch.compare.workers import Workers
+from goldwatch.comparing import split, workers
+from goldwatch.comparing.pair import PairTask, Settings, compare_pair, compare_pairs
+from goldwatch.comparing.row import NOT_COMPARED, PASS, Row
+from goldwatch.comparing.workers import Workers
 from goldwatch.dumps.container import DumpFile
 from goldwatch.dumps.golden import GoldenSet
 from goldwatch.dumps.write import TensorData, write_dump
@@ -93,8 +93,8 @@ def assert_alike(row, other):
 
 
 def split_early(monkeypatch) -> None:
-    monkeypatch.setattr("goldwatch.compare.pair.SPLIT_BYTES", 1000)
-    monkeypatch.setattr("goldwatch.compare.pair._PART_BYTES", 20000)
+    monkeypatch.setattr("goldwatch.comparing.pair.SPLIT_BYTES", 1000)
+    monkeypatch.setattr("goldwatch.comparing.pair._PART_BYTES", 20000)
     monkeypatch.setattr("goldwatch.tensors.blocks.SMALL_BYTES", 1000)
 
 
@@ -147,7 +147,7 @@ def test_work_goes_on_after_a_process_was_killed(pairs, start) -> None:
 @pytest.mark.parametrize("limit", [1000, 1 << 40])
 def test_a_pair_that_kills_its_process_costs_only_its_own_row(pairs, monkeypatch, limit, start) -> None:
     split_early(monkeypatch)
-    monkeypatch.setattr("goldwatch.compare.pair.SPLIT_BYTES", limit)
+    monkeypatch.setattr("goldwatch.comparing.pair.SPLIT_BYTES", limit)
     deadly = replace(pairs[2], golden=Killer())
     rows = run_all(start(), [[pairs[0], pairs[1]], [deadly], [pairs[3], pairs[4], pairs[5]]])
     assert {name for name, row in rows.items() if row.verdict == NOT_COMPARED} == {"op2:output:0"}
@@ -157,7 +157,7 @@ def test_a_pair_that_kills_its_process_costs_only_its_own_row(pairs, monkeypatch
 
 def test_equal_tensors_are_computed_once(pairs, monkeypatch) -> None:
     calls = []
-    monkeypatch.setattr("goldwatch.compare.pair.compare_pair", lambda task, settings: calls.append(task) or compare_pair(task, settings))
+    monkeypatch.setattr("goldwatch.comparing.pair.compare_pair", lambda task, settings: calls.append(task) or compare_pair(task, settings))
     twin = replace(pairs[0], row=replace(pairs[0].row, tensor="other:input:0", op="other"))
     other = replace(pairs[1], golden=pairs[0].golden)
     rows = compare_pairs([pairs[0], twin, other], Settings())

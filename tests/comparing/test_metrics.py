@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldwatch.compare.metrics import BOOL_METRICS, Accumulator, KLPass, compare_blocks, overflow
-from goldwatch.compare.row import FAIL, METRICS, PASS
+from goldwatch.comparing.metrics import BOOL_METRICS, Accumulator, KLPass, compare_blocks, overflow
+from goldwatch.comparing.row import FAIL, METRICS, PASS
 from goldwatch.errors import NotComparable, UsageError
 
 

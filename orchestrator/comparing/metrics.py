@@ -104,7 +104,7 @@ class Accumulator:
     metrics
         The metrics that are wanted; what none of them needs is not computed.
     axes
-        The golden's axes along which slices are told apart (:func:`goldwatch.compare.slices.slice_axes`), for WorstSliceDistance; without
+        The golden's axes along which slices are told apart (:func:`goldwatch.comparing.slices.slice_axes`), for WorstSliceDistance; without
         any the whole tensor is one slice.
 
     Raises

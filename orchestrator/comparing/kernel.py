@@ -1,7 +1,7 @@
 """The fast inner loop of the metrics: one block of ordinary numbers, float64 throughout, no allocation.
 
 Blocks that hold NaN, Inf, 64-bit integers beyond 2**53 or magnitudes whose squares leave float64 are recognised
-from the sums themselves and handed back; :mod:`goldwatch.compare.exact` takes them.
+from the sums themselves and handed back; :mod:`goldwatch.comparing.exact` takes them.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ def _overflow_of(target: Tensor) -> Optional[bool]:
 
 
 def target_overflow(target: Tensor) -> Optional[bool]:
-    """Tell whether a tensor overflows (:func:`goldwatch.compare.metrics.overflow`), padding included; it is read in windows.
+    """Tell whether a tensor overflows (:func:`goldwatch.comparing.metrics.overflow`), padding included; it is read in windows.
 
     Raises
     ------

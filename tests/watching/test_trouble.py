@@ -18,10 +18,10 @@ from goldwatch.engine.goldens import Goldens
 from goldwatch.engine.options import ComparisonOptions
 from goldwatch.errors import EnvironmentProblem, UsageError
 from goldwatch.results.store import RunStore
-from goldwatch.watch import inotify
-from goldwatch.watch.monitor import Mailbox, Monitor, Root
-from goldwatch.watch.options import WatchOptions
-from goldwatch.watch.watch import Watch
+from goldwatch.watching import inotify
+from goldwatch.watching.monitor import Mailbox, Monitor, Root
+from goldwatch.watching.options import WatchOptions
+from goldwatch.watching.watch import Watch
 
 
 def make_watch(net, **more):
@@ -93,7 +93,7 @@ def test_where_inotify_is_exhausted_folders_are_listed(net, monkeypatch, number,
 
 
 def test_network_file_systems_are_listed(net, monkeypatch) -> None:
-    monkeypatch.setattr("goldwatch.watch.monitor.file_system", lambda path: "nfs4")
+    monkeypatch.setattr("goldwatch.watching.monitor.file_system", lambda path: "nfs4")
     said, mailbox = [], Mailbox()
     monitor = Monitor(None, said.append, lambda folder: None)
     root = Root("TARGET", net.golden, mailbox)

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from typing import Callable, Deque, Optional
 
-from ..compare.row import EXPECTED_ABSENT, FAIL, PASS
+from ..comparing.row import EXPECTED_ABSENT, FAIL, PASS
 from ..engine.catalogue import Catalogue
 from ..engine.goldens import Goldens
 from ..engine.signature import DELETED_PREFIX, Signature, look_at

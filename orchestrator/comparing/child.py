@@ -18,7 +18,7 @@ _PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _CODE = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[3])\n"
-    "from goldwatch.compare.child import serve\nserve(int(sys.argv[1]), int(sys.argv[2]))"
+    "from goldwatch.comparing.child import serve\nserve(int(sys.argv[1]), int(sys.argv[2]))"
 )
 
 

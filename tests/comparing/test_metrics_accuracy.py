@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldwatch.compare.metrics import Accumulator, KLPass, compare_blocks
-from goldwatch.compare.row import METRICS
+from goldwatch.comparing.metrics import Accumulator, KLPass, compare_blocks
+from goldwatch.comparing.row import METRICS
 
 CONTEXT = decimal.Context(prec=60, Emin=-99999, Emax=99999)
 FLOATS = ("f2", "f4", "f8")

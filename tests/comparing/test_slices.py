@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldwatch.compare.differences import sentence
-from goldwatch.compare.metrics import Accumulator, compare_blocks
-from goldwatch.compare.pair import PairTask, axes_of
-from goldwatch.compare.row import MEASURES, Row
-from goldwatch.compare.slices import MOST_SLICES, borders, slice_axes
+from goldwatch.comparing.differences import sentence
+from goldwatch.comparing.metrics import Accumulator, compare_blocks
+from goldwatch.comparing.pair import PairTask, axes_of
+from goldwatch.comparing.row import MEASURES, Row
+from goldwatch.comparing.slices import MOST_SLICES, borders, slice_axes
 from goldwatch.tensors.blocks import placed_blocks
 from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.layouts import convert
@@ -250,8 +250,8 @@ def test_what_is_not_asked_for_is_not_computed(monkeypatch):
     def never(*_):
         raise AssertionError("computed")
 
-    monkeypatch.setattr("goldwatch.compare.metrics.DivergenceSums", never)
-    monkeypatch.setattr("goldwatch.compare.kernel._spread", never)
+    monkeypatch.setattr("goldwatch.comparing.metrics.DivergenceSums", never)
+    monkeypatch.setattr("goldwatch.comparing.kernel._spread", never)
     x = np.random.RandomState(0).randn(10, 10)
     values = compare_blocks(lambda: [(x + 0.1, x)], ("CosineSimilarity", "RelativeEuclideanDistance")).values
     assert sorted(values) == ["CosineSimilarity", "RelativeEuclideanDistance"]

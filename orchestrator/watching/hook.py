@@ -9,7 +9,7 @@ import sys
 import threading
 from typing import Callable, List, Optional
 
-from ..compare.row import FAIL, Row
+from ..comparing.row import FAIL, Row
 from ..results.jsonfile import row_document
 from ..results.store import RunStore
 

@@ -1,0 +1,148 @@
+"""What a run came to: its summary, and its rows read from its store, also of an earlier run and of one that goes on."""
+
+from __future__ import annotations
+
+import html
+import os
+from dataclasses import dataclass
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from ..comparing.row import FAIL, MEASURES, Row
+from ..errors import EnvironmentProblem, GoldwatchError
+from ..model.graph import ModelGraph, load_model
+from ..naming import printable
+from ..results.jsonfile import RESULT_FILE, result_chunks, row_document
+from ..results.store import RunStore
+from ..verdict.first_divergence import FirstDivergence
+from ..verdict.summary import Summary, exit_code, summarise
+from .options import ComparisonOptions
+
+_SHOWN_ROWS = 20
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run came to; its rows are read from its store, also after the run is closed.
+
+    Attributes
+    ----------
+    options
+        What was asked for.
+    summary
+        The counts and the verdict.
+    exit_code
+        As documented for every command.
+    sentence
+        The broken operator in one sentence.
+    files
+        The result files that were written, result.json last.
+    notes
+        What was taken and what was assumed.
+    left_out
+        What was left out or could not be paired at all.
+    """
+
+    options: ComparisonOptions
+    summary: Summary
+    exit_code: int
+    sentence: str
+    files: Tuple[str, ...] = ()
+    notes: Tuple[str, ...] = ()
+    left_out: Tuple[str, ...] = ()
+
+    @property
+    def first_divergence(self) -> Optional[FirstDivergence]:
+        """The first operator outside its limits, or None."""
+        return self.summary.first
+
+    def rows(self, verdict: Optional[str] = None) -> Iterator[Row]:
+        """Yield the rows in the order of the result table, all or those of one verdict; a page at a time, with bounded memory."""
+        with RunStore.open(self.options.out) as store:
+            yield from store.rows("index", verdict=verdict)
+
+    def document(self) -> Iterator[str]:
+        """Yield the text of result.json."""
+        with RunStore.open(self.options.out) as store:
+            yield from result_chunks(self.summary, self.options.limits, store.rows("index"), store.omitted(), self.options.metrics)
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a pandas DataFrame: the fields of result.json's rows, each metric a column of its own.
+
+        Raises
+        ------
+        EnvironmentProblem
+            pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise EnvironmentProblem("rows as a table need pandas: %s" % error, hint="pip install pandas") from None
+        return pandas.DataFrame([_flat(row) for row in self.rows()])
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the verdict, the counts, the sentence, and the first failing rows."""
+        found = self.summary
+        counts = "%d rows: %d pass, %d fail, %d not compared, %d absent as expected" % (
+            found.rows, found.passed, found.failed, found.not_compared, found.expected_absent
+        )  # fmt: skip
+        parts = ["<p><b>%s</b>: %s</p>" % (_escaped(found.verdict), counts), "<p>%s</p>" % _escaped(self.sentence)]
+        failing: List[Row] = []
+        for row in self.rows(FAIL):
+            failing.append(row)
+            if len(failing) == _SHOWN_ROWS:
+                break
+        if failing:
+            lines = "".join("<tr><td>%s</td><td>%s</td></tr>" % (_escaped(row.tensor), _escaped(row.reason)) for row in failing)
+            parts.append("<table><tr><th>tensor</th><th>reason</th></tr>%s</table>" % lines)
+        return "".join(parts)
+
+
+def _escaped(text: str) -> str:
+    return html.escape(printable(text))
+
+
+def _flat(row: Row) -> Dict[str, Any]:
+    """Return one row of result.json without nesting; metrics as floats, NaN where there is no result."""
+    document = row_document(row, MEASURES)
+    metrics = document.pop("metrics")
+    for name, parts in (("nan", ("target", "golden")), ("inf", ("target", "golden")), ("worst_slice", ("axis", "index"))):
+        found = document.pop(name, None) or {}
+        document.update({"%s_%s" % (name, part): found.get(part) for part in parts})
+    for name, value in metrics.items():
+        if isinstance(value, dict):
+            document.update({"%s_%s_%s" % (name, side, what): float(part) for side, pair in value.items() for what, part in pair.items()})
+        elif name in row.metrics or value is not None:
+            document[name] = float("nan") if value is None else float(value)
+    return document
+
+
+def stored_result(out: str) -> RunResult:
+    """Return the result of what the store of ``out`` holds so far; nothing is written.
+
+    The model file is read again where it is still there: without it, whether inputs were good is known from input rows only. Suspects are
+    found, their elements are not read again.
+
+    Raises
+    ------
+    MissingPath
+        There is no store.
+    FormatError, EnvironmentProblem
+        It is damaged, foreign or cannot be read.
+    """
+    with RunStore.open(out) as store:
+        options = ComparisonOptions.from_identity(out, store.get("inputs"))
+        graph = _graph_of(options)
+        ops = len(graph.ops) if graph is not None else store.op_count()
+        summary = summarise(store.rows("index"), ops, options.limits, store.get("program"), graph)
+        names = [*store.get("result_files", []), RESULT_FILE]
+    files = tuple(path for path in (os.path.join(out, os.path.basename(str(name))) for name in names) if os.path.isfile(path))
+    return RunResult(options, summary, exit_code(summary), summary.sentence, files)
+
+
+def _graph_of(options: ComparisonOptions) -> Optional[ModelGraph]:
+    if options.model is None:
+        return None
+    try:
+        return load_model(options.model)
+    except (GoldwatchError, OSError):
+        return None
