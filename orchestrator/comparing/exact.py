@@ -136,7 +136,7 @@ class Split:
         return d
 
 
-def zero_filled(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray, np.ndarray, Tuple[int, int]]:
+def zero_filled(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray, np.ndarray, Tuple[int, int], np.ndarray]:
     """Return a block as float64 with 0 where either side is NaN or Inf, and what :class:`goldwatch.comparing.slices.SliceSums` needs of it.
 
     Parameters
@@ -146,7 +146,7 @@ def zero_filled(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray, n
 
     Returns
     -------
-    x, y and x - y (rounded once), and the binary exponents of y and of the difference.
+    x, y and x - y (rounded once), the binary exponents of y and of the difference, and which elements are finite on both sides.
     """
     good = np.ones(x.size, np.bool_)
     for a in (x, y):
@@ -154,7 +154,7 @@ def zero_filled(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray, n
             good &= np.isfinite(a)
     xs, ys = Split(np.where(good, x, x.dtype.type(0))), Split(np.where(good, y, y.dtype.type(0)))
     d = xs.minus(ys)
-    return xs.high, ys.high, d, (_unit(float(np.absolute(ys.high).max())), _unit(float(np.absolute(d).max())))
+    return xs.high, ys.high, d, (_unit(float(np.absolute(ys.high).max())), _unit(float(np.absolute(d).max()))), good
 
 
 def _unit(magnitude: float) -> int:

@@ -194,11 +194,11 @@ class Accumulator:
 
     def _update_exact(self, x: np.ndarray, y: np.ndarray, where: Optional[Where]) -> None:
         if self._differences is not None or (self._slices is not None and where is not None):
-            x64, y64, d, units = zero_filled(x, y)
+            x64, y64, d, units, good = zero_filled(x, y)
             if self._differences is not None:
                 self._differences.add(x, y, d, where)
             if self._slices is not None and where is not None:
-                self._slices.add_careful(x64, y64, d, units, where)
+                self._slices.add_careful(x64, y64, d, units, where, None if good.all() else good)
         x, y, odd = finite_part(x, y)
         if odd is not None:
             self._odd.add(odd)

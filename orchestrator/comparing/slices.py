@@ -189,6 +189,7 @@ class SliceSums:
         self.axes = tuple(axes)
         self._y, self._d = _Side(axes), _Side(axes)
         self._masked: Optional[Tuple[_Side, _Side]] = None
+        self._left_out: Optional[_Side] = None
         self._rest_high = 0.0
         self._mask_low = math.inf
 
@@ -215,7 +216,9 @@ class SliceSums:
         """Tell whether a block with these extremes may hold a mask: it goes to :meth:`add_careful`."""
         return y_low <= MASK and x_low <= MASK and y_high * _REST <= -MASK
 
-    def add_careful(self, x: np.ndarray, y: np.ndarray, d: np.ndarray, units: Tuple[int, int], where: Where) -> None:
+    def add_careful(
+        self, x: np.ndarray, y: np.ndarray, d: np.ndarray, units: Tuple[int, int], where: Where, good: Optional[np.ndarray] = None
+    ) -> None:
         """Add one block of any finite numbers, those that may be a mask apart.
 
         Parameters
@@ -224,7 +227,13 @@ class SliceSums:
             Target, golden and difference as float64, not finite elements as 0.
         units
             Binary exponents by which ``y`` and ``d`` are divided before they are squared; 0 for ordinary numbers.
+        good
+            Which elements are finite on both sides; None: all.
         """
+        if good is not None:
+            if self._left_out is None:
+                self._left_out = _Side(self.axes)
+            self._add(self._left_out, (~good).astype(np.float64), where, 0)
         squares = [np.ldexp(values, -unit) for values, unit in zip((y, d), units)]
         for values in squares:
             np.multiply(values, values, out=values)
@@ -263,6 +272,10 @@ class SliceSums:
                 self._masked = (_Side(self.axes), _Side(self.axes))
             for mine, theirs in zip(self._masked, other._masked):
                 mine.merge(theirs)
+        if other._left_out is not None:
+            if self._left_out is None:
+                self._left_out = _Side(self.axes)
+            self._left_out.merge(other._left_out)
         self._rest_high = max(self._rest_high, other._rest_high)
         self._mask_low = min(self._mask_low, other._mask_low)
 
@@ -270,15 +283,23 @@ class SliceSums:
         """Return the slice with the largest distance (of several the first), None without axes.
 
         The distance of a slice is ‖x − y‖ over the larger of ‖y‖ and the arithmetic mean of all slices' ‖y‖; infinite where that is 0
-        and x differs.
+        and x differs. Slices of which every element is masked or not finite do not count.
         """
         y, d = self._y, self._d
-        if self._masked is not None and not 0.0 < self._rest_high * _REST <= self._mask_low:
-            y, d = y.plus(self._masked[0]), d.plus(self._masked[1])
+        hiding = [] if self._left_out is None else [self._left_out]
+        if self._masked is not None:
+            if 0.0 < self._rest_high * _REST <= self._mask_low:
+                hiding.append(self._masked[0])
+            else:
+                y, d = y.plus(self._masked[0]), d.plus(self._masked[1])
         found: Optional[WorstSlice] = None
-        for axis, yy, dd in zip(self.axes, y.sums, d.sums):
+        for number, (axis, yy, dd) in enumerate(zip(self.axes, y.sums, d.sums)):
             norms = np.sqrt(yy)
-            floor = float(np.add.reduce(norms)) / norms.size
+            hidden = np.zeros(norms.size, np.bool_)
+            for side in hiding:
+                hidden |= side.sums[number] > 0.0
+            hidden &= norms == 0.0
+            floor = float(np.add.reduce(norms)) / max(1, norms.size - int(np.count_nonzero(hidden)))
             distances = np.sqrt(dd)
             if floor > 0.0:
                 distances /= np.maximum(norms, floor)

@@ -2,7 +2,8 @@
 
 Where the default limits come from: docs/metrics.md. In short, the largest distances that healthy networks reached on simulated devices
 (float16 0.019 of the whole and 0.031 of the worst slice, bfloat16 0.11 and 0.28, float32 with shortened inputs 0.008 and 0.013, int8 0.23
-and 0.60), widened, and tried on 40,000 healthy and broken tensors (scripts/verdict_trial).
+and 0.60), widened, and tried on 20,000 healthy and 20,000 broken tensors (scripts/verdict_trial, docs/verdict.md). Widened further by that
+trial: bfloat16's worst slice, which a vector of healthy values brought to 0.43.
 The ``vendor`` limits are the usual thresholds of the vendor's public documents on dump comparison.
 """
 
@@ -109,7 +110,7 @@ def _three(cosine: float, distance: float, slices: float, *dtypes: str) -> Tuple
 DEFAULTS = (
     *_three(0.99, 0.03, 0.15, ""),
     Limit(DIFFERENT, AT_MOST, 0.0),
-    *_three(0.97, 0.2, 0.4, "bfloat16"),
+    *_three(0.97, 0.2, 0.5, "bfloat16"),
     *_three(0.95, 0.3, 0.7, "int8", "uint8", "int4", "hifloat8", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"),
 )
 

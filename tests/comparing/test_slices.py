@@ -163,6 +163,19 @@ def test_large_values_are_no_mask(scale):
     assert measure(x, y).values["WorstSliceDistance"] == pytest.approx(max(reference(x, y, axis)[0] for axis in range(2)), rel=1e-12)
 
 
+def test_slices_that_are_masked_whole_do_not_count():
+    y = np.ones((6, 8), np.float32)
+    x = y * np.float32(1.1)
+    x[0, 0] += 0.2
+    alone = measure(x[:3], y[:3]).values["WorstSliceDistance"]
+    for mask in (-1e4, -np.inf):
+        x[3:], y[3:] = mask, mask
+        found = measure(x, y)
+        assert found.worst_slice.axis == 1 and found.values["WorstSliceDistance"] == pytest.approx(alone, rel=1e-6)
+    x[4:], y[4:] = -1e4, -1e4
+    assert measure(x, y).values["WorstSliceDistance"] == pytest.approx(alone, rel=1e-6)
+
+
 def test_a_mask_itself_is_compared():
     y = np.where(np.eye(6, dtype=bool), 0.0, -1e4).astype(np.float32)
     x = y.copy()

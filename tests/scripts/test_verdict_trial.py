@@ -1,0 +1,37 @@
+"""scripts/verdict_trial, short: tensors whose truth is known are judged right."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from goldwatch.verdict import Limit, Limits
+
+SCRIPT = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "scripts", "verdict_trial")
+
+
+def trial(*arguments):
+    return subprocess.run([sys.executable, SCRIPT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+
+
+def test_healthy_tensors_pass_and_broken_ones_fail():
+    result = trial("--tensors", "300", "--seed", "11", "--misses")
+    assert (result.returncode, result.stderr) == (0, ""), result.stdout
+    assert "| **all healthy ones** | **300** | **0 fail** |" in result.stdout
+    assert "| **all broken ones** | **300** | **0 pass** |" in result.stdout
+
+
+def test_the_trial_can_fail(monkeypatch):
+    monkeypatch.syspath_prepend(os.path.dirname(SCRIPT))
+    from trials import tensor_trial
+
+    found = tensor_trial.run(100, 1, Limits((Limit("CosineSimilarity", ">", 0.9),)))
+    assert tensor_trial.wrong(found, "broken") > 20
+
+
+@pytest.mark.parametrize("arguments", [(), ("--tensors", "x")])
+def test_usage(arguments):
+    assert trial(*arguments).returncode == 2
