@@ -8,7 +8,7 @@ import re
 import time
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, Iterable, List, Optional, Tuple, Type
 
 import numpy as np
 
@@ -30,8 +30,10 @@ from .manifest import (
     JOURNAL_FILE,
     MANIFEST_FILE,
     TEMPORARY_PREFIX,
+    GoldenExists,
     golden_files,
     read_manifest,
+    refuse_golden,
     remove_quietly,
     require_space,
     write_manifest,
@@ -42,10 +44,6 @@ __all__ = ["GoldenExists", "GoldenWriter", "refuse_golden", "require_space"]
 
 _TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9]+-[0-9a-f]+\.tmp\Z")
 _OWN_HASH = re.compile(r"[0-9]{1,20}\.(?:npy|quant)\Z")
-
-
-class GoldenExists(UsageError):
-    """A folder already holds golden files (exit code 2)."""
 
 
 class GoldenWriter:
@@ -359,27 +357,3 @@ def _make_folder(out: str) -> bool:
     missing = not os.path.isdir(out)
     os.makedirs(out, exist_ok=True)
     return missing
-
-
-def _lists_something(out: str) -> bool:
-    """Tell whether there is a manifest, other than one of a program that failed before anything was saved."""
-    try:
-        manifest = read_manifest(out)
-    except FormatError:
-        return True
-    return manifest is not None and bool(manifest["tensors"] or manifest.get("complete", True))
-
-
-def refuse_golden(out: str, force: bool) -> None:
-    """Raise GoldenExists when ``out`` already holds golden files and ``force`` is not set.
-
-    A missing folder is fine, and so is one in which a program failed before anything was saved.
-    """
-    present: Sequence[str] = golden_files(out)
-    if not present and _lists_something(out):
-        present = [MANIFEST_FILE]
-    if present and not force:
-        raise GoldenExists(
-            "%s already holds golden files (%d, such as %s)" % (printable(out), len(present), printable(present[0])),
-            hint="choose an empty folder, or have them replaced (force)",
-        )

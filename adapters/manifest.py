@@ -8,7 +8,7 @@ import json
 import os
 from typing import Any, Dict, List, Optional
 
-from ..errors import EnvironmentProblem, FormatError
+from ..errors import EnvironmentProblem, FormatError, UsageError
 from ..filesystem import ASIDE_PREFIX, free_bytes, writing_whole
 from ..naming import MAPPING_FILE, parse_golden_name, printable, read_mapping
 
@@ -18,6 +18,10 @@ FILE_MODE = 0o640
 TEMPORARY_PREFIX = ASIDE_PREFIX
 JOURNAL_FILE = TEMPORARY_PREFIX + "unfinished"
 _HASH_WINDOW_BYTES = 1024 * 1024
+
+
+class GoldenExists(UsageError):
+    """A folder already holds golden files (exit code 2)."""
 
 
 def sha256_of_file(path: str) -> str:
@@ -150,6 +154,30 @@ def golden_files(folder: str) -> List[str]:
         except (FormatError, OSError):
             hashed = {}
     return sorted(name for name in names if parse_golden_name(name) is not None or name in hashed)
+
+
+def _lists_something(out: str) -> bool:
+    """Tell whether there is a manifest, other than one of a program that failed before anything was saved."""
+    try:
+        manifest = read_manifest(out)
+    except FormatError:
+        return True
+    return manifest is not None and bool(manifest["tensors"] or manifest.get("complete", True))
+
+
+def refuse_golden(out: str, force: bool) -> None:
+    """Raise GoldenExists when ``out`` already holds golden files and ``force`` is not set.
+
+    A missing folder is fine, and so is one in which a program failed before anything was saved.
+    """
+    present = golden_files(out)
+    if not present and _lists_something(out):
+        present = [MANIFEST_FILE]
+    if present and not force:
+        raise GoldenExists(
+            "%s already holds golden files (%d, such as %s)" % (printable(out), len(present), printable(present[0])),
+            hint="choose an empty folder, or have them replaced (force)",
+        )
 
 
 def require_space(path: str, size_bytes: int) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import sys
 
+from goldwatch.interrupts import heed_interrupts
+
 
 def main() -> None:
     """Run the command line and exit."""
+    heed_interrupts()
     try:
         from goldwatch.cli import main as run
 

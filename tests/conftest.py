@@ -9,6 +9,9 @@ import signal
 import hypothesis
 import pytest
 
+# Started in the background of a script, these tests inherit that Ctrl-C is ignored, and with them every program that they interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # In CI a test draws the same examples at every run; elsewhere others each time.
 hypothesis.settings.register_profile("goldwatch-ci", derandomize=True, deadline=None)
 if os.environ.get("CI"):

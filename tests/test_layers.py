@@ -10,7 +10,15 @@ import pytest
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDERS = {"goldwatch": "orchestrator", "goldwatch.adapters": "adapters", "goldwatch.schemas": "schemas", "goldwatch.proto": "proto"}
 LAYERS = (
-    ("goldwatch", "goldwatch.errors", "goldwatch.filesystem", "goldwatch.naming", "goldwatch.protowire", "goldwatch.elements"),
+    (
+        "goldwatch",
+        "goldwatch.errors",
+        "goldwatch.filesystem",
+        "goldwatch.interrupts",
+        "goldwatch.naming",
+        "goldwatch.protowire",
+        "goldwatch.elements",
+    ),
     ("goldwatch.proto",),
     ("goldwatch.schemas",),
     ("goldwatch.netfiles",),
@@ -35,6 +43,7 @@ LAYERS = (
 ADAPTERS_MAY_IMPORT = (
     "goldwatch.errors",
     "goldwatch.filesystem",
+    "goldwatch.interrupts",
     "goldwatch.naming",
     "goldwatch.protowire",
     "goldwatch.elements",

@@ -14,7 +14,8 @@ from ...netfiles.caffe_net import Net
 from ..headers import npy_header
 from ..manifest import require_space
 from .images import Transform, transform_from, with_options
-from .inputs import Item, Shape, hash_of, load_item, random_input
+from .input_plan import Item, Shape
+from .inputs import hash_of, load_item, random_input
 from .netinputs import NetInput, transform_of
 
 Arrays = Dict[str, np.ndarray]

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from dataclasses import dataclass, field
-from typing import Dict, List, Optional
+from typing import Dict, List, NamedTuple, Optional
 
 from ...errors import EnvironmentProblem, GoldwatchError, MissingPath
 from ...naming import printable
 from ..launch import prefix_of, resolve_python, runs
-from . import opencv, pycaffe
 
-BACKENDS = {"caffe": pycaffe, "opencv": opencv}
+
+class Backend(NamedTuple):
+    """How a backend is looked for: a line of Python that fails without it, how it is had, and the environment that it runs in."""
+
+    probe: str
+    install: str
+    environment: Dict[str, str]
+
+
+BACKENDS = {
+    "caffe": Backend(
+        "import caffe; caffe.Net",
+        "name a Python that has pycaffe with --python PATH (and its python folder on PYTHONPATH), or use --backend opencv",
+        # glog's information lines are of no use to the user; errors and fatal messages stay.
+        {"GLOG_minloglevel": "2"},
+    ),
+    "opencv": Backend(
+        "import cv2; assert hasattr(cv2.dnn, 'readNetFromCaffe'), 'OpenCV %s has no Caffe importer (4.5 to 4.x has)' % cv2.__version__",
+        "pip install 'goldwatch[caffe]' (opencv-python-headless>=4.5,<5)",
+        {"OPENCV_DNN_DISABLE_MEMORY_OPTIMIZATIONS": "1"},
+    ),
+}
 # The whole import error in one line: also the one that an __init__.py met and put another in place of.
 _PROBE = """import sys
 sys.path[:] = [path for path in sys.path if path]
@@ -75,7 +96,7 @@ class Chosen:
     @property
     def environment(self) -> Dict[str, str]:
         """The backend's environment variables; what the user has set himself stays."""
-        own: Dict[str, str] = dict(BACKENDS[self.backend].ENVIRONMENT)
+        own: Dict[str, str] = BACKENDS[self.backend].environment
         return {name: os.environ.get(name, value) if self.backend == "caffe" else value for name, value in own.items()}
 
 
@@ -102,13 +123,21 @@ def choose_backend(backend: str, python: Optional[str], paths: Optional[ModulePa
         names = ["caffe"]
     for name in names:
         for candidate in own if python is not None or name != "caffe" else own + _system_pythons():
-            problem = runs(candidate, _PROBE % (paths.before, paths.after, BACKENDS[name].PROBE))
+            problem = _problem(name, candidate, paths)
             if problem is None:
                 notes = ["Caffe was not used: %s" % "; ".join(problems)] if problems and name != "caffe" else []
                 return Chosen(name, candidate, notes)
             problems.append("%s in %s: %s" % (name, printable(candidate), printable(problem)))
-    hint = "; or ".join(BACKENDS[name].INSTALL for name in reversed(names))
+    hint = "; or ".join(BACKENDS[name].install for name in reversed(names))
     raise EnvironmentProblem("no backend to run the model: " + "; ".join(problems), hint=hint)
+
+
+def _problem(name: str, python: str, paths: ModulePaths) -> Optional[str]:
+    """Return why a backend cannot be imported in a Python, or None when it can."""
+    if name == "opencv" and python == sys.executable and importlib.util.find_spec("cv2") is not None:
+        # Importing it takes as long as a small net runs: the child will say if that fails.
+        return None
+    return runs(python, _PROBE % (paths.before, paths.after, BACKENDS[name].probe))
 
 
 def _system_pythons() -> List[str]:

@@ -13,12 +13,10 @@ from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffemodel import weight_shapes
 from ...netfiles.prototxt import read_document
 from ..child import Outcome, Task, run_child
-from ..golden_writer import refuse_golden
-from ..manifest import add_to_manifest, sha256_of_file
+from ..manifest import add_to_manifest, refuse_golden, sha256_of_file
 from .aliasing import memory_warnings, refused_in_place
 from .backends import ModulePaths, choose_backend
-from .images import is_image
-from .inputs import DEFAULT_LIMIT_BYTES, Batch, plan_batches
+from .input_plan import DEFAULT_LIMIT_BYTES, Batch, is_image, plan_batches
 from .netinputs import NetInput, net_inputs
 from .targets import split_globs, targets_of
 from .weights import check_names

@@ -19,8 +19,6 @@ from ..manifest import size_text
 from .image_size import image_size
 from .npyfile import read_npy
 
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp")
-
 
 def require_room(path: str, what: str, size_bytes: int, limit_bytes: int) -> None:
     """Raise InputError when an input needs more memory than it may.
@@ -35,11 +33,6 @@ def require_room(path: str, what: str, size_bytes: int, limit_bytes: int) -> Non
         raise InputError(
             message % (printable(path), what, size_text(size_bytes), size_text(limit_bytes)), hint="raise it with --max-input SIZE"
         )
-
-
-def is_image(path: str) -> bool:
-    """Tell by its name whether a file is an image."""
-    return path.lower().endswith(IMAGE_SUFFIXES)
 
 
 @dataclass(frozen=True)

@@ -3,147 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 import zipfile
-from dataclasses import dataclass
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
+from ...errors import FormatError, InputError, UsageError, require_file
 from ...naming import printable
 from ..manifest import sha256_of_file
-from .images import IMAGE_SUFFIXES, Transform, load_image, require_room
-from .netinputs import NetInput
+from .images import Transform, load_image, require_room
+from .input_plan import DEFAULT_LIMIT_BYTES, IMAGE_SUFFIXES, Item, Shape
 from .npyfile import LOAD_ERRORS, Check, read_npy, told
 
-Shape = Tuple[int, ...]
-_RAW = re.compile(r"(?P<path>.+):(?P<dtype>[a-z]+[0-9]*):(?P<shape>[\[(]?[0-9]+(?:[,x][0-9]+)*[\])]?)\Z", re.DOTALL)
-DEFAULT_LIMIT_BYTES = 4 << 30
 _NPY = ".npy"
-_RAW_DTYPES = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-
-
-@dataclass(frozen=True)
-class Item:
-    """One file of one ``-i`` option.
-
-    Attributes
-    ----------
-    blob
-        The input's name.
-    path
-        The file.
-    dtype, shape
-        Of a raw binary file; empty for others.
-    """
-
-    blob: str
-    path: str
-    dtype: str = ""
-    shape: Shape = ()
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The inputs of one run.
-
-    Attributes
-    ----------
-    items
-        Blob name to file; inputs that are filled at random are missing here.
-    number
-        None for the only run of plain files; for a folder of batches its number from 0.
-    """
-
-    items: Dict[str, Item]
-    number: Optional[int] = None
-
-
-def plan_batches(specs: Sequence[str], inputs: Sequence[NetInput], random: bool) -> List[Batch]:
-    """Return what each run reads.
-
-    Parameters
-    ----------
-    specs
-        The ``-i`` options.
-    random
-        Whether inputs without a file are filled at random.
-
-    Raises
-    ------
-    UsageError
-        An option does not name an input of the net, names one twice, or an input is left without a file.
-    InputError
-        A folder is empty, or folders have different numbers of files.
-    """
-    names = [entry.blob for entry in inputs]
-    given: Dict[str, List[Item]] = {}
-    folders: List[str] = []
-    for spec in specs:
-        for blob, items, is_folder in _parse(spec, names):
-            if blob in given:
-                raise UsageError("-i names input %s twice" % printable(blob))
-            given[blob] = items
-            folders += [blob] if is_folder else []
-    missing = [entry for entry in inputs if entry.blob not in given]
-    if missing and not random:
-        listed = ", ".join("%s %s" % (printable(entry.blob), list(entry.shape) if entry.shape else "") for entry in missing)
-        raise UsageError("no file for the net's input %s" % listed, hint="add -i NAME=FILE for each, or --random SEED")
-    if not folders:
-        return [Batch({blob: items[0] for blob, items in given.items()})]
-    counts = {blob: len(given[blob]) for blob in folders}
-    if len(set(counts.values())) > 1:
-        raise InputError("the folders of batches hold different numbers of files: %s" % counts)
-    n_batches = counts[folders[0]]
-    return [Batch({blob: items[number if blob in folders else 0] for blob, items in given.items()}, number) for number in range(n_batches)]
-
-
-def _parse(spec: str, names: Sequence[str]) -> Iterator[Tuple[str, List[Item], bool]]:
-    """Yield ``(blob, its files, whether they come from a folder)`` of one ``-i`` option."""
-    blob, equals, rest = spec.partition("=")
-    if not equals and spec.endswith(".npz"):
-        for key in _npz_keys(spec):
-            _known(key, names, "%s has a key" % printable(spec))
-            yield key, [Item(key, spec)], False
-        return
-    if not equals or not blob or not rest:
-        hint = "for example -i data=input.npy, or -i inputs.npz with blob names as keys"
-        raise UsageError("-i %s is not NAME=FILE" % printable(spec), hint=hint)
-    _known(blob, names, "-i names")
-    dtype = ""
-    shape: Shape = ()
-    match = None if os.path.exists(rest) else _RAW.match(rest)
-    if match is not None:
-        rest, dtype = match.group("path"), match.group("dtype")
-        shape = tuple(int(part) for part in re.split("[,x]", match.group("shape").strip("[]()")))
-        if dtype not in _RAW_DTYPES:
-            raise UsageError("-i %s: %s is no dtype of a raw file" % (printable(spec), dtype), hint="one of %s" % ", ".join(_RAW_DTYPES))
-    if os.path.isdir(rest):
-        yield blob, [Item(blob, path, dtype, shape) for path in _files_of(rest)], True
-    else:
-        yield blob, [Item(blob, rest, dtype, shape)], False
-
-
-def _known(blob: str, names: Sequence[str], what: str) -> None:
-    if blob not in names:
-        listed = ", ".join(printable(name) for name in names) or "none: the net reads its data itself"
-        raise UsageError("%s %s, which is no input of the net" % (what, printable(blob)), hint="the net's inputs are: %s" % listed)
-
-
-def _files_of(folder: str) -> List[str]:
-    """Return the files of a folder of batches, numbers in their names in numeric order."""
-    names = [name for name in os.listdir(folder) if not name.startswith(".") and os.path.isfile(os.path.join(folder, name))]
-    if not names:
-        raise MissingPath("%s: no file in this folder of batches" % printable(folder))
-    names.sort(key=lambda name: [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name)])
-    return [os.path.join(folder, name) for name in names]
-
-
-def _npz_keys(path: str) -> List[str]:
-    require_file(path, "input")
-    with _open_npz(path) as archive:
-        return [name[: -len(_NPY)] for name in archive.namelist() if name.endswith(_NPY)]
 
 
 def _open_npz(path: str) -> zipfile.ZipFile:

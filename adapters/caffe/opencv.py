@@ -8,14 +8,12 @@ from typing import Dict, Iterator, Sequence, Tuple
 import numpy as np
 
 from ...errors import EnvironmentProblem, InputError
+from ...naming import printable
+from .backends import BACKENDS
 from .normalise import Normalised
 from .shapes import count
 from .targets import NO_TOP, Target, Targets
 from .whitelist import WAY_OUT
-
-ENVIRONMENT = {"OPENCV_DNN_DISABLE_MEMORY_OPTIMIZATIONS": "1"}
-PROBE = "import cv2; assert hasattr(cv2.dnn, 'readNetFromCaffe'), 'OpenCV %s has no Caffe importer (4.5 to 4.x has)' % cv2.__version__"
-INSTALL = "pip install 'goldwatch[caffe]' (opencv-python-headless>=4.5,<5)"
 
 
 class OpencvBackend:
@@ -37,9 +35,16 @@ class OpencvBackend:
         try:
             import cv2
         except ImportError as error:
-            raise EnvironmentProblem("OpenCV cannot be imported: %s" % error, hint=INSTALL) from error
+            raise EnvironmentProblem("OpenCV cannot be imported: %s" % error, hint=BACKENDS["opencv"].install) from error
+        if not hasattr(cv2.dnn, "readNetFromCaffe"):
+            raise EnvironmentProblem("OpenCV %s has no Caffe importer (4.5 to 4.x has)" % cv2.__version__, hint=BACKENDS["opencv"].install)
         self._cv2 = cv2
         self.version = str(cv2.__version__)
+        for blob, output in done.inputs.items():
+            if self.version.startswith("4.5.") and len(output.shape) != 4:
+                message = "OpenCV %s takes inputs of four axes only; input %s has the shape %s"
+                hint = "install OpenCV 4.11 or later; or " + WAY_OUT
+                raise InputError(message % (self.version, printable(blob), list(output.shape)), hint=hint)
         self._inputs = {blob: output.name for blob, output in done.inputs.items()}
         self._outputs = {(output.layer, output.top_index): (output.name, output.shape) for output in done.outputs}
         path = os.path.join(folder, "normalised.prototxt")

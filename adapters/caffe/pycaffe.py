@@ -14,13 +14,10 @@ import numpy as np
 from ...errors import EnvironmentProblem, InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Net
+from .backends import BACKENDS
 from .targets import NO_TOP, Target, Targets
 
 AUTOMATIC_SPLIT = "automatic Split layer of Caffe, not in the prototxt"
-# glog's information lines are of no use to the user; errors and fatal messages stay.
-ENVIRONMENT = {"GLOG_minloglevel": "2"}
-PROBE = "import caffe; caffe.Net"
-INSTALL = "name a Python that has pycaffe with --python PATH (and its python folder on PYTHONPATH), or use --backend opencv"
 
 
 class PycaffeBackend:
@@ -42,7 +39,7 @@ class PycaffeBackend:
 
             make = caffe.Net
         except (ImportError, AttributeError) as error:
-            raise EnvironmentProblem("caffe.Net cannot be imported: %s" % error, hint=INSTALL) from error
+            raise EnvironmentProblem("caffe.Net cannot be imported: %s" % error, hint=BACKENDS["caffe"].install) from error
         self.version = str(getattr(caffe, "__version__", "unknown"))
         if hasattr(caffe, "set_mode_cpu"):
             caffe.set_mode_cpu()
@@ -55,17 +52,19 @@ class PycaffeBackend:
         self._setup(made, net)
 
     @classmethod
-    def of(cls, made: Any, net: Net) -> PycaffeBackend:
-        """Return the backend for a net that the user has made."""
+    def of(cls, made: Any, net: Net, ran: bool = False) -> PycaffeBackend:
+        """Return the backend for a net that the user has made; one that ``ran`` already is only read."""
         backend = cls.__new__(cls)
         backend.version = str(getattr(sys.modules.get("caffe"), "__version__", "unknown"))
         backend._setup(made, net)
+        backend._runs = not ran
         return backend
 
     def _setup(self, made: Any, net: Net) -> None:
         self.net = made
         self._numbers = layer_numbers(made, net)
         self._model = net
+        self._runs = True
 
     def complete(self, targets: Targets) -> Targets:
         """Return the targets with the automatic tops of loss layers, and without the Split layers that Caffe added."""
@@ -106,7 +105,8 @@ class PycaffeBackend:
         self._set(arrays)
         wanted = {(target.number, target.top_index): target for target in targets}
         for position, number in enumerate(self._numbers):
-            self.net._forward(position, position)
+            if self._runs:
+                self.net._forward(position, position)
             if number is None:
                 continue
             for index, blob in enumerate(self.net._top_ids(position)):

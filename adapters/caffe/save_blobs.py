@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, Optional, Sequence, Tuple, Union
-
-import numpy as np
+from typing import Any, Dict, Optional, Sequence, Union
 
 from ...errors import UsageError
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.prototxt import read_document
-from ..golden_writer import GoldenWriter
 from ..manifest import sha256_of_file
-from .pycaffe import PycaffeBackend, in_place_layers
-from .saving import save_run
-from .targets import Target, targets_of
+from .targets import targets_of
 
 _NAMES_SHOWN = 6
 
@@ -61,18 +56,23 @@ def save_blobs(
     >>> from goldwatch.adapters.caffe import save_blobs  # doctest: +SKIP
     >>> save_blobs(net, "net.prototxt", "golden", layer_by_layer=True)  # doctest: +SKIP
     """
+    # The package stays light for the command line, whose own process needs no numpy.
+    from ..golden_writer import GoldenWriter
+    from .pycaffe import PycaffeBackend, in_place_layers
+    from .saving import save_run
+
     document = read_document(prototxt)
     model = Net(document, initial_state(document, phase, level, stages))
     if not layer_by_layer:
-        _refuse_in_place(net, model)
-    backend = _Ran.of(net, model) if not layer_by_layer else PycaffeBackend.of(net, model)
+        _refuse_in_place(in_place_layers(net), model)
+    backend = PycaffeBackend.of(net, model, ran=not layer_by_layer)
     targets = targets_of(model, [layers] if isinstance(layers, str) else list(layers))
     writer = GoldenWriter(out, "caffe", backend.version, {"prototxt": sha256_of_file(prototxt)}, force)
     return save_run(backend, targets, {}, writer, lambda done, total: None, lambda: False)
 
 
-def _refuse_in_place(net: Any, model: Net) -> None:
-    found = [layer.title for layer in model.layers if layer.is_in_place] or [printable(name) for name in in_place_layers(net)]
+def _refuse_in_place(own: Sequence[str], model: Net) -> None:
+    found = [layer.title for layer in model.layers if layer.is_in_place] or [printable(name) for name in own]
     if not found:
         return
     more = " and %d more" % (len(found) - _NAMES_SHOWN) if len(found) > _NAMES_SHOWN else ""
@@ -82,17 +82,3 @@ def _refuse_in_place(net: Any, model: Net) -> None:
         hint="set the inputs and call save_blobs(net, prototxt, out, layer_by_layer=True), which runs the net itself; "
         "or make the net from the output of `goldwatch golden caffe deinplace`",
     )
-
-
-class _Ran(PycaffeBackend):
-    """A net that ran already: its blobs are read, nothing is run."""
-
-    def run(self, targets: Sequence[Target], arrays: Dict[str, np.ndarray]) -> Iterator[Tuple[Target, np.ndarray]]:
-        """Yield the targets' values."""
-        wanted = {(target.number, target.top_index): target for target in targets}
-        for position, number in enumerate(self._numbers):
-            for index, blob in enumerate(self.net._top_ids(position)):
-                target = wanted.get((number, index)) if number is not None else None
-                if target is not None:
-                    yield target, self.net._blobs[blob].data
-

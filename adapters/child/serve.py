@@ -13,6 +13,7 @@ import traceback
 from typing import Any, Callable, Dict
 
 from ...errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, GoldwatchError
+from ...interrupts import heed_interrupts
 
 PROGRESS_INTERVAL_S = 0.1
 RAISED = 70
@@ -60,6 +61,7 @@ class Parent:
 
 def main(task_path: str, descriptor: int) -> None:
     """Do the task in ``task_path`` (JSON, as :func:`.parent.run_child` writes it) and exit."""
+    heed_interrupts()
     parent = Parent(descriptor)
     with open(task_path, encoding="utf-8") as stream:
         task: Dict[str, Any] = json.load(stream)

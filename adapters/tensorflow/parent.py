@@ -13,6 +13,7 @@ from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError, Inpu
 from ...naming import printable
 from ..child import Outcome, Task, run_child, signal_name
 from ..child.parent import OURS, STDERR
+from ..child.signals import NotedSignals
 from ..golden_writer import GoldenWriter
 from ..manifest import MANIFEST_FILE, TEMPORARY_PREFIX, add_to_manifest, golden_files
 from .pythons import Python
@@ -26,17 +27,22 @@ def scratch_folder(out: str) -> Iterator[str]:
     parent = os.path.dirname(os.path.abspath(out))
     while not os.path.isdir(parent):
         if os.path.lexists(parent):
-            raise UsageError("%s is not a folder" % printable(parent), hint="choose another folder with -o")
+            raise UsageError("%s is not a folder" % printable(parent), hint="choose another folder")
         parent = os.path.dirname(parent)
+    # Neither its birth nor its removal is left half-done by a Ctrl-C.
     try:
-        folder = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX + "tf-", dir=parent)
+        with NotedSignals() as signals:
+            folder = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX + "tf-", dir=parent)
     except OSError as error:
         message = "%s: a folder for the debug dump cannot be made: %s" % (printable(parent), error.strerror)
         raise EnvironmentProblem(message, hint="choose an output folder where you may write") from error
     try:
+        signals.pass_on()
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with NotedSignals() as signals:
+            shutil.rmtree(folder, ignore_errors=True)
+        signals.pass_on()
 
 
 def run_job(python: Python, options: Sequence[str], job: Dict[str, Any], scratch: str, outs: Sequence[str], own_stdout: bool) -> Outcome:

@@ -13,7 +13,7 @@ from ..adapters.caffe.dump import DumpOptions
 from ..adapters.caffe.dump import dump as run_dump
 from .common import format_option, print_json, put, say, set_up_logging, verbosity_options
 from .golden_words import golden_words
-from .option_values import parse_size
+from .sizes import parse_size
 
 
 @click.group()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Iterator
 
-from ..adapters.golden_writer import GoldenExists
+from ..adapters.manifest import GoldenExists
 
 
 @contextlib.contextmanager

@@ -11,8 +11,6 @@ from ..errors import UsageError
 from ..naming import nearest_names
 
 _SELECT = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?\Z")
-_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?)\s*([kmgt]?)(i?)b?\s*\Z", re.IGNORECASE)
-_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def parse_metrics(text: Optional[str]) -> Tuple[str, ...]:
@@ -81,22 +79,6 @@ def parse_select(texts: Sequence[str]) -> Optional[Tuple[Tuple[int, int], ...]]:
             raise UsageError("--select: %s runs backwards" % part.strip())
         pairs.append((start, stop))
     return tuple(pairs)
-
-
-def parse_size(text: Optional[str], option: str = "--min-free") -> Optional[int]:
-    """Return ``500M``, ``2GiB`` or ``1.5T`` in bytes (powers of 1024); None for None.
-
-    Raises
-    ------
-    UsageError
-        Another form.
-    """
-    if text is None:
-        return None
-    match = _SIZE.match(text)
-    if match is None:
-        raise UsageError("%s %s: expected a size in bytes" % (option, text), hint="for example 500M or 20G (powers of 1024)")
-    return int(float(match.group(1)) * 1024 ** _POWERS[match.group(2).lower()])
 
 
 def parse_time(text: Optional[str]) -> Optional[str]:

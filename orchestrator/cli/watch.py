@@ -15,7 +15,7 @@ from ..watching.watch import Watch
 from .common import say, say_now, set_up_logging
 from .compare import comparison_options, make_options, print_result
 from .live_display import LiveDisplay
-from .option_values import parse_size
+from .sizes import parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])
 

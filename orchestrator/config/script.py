@@ -10,6 +10,7 @@ import tokenize
 import warnings
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..naming import nearest_names
@@ -399,6 +400,7 @@ def _text(value: Any) -> Any:
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
+@lru_cache(maxsize=1000)
 def _near_option(key: str) -> Optional[str]:
     """Return the dump setting that ``key`` misspells by a letter or two; other options are none of our business."""
     return next(iter(nearest_names(key, NPU_DEFAULTS, cutoff=0.6 if "dump" in key else 0.85)), None)

@@ -137,7 +137,7 @@ class Net:
         if not self.layers:
             raise InputError(
                 "%s: none of its %d layers belongs to phase %s" % (document.path or "prototxt", len(layers), state.phase),
-                hint="choose the phase with --phase, and stages with --stage",
+                hint="choose the other phase, or give its stages",
             )
         self._check_producers()
 

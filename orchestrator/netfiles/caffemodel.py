@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
-
-import numpy as np
+from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from ..errors import FormatError, require_file
 from ..protowire import BYTES, FIXED32, VARINT, fields_of, read_varints
@@ -17,6 +15,10 @@ from ..protowire import BYTES, FIXED32, VARINT, fields_of, read_varints
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _LAYER, _V1_LAYER = 100, 2
 Shape = Tuple[int, ...]
+if TYPE_CHECKING:
+    # Loaded only where arrays are made: shapes are asked for by commands that need no numpy.
+    import numpy as np
+
 Buffer = Union[bytes, mmap.mmap]
 
 
@@ -28,6 +30,8 @@ class _Blob(NamedTuple):
 
     def array(self, data: Buffer) -> np.ndarray:
         """Return its values, float32."""
+        import numpy as np
+
         values = np.frombuffer(b"".join(data[first:last] for first, last in self.spans), dtype="<f4")
         if values.size != int(np.prod(self.shape, dtype=object)):
             raise FormatError("a blob of shape %s with %d values" % (list(self.shape), values.size))

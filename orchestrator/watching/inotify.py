@@ -1,8 +1,13 @@
 """A watchdog emitter on inotify that says when events were lost.
 
-watchdog's own emitter drops the kernel's overflow mark (3.0), asks for the opens that our own reading causes, and can end without a
-word when a watched folder is removed. This one subscribes to changes only, reports each folder after it is subscribed to, so that it is
-listed then, and reports an overflow as a change of the root.
+Why not watchdog's own Observer, with a rescan of the folders whose mtime moved as the cover for lost events? Measured with 3.0.0 (Python
+3.7) and 7.1.0 (3.11) on 20,000 files of two writes each, every file read at its first event: it delivers 80,000 events (many caused by our
+own reading, since it asks for opens and closes) where this one delivers 12,000, takes 2.6 to 3.4 s of the processor's time where this one
+takes 0.9, and 28 to 30 MB where this one takes 20. When more events came than the kernel keeps, 3.0.0 dropped the overflow mark without a
+word and 7.1.0 only logged it; and what was appended to files that were there moves no folder's mtime, so the rescan does not see it.
+
+This one subscribes to changes only, reports each folder after it is subscribed to, so that it is listed then, and reports an overflow as a
+change of the root.
 
 Source of the constants and the record: inotify(7), linux/inotify.h.
 """

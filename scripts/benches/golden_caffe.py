@@ -1,4 +1,4 @@
-"""What `golden caffe dump` adds to a plain forward of a GoogLeNet-sized net (142 layers, 40 MB of outputs, random weights) in OpenCV."""
+"""`golden caffe dump` of a GoogLeNet-sized net (142 layers, 40 MB of outputs, random weights) against a plain OpenCV script; deinplace."""
 
 import argparse
 import os
@@ -6,10 +6,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 
-from goldwatch.adapters.caffe.dump import DumpOptions, dump
+from goldwatch.adapters.caffe.deinplace import deinplace_text
+from goldwatch.netfiles.prototxt import Document
 from goldwatch.protowire import field, varint
 
 INCEPTIONS = [
@@ -26,15 +28,21 @@ INCEPTIONS = [
     ("5b", (384, 192, 384, 48, 128, 128)),
 ]
 PLAIN = """
-import sys, time
+import os, sys
 import cv2, numpy as np
-net = cv2.dnn.readNetFromCaffe(sys.argv[1], sys.argv[2])
+model, weights, out, data = sys.argv[1:]
+net = cv2.dnn.readNetFromCaffe(model, weights)
 net.enableFusion(False)
 getattr(net, "enableWinograd", lambda on: None)(False)
-net.setInput(np.random.RandomState(0).standard_normal((1, 3, 224, 224)).astype("f"))
-begun = time.perf_counter()
-net.forward()
-print(time.perf_counter() - begun)
+net.setInput(np.load(data))
+names = net.getLayerNames()
+os.mkdir(out)
+for name, values in zip(names, net.forwardAndRetrieve(list(names))):
+    np.save(os.path.join(out, name.replace("/", "_") + ".npy"), values[0])
+"""
+LAYER = """layer { name: "c%d" type: "Convolution" bottom: "b%d" top: "b%d" param { lr_mult: 1 decay_mult: 1 }
+  convolution_param { num_output: 64 weight_filler { type: "xavier" } } }
+layer { name: "r%d" type: "ReLU" bottom: "b%d" top: "b%d" }
 """
 
 
@@ -101,28 +109,46 @@ def build(folder):
     return paths
 
 
+def timed(command):
+    begun = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - begun
+
+
+def deinplace_s(n_layers):
+    """Seconds of the processor to remove every other layer's in-place blob from a prototxt of so many layers."""
+    text = 'layer { name: "in" type: "Input" top: "b0" }\n'
+    text += "".join(LAYER % (i, i, i + 1, i, i + 1, i + 1) for i in range(n_layers // 2))
+    begun = time.process_time()
+    done = deinplace_text(Document(text))
+    assert len(done.renamed) == n_layers // 2
+    return time.process_time() - begun
+
+
 def main():
     parser = argparse.ArgumentParser(prog=sys.argv[0], description=__doc__)
-    parser.add_argument("--repeat", type=int, default=7, help="runs of each; the median counts")
-    repeat = parser.parse_args().repeat
+    parser.add_argument("--repeat", type=int, default=7, help="runs of each, in turns; the medians count")
+    parser.add_argument("--layers", type=int, default=10000, help="layers of the prototxt whose in-place layers are removed")
+    options = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="goldwatch-bench-")
     try:
         model, weights = build(folder)
-        plain, forward, save = [], [], []
-        for number in range(repeat):
-            plain.append(float(subprocess.check_output([sys.executable, "-c", PLAIN, model, weights])))
-            done = dump(DumpOptions(model, weights, os.path.join(folder, str(number)), seed=0, backend="opencv", python=sys.executable))
-            seconds = done["runs"][0]["seconds"]
-            forward.append(seconds["forward"])
-            save.append(seconds["save"])
-        print("plain forward of a fresh process   %7.1f ms" % (np.median(plain) * 1000))
-        print("forward that keeps every layer     %7.1f ms" % (np.median(forward) * 1000))
-        print("saving 143 files with their sums   %7.1f ms" % (np.median(save) * 1000))
-        print("saving / forward                   %7.1f %%" % (100 * np.median(np.array(save) / np.array(forward))))
-        added = (np.array(forward) + np.array(save)) / np.array(plain) - 1
-        print("added to the plain forward         %7.1f %%" % (100 * np.median(added)))
+        data = os.path.join(folder, "data.npy")
+        np.save(data, np.random.RandomState(0).standard_normal((1, 3, 224, 224)).astype("f"))
+        plain, whole = [], []
+        for number in range(options.repeat):
+            out = os.path.join(folder, "%s%d")
+            plain.append(timed([sys.executable, "-c", PLAIN, model, weights, out % ("plain", number), data]))
+            command = [sys.executable, "-m", "goldwatch", "golden", "caffe", "dump", model, weights, "-i", "data=" + data]
+            whole.append(timed(command + ["-o", out % ("golden", number), "--backend", "opencv", "-q"]))
+        print("a plain script: load, forward, np.save of 142 layers  %7.0f ms" % (np.median(plain) * 1000))
+        print("golden caffe dump: the same layers, the whole command %7.0f ms" % (np.median(whole) * 1000))
+        print("ratio (1.6 at most is wanted)                         %7.2f" % (np.median(whole) / np.median(plain)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    few, many = (min(deinplace_s(count) for _ in range(3)) for count in (options.layers // 10, options.layers))
+    print("deinplace of %6d layers                            %7.0f ms" % (options.layers, many * 1000))
+    print("per layer, against a tenth of them                    %7.2f" % (many / few / 10))
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ def preload():
         "dumps",
         "model",
         "results",
-        "compare",
+        "comparing",
         "verdict",
         "tensors",
     ):

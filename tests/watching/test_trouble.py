@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from goldwatch.cli.option_values import parse_size
+from goldwatch.cli.sizes import parse_size
 from goldwatch.dumps.place import NOWHERE
 from goldwatch.engine import comparison
 from goldwatch.engine.goldens import Goldens

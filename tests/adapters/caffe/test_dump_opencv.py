@@ -17,6 +17,7 @@ import pytest
 from goldwatch.adapters.caffe.dump import DumpOptions, dump
 from goldwatch.adapters.caffe.netinputs import net_inputs
 from goldwatch.adapters.caffe.normalise import normalise
+from goldwatch.adapters.caffe.opencv import OpencvBackend
 from goldwatch.adapters.caffe.whitelist import refuse_unknown
 from goldwatch.dumps.golden import GoldenSet
 from goldwatch.errors import FormatError, InputError, UsageError
@@ -603,6 +604,16 @@ def test_refused_by_the_shapes_before_the_run(body, told):
     net = Net(Document(INPUT + 'layer { name: "L" bottom: "x" top: "y" %s }' % body), State())
     with pytest.raises(InputError, match=r"layer L \(\w+\).*%s" % told):
         normalise(net, net_inputs(net))
+
+
+def test_inputs_of_other_than_four_axes_are_refused_for_opencv_4_5(tmp_path, monkeypatch):
+    cv2 = pytest.importorskip("cv2")
+    net = Net(Document('input: "x" input_shape { dim: 2 dim: 3 } layer { name: "r" type: "ReLU" bottom: "x" top: "r" }'), State())
+    done = normalise(net, net_inputs(net))
+    monkeypatch.setattr(cv2, "__version__", "4.5.5")
+    with pytest.raises(InputError, match=r"OpenCV 4.5.5 takes inputs of four axes only; input x has the shape \[2, 3\]"):
+        OpencvBackend("w.caffemodel", done, str(tmp_path))
+    assert os.listdir(str(tmp_path)) == []
 
 
 @pytest.mark.parametrize("rank", [2, 3, 5])

@@ -13,7 +13,8 @@ import pytest
 from goldwatch.adapters.caffe import npyfile
 from goldwatch.adapters.caffe.image_size import image_size
 from goldwatch.adapters.caffe.images import Transform, load_image, transform_from, with_options
-from goldwatch.adapters.caffe.inputs import load_item, plan_batches, random_input
+from goldwatch.adapters.caffe.input_plan import plan_batches
+from goldwatch.adapters.caffe.inputs import load_item, random_input
 from goldwatch.adapters.caffe.netinputs import net_inputs, transform_of
 from goldwatch.errors import FormatError, InputError, MissingPath, UsageError
 from goldwatch.netfiles.caffe_net import Net, State

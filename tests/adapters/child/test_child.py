@@ -315,3 +315,21 @@ def test_what_another_writer_holds_is_not_swept(tmp_path):
         assert len(os.listdir(str(tmp_path))) == 2
     sweep(str(tmp_path), 1)
     assert not tmp_path.exists()
+
+
+@pytest.mark.parametrize(("module", "name"), [("tempfile", "mkdtemp"), ("shutil", "rmtree")])
+def test_a_scratch_folder_is_gone_whatever_moment_ctrl_c_comes_at(tmp_path, monkeypatch, module, name):
+    """While it is made, while it is removed."""
+    from goldwatch.adapters.tensorflow import parent as tensorflow_parent
+
+    real = getattr(getattr(tensorflow_parent, module), name)
+
+    def interrupted(*values, **keywords):
+        interrupt()
+        return real(*values, **keywords)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(getattr(tensorflow_parent, module), name, interrupted)
+        with pytest.raises(Interrupted), tensorflow_parent.scratch_folder(str(tmp_path / "g")):
+            assert name == "rmtree"
+    assert os.listdir(str(tmp_path)) == []
