@@ -15,11 +15,13 @@ from typing import Any, Callable, Dict, Iterable, List, NoReturn, Optional, Type
 import click
 
 from ..errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_USAGE, GoldwatchError
+from ..filesystem import open_input
 from ..naming import printable
 from .streams import OutputGone, guard_streams
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_WINDOW_BYTES = 1 << 20
 _OPTIONS = {
     "other_results": "-o names another folder, --force discards them",
     "damaged_store": "-o names another folder, --force discards it",
@@ -68,6 +70,12 @@ def print_document(chunks: Iterable[str]) -> None:
     """Print the pieces of a document for programs on stdout, as they are: JSON in pure ASCII, which shows no name raw."""
     for chunk in chunks:
         sys.stdout.write(chunk)
+
+
+def print_result_file(path: str) -> None:
+    """Print result.json, which is in pure ASCII, on stdout, a window at a time."""
+    with open_input(path) as stream:
+        print_document(piece.decode("ascii") for piece in iter(lambda: stream.read(_WINDOW_BYTES), b""))
 
 
 def put(text: str = "") -> None:

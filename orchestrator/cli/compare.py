@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from typing import Any, Callable, Optional, Tuple, TypeVar
+from typing import Any, Callable, Tuple, TypeVar
 
 import click
 
@@ -15,7 +15,7 @@ from ..engine.result import RunResult
 from ..errors import UsageError
 from ..results.table import render_table
 from ..verdict.suspects import counted
-from .common import format_option, print_document, put, put_escaped, say, say_note, set_up_logging, use_colour, verbosity_options
+from .common import format_option, print_result_file, put, put_escaped, say, say_note, set_up_logging, use_colour, verbosity_options
 from .limits import limit_options, read_limits
 from .option_values import parse_metrics, parse_range, parse_select, parse_time
 from .progress import ProgressBar
@@ -107,15 +107,13 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
 def print_result(result: RunResult, given: Any) -> None:
     """Print the document of result.json, or the table, the summary line and the sentence that names the broken operator."""
     if given["output_format"] == "json":
-        print_document(result.document())
+        print_result_file(result.files[-1])
         return
     first = result.first_divergence
     width = shutil.get_terminal_size((140, 24)).columns
-    most: Optional[int] = None if given["verbose"] else 40
-    lines = render_table(
-        result.rows(), most, result.files[0], first.tensor if first else None, colour=use_colour(sys.stdout), width=max(width, 100)
-    )
-    put_escaped(lines)
+    rows, total = (result.rows(), None) if given["verbose"] else (result.shown, result.summary.rows)
+    tensor = first.tensor if first else None
+    put_escaped(render_table(rows, total, result.files[0], tensor, colour=use_colour(sys.stdout), width=max(width, 100)))
     put()
     put(summary_line(result))
     for line in verdict_lines(result.summary, width):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import Any, Callable, Collection, Iterable, List, Mapping, Optional, Type
+from typing import Any, Callable, Collection, List, Mapping, Optional, Tuple, Type
 
-from ..comparing.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
+from ..comparing.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
 from ..comparing.workers import Workers
 from ..dumps.place import Place
 from ..errors import Interrupted, require_file, require_folder
 from ..model.graph import ModelGraph, load_model
+from ..results.csvfile import Columns
 from ..results.files import write_tables
-from ..results.jsonfile import RESULT_FILE, write_result_json
+from ..results.finishing import ResultFiles
+from ..results.network import GRAPH, network_document
 from ..results.store import RunStore
-from ..verdict.summary import exit_code, summarise
+from ..verdict.summary import INCOMPLETE, Summary, exit_code, summarise
 from .catalogue import Catalogue
 from .engine import Engine, OnRow
 from .goldens import Goldens
@@ -139,8 +141,15 @@ class Run:
 
     def write_tables(self, only: Optional[Collection[Place]] = None) -> List[str]:
         """Write the result tables of what is stored, of all places or those that changed."""
-        columns = self.options.columns(self.goldens.kind in ("container", "npu", "mixed"))
-        return write_tables(self.store, columns, mapping=self.options.mapping, only=only)
+        return write_tables(self.store, self._columns, self._mapping, only)
+
+    @property
+    def _columns(self) -> Columns:
+        return self.options.columns(self.goldens.kind in ("container", "npu", "mixed"))
+
+    @property
+    def _mapping(self) -> Optional[Tuple[str, str]]:
+        return (self.options.target, self.options.golden) if self.options.mapping else None
 
     def finish(self, program: Optional[Mapping[str, Any]] = None) -> RunResult:
         """Write all result files and judge the run.
@@ -150,13 +159,24 @@ class Run:
         program
             ``{"exit_code", "signal"}`` of the program that made the dumps.
         """
-        files = self.write_tables()
         ops = len(self.graph.ops) if self.graph is not None else self.store.op_count()
-        rows: Iterable[Row] = self.store.rows("index")
         reader = RunReader(self.engine, self.options.model)
-        summary = summarise(rows, ops, self.options.limits, program, self.graph, self.options.allow_missing, reader)
-        path = os.path.join(self.options.out, RESULT_FILE)
+        if self.graph is not None:
+            self.store.set(GRAPH, network_document(self.graph))
+        with ResultFiles(self.store, self._columns, self._mapping, self.options.metrics) as results:
+            summary = summarise(results.rows, ops, self.options.limits, program, self.graph, self.options.allow_missing, reader)
+            files = results.finish(summary, self.options.limits)
         code = exit_code(summary, strict=self.options.strict)
-        result = RunResult(self.options, summary, code, summary.sentence, (*files, path), tuple(self.notes), tuple(self.left_out))
-        write_result_json(path, result.document())
-        return result
+        told = (tuple(self.notes), tuple(self.left_out))
+        sentence = _incomplete(summary) + summary.sentence
+        return RunResult(self.options, summary, code, sentence, tuple(files), *told, tuple(results.chosen.rows))
+
+
+def _incomplete(summary: Summary) -> str:
+    """Return what makes a run incomplete, as the beginning of its last sentence."""
+    if summary.verdict != INCOMPLETE:
+        return ""
+    if not summary.outputs:
+        return "Incomplete: no output was compared. "
+    count = summary.not_compared
+    return "Incomplete: %d %s could not be compared. " % (count, "row" if count == 1 else "rows")

@@ -11,7 +11,9 @@ from ..comparing.row import FAIL, MEASURES, Row
 from ..errors import EnvironmentProblem, GoldwatchError
 from ..model.graph import ModelGraph, load_model
 from ..naming import printable
+from ..results.files import noted_tables
 from ..results.jsonfile import RESULT_FILE, result_chunks, row_document
+from ..results.rowsql import plain_tree
 from ..results.store import RunStore
 from ..verdict.first_divergence import FirstDivergence
 from ..verdict.summary import Summary, exit_code, summarise
@@ -40,6 +42,8 @@ class RunResult:
         What was taken and what was assumed.
     left_out
         What was left out or could not be paired at all.
+    shown
+        The rows that matter first, a few dozen at most, in the order of the result table; empty for a result that was opened.
     """
 
     options: ComparisonOptions
@@ -49,6 +53,7 @@ class RunResult:
     files: Tuple[str, ...] = ()
     notes: Tuple[str, ...] = ()
     left_out: Tuple[str, ...] = ()
+    shown: Tuple[Row, ...] = ()
 
     @property
     def first_divergence(self) -> Optional[FirstDivergence]:
@@ -63,7 +68,8 @@ class RunResult:
     def document(self) -> Iterator[str]:
         """Yield the text of result.json."""
         with RunStore.open(self.options.out) as store:
-            yield from result_chunks(self.summary, self.options.limits, store.rows("index"), store.omitted(), self.options.metrics)
+            summary = plain_tree(self.summary.document())
+            yield from result_chunks(summary, self.options.limits, store.rows("index"), store.omitted(), self.options.metrics)
 
     def to_pandas(self) -> Any:
         """Return the rows as a pandas DataFrame: the fields of result.json's rows, each metric a column of its own.
@@ -134,7 +140,7 @@ def stored_result(out: str) -> RunResult:
         graph = _graph_of(options)
         ops = len(graph.ops) if graph is not None else store.op_count()
         summary = summarise(store.rows("index"), ops, options.limits, store.get("program"), graph)
-        names = [*store.get("result_files", []), RESULT_FILE]
+        names = [*noted_tables(store), RESULT_FILE]
     files = tuple(path for path in (os.path.join(out, os.path.basename(str(name))) for name in names) if os.path.isfile(path))
     return RunResult(options, summary, exit_code(summary), summary.sentence, files)
 

@@ -1,4 +1,4 @@
-"""The result table as CSV (and the older blank-separated text), and the mapping table.
+"""The cells of the result table and of the mapping table.
 
 Source of the columns: the vendor's public documents on dump comparison. Settled here: `inf` and `-inf` as C's printf writes them; `NaN` in
 every column without a value; the reason is empty where there is none.
@@ -6,14 +6,12 @@ every column without a value; the reason is empty where there is none.
 
 from __future__ import annotations
 
-import csv
 import math
-import re
+import os
 from dataclasses import dataclass
-from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 from ..comparing.row import METRICS, Row
-from ..filesystem import replacing
 from ..naming import printable
 from ..verdict.judging import metric_number, number_text
 
@@ -21,7 +19,6 @@ NOTHING = "NaN"
 MAPPING_HEADER = ("Index", "OpType", "NPUDump", "GroundTruth", "TensorIndex", "NPUDumpPath", "GroundTruthPath")
 
 _FORMULA = ("=", "+", "-", "@")
-_BLANKS = re.compile(r"\s")
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ def cells(row: Row, columns: Columns) -> List[str]:
     found = [str(row.index)] + ([_integer(row.op_sequence)] if columns.op_sequence else [])
     found += [text_cell(row.op_type), text_cell(",".join(row.group) or row.op), _name(row.target_dtype), _integer(row.address)]
     found += [text_cell(row.golden), _name(row.golden_dtype)] + ([_integer(row.golden_address)] if columns.golden_address else [])
-    found += [text_cell(row.tensor), shape_cell(row.shape)] + ([_overflow(row.overflow)] if columns.overflow else [])
+    found += [tensor_cell(row), shape_cell(row.shape)] + ([_overflow(row.overflow)] if columns.overflow else [])
     found += [metric_cell(row.metrics.get(name)) for name in columns.metrics]
     return found + [text_cell(row.reason)]
 
@@ -68,6 +65,11 @@ def text_cell(text: str) -> str:
     """Return text that no spreadsheet takes for a formula: control characters as ``\\xNN``, ``'`` before ``=``, ``+``, ``-``, ``@``."""
     text = printable(text)
     return "'" + text if text.startswith(_FORMULA) else text
+
+
+def tensor_cell(row: Row) -> str:
+    """Return TensorIndex: ``NaN``, as in the vendor's table, for an op without a dump."""
+    return NOTHING if row.kind == "op" and row.target_file is None else text_cell(row.tensor)
 
 
 def shape_cell(shape: Optional[Sequence[int]]) -> str:
@@ -104,56 +106,17 @@ def _overflow(overflow: Optional[bool]) -> str:
     return NOTHING if overflow is None else "YES" if overflow else "NO"
 
 
-def write_result_csv(path: str, rows: Iterable[Row], columns: Columns) -> int:
-    """Write the result table to ``path`` (appears whole, by rename) and return its number of rows.
+def mapping_cells(row: Row, target: str, golden: str) -> List[str]:
+    """Return one row's cells of the mapping table.
 
     Parameters
     ----------
-    rows
-        In the order of the table (a store's ``rows("index")``).
-
-    Raises
-    ------
-    EnvironmentProblem
-        It cannot be written; an older file stays.
+    target, golden
+        The folders that the row's files are named from; their paths become absolute.
     """
-    return _write(path, header(columns), (cells(row, columns) for row in rows))
+    names = [text_cell(row.op_type), text_cell(",".join(row.group) or row.op), text_cell(row.golden), tensor_cell(row)]
+    return [str(row.index)] + names + [_path(target, row.target_file), _path(golden, row.golden_file)]
 
 
-def write_mapping_csv(path: str, rows: Iterable[Row]) -> int:
-    """Write the table of who is compared with whom; raises as :func:`write_result_csv`."""
-    return _write(path, MAPPING_HEADER, (mapping_cells(row) for row in rows))
-
-
-def mapping_cells(row: Row) -> List[str]:
-    """Return one row's cells of the mapping table."""
-    names = [text_cell(text) for text in (row.op_type, ",".join(row.group) or row.op, row.golden, row.tensor)]
-    return [str(row.index)] + names + [_name(row.target_file), _name(row.golden_file)]
-
-
-def _write(path: str, names: Sequence[str], table: Iterable[Sequence[str]]) -> int:
-    count = 0
-    with replacing(path) as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(names)
-        for line in table:
-            writer.writerow(line)
-            count += 1
-    return count
-
-
-def write_result_txt(path: str, rows: Iterable[Row], columns: Columns) -> int:
-    """Write the older form of the result table: the same columns separated by blanks, white space inside a cell as ``\\xNN``."""
-    count = 0
-    with replacing(path) as stream:
-        stream.write(" ".join(header(columns)) + "\n")
-        for row in rows:
-            line = cells(row, columns)
-            stream.write(" ".join([_BLANKS.sub(_escape, cell) or NOTHING for cell in line[:-1]] + line[-1:]).rstrip() + "\n")
-            count += 1
-    return count
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    return "\\x%02x" % code if code < 0x100 else "\\u%04x" % code
+def _path(folder: str, name: Optional[str]) -> str:
+    return NOTHING if name is None else text_cell(os.path.abspath(os.path.join(folder, name)))

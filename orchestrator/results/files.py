@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import os
 import re
 from collections import Counter
-from typing import Collection, Dict, List, Optional, Sequence
+from types import TracebackType
+from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple, Type
 
+from ..comparing.row import Row
 from ..dumps.place import NOWHERE, Place
-from ..filesystem import bounded_name, remove_inside
+from ..filesystem import bounded_name, refuse_writing, remove_inside, replacing
 from ..naming import printable
-from .csvfile import Columns, write_mapping_csv, write_result_csv
+from .csvfile import MAPPING_HEADER, Columns, cells, header, mapping_cells
 from .store import RunStore
 
 _TABLE = re.compile(r"([^/\0]*_)?(result|mapping)_[0-9]{14}\.csv\Z")
@@ -45,22 +49,17 @@ def _join(parts: Sequence[Optional[str]], tail: str) -> str:
     return bounded_name(head, "_" + tail) if head else tail
 
 
-def _noted(store: RunStore) -> List[str]:
+def noted_tables(store: RunStore) -> List[str]:
     """Return the names of this run's tables; what cannot be one (the store is input too) is passed over."""
     names = store.get("result_files")
     return [name for name in names if isinstance(name, str) and _TABLE.match(name)] if isinstance(names, list) else []
 
 
-def write_tables(
-    store: RunStore,
-    columns: Columns,
-    mapping: bool = False,
-    only: Optional[Collection[Place]] = None,
-) -> List[str]:
-    """Write the CSV files of a store into its folder and return their paths.
+class TableFiles:
+    """The result tables (and mapping tables) of a store, written as rows are added in the order of the table.
 
-    Files of this run whose names changed, because another place came that would share them, are removed. A store without rows gets a
-    table with its header only.
+    Each appears whole when the rows of its place are done. Files of this run whose names changed, because another place came that would
+    share them, are removed at the end. A store without rows gets a table with its header only.
 
     Parameters
     ----------
@@ -69,7 +68,98 @@ def write_tables(
     columns
         The columns of the result tables.
     mapping
-        Write the mapping tables besides.
+        The folders that TARGET's and GOLDEN's files are named from, to write the mapping tables too; None: none are written.
+
+    Attributes
+    ----------
+    written
+        The paths of the files that are there.
+    """
+
+    def __init__(self, store: RunStore, columns: Columns, mapping: Optional[Tuple[str, str]] = None) -> None:
+        self.written: List[str] = []
+        self._store = store
+        self._columns = columns
+        self._mapping = mapping
+        self._out = os.path.dirname(store.path)
+        self._places = store.places() or [NOWHERE]
+        self._names = result_names(self._places, store.started)
+        self._mappings = result_names(self._places, store.started, "mapping") if mapping else {}
+        self._place: Optional[Place] = None
+        self._open = contextlib.ExitStack()
+        self._table: Any = None
+        self._map: Any = None
+
+    def add(self, row: Row) -> None:
+        """Write a row; raises EnvironmentProblem where a file cannot be written."""
+        place = row.place
+        if place != self._place:
+            self._begin(place)
+        try:
+            self._table.writerow(cells(row, self._columns))
+            if self._mapping:
+                self._map.writerow(mapping_cells(row, *self._mapping))
+        except OSError as error:
+            refuse_writing(self.written[-1], error)
+
+    def _begin(self, place: Place) -> None:
+        self._open.close()
+        self._place = place
+        self._table = self._writer(self._names[place], header(self._columns))
+        if self._mapping:
+            self._map = self._writer(self._mappings[place], MAPPING_HEADER)
+
+    def _writer(self, name: str, names: Sequence[str]) -> Any:
+        self.written.append(os.path.join(self._out, name))
+        writer = csv.writer(self._open.enter_context(replacing(self.written[-1])), lineterminator="\n")
+        writer.writerow(names)
+        return writer
+
+    def write(self, only: Optional[Collection[Place]] = None) -> List[str]:
+        """Write the tables of these places (by default of all) and those that are not there yet; return their paths."""
+        before = noted_tables(self._store)
+        with self:
+            for place in self._places:
+                if only is None or place in only or self._names[place] not in before:
+                    self._begin(place)
+                    for row in self._store.rows("index", place):
+                        self.add(row)
+        return self.written
+
+    def close(self) -> None:
+        """Finish the last table, and remove those that are none of this run's any more."""
+        if self._place is None and self._places == [NOWHERE]:
+            self._begin(NOWHERE)
+        self._open.close()
+        before, now = noted_tables(self._store), [*self._names.values(), *self._mappings.values()]
+        if before != now:
+            self._store.set("result_files", now)
+            for name in set(before) - set(now):
+                remove_inside(self._out, name)
+
+    def abort(self, error: BaseException) -> None:
+        """Leave the older table in the place of the one that is being written."""
+        self._open.__exit__(type(error), error, error.__traceback__)
+
+    def __enter__(self) -> TableFiles:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abort(error)
+
+
+def write_tables(
+    store: RunStore, columns: Columns, mapping: Optional[Tuple[str, str]] = None, only: Optional[Collection[Place]] = None
+) -> List[str]:
+    """Write the tables of a store into its folder and return the paths of those that were written.
+
+    Parameters
+    ----------
+    store, columns, mapping
+        As for :class:`TableFiles`.
     only
         Write only the tables of these places (those that changed); all by default.
 
@@ -78,23 +168,4 @@ def write_tables(
     EnvironmentProblem
         A file cannot be written.
     """
-    out = os.path.dirname(store.path)
-    places = store.places() or [NOWHERE]
-    names = result_names(places, store.started)
-    mappings = result_names(places, store.started, "mapping") if mapping else {}
-    before = _noted(store)
-    now = [*names.values(), *mappings.values()]
-    written: List[str] = []
-    for place in places:
-        if only is not None and place not in only and names[place] in before:
-            continue
-        written.append(os.path.join(out, names[place]))
-        write_result_csv(written[-1], store.rows("index", place), columns)
-        if mapping:
-            written.append(os.path.join(out, mappings[place]))
-            write_mapping_csv(written[-1], store.rows("index", place))
-    if before != now:
-        store.set("result_files", now)
-        for name in set(before) - set(now):
-            remove_inside(out, name)
-    return written
+    return TableFiles(store, columns, mapping).write(only)

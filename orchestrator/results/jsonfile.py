@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Iterable, Iterator, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, Sequence, Tuple
 
 from ..comparing.row import METRICS, Row
-from ..filesystem import replacing
 from ..verdict.limits import Limits
-from ..verdict.summary import Summary
 from .rowsql import plain_number, plain_tree
 
 RESULT_FILE = "result.json"
+FIRST_ROW, NEXT_ROW = "\n", ",\n"
+
+# One encoder for all rows: json.dumps makes a new one for each call with other than its default options.
+_encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False).encode
 
 
 def row_document(row: Row, metrics: Sequence[str] = METRICS) -> Dict[str, Any]:
@@ -68,61 +70,49 @@ def _metrics(row: Row, always: Sequence[str]) -> Dict[str, Any]:
     return found
 
 
+def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
+    """Return one row of result.json as one line of pure ASCII, without a number that JSON does not know."""
+    return _encode(row_document(row, metrics))
+
+
 def result_chunks(
-    summary: Summary,
-    limits: Limits,
-    rows: Iterable[Row],
-    omitted: Iterable[Tuple[str, str]] = (),
-    metrics: Sequence[str] = METRICS,
-    extra: Optional[Dict[str, Any]] = None,
+    summary: Dict[str, Any], limits: Limits, rows: Iterable[Row], omitted: Iterable[Tuple[str, str]] = (), metrics: Sequence[str] = METRICS
 ) -> Iterator[str]:
     """Yield the text of result.json piece by piece: pure ASCII, one row a line, no number that JSON does not know.
 
     Parameters
     ----------
+    summary
+        Plain (:func:`plain_tree`).
     rows
         In the order of the table.
     omitted
         (tensor, reason) of what by the pairing rules has no row.
-    extra
-        Further members of ``summary``; they do not replace the documented ones.
     """
-    head = dict(extra or {}, **plain_document(summary.document()))
-    yield '{"summary": %s,\n"limits": %s,\n"rows": [' % (_dump(head), _dump(limits.document()))
-    separator = "\n"
+    yield head_text(summary, limits)
+    separator = FIRST_ROW
     for row in rows:
-        yield separator + _dump(row_document(row, metrics))
-        separator = ",\n"
+        yield separator + row_text(row, metrics)
+        separator = NEXT_ROW
+    yield from tail_text(omitted)
+
+
+def head_text(summary: Dict[str, Any], limits: Limits) -> str:
+    """Return what stands before the rows of result.json; ``summary`` must be plain (:func:`plain_tree`)."""
+    return '{"summary": %s,\n"limits": %s,\n"rows": [' % (_encode(summary), _encode(plain_tree(limits.document())))
+
+
+def tail_text(omitted: Iterable[Tuple[str, str]]) -> Iterator[str]:
+    """Yield what stands behind the rows of result.json.
+
+    Parameters
+    ----------
+    omitted
+        (tensor, reason) of what by the pairing rules has no row.
+    """
     yield '\n],\n"omitted": ['
     separator = "\n"
     for tensor, reason in omitted:
-        yield separator + _dump({"tensor": tensor, "reason": reason})
+        yield separator + _encode({"tensor": tensor, "reason": reason})
         separator = ",\n"
     yield "\n]}\n"
-
-
-def plain_document(document: Dict[str, Any]) -> Dict[str, Any]:
-    """Return a document of mappings, text and numbers with every number that is not finite as its text."""
-    return {key: plain_document(value) if isinstance(value, dict) else plain_number_or_same(value) for key, value in document.items()}
-
-
-def plain_number_or_same(value: Any) -> Any:
-    """Return a float as :func:`plain_number` does, anything else as it is."""
-    return plain_number(value) if isinstance(value, float) else value
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=True, allow_nan=False)
-
-
-def write_result_json(path: str, chunks: Iterable[str]) -> None:
-    """Write result.json from :func:`result_chunks`; it appears whole, by rename.
-
-    Raises
-    ------
-    EnvironmentProblem
-        It cannot be written; an older file stays.
-    """
-    with replacing(path) as stream:
-        for chunk in chunks:
-            stream.write(chunk)

@@ -68,10 +68,12 @@ def plain_number(value: Any) -> Any:
 
 
 def plain_tree(value: Any) -> Any:
-    """Return nested mappings with every number that is not finite as its text."""
+    """Return nested mappings and lists with every number that is not finite as its text."""
     if isinstance(value, dict):
         return {str(key): plain_tree(entry) for key, entry in value.items()}
-    return plain_number(value)
+    if isinstance(value, (list, tuple)):
+        return [plain_tree(entry) for entry in value]
+    return value if isinstance(value, bool) else plain_number(value)
 
 
 def _finite_tree(value: Any) -> Any:
@@ -233,7 +235,9 @@ def _to_metric(value: Any) -> SqlValue:
     if value is None:
         return None
     if isinstance(value, dict):
-        return _encode(plain_tree(value))
+        text = _encode(value)
+        # Only what JSON does not know is spelt with these letters there.
+        return _encode(plain_tree(value)) if "N" in text or "I" in text else text
     number = plain_number(value)
     return float(number) if isinstance(number, int) and not -_INT64 <= number < _INT64 else number
 
@@ -243,7 +247,9 @@ def _from_metric(name: str, value: Any) -> Any:
         return _NON_FINITE[value]
     if name != "StandardDeviation" or not isinstance(value, str):
         return value
-    tree = _finite_tree(json.loads(value))
+    tree = json.loads(value)
+    if "N" in value or "I" in value:
+        tree = _finite_tree(tree)
     for side in tree.values():
         if not all(isinstance(number, (int, float)) for number in side.values()):
             raise ValueError("StandardDeviation is not made of numbers")

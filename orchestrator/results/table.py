@@ -9,6 +9,7 @@ from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
 from ..verdict.judging import metric_number, short_text
 
+SHOWN_ROWS = 40
 SHOWN_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", "MaxAbsoluteError")
 
 _HEADINGS = {
@@ -31,7 +32,7 @@ _LEAST_REASON = 16
 
 def render_table(
     rows: Iterable[Row],
-    most: Optional[int] = 20,
+    total: Optional[int] = None,
     file: str = "",
     first_tensor: Optional[str] = None,
     metrics: Sequence[str] = SHOWN_METRICS,
@@ -43,9 +44,9 @@ def render_table(
     Parameters
     ----------
     rows
-        In the order they shall be shown; walked once.
-    most
-        Show at most so many rows, failing ones before those not compared, before the others; None: all (kept in memory).
+        In the order they shall be shown; kept in memory.
+    total
+        How many there are in all, where ``rows`` are those that :class:`Chosen` kept; None: these are all.
     file
         Where all rows are; named in the line that tells how many were left out.
     first_tensor
@@ -57,7 +58,7 @@ def render_table(
     width
         Columns of the terminal; reasons are cut to fit.
     """
-    chosen, total = _choose(rows, most)
+    chosen = list(rows)
     table = [_line(row, metrics, first_tensor) for row in chosen]
     if len({(row.device, row.model, row.step) for row in chosen}) > 1:
         for line, row in zip(table, chosen):
@@ -71,25 +72,42 @@ def render_table(
         if colour and number:
             parts[1] = "\x1b[%sm%s\x1b[0m" % (_COLOURS[chosen[number - 1].verdict], parts[1])
         yield "  ".join(parts).rstrip()
-    if total > len(chosen):
+    if total is not None and total > len(chosen):
         yield "... %d more rows%s" % (total - len(chosen), " in " + printable(file) if file else "")
 
 
-def _choose(rows: Iterable[Row], most: Optional[int]) -> Tuple[List[Row], int]:
-    """Return the rows to show, in their order, and how many there are."""
-    if most is None:
-        every = list(rows)
-        return every, len(every)
-    heap: List[Tuple[int, int, Row]] = []
-    total = 0
-    for row in rows:
-        entry = (-_URGENCY[row.verdict], -total, row)
-        total += 1
-        if len(heap) < most:
-            heapq.heappush(heap, entry)
-        elif heap and entry[:2] > heap[0][:2]:
-            heapq.heapreplace(heap, entry)
-    return [row for _, _, row in sorted(heap, key=lambda entry: -entry[1])], total
+class Chosen:
+    """The rows that matter first, of any number: failing ones before those not compared, before the others; earlier before later.
+
+    Parameters
+    ----------
+    most
+        Keep at most so many.
+
+    Attributes
+    ----------
+    total
+        How many rows were seen.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.total = 0
+        self._most = most
+        self._heap: List[Tuple[int, int, Row]] = []
+
+    def add(self, row: Row) -> None:
+        """See one more row, in the order of the table."""
+        entry = (-_URGENCY[row.verdict], -self.total, row)
+        self.total += 1
+        if len(self._heap) < self._most:
+            heapq.heappush(self._heap, entry)
+        elif self._heap and entry[:2] > self._heap[0][:2]:
+            heapq.heapreplace(self._heap, entry)
+
+    @property
+    def rows(self) -> List[Row]:
+        """The rows that were kept, in their order."""
+        return [row for _, _, row in sorted(self._heap, key=lambda entry: -entry[1])]
 
 
 def _line(row: Row, metrics: Sequence[str], first_tensor: Optional[str]) -> List[str]:

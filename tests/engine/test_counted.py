@@ -66,6 +66,8 @@ def test_an_empty_step_is_incomplete(case) -> None:
     assert case.compare(allow_missing=True).exit_code == 3
     assert [(row["step"], row["verdict"]) for row in case.rows()] == [("0", "pass"), ("1", "not_compared")]
     assert "holds no dump" in case.rows()[1]["reason"]
+    case.out += "2"
+    assert case.compare().sentence.startswith("Incomplete: 1 row could not be compared. ")
 
 
 @pytest.mark.parametrize("allow_missing", [False, True])
@@ -76,6 +78,7 @@ def test_inputs_alone_are_incomplete(case, allow_missing) -> None:
     case.npy("a")
     result = case.compare(allow_missing=allow_missing)
     assert result.exit_code == 3 and result.summary.verdict == "incomplete" and result.summary.passed == 1
+    assert result.sentence.startswith("Incomplete: no output was compared. ")
 
 
 def test_the_golden_data_of_another_network(case) -> None:
@@ -147,6 +150,7 @@ def test_the_result_is_usable_after_the_run(case) -> None:
     case.npy("a")
     result = case.compare()
     assert [row.tensor for row in result.rows()] == ["a:output:0"] == [row.tensor for row in result.rows("fail")]
+    assert not [name for name in os.listdir(case.out) if name.startswith("run.sqlite-")]
     assert result.first_divergence.op == "a" and "".join(result.document()).startswith("{")
 
 

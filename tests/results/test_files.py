@@ -16,11 +16,12 @@ from goldwatch.comparing.row import METRICS, Row
 from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem
 from goldwatch.filesystem import replacing
-from goldwatch.results.csvfile import Columns, cells, header, metric_cell, shape_cell, text_cell, write_result_csv, write_result_txt
+from goldwatch.results.csvfile import Columns, cells, header, mapping_cells, metric_cell, shape_cell, text_cell
 from goldwatch.results.files import result_names, write_tables
-from goldwatch.results.jsonfile import result_chunks, write_result_json
+from goldwatch.results.jsonfile import result_chunks
+from goldwatch.results.rowsql import plain_tree
 from goldwatch.results.store import RunStore
-from goldwatch.results.table import render_table
+from goldwatch.results.table import Chosen, render_table
 from goldwatch.schemas import load_schema
 from goldwatch.verdict import Limits, parse_limits, summarise
 
@@ -75,7 +76,7 @@ def test_the_cells_of_a_row_without_anything():
     row = Row(3, "op", "Data", "op", "op", "expected_absent", reason="Data has no dump")
     columns = Columns(op_sequence=True, golden_address=True, overflow=True)
     assert cells(row, columns) == [
-        *["3", "NaN", "Data", "op", "NaN", "NaN", "*", "NaN", "NaN", "op", "NaN", "NaN"],
+        *["3", "NaN", "Data", "op", "NaN", "NaN", "*", "NaN", "NaN", "NaN", "NaN", "NaN"],
         *["NaN"] * 10,
         "Data has no dump",
     ]
@@ -119,22 +120,11 @@ def test_shape_cell():
     assert [shape_cell(shape) for shape in (None, (), (5,), (1, 2))] == ["NaN", "[]", "[5]", "[1,2]"]
 
 
-def test_a_table_on_disk(tmp_path, make_row):
-    path = str(tmp_path / "result.csv")
-    assert write_result_csv(path, [make_row(0, op="a\n", tensor="=a\n:output:0")], Columns()) == 1
-    lines = read(path)
-    assert len(lines) == 2 and lines[0] == DOCUMENTED.split(",") and lines[1][7] == "'=a\\x0a:output:0"
-    assert os.listdir(tmp_path) == ["result.csv"]
-
-
-def test_the_older_text_form(tmp_path, make_row):
-    path = str(tmp_path / "result.txt")
-    assert write_result_txt(path, [make_row(0, golden="a b"), make_row(1, reason="two words", golden_dtype="float32")], Columns()) == 2
-    with open(path) as stream:
-        lines = stream.read().splitlines()
-    assert lines[0] == DOCUMENTED.replace(",", " ")
-    assert lines[1].split(" ")[5] == "a\\x20b" and len(lines[1].split(" ")) == 19
-    assert lines[2].endswith(" two words")
+def test_an_op_without_a_dump_has_no_tensor_index(make_row):
+    row = make_row(0, kind="op", tensor="op0", tensor_index=None, target_file=None, verdict="not_compared", cause="dump_missing")
+    assert cells(row, Columns())[7] == "NaN" and mapping_cells(row, "t", "g")[4:] == ["NaN", "NaN", "NaN"]
+    folder = make_row(0, kind="op", tensor="step7", target_file="dump/step7", verdict="not_compared")
+    assert cells(folder, Columns())[7] == "step7"
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):
@@ -192,14 +182,14 @@ def test_tables_of_a_store(tmp_path, make_row):
         (empty,) = write_tables(store, Columns())
         assert read(empty) == [DOCUMENTED.split(",")] and os.path.basename(empty) == "result_%s.csv" % store.started
         store.put_all([at(0, first), at(1, first), at(0, second)])
-        paths = write_tables(store, Columns(), mapping=True)
+        paths = write_tables(store, Columns(), ("dump", "/golden"))
         names = ["0_net_9_result", "0_net_9_mapping", "0_net_10_result", "0_net_10_mapping"]
         assert [os.path.basename(path) for path in paths] == ["%s_%s.csv" % (name, store.started) for name in names]
         assert not os.path.exists(empty)
         assert [len(read(path)) for path in paths] == [3, 3, 2, 2]
         assert read(paths[1])[:2] == [
             "Index,OpType,NPUDump,GroundTruth,TensorIndex,NPUDumpPath,GroundTruthPath".split(","),
-            ["0", "Conv2D", "op0", "*", "op0:output:0", "Conv2D.op0.1.2.3", "NaN"],
+            ["0", "Conv2D", "op0", "*", "op0:output:0", os.path.abspath("dump/Conv2D.op0.1.2.3"), "NaN"],
         ]
         store.put(at(0, third))
         again = write_tables(store, Columns(), only=[third])
@@ -209,6 +199,10 @@ def test_tables_of_a_store(tmp_path, make_row):
             "%s_result_%s.csv" % (name, store.started) for name in ("20240101000000_0_net_1_9", "20240101000000_0_net_2_9", "0_net_10")
         )
         assert write_tables(store, Columns(), only=[]) == []
+
+
+def result_text(summary, limits, rows, omitted=()):
+    return "".join(result_chunks(plain_tree(summary.document()), limits, iter(rows), omitted))
 
 
 @pytest.mark.parametrize("validator", [jsonschema.Draft7Validator, jsonschema.Draft202012Validator])
@@ -222,10 +216,8 @@ def test_result_json(tmp_path, make_row, validator):
     ]
     limits = parse_limits(["MaxAbsoluteError=inf"])
     summary = summarise(rows, 9, limits, program={"exit_code": None, "signal": "SIGKILL"})
-    path = str(tmp_path / "result.json")
-    write_result_json(path, result_chunks(summary, limits, iter(rows), [(odd, "inner")]))
-    with open(path, "rb") as stream:
-        text = stream.read().decode("ascii")
+    text = result_text(summary, limits, rows, [(odd, "inner")])
+    text.encode("ascii")
     document = json.loads(text, parse_constant=lambda name: pytest.fail(name))
     schema = load_schema("result")
     validator.check_schema(schema)
@@ -244,16 +236,14 @@ def test_result_json(tmp_path, make_row, validator):
     assert document["rows"][1]["address"] == 2**64 - 1 and document["rows"][1]["metrics"]["CosineSimilarity"] == 0.25 + 1e-9
 
 
-def test_result_json_without_rows_and_with_more_in_the_summary():
-    summary = summarise([], 0, Limits())
-    document = json.loads("".join(result_chunks(summary, Limits(), [], extra={"notes": ["x"], "rows": 99})))
-    assert document["rows"] == [] and document["omitted"] == []
-    assert document["summary"]["notes"] == ["x"] and document["summary"]["rows"] == 0
+def test_result_json_without_rows():
+    document = json.loads(result_text(summarise([], 0, Limits()), Limits(), []))
+    assert document["rows"] == [] and document["omitted"] == [] and document["summary"]["rows"] == 0
 
 
 def test_the_schema_refuses_bare_nan_names_and_missing_fields(make_row):
     summary = summarise([make_row(0)], 1, Limits())
-    document = json.loads("".join(result_chunks(summary, Limits(), [make_row(0)])))
+    document = json.loads(result_text(summary, Limits(), [make_row(0)]))
     validator = jsonschema.Draft7Validator(load_schema("result"))
     assert validator.is_valid(document)
     document["rows"][0]["metrics"]["CosineSimilarity"] = "nan"
@@ -262,19 +252,27 @@ def test_the_schema_refuses_bare_nan_names_and_missing_fields(make_row):
     assert not validator.is_valid(document)
 
 
+def chosen(rows, most):
+    found = Chosen(most)
+    for row in rows:
+        found.add(row)
+    assert found.total == len(rows)
+    return found.rows
+
+
 def test_the_terminal_table(make_row):
     rows = [make_row(number) for number in range(50)]
     rows[30] = make_row(30, verdict="fail", reason="CosineSimilarity 0.5 is not > 0.99 " + "x" * 200)
     rows[40] = make_row(40, verdict="not_compared", metrics={}, reason="\x1b[31mgolden missing")
-    lines = list(render_table(iter(rows), most=5, file="OUT/result.csv", first_tensor=rows[30].tensor, width=100))
+    lines = list(render_table(chosen(rows, 5), 50, file="OUT/result.csv", first_tensor=rows[30].tensor, width=100))
     assert lines[-1] == "... 45 more rows in OUT/result.csv"
     assert len(lines) == 7 and all(len(line) <= 100 for line in lines)
     assert [line.split()[0] for line in lines[1:4]] == ["pass"] * 3
     assert lines[4].startswith(">  FAIL ") and lines[4].endswith("...")
     assert "not compared" in lines[5] and "\\x1b[31mgolden missing" in lines[5] and "\x1b" not in "".join(lines)
-    assert len(list(render_table(rows, most=None))) == 51
-    coloured = list(render_table(rows, most=2, colour=True))
+    assert len(list(render_table(iter(rows)))) == 51
+    coloured = list(render_table(chosen(rows, 2), colour=True))
     assert "\x1b[31mFAIL" in coloured[1] and "\x1b" not in coloured[0]
-    assert list(render_table([], most=3)) == ["  verdict  tensor  cosine  rel. Euclid  max abs  reason"]
+    assert list(render_table([])) == ["  verdict  tensor  cosine  rel. Euclid  max abs  reason"]
     long = make_row(0, tensor="a" * 100 + ":output:0")
     assert "..." in list(render_table([long]))[1] and "aaa:output:0" in list(render_table([long]))[1]

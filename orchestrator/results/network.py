@@ -1,0 +1,54 @@
+"""The network of a run as one document of its store, so that a report needs neither the model's file nor the dumps."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Sequence
+
+from ..model.graph import ModelGraph
+from ..model.nodes import OpNode, TensorDesc
+
+GRAPH = "graph"
+SUMMARY = "summary"
+
+
+def network_document(graph: ModelGraph) -> Dict[str, Any]:
+    """Return the ops of a model with what feeds them, as JSON values.
+
+    Returns
+    -------
+    dict
+        ``{"ops": [{"name", "type", "id", "graph", "originals" (null: the file does not say), "inputs": [[producer, output index] or null],
+        "controls": [producer], "input_descs", "output_descs"}]}`` in the order of the file; a desc is ``{"dtype", "layout", "shape",
+        "origin_layout", "origin_shape", "origin", "origin_index"}``.
+    """
+    return {"ops": [_op(op) for op in graph.ops]}
+
+
+def _op(op: OpNode) -> Dict[str, Any]:
+    return {
+        "name": op.name,
+        "type": op.type,
+        "id": op.id,
+        "graph": op.graph_index,
+        "originals": _list(op.original_names),
+        "inputs": [_list(source) for source in op.inputs],
+        "controls": list(op.controls),
+        "input_descs": [_desc(desc) for desc in op.input_descs],
+        "output_descs": [_desc(desc) for desc in op.output_descs],
+    }
+
+
+def _desc(desc: TensorDesc) -> Dict[str, Any]:
+    return {
+        "dtype": desc.dtype,
+        "layout": desc.layout,
+        "shape": list(desc.shape),
+        "origin_layout": desc.origin_format,
+        "origin_shape": _list(desc.origin_shape),
+        "origin": desc.origin_name,
+        "origin_index": desc.origin_index,
+    }
+
+
+def _list(values: Optional[Sequence[Any]]) -> Any:
+    return None if values is None else list(values)

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import os
+
+import numpy as np
+import pytest
+
+import goldwatch.results.finishing as finishing
+from goldwatch.errors import EnvironmentProblem
+from goldwatch.model.graph import load_model
+from goldwatch.results.csvfile import Columns, cells, mapping_cells
+from goldwatch.results.finishing import ResultFiles
+from goldwatch.results.network import GRAPH, SUMMARY, network_document
+from goldwatch.results.rowsql import RowReader
+from goldwatch.results.store import RunStore
+from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
+from goldwatch.verdict import Limits, summarise
+
+
+@pytest.fixture
+def store(tmp_path, make_row):
+    with RunStore.begin(str(tmp_path / "out"), {}) as store:
+        places = [{"device": "0", "model": "m", "model_id": "1", "step": step, "time": "20240101000000"} for step in ("10", "9")]
+        store.put_all(make_row(number, verdict="fail" if number == 7 else "pass", **place) for place in places for number in range(300))
+        store.omit("x:output:0", "inner")
+        yield store
+
+
+def table(path):
+    with open(path, newline="", encoding="utf-8") as stream:
+        return list(csv.reader(stream))[1:]
+
+
+def test_one_walk_feeds_every_file(store, monkeypatch):
+    rows = list(store.rows("index"))
+    read = []
+    real = RowReader.row
+    monkeypatch.setattr(RowReader, "row", lambda self, values: read.append(1) or real(self, values))
+    with ResultFiles(store, Columns(), ("t", "g")) as files:
+        summary = summarise(files.rows, 5, Limits())
+        walks = len(read) / len(rows)
+        paths = files.finish(summary, Limits())
+    # One walk judges and writes; suspects may be explained with two more, which write nothing.
+    assert len(read) == walks * len(rows) <= 3 * len(rows)
+    names = [os.path.basename(path).rsplit("_", 1)[0] for path in paths[:-1]]
+    assert names == ["0_m_9_result", "0_m_9_mapping", "0_m_10_result", "0_m_10_mapping"]
+    for number, step in enumerate(("9", "10")):
+        of_step = [row for row in rows if row.step == step]
+        assert table(paths[2 * number]) == [cells(row, Columns()) for row in of_step]
+        assert table(paths[2 * number + 1]) == [mapping_cells(row, "t", "g") for row in of_step]
+    with open(paths[-1], encoding="ascii") as stream:
+        document = json.load(stream)
+    assert list(document) == ["summary", "limits", "rows", "omitted"]
+    assert document["omitted"] == [{"tensor": "x:output:0", "reason": "inner"}]
+    assert [row["tensor"] for row in document["rows"]] == [row.tensor for row in rows]
+    assert document["summary"] == store.get(SUMMARY) and document["summary"]["failed"] == 2
+    chosen = files.chosen
+    assert chosen.total == 600 and len(chosen.rows) == 40 and [row.step for row in chosen.rows if row.verdict == "fail"] == ["9", "10"]
+    assert sorted(os.listdir(os.path.dirname(store.path))) == sorted(
+        [*map(os.path.basename, paths), "run.lock", "run.sqlite", "run.sqlite-shm", "run.sqlite-wal"]
+    )
+
+
+def test_nobody_needs_to_walk(store):
+    summary = summarise(store.rows(), 5, Limits())
+    with ResultFiles(store, Columns()) as files:
+        paths = files.finish(summary, Limits())
+    assert len(paths) == 3 and len(table(paths[0])) == 300
+
+
+def test_a_store_without_rows(tmp_path):
+    with RunStore.begin(str(tmp_path), {}) as store, ResultFiles(store, Columns()) as files:
+        paths = files.finish(summarise(files.rows, 0, Limits()), Limits())
+        assert [os.path.basename(path) for path in paths] == ["result_%s.csv" % store.started, "result.json"]
+        assert table(paths[0]) == [] and len(files.rows) == 0
+
+
+def test_a_walk_that_breaks_leaves_the_older_files(store):
+    with ResultFiles(store, Columns()) as files:
+        paths = files.finish(summarise(files.rows, 5, Limits()), Limits())
+    before = [open(path).read() for path in paths]  # noqa: SIM115  closed by the collector
+    store.set("x", 1)
+    for error in (KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")):
+        expected = EnvironmentProblem if isinstance(error, OSError) else KeyboardInterrupt
+        with pytest.raises(expected), ResultFiles(store, Columns()) as files:
+            for number, _ in enumerate(files.rows):
+                if number == 400:
+                    raise error
+    assert [open(path).read() for path in paths] == before  # noqa: SIM115
+    assert not [name for name in os.listdir(os.path.dirname(store.path)) if name.startswith(".goldwatch")]
+
+
+def test_a_full_disk_is_told(store, monkeypatch):
+    def full(row, metrics):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(finishing, "row_text", full)
+    with pytest.raises(EnvironmentProblem, match="the disk is full"), ResultFiles(store, Columns()) as files:
+        files.finish(summarise(files.rows, 5, Limits()), Limits())
+
+
+def test_the_network_is_kept(tmp_path):
+    model, data = DeviceModel("net"), np.zeros((1, 3, 4, 5), np.float16)
+    model.add(DeviceOp("data", "Data", (), (DeviceTensor(data, "NCHW", "NCHW", "data"),)))
+    model.add(DeviceOp("conv", "Conv2D", (("data", 0),), (DeviceTensor(data, "NC1HWC0", "NCHW", "conv1"),), ("conv1", "relu1")))
+    path = str(tmp_path / "net.json")
+    model.write_json(path)
+    graph = load_model(path)
+    with RunStore.begin(str(tmp_path / "out"), {}) as store:
+        store.set(GRAPH, network_document(graph))
+    os.unlink(path)
+    os.rename(str(tmp_path / "out"), str(tmp_path / "moved"))
+    with RunStore.open(str(tmp_path / "moved")) as store:
+        ops = {op["name"]: op for op in store.get(GRAPH)["ops"]}
+    conv = ops["conv"]
+    assert conv["inputs"] == [["data", 0]] and conv["originals"] == ["conv1", "relu1"] and conv["type"] == "Conv2D"
+    assert conv["output_descs"][0]["layout"] == "NC1HWC0" and conv["output_descs"][0]["shape"] == [1, 1, 4, 5, 16]
+    assert conv["output_descs"][0]["origin_layout"] == "NCHW" and conv["output_descs"][0]["origin"] == "conv1"
