@@ -59,6 +59,11 @@ class DumpName:
     device_id: Optional[int] = None
     kind: str = "dump"
 
+    @property
+    def slice(self) -> Optional[Tuple[int, int]]:
+        """(context, thread) of a file that FFTS+ wrote, which may hold one slice of its op; None for other files."""
+        return None if self.context_id is None or self.thread_id is None else (self.context_id, self.thread_id)
+
 
 @dataclass(frozen=True)
 class GoldenName:

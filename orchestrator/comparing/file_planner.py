@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Dict, FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..dumps.container import DumpFile, TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
@@ -128,7 +128,7 @@ class Planner:
         for plan in self._row_plans(dumped):
             entry = None
             if plan.status == PAIR:
-                entry = self.golden.find(plan.golden_op or "", plan.golden_index or 0, plan.golden_kind, self.place)
+                entry = self._golden_of(plan, dumped)
             found.append((plan.status, entry.path if entry is not None else None))
         return tuple(found)
 
@@ -169,7 +169,8 @@ class Planner:
         rows: List[Row] = []
         waiting: List[Row] = []
         omitted: List[Tuple[str, str]] = []
-        for plan in self._row_plans(_dumped(entry, dump)):
+        dumped = _dumped(entry, dump)
+        for plan in self._row_plans(dumped):
             if not self._selected(plan):
                 continue
             if plan.status == OMITTED:
@@ -192,7 +193,7 @@ class Planner:
                 row = self._scanned(self._unpaired(row, plan, missing), dump, info)
                 (waiting if missing or plan.status == EXPECTED_ABSENT else rows).append(row)
             else:
-                self._pair(row, plan, dump, info, tasks, rows, waiting, iteration)
+                self._pair(row, plan, dumped, dump, info, tasks, rows, waiting, iteration)
         return FilePlan(
             tuple(tasks),
             tuple(rows),
@@ -209,6 +210,7 @@ class Planner:
         self,
         row: Row,
         plan: RowPlan,
+        dumped: DumpedOp,
         dump: DumpFile,
         info: TensorInfo,
         tasks: List[PairTask],
@@ -216,7 +218,7 @@ class Planner:
         waiting: List[Row],
         iteration: Optional[Tuple[int, int]],
     ) -> None:
-        found = self.golden.find(plan.golden_op or "", plan.golden_index or 0, plan.golden_kind, self.place, iteration)
+        found = self._golden_of(plan, dumped, iteration)
         if found is None:
             waiting.append(self._scanned(self._unpaired(row, plan, True), dump, info))
             return
@@ -228,6 +230,10 @@ class Planner:
             rows.append(refuse(row, error.message, error.cause))
             return
         tasks.append(PairTask(row, target, found, plan.origin_format, plan.origin_shape, as_stored=self.two_dumps))
+
+    def _golden_of(self, plan: RowPlan, dumped: DumpedOp, iteration: Optional[Tuple[int, int]] = None) -> Optional[GoldenEntry]:
+        like = (dumped.op_type, dumped.slice)
+        return self.golden.find(plan.golden_op or "", plan.golden_index or 0, plan.golden_kind, self.place, iteration, like)
 
     def _note_collision(self, row: Row, plan: RowPlan, found: GoldenEntry) -> Row:
         wanted = plan.golden_op or ""
@@ -254,6 +260,11 @@ class Planner:
         return replace(row, verdict=NOT_COMPARED, reason=reason, cause=GOLDEN_MISSING)
 
     def _row_plans(self, dumped: DumpedOp) -> List[RowPlan]:
+        """Return the plans of a dump's rows; those of a slice bear its context and thread."""
+        plans = self._plans_of_op(dumped)
+        return [replace(plan, tensor=plan.tensor + _slice_text(dumped.slice)) for plan in plans] if dumped.slice else plans
+
+    def _plans_of_op(self, dumped: DumpedOp) -> List[RowPlan]:
         if self._model is None:
             plans = self._by_name.rows_for(dumped)
             return plans if self.two_dumps else [_without_model(plan) for plan in plans]
@@ -285,7 +296,7 @@ class Planner:
         plans = self._row_plans(_dumped(entry, None))
         if not plans or not self._selected(plans[0]):
             return FilePlan()
-        plan = replace(plans[0], kind=OP, tensor=plans[0].op, tensor_index=None, reason="")
+        plan = replace(plans[0], kind=OP, tensor=plans[0].op + _slice_text(entry.name.slice), tensor_index=None, reason="")
         return FilePlan(rows=(refuse(self._row(plan, entry), message, CORRUPT),))
 
     def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
@@ -340,7 +351,7 @@ class Planner:
         seen = [_dumped(entry, None) for entry in [*entries, *self._left_out]]
         rows: List[Row] = []
         if self.two_dumps:
-            rows += self._golden_only({item.op_name for item in seen})
+            rows += self._golden_only(seen)
         elif self._model is not None:
             for plan in self._model.absent_rows(seen):
                 if self._selected(plan) and plan.status != OMITTED:
@@ -348,25 +359,39 @@ class Planner:
                     rows.append(replace(row, cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
         return rows
 
-    def _golden_only(self, seen: Set[str]) -> List[Row]:
-        """Return a row for each op that only the golden dump has."""
+    def _golden_only(self, seen: Sequence[DumpedOp]) -> List[Row]:
+        """Return a row for each op, and each slice of one, that only the golden dump has."""
         rows: List[Row] = []
-        names = {sanitise_golden(name) for name in seen}
+        slices: Dict[str, Set[Optional[Tuple[int, int]]]] = {}
+        for item in seen:
+            slices.setdefault(sanitise_golden(item.op_name), set()).add(item.slice)
         for key in self.golden.op_names():
-            dump = self.golden.find_dump(key, self.place)
-            if key in names or dump is None:
-                continue
-            plans = self._row_plans(DumpedOp(dump.name.op_name, dump.name.op_type, dump.name.timestamp_us, 0, 0))
-            plan = replace(plans[0], kind=OP, tensor=plans[0].op, tensor_index=None, reason="", status=NOT_COMPARED)
-            if self._selected(plan):
-                row = refuse(self._row(plan, None), "only GOLDEN has a dump of this op", DUMP_MISSING)
-                rows.append(replace(row, golden=dump.name.op_name, golden_file=dump.rel, timestamp_us=dump.name.timestamp_us))
+            there = self.golden.slices(key)
+            if key in slices:
+                there = there - slices[key] if len(there) > 1 else set()
+            for part in sorted(there, key=_slice_text):
+                dump = self.golden.find_dump(key, self.place, ("", part))
+                if dump is not None:
+                    rows += self._only_there(dump)
         return rows
+
+    def _only_there(self, dump: DumpEntry) -> List[Row]:
+        plan = self._row_plans(_dumped(dump, None))[0]
+        plan = replace(plan, kind=OP, tensor=plan.op + _slice_text(dump.name.slice), tensor_index=None, reason="", status=NOT_COMPARED)
+        if not self._selected(plan):
+            return []
+        row = refuse(self._row(plan, None), "only GOLDEN has a dump of this op", DUMP_MISSING)
+        return [replace(row, golden=dump.name.op_name, golden_file=dump.rel, timestamp_us=dump.name.timestamp_us)]
+
+
+def _slice_text(part: Optional[Tuple[int, int]]) -> str:
+    """Return what the TensorIndex of a slice's rows ends with."""
+    return "" if part is None else ":context%d:thread%d" % part
 
 
 def _dumped(entry: DumpEntry, dump: Optional[DumpFile]) -> DumpedOp:
     inputs, outputs = (len(dump.inputs), len(dump.outputs)) if dump is not None else (0, 0)
-    return DumpedOp(entry.name.op_name, entry.name.op_type, entry.name.timestamp_us, inputs, outputs)
+    return DumpedOp(entry.name.op_name, entry.name.op_type, entry.name.timestamp_us, inputs, outputs, entry.name.slice)
 
 
 def _without_model(plan: RowPlan) -> RowPlan:

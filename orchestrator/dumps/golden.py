@@ -5,10 +5,19 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Set, Tuple
 
 from ..errors import FormatError, NotThere
-from ..naming import MAPPING_FILE, is_hash_name, nearest_names, parse_dump_name, parse_golden_name, read_mapping, sanitise_golden
+from ..naming import (
+    MAPPING_FILE,
+    is_hash_name,
+    nearest_names,
+    parse_dump_name,
+    parse_golden_name,
+    read_mapping,
+    sanitise_device,
+    sanitise_golden,
+)
 from ..tensors.tensor import Tensor
 from .container import DumpFile
 from .listing import DumpEntry, GoldenFile, full_name_of, walk
@@ -19,6 +28,10 @@ from .tree import DumpTree, run_name, tree_of
 _SUFFIX_RANK = {"npy": 2, "pb": 1, "quant": 0}
 # The parts of a place that tell runs apart; a model_id does not.
 _TELLING = ("device", "model", "step")
+
+
+# An op's type, and (context, thread) of a file that FFTS+ wrote.
+Like = Tuple[str, Optional[Tuple[int, int]]]
 
 
 @dataclass(frozen=True)
@@ -177,12 +190,19 @@ class GoldenSet:
         return True
 
     def find(
-        self, op_name: str, index: int, io: str = "output", place: Optional[Place] = None, iteration: Optional[Tuple[int, int]] = None
+        self,
+        op_name: str,
+        index: int,
+        io: str = "output",
+        place: Optional[Place] = None,
+        iteration: Optional[Tuple[int, int]] = None,
+        like: Optional[Like] = None,
     ) -> Optional[GoldenEntry]:
         """Return the golden tensor of an op's output (a device's dump: or input), or None.
 
         Names are compared sanitised; among files that collide, one whose name is exactly ``op_name`` is preferred. Of several runs the
-        latest counts, or that of ``iteration``: (number from 0, how many), where there are as many. ``place`` as for :meth:`find_dump`.
+        latest counts, or that of ``iteration``: (number from 0, how many), where there are as many. ``place`` and ``like`` as in
+        :meth:`find_dump`.
         """
         key = sanitise_golden(op_name)
         if io == "output":
@@ -192,7 +212,7 @@ class GoldenSet:
                 runs = {entry.timestamp_us: entry for entry in sorted(exact or entries, key=lambda entry: (entry.rank, entry.rel))}
                 stamps = sorted(runs)
                 return runs[stamps[iteration[0] if iteration is not None and iteration[1] == len(stamps) else -1]]
-        dump = self.find_dump(op_name, place)
+        dump = self.find_dump(op_name, place, like)
         if dump is None:
             return None
         return GoldenEntry(dump.path, dump.rel, dump.name.op_name, index, dump.name.timestamp_us, "npu", io)
@@ -202,7 +222,7 @@ class GoldenSet:
         entries = self._files.get((sanitise_golden(op_name), index), [])
         return len({entry.timestamp_us for entry in [entry for entry in entries if entry.op_name == op_name] or entries})
 
-    def find_dump(self, op_name: str, place: Optional[Place] = None) -> Optional[DumpEntry]:
+    def find_dump(self, op_name: str, place: Optional[Place] = None, like: Optional[Like] = None) -> Optional[DumpEntry]:
         """Return the latest device dump of an op, or None.
 
         Parameters
@@ -211,13 +231,27 @@ class GoldenSet:
             That of the target. Where the dumps here are of several devices, models or steps, only those of
             the target's own count (a time in the model's name apart); where they are all of one, that one is compared with every target.
             The model_id decides only between dumps that agree in all else.
+        like
+            The target's type, and (context, thread) where FFTS+ wrote it: of several ops that are written alike the one of its type counts,
+            of the slices of one op the one of its context and thread.
         """
         entries = [entry for entry in self._dumps.get(sanitise_golden(op_name), ()) if place is None or self._is_of(entry, place)]
         if not entries:
             return None
         exact = [entry for entry in entries if entry.name.op_name == op_name] or entries
+        if like is not None:
+            exact = [entry for entry in exact if sanitise_device(entry.name.op_type) == sanitise_device(like[0])] or exact
+            slices = {entry.name.slice for entry in exact}
+            if len(slices) > 1 or (like[1] is not None and None not in slices):
+                exact = [entry for entry in exact if entry.name.slice == like[1]]
+                if not exact:
+                    return None
         same_id = [entry for entry in exact if place is not None and self._places[entry.path].model_id == place.model_id]
         return max(same_id or exact, key=lambda entry: (entry.name.timestamp_us, entry.rel))
+
+    def slices(self, op_name: str) -> Set[Optional[Tuple[int, int]]]:
+        """Return the (context, thread) of an op's device dumps; None for a file that FFTS+ did not write."""
+        return {entry.name.slice for entry in self._dumps.get(sanitise_golden(op_name), ())}
 
     def _is_of(self, entry: DumpEntry, place: Place) -> bool:
         own = self._places[entry.path]

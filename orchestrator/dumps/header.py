@@ -18,6 +18,7 @@ from ..errors import FormatError, TruncatedFile
 from ..filesystem import open_regular
 from ..proto import load_messages
 from ..protowire import CutShort
+from .nano import MAGIC, read_nano_header
 from .source import read_at
 from .wire import MAX_HEADER_BYTES, MAX_REGIONS, Scan, scan_dump_data
 
@@ -101,7 +102,7 @@ def _load_version_2(descriptor: int, size: int, path: str) -> Header:
 
 def _parse(descriptor: int, length: int, path: str) -> Any:
     """Return the DumpData of ``length`` bytes behind the length."""
-    if length <= PLAIN_HEADER_BYTES:
+    if length <= PLAIN_HEADER_BYTES or read_at(descriptor, LENGTH_BYTES, len(MAGIC), path) == MAGIC:
         data = read_at(descriptor, LENGTH_BYTES, length, path)
         if len(data) < length:
             raise TruncatedFile("the file ended while its header was read", path, LENGTH_BYTES + length, LENGTH_BYTES + len(data))
@@ -117,6 +118,11 @@ def _parse(descriptor: int, length: int, path: str) -> Any:
 
 
 def _parse_message(data: bytes, path: str) -> Any:
+    if data.startswith(MAGIC):
+        try:
+            return read_nano_header(data)
+        except FormatError as error:
+            raise FormatError("a dump of a nano device, whose header is damaged: %s" % error.message, path) from None
     try:
         message = load_messages().DumpData.FromString(data)
     except Exception as error:  # the pure Python implementation raises more than DecodeError

@@ -63,6 +63,7 @@ def write_dump(
     op_name: str = "",
     dump_time: int = 0,
     header_version: Optional[str] = None,
+    attrs: Sequence[Tuple[str, str]] = (),
 ) -> int:
     """Write one dump file and return its size in bytes. It appears whole, by rename.
 
@@ -76,6 +77,8 @@ def write_dump(
         2: length, header, payload. 1: one message with the bytes inside.
     header_version
         The header's version text; None takes ``2.0`` or ``1.0``.
+    attrs
+        Names and values of the header's attributes.
 
     Raises
     ------
@@ -84,7 +87,7 @@ def write_dump(
     OSError
         The file cannot be written.
     """
-    parts = dump_parts(inputs, outputs, buffers, spaces, version, op_name, dump_time, header_version)
+    parts = dump_parts(inputs, outputs, buffers, spaces, version, op_name, dump_time, header_version, attrs)
     size = 0
     with writing_whole(path) as stream:
         for part in parts:
@@ -102,11 +105,14 @@ def dump_parts(
     op_name: str = "",
     dump_time: int = 0,
     header_version: Optional[str] = None,
+    attrs: Sequence[Tuple[str, str]] = (),
 ) -> Iterator[Part]:
     """Yield the bytes of a dump file in pieces of at most 16 MiB (the header is one piece); parameters as for :func:`write_dump`."""
     if version not in _HEADER_VERSIONS:
         raise InputError("container version %r is not known, expected 1 or 2" % version)
     header = load_messages().DumpData(version=header_version or _HEADER_VERSIONS[version], dump_time=dump_time, op_name=op_name)
+    for name, value in attrs:
+        header.attr.add(name=name, value=value)
     payload: List[memoryview] = []
     for fields, tensors in ((header.input, inputs), (header.output, outputs)):
         for number, entry in enumerate(tensors):

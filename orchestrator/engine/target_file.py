@@ -208,7 +208,9 @@ class TargetFile:
 
     def dumped(self) -> DumpedOp:
         """Return the file as the pairing sees it."""
-        return DumpedOp(self.op_name, str(self.group[1]), self.order[0], *self.tensors)
+        context, thread = self.group[4:6]
+        part = None if context is None or thread is None else (int(context), int(thread))
+        return DumpedOp(self.op_name, str(self.group[1]), self.order[0], *self.tensors, slice=part)
 
     def entry(self) -> DumpEntry:
         """Return the file as the planner takes it."""

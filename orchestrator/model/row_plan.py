@@ -27,6 +27,8 @@ class DumpedOp:
         Microseconds since the epoch.
     n_inputs, n_outputs
         How many tensors the file's header lists.
+    slice
+        (context, thread) of a file that FFTS+ wrote; its rows bear both in their TensorIndex.
     """
 
     op_name: str
@@ -34,6 +36,7 @@ class DumpedOp:
     timestamp_us: int
     n_inputs: int
     n_outputs: int
+    slice: Optional[Tuple[int, int]] = None
 
 
 @dataclass(frozen=True)

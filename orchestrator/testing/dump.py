@@ -72,7 +72,7 @@ class DeviceDump:
         Raw bytes behind them.
     version
         2: length, header, payload. 1: one message with the bytes inside.
-    op_name, dump_time
+    op_name, dump_time, attrs
         As in the header.
     source
         Makes the whole file's bytes instead, in pieces; for files that are no containers, and for replays.
@@ -87,13 +87,16 @@ class DeviceDump:
     version: int = 2
     op_name: str = ""
     dump_time: int = 0
+    attrs: Sequence[Tuple[str, str]] = ()
     source: Optional[Bytes] = None
 
     def parts(self) -> Iterator[Part]:
         """Yield the file's bytes in pieces of at most 16 MiB (a header is one piece)."""
         if self.source is not None:
             return self.source()
-        return dump_parts(self.inputs, self.outputs, self.buffers, self.spaces, self.version, self.op_name, self.dump_time)
+        return dump_parts(
+            self.inputs, self.outputs, self.buffers, self.spaces, self.version, self.op_name, self.dump_time, attrs=self.attrs
+        )
 
     def content(self) -> bytes:
         """Return all bytes of the file."""

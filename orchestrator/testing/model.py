@@ -10,11 +10,13 @@ import numpy as np
 
 from ..dumps.write import TensorData
 from ..elements import BY_NAME
+from ..errors import UsageError
 from ..tensors.axes import device_shape, element_count
 from ..tensors.dtypes import dtype_by_numpy
 from ..tensors.layouts import convert
 from .dump import DeviceDump, Place, dump_name, write_files
 from .graph_text import graph_text
+from .slices import sliced
 
 Array = Any
 
@@ -63,7 +65,14 @@ class DeviceTensor:
 class DeviceOp:
     """One op: its inputs as (producer, output index), its outputs, the originals it was made from.
 
-    ``originals`` None writes no ``_datadump_original_op_names``; ``()`` marks an op that the compiler inserted.
+    Attributes
+    ----------
+    originals
+        None writes no ``_datadump_original_op_names``; ``()`` marks an op that the compiler inserted.
+    in_place
+        Number of the input that shares its memory with output 0: at the time of the dump it holds the output's bytes.
+    dumped_outputs
+        How many outputs the dump holds; None: all.
     """
 
     name: str
@@ -71,6 +80,8 @@ class DeviceOp:
     inputs: Tuple[Tuple[str, int], ...] = ()
     outputs: Tuple[DeviceTensor, ...] = ()
     originals: Optional[Tuple[str, ...]] = None
+    in_place: Optional[int] = None
+    dumped_outputs: Optional[int] = None
 
 
 @dataclass
@@ -136,7 +147,10 @@ class DeviceModel:
     def dump_tensors(self, op: DeviceOp) -> Tuple[List[TensorData], List[TensorData]]:
         """Return the inputs and outputs of one dump file."""
         inputs = [_data(self.output(*source)) for source in op.inputs]
-        return inputs, [_data(output) for output in op.outputs]
+        outputs = [_data(output) for output in op.outputs]
+        if op.in_place is not None:
+            inputs[op.in_place] = outputs[0]
+        return inputs, outputs[: op.dumped_outputs]
 
     def dumps(
         self,
@@ -148,8 +162,9 @@ class DeviceModel:
         generation: str = "stream",
         version: int = 2,
         first_address: Optional[int] = None,
+        threads: int = 1,
     ) -> Iterator[DeviceDump]:
-        """Yield one dump file per op, in execution order, each 1 ms after the one before.
+        """Yield one dump file per op (one per thread of it), in execution order, each 1 ms after the one before.
 
         Parameters
         ----------
@@ -159,16 +174,29 @@ class DeviceModel:
             Of the container.
         first_address
             Gives every tensor its address on the device, from this one on in steps of 512 bytes; None leaves the fields out.
+        threads
+            In how many slices each op runs (``generation`` ``ffts+``): one file per thread, the cut told in its header.
         """
+        if threads > 1 and generation != "ffts+":
+            raise UsageError("only FFTS+ runs an op in threads", hint='generation="ffts+"')
         folder = Place(time, device, self.name, model_id, step).folder()
         addresses = self._addresses(first_address) if first_address is not None else {}
         for number, op in enumerate(self.dumped_ops()):
             timestamp_us = first_timestamp_us + 1000 * number
             name = dump_name(op.type, op.name, number + 1, timestamp_us, generation, context_id=number, device_id=device)
             inputs, outputs = self.dump_tensors(op)
-            inputs = [_at(tensor, addresses, *source) for tensor, source in zip(inputs, op.inputs)]
+            sources = [(op.name, 0) if index == op.in_place else source for index, source in enumerate(op.inputs)]
+            inputs = [_at(tensor, addresses, *source) for tensor, source in zip(inputs, sources)]
             outputs = [_at(tensor, addresses, op.name, index) for index, tensor in enumerate(outputs)]
-            yield DeviceDump(folder, name, inputs, outputs, version=version, op_name=op.name)
+            dump = DeviceDump(folder, name, inputs, outputs, version=version, op_name=op.name)
+            if threads == 1:
+                yield dump
+                continue
+            names = [
+                dump_name(op.type, op.name, number + 1, timestamp_us, generation, context_id=number, thread_id=thread, device_id=device)
+                for thread in range(threads)
+            ]
+            yield from sliced(dump, names)
 
     def _addresses(self, address: int) -> Dict[Tuple[str, int], int]:
         found = {}
