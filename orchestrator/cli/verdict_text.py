@@ -11,6 +11,7 @@ from ..verdict.suspects import Suspect
 
 _MOST_SHOWN = 5
 _MOST_EXPLANATIONS = 2
+_ALIKE = 0.02
 
 
 def verdict_lines(summary: Summary, width: int) -> List[str]:
@@ -36,7 +37,8 @@ def _suspect(number: int, suspect: Suspect, width: int) -> List[str]:
         number, suspect.op, suspect.op_type, suspect.score, suspect.confidence, suspect.evidence,
     )  # fmt: skip
     lines = _wrapped(head, "  ", width)
-    for entry in suspect.explanations[:_MOST_EXPLANATIONS]:
+    least = max((entry.share for entry in suspect.explanations), default=0.0) - _ALIKE
+    for entry in [entry for entry in suspect.explanations if entry.share >= least][:_MOST_EXPLANATIONS]:
         share = " (%.0f %% of its error)" % (100 * entry.share) if entry.share else ""
         lines += _wrapped("  %s%s: %s" % (entry.kind, share, entry.sentence), "    ", width)
         lines += _wrapped("    next: " + entry.next, "    ", width)

@@ -16,7 +16,7 @@ from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OMITTED, OP, OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
-from .pair import PairTask, refuse
+from .pair import PairTask, overflow_of, refuse
 from .row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
 
 UNREADABLE = "unreadable"
@@ -72,6 +72,8 @@ class Planner:
         The model, or None.
     selection
         The json's ids of the ops that are wanted; None: all.
+    overflow
+        Whether the OverFlow column is wanted: of tensors without golden data it is found here.
     """
 
     def __init__(
@@ -80,11 +82,13 @@ class Planner:
         golden: GoldenSet,
         graph: Optional[ModelGraph] = None,
         selection: Optional[FrozenSet[int]] = None,
+        overflow: bool = False,
     ) -> None:
         self.place = place
         self.golden = golden
         self.graph = graph
         self.selection = selection
+        self.overflow = overflow
         self._left_out: List[DumpEntry] = []
         self.two_dumps = False
         self._revision = -1
@@ -186,7 +190,8 @@ class Planner:
                 rows.append(refuse(replace(row, reason=""), damage.message, CORRUPT))
             elif plan.status != PAIR:
                 missing = plan.status == NOT_COMPARED and plan.golden_op is not None
-                (waiting if missing or plan.status == EXPECTED_ABSENT else rows).append(self._unpaired(row, plan, missing))
+                row = self._scanned(self._unpaired(row, plan, missing), dump, info)
+                (waiting if missing or plan.status == EXPECTED_ABSENT else rows).append(row)
             else:
                 self._pair(row, plan, dumped, dump, info, tasks, rows, waiting, iteration)
         return FilePlan(
@@ -215,7 +220,7 @@ class Planner:
     ) -> None:
         found = self._golden_of(plan, dumped, iteration)
         if found is None:
-            waiting.append(self._unpaired(row, plan, True))
+            waiting.append(self._scanned(self._unpaired(row, plan, True), dump, info))
             return
         row = replace(row, golden_file=found.rel, golden_address=None)
         row = self._note_collision(row, plan, found)
@@ -241,6 +246,12 @@ class Planner:
             if sharing:
                 note = "the golden name %s stands for %s: the file may be of another than %s" % (key, ", ".join(sharing[:5]), wanted)
         return replace(row, reason="; ".join(filter(None, (row.reason, note)))) if note else row
+
+    def _scanned(self, row: Row, dump: DumpFile, info: TensorInfo) -> Row:
+        """Return the row of a tensor that has no golden one, with the OverFlow column filled in where that is wanted."""
+        if not self.overflow or info.problem is not None:
+            return row
+        return row.but(overflow=overflow_of(dump.tensor(info.kind, info.index)))
 
     def _unpaired(self, row: Row, plan: RowPlan, missing: bool) -> Row:
         if not missing:

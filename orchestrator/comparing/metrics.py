@@ -188,7 +188,7 @@ class Accumulator:
                 x64 = load(x, work.a, work.bits)
                 slices.add_careful(x64, y64, np.zeros(y64.size) if d is None else d, (0, 0), where)
             else:
-                slices.add(y64, d, (float(sums.y_low), float(sums.y_high)), where, work.d)
+                slices.add(y64, d, (float(sums.y_low), float(sums.y_high)), where)
 
         return visit
 

@@ -175,7 +175,7 @@ def compare_tensors(task: PairTask, golden: Tensor, address: Optional[int], sett
 
 def _with_overflow(row: Row, task: PairTask, settings: Settings) -> Row:
     """Return the row with the OverFlow column filled in, which needs no golden tensor."""
-    return row.but(overflow=_overflow_of(task.target)) if settings.overflow else row
+    return row.but(overflow=overflow_of(task.target)) if settings.overflow else row
 
 
 def _refused(task: PairTask, golden: Optional[Tensor], reason: str, cause: str) -> Row:
@@ -183,27 +183,20 @@ def _refused(task: PairTask, golden: Optional[Tensor], reason: str, cause: str) 
     return refuse(task.row.but(target_dtype=task.target.dtype.name, golden_dtype=golden_dtype), reason, cause)
 
 
-def _overflow_of(target: Tensor) -> Optional[bool]:
-    """As :func:`target_overflow`; None where the target cannot be read."""
-    try:
-        return target_overflow(target)
-    except (GoldwatchError, OSError):
-        return None
-
-
-def target_overflow(target: Tensor) -> Optional[bool]:
+def overflow_of(target: Tensor) -> Optional[bool]:
     """Tell whether a tensor overflows (:func:`goldwatch.comparing.metrics.overflow`), padding included; it is read in windows.
 
-    Raises
-    ------
-    GoldwatchError, OSError
-        It cannot be decoded or read.
+    Returns
+    -------
+    None for integers and bool, and where the tensor cannot be read or decoded.
     """
-    found: Optional[bool] = False if target.dtype.kind in ("f", "c") else None
-    if found is None:
+    if target.dtype.kind not in ("f", "c"):
         return None
     step = max(1, _WINDOW_BYTES * 8 // max(1, target.dtype.bits))
-    return any(overflow(target.elements(at, min(at + step, target.count))) for at in range(0, target.count, step))
+    try:
+        return any(overflow(target.elements(at, min(at + step, target.count))) for at in range(0, target.count, step))
+    except (GoldwatchError, OSError):
+        return None
 
 
 def refuse(row: Row, reason: str, cause: str) -> Row:

@@ -14,7 +14,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from ..tensors.axes import element_count
-from .kernel import DOT_MAX
+from .kernel import DOT_MAX, dot, workspace
 from .sums import common_unit
 
 Ints = Tuple[int, ...]
@@ -193,7 +193,7 @@ class SliceSums:
         self._rest_high = 0.0
         self._mask_low = math.inf
 
-    def add(self, y: np.ndarray, d: Optional[np.ndarray], y_span: Tuple[float, float], where: Where, squares: np.ndarray) -> None:
+    def add(self, y: np.ndarray, d: Optional[np.ndarray], y_span: Tuple[float, float], where: Where) -> None:
         """Add one block of ordinary numbers.
 
         Parameters
@@ -202,15 +202,12 @@ class SliceSums:
             Golden and difference (the sign does not matter), contiguous float64 of one size in the block's C order; None: no difference.
         y_span
             Smallest and largest value of ``y``.
-        squares
-            Work array of at least that size; may be ``d``.
         """
         self._rest_high = max(self._rest_high, -y_span[0], y_span[1])
-        squares = squares[: y.size]
         if d is not None:
-            self._add(self._d, np.multiply(d, d, out=squares), where, 0)
+            self._add(self._d, d, where, 0)
         if y_span != (0.0, 0.0):
-            self._add(self._y, np.multiply(y, y, out=squares), where, 0)
+            self._add(self._y, y, where, 0)
 
     def may_mask(self, x_low: float, y_low: float, y_high: float) -> bool:
         """Tell whether a block with these extremes may hold a mask: it goes to :meth:`add_careful`."""
@@ -234,9 +231,7 @@ class SliceSums:
             if self._left_out is None:
                 self._left_out = _Side(self.axes)
             self._add(self._left_out, (~good).astype(np.float64), where, 0)
-        squares = [np.ldexp(values, -unit) for values, unit in zip((y, d), units)]
-        for values in squares:
-            np.multiply(values, values, out=values)
+        scaled = [np.ldexp(values, -unit) for values, unit in zip((y, d), units)]
         low = y <= MASK
         masked = low & (x <= MASK)
         if not low.all():
@@ -245,23 +240,23 @@ class SliceSums:
             self._mask_low = min(self._mask_low, -float(np.max(y, where=masked, initial=-math.inf)))
             if self._masked is None:
                 self._masked = (_Side(self.axes), _Side(self.axes))
-            for side, values, unit in zip(self._masked, squares, units):
+            for side, values, unit in zip(self._masked, scaled, units):
                 self._add(side, values * masked, where, unit)
                 values *= ~masked
-        for side, values, unit in zip((self._y, self._d), squares, units):
+        for side, values, unit in zip((self._y, self._d), scaled, units):
             self._add(side, values, where, unit)
 
-    def _add(self, side: _Side, squares: np.ndarray, where: Where, unit: int) -> None:
+    def _add(self, side: _Side, values: np.ndarray, where: Where, unit: int) -> None:
         if unit or side.unit:
-            if not squares.any():
+            if not values.any():
                 return
             fresh = _Side(self.axes)
             fresh.unit, fresh.empty = unit, False
-            _add_slices(fresh.sums, self.axes, squares, where)
+            _add_slices(fresh.sums, self.axes, values, where)
             side.merge(fresh)
         else:
             side.empty = False
-            _add_slices(side.sums, self.axes, squares, where)
+            _add_slices(side.sums, self.axes, values, where)
 
     def merge(self, other: SliceSums) -> None:
         """Add the sums of other elements of the same tensor."""
@@ -295,11 +290,8 @@ class SliceSums:
         found: Optional[WorstSlice] = None
         for number, (axis, yy, dd) in enumerate(zip(self.axes, y.sums, d.sums)):
             norms = np.sqrt(yy)
-            hidden = np.zeros(norms.size, np.bool_)
-            for side in hiding:
-                hidden |= side.sums[number] > 0.0
-            hidden &= norms == 0.0
-            floor = float(np.add.reduce(norms)) / max(1, norms.size - int(np.count_nonzero(hidden)))
+            counted = norms.size - (_hidden(norms, [side.sums[number] for side in hiding]) if hiding else 0)
+            floor = float(np.add.reduce(norms)) / max(1, counted)
             distances = np.sqrt(dd)
             if floor > 0.0:
                 distances /= np.maximum(norms, floor)
@@ -313,6 +305,14 @@ class SliceSums:
         return found
 
 
+def _hidden(norms: np.ndarray, hiding: Sequence[np.ndarray]) -> int:
+    """Return how many slices have elements that hide behind a mask, and no other."""
+    hidden = np.zeros(norms.size, np.bool_)
+    for sums in hiding:
+        hidden |= sums > 0.0
+    return int(np.count_nonzero(hidden & (norms == 0.0)))
+
+
 class Where(NamedTuple):
     """Where a block lies in its golden: its shape, and start and strides as in :class:`goldwatch.tensors.blocks.Block`."""
 
@@ -322,41 +322,72 @@ class Where(NamedTuple):
 
 
 def _add_slices(totals: Sequence[np.ndarray], axes: Sequence[SliceAxis], values: np.ndarray, where: Where) -> None:
-    """Add a block's values (1-D, in the block's C order) to the totals of their slices, for each axis."""
+    """Add the squares of a block's values (1-D, in the block's C order) to the totals of their slices, for each axis."""
     shape, start, strides = where
+    last = len(shape) - 1
     rows: Optional[np.ndarray] = None
+    squares: Optional[np.ndarray] = None
     for total, axis in zip(totals, axes):
         plan = _plan(axis, shape, strides)
         first = start // axis.inner % axis.size
         if plan.crosses or start % axis.inner + plan.inner_extent >= axis.inner or first + plan.on_extent >= axis.size:
             places = _sums_of_axes(shape, strides, range(len(shape))) + start
-            total += np.bincount(places // axis.inner % axis.size, values, axis.size)
+            total += np.bincount(places // axis.inner % axis.size, _squares(values), axis.size)
             continue
-        last = len(shape) - 1
         if not plan.on:
-            total[first] += float(np.add.reduce(values))
+            total[first] += dot(values, values)
             continue
         if last in plan.on:
-            sums = _reduce(values, shape, plan.on)
+            lead = element_count(shape[: plan.on[0]])
+            sums = _kept(_column_squares(values, lead) if squares is None else _column_sums(squares, lead), shape, plan.on)
         else:
             if rows is None:
-                rows = _row_sums(values, shape[last])
-            sums = _reduce(rows, shape[:last], plan.on)
+                squares = _squares(values) if shape[last] < _DOT_ROWS else None
+                rows = _row_squares(values, shape[last]) if squares is None else _row_sums(squares, shape[last])
+            tail = element_count(shape[plan.on[-1] + 1 : last])
+            sums = _kept(_column_sums(_row_sums(rows, tail), element_count(shape[: plan.on[0]])), shape, plan.on)
         if plan.offsets is None:
             total[first : first + sums.size] += sums
         else:
             total[first + plan.offsets] += sums
 
 
-def _reduce(values: np.ndarray, shape: Ints, on: Ints) -> np.ndarray:
-    """Sum a block over all axes but those in ``on``, which come out as one."""
-    lead, tail = element_count(shape[: on[0]]), element_count(shape[on[-1] + 1 :])
-    kept = shape[on[0] : on[-1] + 1]
-    values = _column_sums(_row_sums(values, tail), lead)
-    if len(on) < len(kept):
-        off = tuple(number for number in range(len(kept)) if number + on[0] not in on)
-        values = np.add.reduce(values.reshape(kept), axis=off).reshape(-1)
-    return values
+def _kept(sums: np.ndarray, shape: Ints, on: Ints) -> np.ndarray:
+    """Sum what is left of a block between the first and the last axis in ``on`` over those of them that are not in it."""
+    between = shape[on[0] : on[-1] + 1]
+    if len(on) < len(between):
+        off = tuple(number for number in range(len(between)) if number + on[0] not in on)
+        sums = np.add.reduce(sums.reshape(between), axis=off).reshape(-1)
+    return sums
+
+
+# Measured: which way is the cheapest by the length of the rows. None writes another array of the block's size but for short rows.
+_DOT_ROWS, _EINSUM_COLUMNS = 48, 32
+
+
+def _squares(values: np.ndarray) -> np.ndarray:
+    """Return the squares, in the work array that the kernel does not need now."""
+    squares: np.ndarray = np.multiply(values, values, out=workspace().d[: values.size])
+    return squares
+
+
+def _row_squares(values: np.ndarray, length: int) -> np.ndarray:
+    """Return the sum of squares of each row of ``length`` elements."""
+    if length > DOT_MAX:
+        return np.array([dot(row, row) for row in values.reshape(-1, length)])
+    rows = values.size // length
+    found: np.ndarray = np.matmul(values.reshape(rows, 1, length), values.reshape(rows, length, 1)).reshape(-1)
+    return found
+
+
+def _column_squares(values: np.ndarray, rows: int) -> np.ndarray:
+    """Return the sums of squares over ``rows`` rows of equal length."""
+    length = values.size // rows
+    if rows > 1 and length >= _EINSUM_COLUMNS:
+        table = values.reshape(rows, length)
+        found: np.ndarray = np.einsum("ij,ij->j", table, table)
+        return found
+    return _column_sums(_squares(values), rows)
 
 
 def _row_sums(values: np.ndarray, length: int) -> np.ndarray:
@@ -367,7 +398,7 @@ def _row_sums(values: np.ndarray, length: int) -> np.ndarray:
     if length > DOT_MAX:
         long: np.ndarray = np.add.reduce(values.reshape(rows, length), axis=1)
         return long
-    ones = _ones(length)
+    ones = _ONES[:length]
     batch = min(rows, DOT_MAX // length)
     whole = rows // batch * batch
     sums: np.ndarray = np.matmul(values[: whole * length].reshape(-1, batch, length), ones).reshape(-1)
@@ -386,16 +417,10 @@ def _column_sums(values: np.ndarray, rows: int) -> np.ndarray:
         return long
     batch = min(rows, DOT_MAX // length)
     whole = rows // batch * batch
-    ones = _ones(batch)
-    sums: np.ndarray = np.add.reduce(np.matmul(ones, values[: whole * length].reshape(-1, batch, length)), axis=0)
+    sums: np.ndarray = np.add.reduce(np.matmul(_ONES[:batch], values[: whole * length].reshape(-1, batch, length)), axis=0)
     if whole < rows:
-        sums = sums + _ones(rows - whole).dot(values[whole * length :].reshape(-1, length))
+        sums = sums + _ONES[: rows - whole].dot(values[whole * length :].reshape(-1, length))
     return sums
 
 
 _ONES = np.ones(DOT_MAX)
-
-
-def _ones(size: int) -> np.ndarray:
-    ones: np.ndarray = _ONES[:size]
-    return ones

@@ -103,7 +103,7 @@ def _read_header(descriptor: int, size: int, path: str, header: NpyHeader) -> No
         what = "the file is empty" if not start else "the npy file ends inside its header"
         raise TruncatedFile("%s: expected at least 12 bytes, got %d" % (what, len(start)), path, 12, len(start))
     major = start[6]
-    if major not in (1, 2, 3):
+    if major not in (1, 2, 3) or start[7] != 0:
         raise FormatError("npy version %d.%d is not known (1.0 to 3.0 are)" % (major, start[7]), path)
     begin = 10 if major == 1 else 12
     length = int.from_bytes(start[8:begin], "little")

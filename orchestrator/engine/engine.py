@@ -128,7 +128,7 @@ class Engine:
         golden = self.goldens.of(place)
         found = self._planners.get(place)
         if found is None:
-            found = self._planners[place] = Planner(place, golden, self.graph, self.selection)
+            found = self._planners[place] = Planner(place, golden, self.graph, self.selection, self.options.overflow)
         found.refresh(golden)
         return found
 

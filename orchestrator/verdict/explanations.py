@@ -10,7 +10,7 @@ import numpy as np
 
 from ..comparing.patterns import AlignedPair, Finding, find_patterns
 from ..comparing.row import Row
-from .estimates import Estimate
+from .estimates import SLICE, Estimate, whole
 from .inputs import UNKNOWN
 from .own_error import rounding
 from .words import percent
@@ -48,6 +48,7 @@ _NEXT = {
 _FOLLOW_INPUT = frozenset(["TransData", "Cast", "Aipp", "AippData"])
 _QUANTISED_FACTOR = 4.0
 _UNRELATED = 0.3
+_ENOUGH_ELEMENTS = 32
 _ROUNDING_TIMES = 60.0
 
 
@@ -101,13 +102,13 @@ def explanations_of(
     stale
         A sentence that the dump is older than the model; empty where it is not.
     """
-    if estimate.output.dtype.startswith(("int", "uint", "bool")):
+    if whole(estimate.output.dtype):
         return _of_integers(row, pair)
     patterns = find_patterns(pair, _background(estimate), others) if pair is not None else []
     found = _merged([_of_pattern(pattern, pair, estimate) for pattern in patterns])
     if pair is None:
         found += _of_row(estimate, row)
-    fallback = [] if found else _without_pattern(estimate, row)
+    fallback = [] if found else _without_pattern(estimate, row, pair)
     if stale and not found:
         fallback.append(_explanation("stale-dump", 0.0, stale))
     return found + fallback
@@ -135,6 +136,8 @@ def _of_pattern(pattern: Finding, pair: Optional[AlignedPair], estimate: Estimat
         factor = abs(float(pattern.detail.get("factor", 1.0)))
         if factor >= _QUANTISED_FACTOR or 0 < factor <= 1 / _QUANTISED_FACTOR:
             kind = "dequantisation" if pair is not None and _integral(pair) else "scale"
+    if pattern.kind == "shift" and pair is not None and {pair.letters[axis] for axis, by in enumerate(pattern.detail["by"]) if by} == {"C"}:
+        kind = "layout"
     if pattern.kind == "region" and pattern.detail.get("padding"):
         kind = "padding"
     if kind == "wrong-golden" and _is_first(estimate):
@@ -174,27 +177,39 @@ def _of_row(estimate: Estimate, row: Row) -> List[Explanation]:
             return [_explanation("overflow", 1.0, "%d elements of the target are Inf" % inf)]
         return [_explanation("nan", 1.0, "%d elements of the target are NaN" % nan)]
     worst = row.worst_slice
-    if estimate.by_slice and worst is not None:
-        sentence = "index %s of axis %s is the worst: %s" % (worst[1], worst[0], percent(estimate.slice_distance))
+    if estimate.shown.measure == SLICE and worst is not None:
+        sentence = "index %s of axis %s is the worst: %s" % (worst[1], worst[0], percent(estimate.shown.value))
         return [_explanation("one-slice", 0.0, sentence)]
     return []
 
 
-def _without_pattern(estimate: Estimate, row: Row) -> List[Explanation]:
+def _without_pattern(estimate: Estimate, row: Row, pair: Optional[AlignedPair]) -> List[Explanation]:
     """Return what remains to be said where no pattern explains the error."""
-    cosine = row.metrics.get("CosineSimilarity")
-    if estimate.output.spoiled or not isinstance(cosine, (int, float)) or math.isnan(cosine):
+    if estimate.output.spoiled:
         return []
-    if abs(cosine) < _UNRELATED:
-        share = 1.0 - cosine * cosine
-        sentence = "the values have nothing to do with the golden ones (cosine %.3g), and no pattern fits" % cosine
-        kind = "other-input" if _is_first(estimate) else "random"
-        return [_explanation(kind, share, sentence)]
+    alike = _correlation(row, pair)
+    if abs(alike) < _UNRELATED:
+        sentence = "the values have nothing to do with the golden ones (correlation %.2g), and no pattern fits" % alike
+        return [_explanation("other-input" if _is_first(estimate) else "random", 1.0 - alike * alike, sentence)]
     if _is_first(estimate):
         sentence = "the very first operator differs: what is fed to the device is not what the golden run got"
         return [_explanation("other-input", 1.0, sentence)]
     rounded = rounding(estimate.output.dtype)
-    if rounded and estimate.distance <= _ROUNDING_TIMES * rounded and not estimate.by_slice:
+    if rounded and estimate.distance <= _ROUNDING_TIMES * rounded and estimate.shown.measure != SLICE:
         sentence = "no pattern but noise of %.3g times the rounding of %s" % (estimate.distance / rounded, estimate.output.dtype)
         return [_explanation("rounding", 0.0, sentence)]
     return []
+
+
+def _correlation(row: Row, pair: Optional[AlignedPair]) -> float:
+    """Return how alike target and golden are, apart from their means; 1 where it cannot be told."""
+    if pair is None:
+        cosine = row.metrics.get("CosineSimilarity")
+        return float(cosine) if isinstance(cosine, (int, float)) and not math.isnan(cosine) else 1.0
+    x, y = (np.asarray(side, np.float64).reshape(-1) for side in (pair.target, pair.golden))
+    keep = np.isfinite(x) & np.isfinite(y)
+    if keep.sum() < _ENOUGH_ELEMENTS:
+        return 1.0
+    x, y = x[keep] - x[keep].mean(), y[keep] - y[keep].mean()
+    lengths = math.sqrt(float(x @ x)) * math.sqrt(float(y @ y))
+    return float(x @ y) / lengths if lengths else 1.0

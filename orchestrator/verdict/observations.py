@@ -9,9 +9,13 @@ from ..comparing.row import FAIL, PASS, Row
 from ..dumps.place import Place, name_order
 from .judging import metric_number
 
+COSINE = "CosineSimilarity"
 DISTANCE = "RelativeEuclideanDistance"
 SLICE_DISTANCE = "WorstSliceDistance"
 DIFFERENT = "DifferentElements"
+_MASK_RULES = 5.0
+FACTOR_SHARE = 0.2
+"""Of the distance, what counts as an error of the common factor too: noise has a small part along the golden values, now and then none."""
 
 _KIND_RANK = {"output": 0, "op": 1, "input": 2}
 
@@ -24,7 +28,12 @@ class Observation(NamedTuple):
     number
         The tensor's index; -1 for a row about the whole op.
     distance, slice_distance
-        RelativeEuclideanDistance and WorstSliceDistance; NaN where there is none.
+        RelativeEuclideanDistance and WorstSliceDistance; NaN where there is none. Masked elements (−1e4 among attention scores) rule the
+        norm of a tensor, and leave a small distance where everything else is wrong; slices leave them out. Where the worst slice alone
+        would make several times the distance, were all slices of one norm, it is that.
+    factor_distance
+        How far a common factor of all elements is from 1, with a fifth of the distance: a·y is the part of the target x along the golden y,
+        and with cosine c and distance d, (a − 1)² is d² − (1 − c²) but for terms of higher order. NaN where the cosine was not computed.
     different
         Whether any element differs (a distance of 0 may hide none).
     spoiled
@@ -39,6 +48,7 @@ class Observation(NamedTuple):
     verdict: str
     distance: float
     slice_distance: float
+    factor_distance: float
     different: bool
     spoiled: bool
     dtype: str
@@ -135,13 +145,26 @@ def _observe(row: Row) -> Observation:
         number=-1 if row.tensor_index is None else row.tensor_index,
         tensor=row.tensor,
         verdict=row.verdict,
-        distance=distance,
+        distance=_unmasked(distance, slices, max(row.shape or (1,))),
         slice_distance=slices,
+        factor_distance=_along(distance, metric_number(row.metrics.get(COSINE))),
         different=count > 0 or (math.isnan(count) and distance != 0),
         spoiled=row.verdict == FAIL and _differ(row.nan, row.inf, distance),
         dtype=row.target_dtype or "",
         address=row.address,
     )
+
+
+def _along(distance: float, cosine: float) -> float:
+    """Return the distance of a tensor's common factor from 1."""
+    if math.isnan(cosine) or not distance < math.inf:
+        return math.nan
+    return math.sqrt(max(distance * distance - (1.0 - cosine) * (1.0 + cosine), 0.0) + (FACTOR_SHARE * distance) ** 2)
+
+
+def _unmasked(distance: float, slices: float, count: int) -> float:
+    least = slices / math.sqrt(max(count, 1))
+    return least if least > _MASK_RULES * distance else distance
 
 
 def _differ(nan: Optional[Mapping[str, int]], inf: Optional[Mapping[str, int]], distance: float) -> bool:

@@ -16,15 +16,18 @@ from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-SUSPECT_SCORE = 6.0
-"""Scores above this make a suspect."""
+SUSPECT_SCORE = 4.5
+"""Scores above this make a suspect: 1.5 times the measured score of healthy operators (docs/verdict.md)."""
 
 SMALLEST_SPREAD = 0.15
-RARE_SPREAD = 0.5
+SMALLEST_SLICE_SPREAD = 0.2
+RARE_SPREAD = 0.4
 ENOUGH = 4
 """Operators of a type from which on the type is judged by itself."""
 
 _MOST_FITTED = 400
+_DEAR_NOISE = 0.01
+_LEAST_ROUNDING = 1e-7
 _GAINS = np.exp(np.linspace(math.log(0.05), math.log(20.0), 41))
 _NOISES = np.concatenate([[0.0], np.exp(np.linspace(math.log(1e-7), math.log(0.5), 47))])
 _MANTISSA_BITS = {
@@ -85,8 +88,14 @@ class Normal:
         return math.log(distance / expected) / self.spread
 
 
-def fit(measured: Sequence[Measured]) -> Dict[str, Normal]:
-    """Return what is normal for each type; ``""`` holds what is normal over all, for types of fewer than four operators."""
+def fit(measured: Sequence[Measured], smallest: float = SMALLEST_SPREAD) -> Dict[str, Normal]:
+    """Return what is normal for each type; ``""`` holds what is normal over all, for types of fewer than four operators.
+
+    Parameters
+    ----------
+    smallest
+        A type's spread is taken to be at least this.
+    """
     usable = [entry for entry in measured if 0 < entry.distance < math.inf and entry.inputs < math.inf]
     by_type: Dict[str, List[Measured]] = {}
     for entry in usable:
@@ -94,7 +103,7 @@ def fit(measured: Sequence[Measured]) -> Dict[str, Normal]:
     over_all = _fit(usable, _GAINS[_GAINS >= 0.999], RARE_SPREAD, rare=True)
     found = {"": over_all}
     for name, entries in by_type.items():
-        found[name] = _fit(entries, _GAINS, SMALLEST_SPREAD) if len({entry.op for entry in entries}) >= ENOUGH else over_all
+        found[name] = _fit(entries, _GAINS, smallest) if len({entry.op for entry in entries}) >= ENOUGH else over_all
     return found
 
 
@@ -107,10 +116,12 @@ def _fit(entries: Sequence[Measured], gains: np.ndarray, smallest: float, rare: 
     table = np.array([(entry.distance, entry.inputs, entry.rounding) for entry in entries[::step]])
     logs, carried = np.log(table[:, 0]), table[:, 1] ** 2 + table[:, 2] ** 2
     cost, at = math.inf, (1.0, 0.0)
+    # Where every operator's inputs are about alike, g and n explain each other: an operator is rather taken to pass errors on.
+    dear = _DEAR_NOISE * np.log1p(_NOISES / max(float(np.median(table[:, 2])), _LEAST_ROUNDING))
     for gain in gains:
         with np.errstate(divide="ignore"):
             off = np.abs(logs - 0.5 * np.log(gain**2 * carried + _NOISES[:, None] ** 2))
-        costs = off.mean(axis=1) + 0.01 * abs(math.log(gain))
+        costs = off.mean(axis=1) + 0.01 * abs(math.log(gain)) + dear
         best = int(np.argmin(costs))
         if costs[best] < cost:
             cost, at = float(costs[best]), (float(gain), float(_NOISES[best]))

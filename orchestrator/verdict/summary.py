@@ -166,7 +166,7 @@ def _without_finite(tensors: List[str]) -> Tuple[str, ...]:
         return ()
     shown = ", ".join(tensors[:3]) + (", …" if len(tensors) > 3 else "")
     what = "1 tensor has" if len(tensors) == 1 else "%d tensors have" % len(tensors)
-    return ("%s no finite element on either side, so their passing says nothing: %s" % (what, shown),)
+    return ("%s no finite element on either side, so that passing says nothing: %s" % (what, shown),)
 
 
 def exit_code(summary: Summary, stopped: bool = False, strict: bool = False) -> int:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..comparing.row import FAIL
 from ..dumps.place import Place, name_order
-from .estimates import HIGHEST_SCORE, Estimate
+from .estimates import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate, whole
 from .explanations import Explanation
 from .inputs import BAD, UNKNOWN
 from .observations import Observations
@@ -17,6 +16,11 @@ from .words import listed, percent
 
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 
+_SAYS = {
+    ALL: "its output differs by %s",
+    SLICE: "the worst slice of its output differs by %s",
+    FACTOR: "its output is off by a common factor, about %s",
+}
 _CLUSTER = 3
 _CLUSTER_SHARE = 0.8
 
@@ -34,7 +38,7 @@ class Suspect:
     place
         Of the execution that shows it best.
     score
-        How far the error is beyond what is normal, see :mod:`.own_error`; above 6, at most 99.
+        How far the error is beyond what is normal, see :mod:`.own_error`; above 4.5, at most 99.
     confidence
         ``high``, ``medium`` or ``low``.
     evidence
@@ -129,31 +133,27 @@ def _finding(entry: Estimate) -> str:
         return "its output has NaN or Inf where golden data has numbers (or the reverse)" + (
             ", and none of its inputs has" if entry.known else "; not all of its inputs were compared"
         )
-    if not math.isnan(entry.score) and entry.output.dtype.startswith(("int", "uint", "bool")):
+    if whole(entry.output.dtype):
         return "its output is not equal to golden data, though the inputs that feed it are as they should be"
-    what = "its worst slice" if entry.by_slice else "its output"
-    value = entry.slice_distance if entry.by_slice else entry.distance
-    before = entry.slice_inputs if entry.by_slice else entry.inputs_distance
-    explained = "inputs and rounding explain %s in this network" % percent(entry.expected)
+    said = _SAYS[entry.shown.measure] % percent(entry.shown.value)
+    before = percent(entry.shown.inputs)
+    explained = "inputs and rounding explain %s in this network" % percent(entry.shown.expected)
     if not entry.known:
         names = [state.tensor for state in entry.inputs if state.state == UNKNOWN]
-        missing = "; %s not compared" % (listed(names, 3) + (" was" if len(names) == 1 else " were")) if names else ""
-        return "%s differs by %s, while %s%s" % (what, percent(value), explained, missing or "; what feeds it is not known")
+        if not names:
+            return "%s, while %s; what feeds it is not known" % (said, explained)
+        return "%s, while %s; %s %s not compared" % (said, explained, listed(names, 3), "was" if len(names) == 1 else "were")
     if any(state.state == BAD for state in entry.inputs):
-        return "its inputs differ by %s already, but %s differs by %s, while %s: an error of its own comes on top" % (
-            percent(before), what, percent(value), explained,
-        )  # fmt: skip
-    return "%s differs by %s; its inputs differ by %s, and %s" % (what, percent(value), percent(before), explained)
+        return "its inputs are outside their limits (%s), but %s, while %s: an error of its own comes on top" % (before, said, explained)
+    return "%s, its inputs by %s; %s" % (said, before, explained)
 
 
 def _brief(entry: Estimate) -> str:
     if entry.output.spoiled:
         return "NaN or Inf come out of it, not into it"
-    if entry.output.dtype.startswith(("int", "uint", "bool")):
+    if whole(entry.output.dtype):
         return "its inputs are right, its output is not"
-    before, value = (entry.slice_inputs, entry.slice_distance) if entry.by_slice else (entry.inputs_distance, entry.distance)
-    what = "its worst slice differs" if entry.by_slice else "its output differs"
-    return "%s by %s, its inputs by %s" % (what, percent(value), percent(before))
+    return "%s, its inputs by %s" % (_SAYS[entry.shown.measure] % percent(entry.shown.value), percent(entry.shown.inputs))
 
 
 def _confidence(entry: Estimate) -> str:

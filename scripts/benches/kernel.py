@@ -14,6 +14,11 @@ import numpy as np  # noqa: E402
 from plain import floor, plain_metrics  # noqa: E402
 
 from goldwatch.comparing.metrics import Accumulator, KLPass, compare_blocks  # noqa: E402
+from goldwatch.comparing.row import MEASURES  # noqa: E402
+from goldwatch.comparing.slices import borders, slice_axes  # noqa: E402
+from goldwatch.tensors.blocks import placed_blocks  # noqa: E402
+from goldwatch.tensors.geometry import match_layouts  # noqa: E402
+from goldwatch.tensors.tensor import Tensor  # noqa: E402
 
 BLOCK = 65536
 
@@ -81,7 +86,32 @@ def main():
         line("%s / %s" % (target, golden), kind, goldwatch_metrics, x, y, options.repeat)
         if kind == "dense" and target == "float16":
             line("%s / %s" % (target, golden), "NC1HWC0", strided_metrics, x, y, options.repeat)
+    slices(count, options.repeat)
     tiny(options.repeat)
+
+
+def slices(count, repeat):
+    """What WorstSliceDistance costs on top of the ten metrics, by layout of the golden."""
+    print("%-22s %10s %10s %8s" % ("slices", "ten", "and slices", "ratio"))
+    rng = np.random.RandomState(2)
+    # A multiple of 2**12 elements fits every shape.
+    rows = max(1, count >> 12)
+    shapes = [("NCHW, 64x64", (1, rows, 64, 64), 1), ("NCHW, 16x16", (1, 16 * rows, 16, 16), 1), ("NHWC, 512", (1, 8, rows, 512), 3)]
+    for name, shape, channel in [*shapes, ("ND, 1024", (1, 4 * rows, 1024), None), ("ND, 4 axes", (4, rows, 32, 32), None)]:
+        golden = rng.standard_normal(shape).astype(np.float32)
+        device = (golden * (1 + 1e-3 * rng.standard_normal(shape))).astype(np.float16)
+        target, other = Tensor.from_array(device), Tensor.from_array(golden)
+        geometry, axes = match_layouts(target, shape), slice_axes(shape, channel)
+
+        def run(x, y, wanted=(), sides=(target, other, geometry)):
+            metrics = MEASURES[: 10 + bool(wanted)]
+            compare_blocks(lambda: placed_blocks(*sides, BLOCK, (0, 1), borders(wanted)), metrics, wanted)
+
+        ten, both = float("inf"), float("inf")
+        for _ in range(repeat):
+            ten = min(ten, best_ns(run, device, golden, 1))
+            both = min(both, best_ns(lambda x, y, run=run, axes=axes: run(x, y, axes), device, golden, 1))
+        print("%-22s %7.2f ns %7.2f ns %8.2f" % (name, ten, both, both / ten), flush=True)
 
 
 def line(pair, kind, function, x, y, repeat):

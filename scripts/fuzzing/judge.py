@@ -85,6 +85,9 @@ def dump_tensor(path, kind, index):
         for position, message in enumerate(tensors[number]):
             code, form, dims, size, own = _tensor(message, number, path)
             here = (number == _INPUT) == (kind == "input") and position == index
+            if not size and code in _TYPES:
+                # A converter of the vendor writes no sizes: type and dims tell them.
+                size = int(np.prod(dims, dtype=object)) * np.dtype(_TYPES[code]).itemsize
             raw = own if own is not None else data[offset : offset + size]
             offset += 0 if own is not None else size
             if here:

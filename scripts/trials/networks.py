@@ -236,7 +236,7 @@ def resnet(seed: int, channels: int, blocks: int = 24) -> Net:
     return build.net
 
 
-def mobilenet(seed: int, blocks: int = 12) -> Net:
+def mobilenet(seed: int, blocks: int = 9) -> Net:
     """Return a MobileNet-like network: depthwise and pointwise convolutions, ReLU6, shortcuts."""
     build = Builder("mobilenet", seed, (1, 16, 8, 8))
     x = build.add("Relu6", (build.norm(build.conv("data", 48)),), relu, most=6.0)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from goldwatch.comparing.metrics import compare_blocks
-from goldwatch.comparing.row import FAIL, PASS, Row
+from goldwatch.comparing.pair import PairTask, Settings, compare_tensors
+from goldwatch.comparing.patterns import AlignedPair, align
+from goldwatch.comparing.row import PASS, Row
+from goldwatch.dumps.golden import GoldenEntry
 from goldwatch.model.graph import ModelGraph
 from goldwatch.model.nodes import OpNode
-from goldwatch.verdict.limits import Limits, judge
+from goldwatch.tensors.geometry import match_layouts
+from goldwatch.tensors.tensor import Tensor
+from goldwatch.verdict.explaining import TensorReader
+from goldwatch.verdict.judging import RowJudge
+from goldwatch.verdict.limits import Limits
+from goldwatch.verdict.summary import Summary, summarise
 
 from .faults import FAULTS, Fault
 from .networks import EXACT, Device, Net
 
 Array = Any
-METRICS = ("CosineSimilarity", "RelativeEuclideanDistance")
+MEASURED = ("CosineSimilarity", "RelativeEuclideanDistance", "WorstSliceDistance", "DifferentElements")
+_NO_FILE = GoldenEntry("", "", "", 0, 0, "npy")
 
 
 def graph_of(net: Net) -> ModelGraph:
@@ -28,33 +37,17 @@ def graph_of(net: Net) -> ModelGraph:
 
 
 def row_of(number: int, name: str, kind: str, target: Array, golden: Array, dtype: str, limits: Limits) -> Row:
-    """Compare one output."""
-    metrics, worst = measure(target, golden)
-    failed = not judge(metrics, limits).passed
-    return Row(
-        index=number, op=name, op_type=kind, tensor=name + ":output:0", kind="output", verdict=FAIL if failed else PASS, tensor_index=0,
-        op_sequence=number, group=(name,), shape=golden.shape, target_dtype=dtype, golden_dtype="float32", metrics=metrics,
-        nan={"target": int(np.isnan(target).sum()), "golden": 0}, inf={"target": int(np.isinf(target).sum()), "golden": 0},
-        target_file=name,
+    """Compare one output as a run does, NCHW where it has four axes."""
+    layout = "NCHW" if golden.ndim == 4 else "ND"
+    row = Row(
+        index=number, op=name, op_type=kind, tensor=name + ":output:0", kind="output", verdict=PASS, tensor_index=0, op_sequence=number,
+        group=(name,), target_file=name, golden_file=name,
     )  # fmt: skip
-
-
-def measure(target: Array, golden: Array) -> Tuple[Dict[str, Any], Any]:
-    result = compare_blocks(lambda: iter([(target, golden)]), METRICS)
-    values = dict(result.values)
-    x, y = target.astype(np.float64), golden.astype(np.float64)
-    keep = np.abs(y) < 1e4
-    with np.errstate(invalid="ignore"):
-        d = np.where(keep, x - y, 0)
-    y = np.where(keep, y, 0)
-    worst = 0.0
-    axes = (1,) if y.ndim == 4 else [a for a in range(y.ndim) if y.shape[a] > 1]
-    for axis in axes:
-        other = tuple(a for a in range(y.ndim) if a != axis)
-        dn, yn = np.sqrt((d * d).sum(axis=other)), np.sqrt((y * y).sum(axis=other))
-        worst = max(worst, float((dn / np.maximum(yn, yn.mean())).max()))
-    values["WorstSliceDistance"] = worst
-    return values, None
+    settings = Settings(MEASURED, judge=RowJudge(limits))
+    task = PairTask(row.but(target_dtype=dtype), Tensor.from_array(target, layout), _NO_FILE, layout)
+    found = compare_tensors(task, Tensor.from_array(golden, layout), None, settings)
+    # numpy has no bfloat16: such values come as float32.
+    return found.but(target_dtype=dtype)
 
 
 def rows_of(
@@ -66,6 +59,24 @@ def rows_of(
         found = (known or {}).get(op.name)
         rows.append(found or row_of(number, op.name, op.type, made[op.name], golden[op.name], dtype, limits))
     return rows
+
+
+class Reader(TensorReader):
+    """Gives the tensors of a run in memory."""
+
+    def __init__(self, golden: Dict[str, Array], made: Dict[str, Array]) -> None:
+        self._golden = golden
+        self._made = made
+
+    def pair(self, row: Row) -> Optional[AlignedPair]:
+        layout = "NCHW" if self._golden[row.op].ndim == 4 else "ND"
+        target, golden = (Tensor.from_array(side[row.op], layout) for side in (self._made, self._golden))
+        return replace(align(target, golden, match_layouts(target, golden.shape, layout)), dtype=row.target_dtype or "")
+
+
+def judged(net: Net, golden: Dict[str, Array], made: Dict[str, Array], rows: List[Row]) -> Summary:
+    """Judge a run as ``goldwatch compare`` does."""
+    return summarise(rows, len(net.ops), Limits(), graph=graph_of(net), reader=Reader(golden, made))
 
 
 def moves(net: Net, device: Device, healthy: Dict[str, Array], fault: Fault) -> Tuple[float, Array]:
@@ -93,4 +104,4 @@ def some_fault(net: Net, maker: Any, random: Any) -> Optional[Fault]:
     return None
 
 
-__all__ = ["FAULTS", "graph_of", "moves", "rows_of", "some_fault"]
+__all__ = ["FAULTS", "graph_of", "judged", "moves", "rows_of", "some_fault"]

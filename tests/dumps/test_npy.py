@@ -133,6 +133,7 @@ def test_every_truncation(tmp_path: Any) -> None:
         (b"\x93NUMPY\x01\x00\xff\xff" + b" " * 65535, "an npy header of 65535 bytes"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 100, "an npy header of 4294967295 bytes"),
         (b"\x93NUMPY\x09\x00\x10\x00" + b" " * 100, "npy version 9.0"),
+        (b"\x93NUMPY\x01\x80\x10\x00" + b" " * 100, "npy version 1.128"),
     ],
 )
 def test_damaged_headers(tmp_path: Any, data: bytes, text: str) -> None:

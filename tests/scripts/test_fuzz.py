@@ -14,6 +14,8 @@ import time
 import numpy as np
 import pytest
 
+from goldwatch.dumps.write import TensorData, write_dump
+
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts")
 
 
@@ -132,3 +134,12 @@ def test_the_judge_reads_both_files_by_itself(fuzzing, tmp_path, monkeypatch):
         assert "cannot be read" in fuzzing.judge.contradiction(dump, "output", 7, golden)
         assert "cannot be read" in fuzzing.judge.contradiction(golden, "output", 0, golden)
     assert judged[0] is None and judged[2] is None and judged[1] is not None
+
+
+def test_the_judge_knows_files_without_sizes(fuzzing, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    array = np.arange(6, dtype="<f4")
+    np.save("op.npy", array)
+    write_dump("Add.op.1.2.3", [TensorData(array, size_bytes=0)], [TensorData(array * 2)])
+    assert fuzzing.judge.contradiction("Add.op.1.2.3", "input", 0, "op.npy") is None
+    np.testing.assert_array_equal(fuzzing.judge.dump_tensor("Add.op.1.2.3", "output", 0), array * 2)

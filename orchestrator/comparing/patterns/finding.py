@@ -11,7 +11,7 @@ import numpy as np
 Array = Any
 
 KINDS = (
-    "nan", "inf", "healthy", "other-tensor", "axis-swap", "axis-flip", "channel-permutation", "shift", "sign-flip", "saturation",
+    "nan", "inf", "healthy", "other-tensor", "axis-swap", "axis-flip", "shift", "channel-permutation", "sign-flip", "saturation",
     "flush-to-zero", "region", "scale", "offset", "coarser-type",
 )  # fmt: skip
 """The stable ids, the more specific ones first: in this order findings that explain all alike are listed."""

@@ -67,8 +67,11 @@ def _permuted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
         # Channels that are alike (all zero, say) may choose any of them.
         if not other or len({source for _, source in other}) < 0.9 * len(other):
             continue
-        share = d.share(float(((x - y[near]) ** 2).sum()), 0)
-        if share >= CLAIMED:
+        rest, error = ((x - y[near]) ** 2).sum(axis=1), ((x - y) ** 2).sum(axis=1)
+        moved_there = [index for index, _ in other]
+        fits = float(rest[moved_there].sum()) <= (1.0 - CLAIMED) * float(error[moved_there].sum())
+        share = d.share(float(rest.sum()), 0)
+        if share >= CLAIMED and fits:
             shown = ", ".join("%d holds %d" % pair for pair in other[:4]) + (" …" if len(other) > 4 else "")
             sentence = "%d of %d indices of axis %s are exchanged: %s" % (len(other), size, letters[axis], shown)
             return Finding("channel-permutation", share, sentence, {"axis": letters[axis], "from": [int(index) for index in near]})

@@ -53,7 +53,7 @@ def scale(d: Difference) -> Optional[Finding]:
         if flipped is not None:
             return flipped
     share = d.share(d.left(factor * d.y))
-    return claimed("scale", share, "the target is the golden x %.6g" % factor, factor=factor)
+    return claimed("scale", share, "the target is the golden x %.5g" % factor, factor=factor)
 
 
 def offset(d: Difference) -> Optional[Finding]:
@@ -149,7 +149,7 @@ def coarser_type(d: Difference, dtype: str) -> Optional[Finding]:
     # Errors that came in with the inputs add to half a step.
     room = 0.51 * step + 3 * float(np.median(off))
     share = float((off[off <= room] ** 2).sum()) / d.total if d.total else 0.0
-    big_enough = float(np.sqrt((off**2).mean())) >= 0.1 * float(np.mean(step))
+    big_enough = float(np.sqrt((off**2).mean())) >= 0.03 * float(np.mean(step))
     return claimed("coarser-type", share, "the target has only the values of %s" % name, type=name) if big_enough else None
 
 
