@@ -386,5 +386,5 @@ def _reading(task: PairTask, settings: Settings) -> Tuple[Any, ...]:
     """Return all that decides a task's findings but the target's bytes: the golden tensor, how both are read, and the limits."""
     target = task.target
     alike = settings.judge.alike(task.row) if settings.judge is not None else ()
-    stored = (target.dtype, target.shape, target.format, target.sub_format, target.original_shape, target.source.nbytes)
+    stored = (target.dtype, target.shape, target.format, target.sub_format, target.original_shape, target.order, target.source.nbytes)
     return (task.golden, task.origin_format, task.origin_shape, task.as_stored, task.row.reason, alike) + stored

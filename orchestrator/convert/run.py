@@ -205,7 +205,7 @@ class _Job:
         self.report.failed.append({"source": self.source.path, "reason": reason})
 
     def npy(self) -> None:
-        tensor = open_npy(self.source.path)
+        tensor = open_npy(self.source.path).in_c_order()
         layout = self.options.from_layout or _PLAIN_NPY_LAYOUT
         self._tensor(Tensor(tensor.dtype, tensor.shape, layout, tensor.source), self.source.name[: -len(".npy")], "npy")
 

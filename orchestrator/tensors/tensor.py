@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 import numpy as np
@@ -123,6 +123,25 @@ class Tensor:
             return flat.reshape(self.shape, order="F" if self.order == "F" else "C")
         except ValueError:  # without elements a dim may be larger than any array's
             raise NotComparable("numpy has no array of shape %s" % list(self.shape)) from None
+
+    def in_c_order(self) -> Tensor:
+        """Return the tensor itself, or where it is in Fortran order a copy in memory that is not.
+
+        Raises
+        ------
+        NotComparable
+            The element type is not decoded.
+        FormatError
+            The source has fewer bytes than the elements need.
+        """
+        if self.order == "C":
+            return self
+        require_decodable(self.dtype)
+        self.require_bytes()
+        # Units of the element's size, never computed with: complex32, bfloat16 and swapped bytes stay as they are.
+        units = self.source.read(0, nbytes(self.dtype, self.count)).view("V%d" % (self.dtype.bits // 8))
+        source = MemorySource(units.reshape(self.shape, order="F").reshape(-1, order="C").view(np.uint8))
+        return replace(self, source=source, order="C")
 
     @classmethod
     def from_array(cls, array: Any, format: str = "ND", **fields: Any) -> Tensor:

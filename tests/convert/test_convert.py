@@ -115,6 +115,19 @@ def test_a_device_layout_is_made(tmp_path, feature_map):
     assert np.array_equal(load(tmp_path / "back" / (written + ".output.0.1x35x4x5.npy")), feature_map)
 
 
+@pytest.mark.parametrize("dtype", ["<f2", ">f4", "<c16", "V2"])
+def test_npy_in_fortran_order(tmp_path, dtype):
+    array = np.asfortranarray(np.arange(12, dtype="u2").astype("<u2" if dtype == "V2" else dtype).reshape(3, 4))
+    np.save(str(tmp_path / "a.npy"), array.view(dtype, type=np.ndarray) if dtype == "V2" else array)
+    assert convert(tmp_path / "a.npy", "-o", tmp_path / "bin", "--to", "bin")[0] == 0
+    assert (tmp_path / "bin" / "a.bin").read_bytes() == array.tobytes("C")
+    layouts = ("--from-layout", "ND", "--layout", "FRACTAL_NZ")
+    if dtype == "<f2":
+        assert convert(tmp_path / "a.npy", "-o", tmp_path / "nz", *layouts)[0] == 0
+        (written,) = [name for name in os.listdir(str(tmp_path / "nz")) if name.endswith(".npy")]
+        assert np.array_equal(load(tmp_path / "nz" / written), lay_out(array, "ND", "FRACTAL_NZ", (3, 4)))
+
+
 def test_fractal_nz_needs_the_shape(tmp_path):
     matrix = np.arange(35 * 20, dtype=np.float16).reshape(35, 20)
     np.save(str(tmp_path / "a.npy"), lay_out(matrix, "ND", "FRACTAL_NZ", matrix.shape))

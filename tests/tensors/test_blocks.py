@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from goldwatch.errors import FormatError, NotComparable
 from goldwatch.tensors import blocks as module
 from goldwatch.tensors.blocks import aligned_blocks, match_layouts
-from goldwatch.tensors.dtypes import dtype_by_code
+from goldwatch.tensors.dtypes import dtype_by_code, dtype_by_numpy
 from goldwatch.tensors.layouts import device_shape
 from goldwatch.tensors.tensor import MemorySource, Tensor
 
@@ -285,3 +285,11 @@ def test_a_golden_in_fortran_order_is_read_once(shape, windows) -> None:
     blocks = aligned_blocks(target, golden, match_layouts(target, shape))
     assert sum(block.size for block, _ in blocks) == count
     assert source.total <= 1.5 * 4 * count
+
+
+def test_fortran_order_is_undone_in_memory() -> None:
+    array = np.arange(24, dtype=">i4").reshape(2, 3, 4)
+    tensor = Tensor(dtype_by_numpy(array.dtype), array.shape, "ND", MemorySource(array.ravel(order="F")), order="F")
+    plain = tensor.in_c_order()
+    assert plain.order == "C" and plain.source.read(0, 96).tobytes() == array.tobytes() and plain.in_c_order() is plain
+    np.testing.assert_array_equal(plain.elements(0, 24), array.ravel())
