@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import NotThere, TypeNotComparable
-from ..tensors.dtypes import DType, dtype_by_code, nbytes
+from ..tensors.dtypes import Array, DType, dtype_by_code, nbytes
 from ..tensors.formats import split_format
+from ..tensors.layouts import original_array
 from ..tensors.tensor import Tensor
 from .header import COMPLETE, LENGTH_BYTES, MAX_RANK, Header, implied_bytes, load_header, place_in_message, regions_of, size_error
 from .source import FileSource
@@ -76,9 +77,25 @@ class RegionInfo:
     problem: Optional[str] = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class DumpFile:
-    """One dump file whose header has been read.
+    """One dump file; its header is read at once, its tensors when they are asked for.
+
+    Parameters
+    ----------
+    path
+        The file.
+    partial
+        Also accept a file that is shorter or longer than its header says; see :attr:`state`. Its tensors cannot be read.
+
+    Raises
+    ------
+    MissingPath
+        The file does not exist, is not a regular file or cannot be read.
+    TruncatedFile
+        It ends inside the length, the header or the payload.
+    FormatError
+        It is not a dump file, or is longer than its header says.
 
     Attributes
     ----------
@@ -115,28 +132,35 @@ class DumpFile:
     actual_bytes: int
     nulls_left_out: bool = False
 
-    @classmethod
-    def open(cls, path: str, partial: bool = False) -> DumpFile:
-        """Read the header of ``path``.
-
-        Parameters
-        ----------
-        partial
-            Also accept a file that is shorter or longer than its header says; see :attr:`state`. Its tensors cannot be read.
-
-        Raises
-        ------
-        MissingPath
-            The file does not exist, is not a regular file or cannot be read.
-        TruncatedFile
-            It ends inside the length, the header or the payload.
-        FormatError
-            It is not a dump file, or is longer than its header says.
-        """
+    def __init__(self, path: str, partial: bool = False) -> None:
         found = load_header(path)
         if found.error is not None and not (partial and found.message is not None):
             raise found.error
-        return _build(path, found)
+        # The class is frozen for its users.
+        self.__dict__.update(_attributes(path, found))
+
+    @classmethod
+    def open(cls, path: str, partial: bool = False) -> DumpFile:
+        """Return ``DumpFile(path, partial)``."""
+        return cls(path, partial)
+
+    def array(self, kind: str = "output", index: int = 0, original: bool = False) -> Array:
+        """Return one tensor whole, as numbers.
+
+        Parameters
+        ----------
+        kind, index
+            ``input`` or ``output``, and its number.
+        original
+            In the shape that it had before the device's layout was applied, without padding; else as stored on the device.
+
+        Raises
+        ------
+        NotComparable
+            There is no such tensor, it cannot be read, or the file does not tell its original shape.
+        """
+        tensor = self.tensor(kind, index)
+        return original_array(tensor) if original else tensor.array()
 
     def info(self, kind: str, index: int) -> TensorInfo:
         """Return what the header says about one tensor; NotComparable when there is no such one."""
@@ -179,8 +203,8 @@ class DumpFile:
         return FileSource(self.path, found[index].file_offset, found[index].size_bytes)
 
 
-def _build(path: str, found: Header) -> DumpFile:
-    """Turn a header into a :class:`DumpFile`: lay the regions out one behind the other (version 2) or take the data fields' places."""
+def _attributes(path: str, found: Header) -> Dict[str, Any]:
+    """Return what a :class:`DumpFile` holds: lay the regions out one behind the other (version 2) or take the data fields' places."""
     message = found.message
     position = LENGTH_BYTES + found.header_bytes
     infos: Dict[str, List[Any]] = {kind: [] for kind in KINDS}
@@ -200,22 +224,22 @@ def _build(path: str, found: Header) -> DumpFile:
             else:
                 code = region.buffer_type if kind == "buffer" else region.type
                 infos[kind].append(RegionInfo(kind, index, code, size, offset, problem))
-    return DumpFile(
-        path=path,
-        version=found.version,
-        header_version=message.version,
-        op_name=message.op_name,
-        dump_time=message.dump_time,
-        header_bytes=found.header_bytes,
-        inputs=tuple(infos["input"]),
-        outputs=tuple(infos["output"]),
-        buffers=tuple(infos["buffer"]),
-        spaces=tuple(infos["space"]),
-        state=found.state,
-        expected_bytes=found.expected_bytes or 0,
-        actual_bytes=found.actual_bytes,
-        nulls_left_out=found.nulls_left_out,
-    )
+    return {
+        "path": path,
+        "version": found.version,
+        "header_version": message.version,
+        "op_name": message.op_name,
+        "dump_time": message.dump_time,
+        "header_bytes": found.header_bytes,
+        "inputs": tuple(infos["input"]),
+        "outputs": tuple(infos["output"]),
+        "buffers": tuple(infos["buffer"]),
+        "spaces": tuple(infos["space"]),
+        "state": found.state,
+        "expected_bytes": found.expected_bytes or 0,
+        "actual_bytes": found.actual_bytes,
+        "nulls_left_out": found.nulls_left_out,
+    }
 
 
 def _tensor_info(kind: str, index: int, region: Any, offset: int, size: int, problem: Optional[str]) -> TensorInfo:

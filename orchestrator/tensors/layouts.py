@@ -6,11 +6,31 @@ from typing import Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..errors import FormatError, UsageError
+from ..errors import FormatError, NotComparable, UsageError
 from .axes import Dims, Layout, default_c0, device_layout, device_shape, element_count, layout_of, pack, padded_dims, plain_shape, unpack
 from .dtypes import Array
+from .geometry import match_layouts
+from .tensor import Tensor
 
-__all__ = ["convert", "device_shape", "plain_shape"]
+__all__ = ["convert", "device_shape", "original_array", "plain_shape"]
+
+
+def original_array(tensor: Tensor) -> Array:
+    """Return the whole tensor, decoded, in its original shape and without padding.
+
+    Raises
+    ------
+    NotComparable
+        Its original shape is not known (and its layout is not a plain one), or does not fit what is stored.
+    """
+    shape = tensor.original_shape
+    if shape is None:
+        layout = layout_of(tensor.format, tensor.shape)
+        if layout is None or layout.blocks:
+            raise NotComparable("the original shape of %s %s is not known" % (tensor.format, list(tensor.shape)))
+        return tensor.array()
+    found = match_layouts(tensor, shape, None, shape)
+    return unpack(tensor.array(), found.layout, found.dims, found.letters).reshape(found.shape)
 
 
 def convert(

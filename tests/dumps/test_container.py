@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
 import os
+import pickle
 import struct
 from typing import Any, Callable, Dict, List
 
@@ -10,6 +12,7 @@ import pytest
 from goldwatch.dumps import DumpFile, TensorData, dump_parts, probe, write_dump
 from goldwatch.errors import FormatError, InputError, MissingPath, NotComparable, TruncatedFile
 from goldwatch.proto import load_messages
+from goldwatch.tensors.layouts import convert
 
 Make = Callable[..., bytes]
 
@@ -335,3 +338,18 @@ def test_longest_file_name(tmp_path: Any) -> None:
     path = str(tmp_path / ("a" * 255))
     write_dump(path, [], [b"x"])
     assert DumpFile.open(path).tensor("output", 0).array().tolist() == [120]
+
+
+def test_a_path_makes_a_dump_file_and_arrays_come_in_either_layout(tmp_path: Any) -> None:
+    plain = np.arange(1 * 3 * 2 * 2, dtype=np.float16).reshape(1, 3, 2, 2)
+    path = str(tmp_path / "dump")
+    stored = convert(plain, "NCHW", "NC1HWC0", plain.shape)
+    write_dump(path, [TensorData(stored, format="NC1HWC0")], [TensorData(stored, format="NC1HWC0", original_shape=plain.shape)])
+    dump = DumpFile(path)
+    assert dump == DumpFile.open(path) and pickle.loads(pickle.dumps(dump)) == dump
+    np.testing.assert_array_equal(dump.array(), stored)
+    np.testing.assert_array_equal(dump.array("output", 0, original=True), plain)
+    with pytest.raises(NotComparable, match="original shape"):
+        dump.array("input", 0, original=True)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        dump.path = "other"
