@@ -188,6 +188,10 @@ class Planner:
             if dump.state != COMPLETE:
                 damage = size_error(entry.path, dump.state, dump.expected_bytes, dump.actual_bytes)
                 rows.append(refuse(replace(row, reason=""), damage.message, CORRUPT))
+            elif plan.status == PAIR and not self.two_dumps and _is_overwritten(dump, info):
+                # The dump was taken after the op had run: what came in is gone, and is judged by its producer's row.
+                reason = "an output lies in its memory, so the dump holds what the op wrote there"
+                rows.append(replace(row, verdict=EXPECTED_ABSENT, reason="; ".join(filter(None, (row.reason, reason)))))
             elif plan.status != PAIR:
                 missing = plan.status == NOT_COMPARED and plan.golden_op is not None
                 row = self._scanned(self._unpaired(row, plan, missing), dump, info)
@@ -387,6 +391,11 @@ class Planner:
 def _slice_text(part: Optional[Tuple[int, int]]) -> str:
     """Return what the TensorIndex of a slice's rows ends with."""
     return "" if part is None else ":context%d:thread%d" % part
+
+
+def _is_overwritten(dump: DumpFile, info: TensorInfo) -> bool:
+    """Tell whether an input lies where an output of the same op lies, as of an op that works in place."""
+    return info.kind == INPUT and bool(info.address) and any(output.address == info.address for output in dump.outputs)
 
 
 def _dumped(entry: DumpEntry, dump: Optional[DumpFile]) -> DumpedOp:

@@ -9,7 +9,9 @@ import pytest
 
 from goldwatch.dumps import write_dump
 from goldwatch.engine import listed
+from goldwatch.engine.options import ComparisonOptions
 from goldwatch.results.store import RunStore
+from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 
 TREE = "20260102030405/0/net/1/"
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4) + 1
@@ -160,3 +162,24 @@ def test_a_wrong_target_leaves_out_alone(case) -> None:
     with pytest.raises(Exception, match="no dump file was found"):
         case.compare()
     assert not os.path.exists(case.out)
+
+
+def test_an_input_in_its_outputs_memory_is_not_held_against_a_healthy_op(tmp_path):
+    """The dump of an op that works in place holds the output's bytes as its input, at the same address."""
+    value = VALUES.astype(np.float16)
+    model = DeviceModel("net")
+    model.add(DeviceOp("a", "Abs", (), (DeviceTensor(value, "ND", "ND", "a"),), ("a",)))
+    model.add(DeviceOp("r", "Neg", (("a", 0),), (DeviceTensor(-value, "ND", "ND", "r"),), ("r",), in_place=0))
+    model.write_tree(str(tmp_path / "dump"), first_address=4096)
+    (tmp_path / "golden").mkdir()
+    for name, array in (("a", VALUES), ("r", -VALUES)):
+        np.save(str(tmp_path / "golden" / ("%s.0.1.npy" % name)), array)
+    folders = [str(tmp_path / name) for name in ("dump", "golden", "out")]
+    options = ComparisonOptions(*folders, model=model.write_json(str(tmp_path / "net.json")))
+    result = listed.compare_folders(options)
+    assert result.exit_code == 0
+    (row,) = [row for row in result.rows() if row.tensor == "r:input:0"]
+    assert row.verdict == "expected_absent" and "an output lies in its memory" in row.reason
+    np.save(str(tmp_path / "golden" / "r.0.1.npy"), VALUES)
+    first = listed.compare_folders(options).first_divergence
+    assert first.op == "r" and first.inputs == "good"
