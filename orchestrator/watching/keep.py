@@ -6,7 +6,7 @@ import os
 import stat
 import time
 from collections import deque
-from typing import Callable, Deque, Optional
+from typing import Callable, Deque, Optional, Set, Tuple
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, PASS
 from ..engine.catalogue import Catalogue
@@ -20,6 +20,7 @@ from .options import KEEP_ALL, KEEP_FAILED, WatchOptions
 # Golden data that are still arriving may give a tensor a better counterpart: what is deleted cannot be compared again.
 _GOLDEN_QUIET_S = 1.0
 _LOOK_S = 0.25
+_GOLDEN_LISTED_S = 1.0
 
 
 class Keeper:
@@ -43,6 +44,8 @@ class Keeper:
         self._looked_at = -1e9
         self._free: Optional[int] = None
         self._warned = False
+        self._golden_files: Set[Tuple[int, int]] = set()
+        self._listed_until = -1e9
 
     def offer(self, file: TargetFile) -> None:
         """Take a file all of whose pairs are compared."""
@@ -113,4 +116,38 @@ class Keeper:
             return False
         inside = os.path.realpath(folder) == folder and (folder + os.sep).startswith(root.rstrip(os.sep) + os.sep)
         below_golden = (path.startswith(golden + os.sep)) and (golden + os.sep).startswith(root.rstrip(os.sep) + os.sep)
-        return regular and inside and not below_golden and not self.goldens.shares_file(path, found.inode)
+        if not (regular and inside) or below_golden or self.goldens.shares_file(path, found.inode):
+            return False
+        status = os.lstat(path)
+        return (status.st_dev, status.st_ino) not in self._files_of_golden()
+
+    def _files_of_golden(self) -> Set[Tuple[int, int]]:
+        """Return device and inode of every file that a path below GOLDEN leads to, whatever its name; listed anew every second."""
+        if time.monotonic() >= self._listed_until:
+            self._golden_files = files_below(os.path.realpath(self.goldens.folder), self.catalogue.root)
+            self._listed_until = time.monotonic() + _GOLDEN_LISTED_S
+        return self._golden_files
+
+
+def files_below(folder: str, but: str) -> Set[Tuple[int, int]]:
+    """Return device and inode of all files below ``folder``, links followed; the folder ``but`` is left out unless a link leads to it."""
+    found: Set[Tuple[int, int]] = set()
+    seen: Set[Tuple[int, int]] = set()
+    waiting = [] if folder == but else [folder]
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            try:
+                status = entry.stat()
+            except OSError:
+                continue
+            key = (status.st_dev, status.st_ino)
+            if not stat.S_ISDIR(status.st_mode):
+                found.add(key)
+            elif key not in seen and (entry.path != but or entry.is_symlink()):
+                seen.add(key)
+                waiting.append(entry.path)
+    return found

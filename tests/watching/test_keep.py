@@ -113,3 +113,13 @@ def test_golden_data_that_are_links_to_dumps_below_target_stay(net, watch, how) 
     assert watcher.wait() == 0, watcher.stderr
     assert net.count("verdict = 'pass'") == 16
     assert sorted(os.path.join(base, name) for base, _, names in os.walk(net.target) for name in names) == sorted(reference)
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_dumps_that_a_path_below_golden_leads_to_stay_whatever_its_name(net, watch, link) -> None:
+    net.write_golden()
+    net.put(net.files())
+    kept = next(path for path in net.files() if ".op1." in path)
+    link(kept, os.path.join(net.golden, "README"))
+    assert watch(net, "--until-idle", "0.5", "--keep", "none").wait() == 0
+    assert left(net) == ["op1"] and os.path.exists(kept)
