@@ -30,12 +30,12 @@ _KINDS = (
 
 
 def open_regular(path: str, pipes: bool = False) -> Tuple[int, int]:
-    """Open a regular file for reading and return its descriptor and its size in bytes; never waits for a writer.
+    """Open a regular file for reading and return its descriptor and its size in bytes; waits for nobody but the writer of a welcome pipe.
 
     Parameters
     ----------
     pipes
-        A pipe is welcome too, such as the shell's ``<(command)``; its size is 0 and its reads wait for the writer.
+        A pipe is welcome too, such as the shell's ``<(command)``; its size is 0, and opening and reading it wait for the writer.
 
     Raises
     ------
@@ -45,8 +45,9 @@ def open_regular(path: str, pipes: bool = False) -> Tuple[int, int]:
     try:
         # Without looking first, opening a device could move it (a tape is rewound).
         mode = os.stat(path).st_mode
-        # Without O_NONBLOCK a named pipe would stop us for ever.
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        # Without O_NONBLOCK a named pipe would stop us for ever; with it, one that is welcome would seem empty until its writer comes.
+        waiting = 0 if pipes and stat.S_ISFIFO(mode) else os.O_NONBLOCK
+        flags = os.O_RDONLY | waiting | os.O_NOCTTY | os.O_CLOEXEC
         descriptor = os.open(path, flags) if _welcome(mode, pipes) else -1
     except FileNotFoundError:
         raise MissingPath("%s does not exist" % path) from None
@@ -61,6 +62,7 @@ def open_regular(path: str, pipes: bool = False) -> Tuple[int, int]:
         if not _welcome(status.st_mode, pipes):
             raise _not_regular(path, status.st_mode)
         if stat.S_ISFIFO(status.st_mode):
+            # It took the place of a file meanwhile.
             os.set_blocking(descriptor, True)
     except BaseException:
         os.close(descriptor)
@@ -230,11 +232,12 @@ def require_own_file(path: str) -> None:
         )
 
 
-def remove_leftovers(folder: str) -> None:
-    """Remove what a killed writer left aside in ``folder``. Call it only while holding the folder's lock."""
+def remove_leftovers(folder: str, pid: Optional[int] = None) -> None:
+    """Remove what a killed writer, the process ``pid``, left aside in ``folder``; without ``pid`` only while holding the folder's lock."""
+    prefix = ASIDE_PREFIX if pid is None else "%s%d-" % (ASIDE_PREFIX, pid)
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(folder)):
-            if entry.name.startswith(ASIDE_PREFIX) and entry.name.endswith(ASIDE_SUFFIX) and entry.is_file(follow_symlinks=False):
+            if entry.name.startswith(prefix) and entry.name.endswith(ASIDE_SUFFIX) and entry.is_file(follow_symlinks=False):
                 with contextlib.suppress(OSError):
                     os.unlink(entry.path)
 

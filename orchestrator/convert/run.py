@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import multiprocessing
 import os
 import time
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Tuple
 
 from ..dumps.container import DumpFile
 from ..dumps.listing import walk
 from ..dumps.npy import open_npy
+from ..dumps.overflow import overflow_records
 from ..errors import GoldwatchError, InputError, UsageError
-from ..filesystem import writing_whole
-from ..inspect.file import overflow_records
+from ..filesystem import remove_leftovers, writing_whole
 from ..naming import (
     MAPPING_FILE,
     DumpName,
@@ -27,6 +27,7 @@ from ..naming import (
     parse_golden_name,
     sanitise_golden,
 )
+from ..processes import ProcessDied, Processes
 from ..tensors.tensor import Tensor
 from . import writers
 from .custom import UserConversions
@@ -142,12 +143,13 @@ def convert_files(
         raise UsageError("one op has one file: %d inputs cannot all become a dump of %s" % (len(sources), options.op_name))
     os.makedirs(out, exist_ok=True)
     report = Report()
-    for done, part in enumerate(_results(sources, out, options, min(jobs, len(sources))), 1):
-        report.files += part.files
-        report.failed += part.failed
-        report.names += part.names
-        if on_file is not None:
-            on_file(done)
+    with contextlib.closing(_results(sources, out, options, min(jobs, len(sources)))) as parts:
+        for done, part in enumerate(parts, 1):
+            report.files += part.files
+            report.failed += part.failed
+            report.names += part.names
+            if on_file is not None:
+                on_file(done)
     order = {source.path: number for number, source in enumerate(sources)}
     report.files.sort(key=lambda entry: (order[entry["source"]], entry["file"]))
     report.failed.sort(key=lambda entry: order[entry["source"]])
@@ -157,15 +159,30 @@ def convert_files(
     return report
 
 
-def _results(sources: Sequence[Source], out: str, options: ConvertOptions, jobs: int) -> Iterator[Report]:
+def _results(sources: Sequence[Source], out: str, options: ConvertOptions, jobs: int) -> Generator[Report, None, None]:
     if jobs <= 1:
         for source in sources:
             yield convert_file(source, out, options)
         return
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("forkserver")) as pool:
-        futures = [pool.submit(convert_file, source, out, options) for source in sources]
+    processes = Processes(jobs)
+    done = False
+    try:
+        processes.start(_ready)
+        futures = {processes.submit(convert_file, source, out, options): source for source in sources}
         for future in as_completed(futures):
-            yield future.result()
+            try:
+                yield future.result()
+            except ProcessDied as error:
+                source = futures[future]
+                remove_leftovers(os.path.join(out, source.folder), error.pid)
+                yield Report(failed=[{"source": source.path, "reason": "%s (out of memory?); look at the kernel log" % error}])
+        done = True
+    finally:
+        processes.close(now=not done)
+
+
+def _ready() -> None:
+    """Be called once a process has started, with all that converting needs imported."""
 
 
 def _write_mappings(out: str, names: Sequence[Tuple[str, str, str]]) -> None:

@@ -13,10 +13,9 @@ from ..dumps.write import TensorData, write_dump
 from ..errors import EnvironmentProblem
 from ..filesystem import ASIDE_PREFIX, ASIDE_SUFFIX, writing_whole
 from ..tensors.dtypes import Array
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import WINDOW_BYTES, Tensor
 from .tensors import Converted
 
-_WINDOW_BYTES = 8 << 20
 _TEXT_ELEMENTS = 1 << 16
 
 
@@ -63,8 +62,8 @@ def copy_bin(path: str, tensor: Tensor) -> None:
 
 
 def _windows(tensor: Tensor) -> Iterator[Any]:
-    for start in range(0, tensor.source.nbytes, _WINDOW_BYTES):
-        yield tensor.source.read(start, min(_WINDOW_BYTES, tensor.source.nbytes - start)).data
+    for start in range(0, tensor.source.nbytes, WINDOW_BYTES):
+        yield tensor.source.read(start, min(WINDOW_BYTES, tensor.source.nbytes - start)).data
 
 
 def write_txt(path: str, found: Converted) -> str:
@@ -112,10 +111,10 @@ def write_container(path: str, found: Converted, layout: str, original_shape: Tu
 def _verify(path: str, raw: Array, found: Converted) -> None:
     tensor = DumpFile.open(path).tensor("output", 0)
     same: List[bool] = [tensor.shape == found.shape, tensor.dtype.code == found.dtype.code, tensor.source.nbytes == raw.size]
-    for start in range(0, raw.size, _WINDOW_BYTES):
+    for start in range(0, raw.size, WINDOW_BYTES):
         if not all(same):
             break
-        size = min(_WINDOW_BYTES, raw.size - start)
+        size = min(WINDOW_BYTES, raw.size - start)
         same.append(bool(np.array_equal(tensor.source.read(start, size), raw[start : start + size])))
     if not all(same):
         raise EnvironmentProblem("%s: what was read back is not what was written" % path, hint="look at the disk and the kernel's log")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from .complete import Completeness, probe
-from .container import DumpFile, RegionInfo, TensorInfo
-from .golden import Collision, GoldenEntry, GoldenSet
-from .listing import DumpEntry, FolderListing, GoldenFile, list_folder
-from .npy import open_npy
-from .place import NOWHERE, Place
-from .source import FileSource
-from .tree import Combo, DumpTree, find_dumps
-from .write import TensorData, dump_parts, write_dump
+from typing import TYPE_CHECKING
+
+from ..lazy import imported_when_used
+
+if TYPE_CHECKING:
+    from .complete import Completeness, probe
+    from .container import DumpFile, RegionInfo, TensorInfo
+    from .golden import Collision, GoldenEntry, GoldenSet
+    from .listing import DumpEntry, FolderListing, GoldenFile, list_folder
+    from .npy import open_npy
+    from .place import NOWHERE, Place
+    from .source import FileSource
+    from .tree import Combo, DumpTree, find_dumps
+    from .write import TensorData, dump_parts, write_dump
 
 __all__ = [
     "Collision",
@@ -36,3 +41,16 @@ __all__ = [
     "probe",
     "write_dump",
 ]
+
+__getattr__ = imported_when_used(
+    __name__,
+    complete=("Completeness", "probe"),
+    container=("DumpFile", "RegionInfo", "TensorInfo"),
+    golden=("Collision", "GoldenEntry", "GoldenSet"),
+    listing=("DumpEntry", "FolderListing", "GoldenFile", "list_folder"),
+    npy=("open_npy",),
+    place=("NOWHERE", "Place"),
+    source=("FileSource",),
+    tree=("Combo", "DumpTree", "find_dumps"),
+    write=("TensorData", "dump_parts", "write_dump"),
+)

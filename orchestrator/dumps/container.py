@@ -47,6 +47,8 @@ class TensorInfo:
         Op and output of the original model, where the header names them.
     problem
         Why the tensor cannot be read although the file can; None when it can.
+    dim_range
+        Of an output that is a slice: (first, behind the last) of each dim in the whole tensor; None when absent.
     """
 
     kind: str
@@ -63,6 +65,7 @@ class TensorInfo:
     original_name: Optional[str] = None
     original_index: Optional[int] = None
     problem: Optional[str] = None
+    dim_range: Optional[Tuple[Tuple[int, int], ...]] = None
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,8 @@ class DumpFile:
         The file's size by its header, and as it is.
     nulls_left_out
         Tensors with a null address count in the header's sizes but were not written; ``expected_bytes`` leaves them out.
+    attrs
+        Names and values of the header's attributes; none of a file of version 1 or with an oversized header.
     """
 
     path: str
@@ -131,6 +136,7 @@ class DumpFile:
     expected_bytes: int
     actual_bytes: int
     nulls_left_out: bool = False
+    attrs: Tuple[Tuple[str, str], ...] = ()
 
     def __init__(self, path: str, partial: bool = False) -> None:
         found = load_header(path)
@@ -239,6 +245,7 @@ def _attributes(path: str, found: Header) -> Dict[str, Any]:
         "expected_bytes": found.expected_bytes or 0,
         "actual_bytes": found.actual_bytes,
         "nulls_left_out": found.nulls_left_out,
+        "attrs": tuple((attr.name, attr.value) for attr in message.attr),
     }
 
 
@@ -264,7 +271,12 @@ def _tensor_info(kind: str, index: int, region: Any, offset: int, size: int, pro
         original_name=original_op.name or None if original_op is not None else None,
         original_index=original_op.output_index if original_op is not None else None,
         problem=problem,
+        dim_range=_dim_range(region) if kind == "output" else None,
     )
+
+
+def _dim_range(region: Any) -> Optional[Tuple[Tuple[int, int], ...]]:
+    return tuple((span.dim_start, span.dim_end) for span in region.dim_range[:MAX_RANK]) or None
 
 
 def _dims(dims: Any, what: str) -> Tuple[Tuple[int, ...], Optional[str]]:

@@ -20,10 +20,10 @@ from ..naming import (
 )
 from ..tensors.tensor import Tensor
 from .container import DumpFile
-from .listing import DumpEntry, GoldenFile, full_name_of, walk
+from .listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk
 from .npy import open_npy
 from .place import Place, place_of
-from .tree import DumpTree, run_name, tree_of
+from .tree import run_name, tree_of
 
 _SUFFIX_RANK = {"npy": 2, "pb": 1, "quant": 0}
 # The parts of a place that tell runs apart; a model_id does not.
@@ -83,7 +83,7 @@ class Collision:
 
 
 class GoldenSet:
-    """All golden tensors at and below one folder.
+    """All golden tensors at and below one folder, which is listed; no tensor is opened.
 
     Attributes
     ----------
@@ -97,11 +97,31 @@ class GoldenSet:
         Files (relative) whose hash name is not explained by a mapping.csv so far.
     revision
         Counts the changes, so that a user of the set can tell whether it is still as it was.
+
+    Raises
+    ------
+    MissingPath
+        The folder does not exist, is not one or cannot be listed.
     """
 
     def __init__(self, folder: str) -> None:
+        self._begin(folder, list(walk(folder, "GOLDEN")))
+
+    @classmethod
+    def open(cls, folder: str) -> GoldenSet:
+        """Return ``GoldenSet(folder)``."""
+        return cls(folder)
+
+    @classmethod
+    def empty(cls, folder: str) -> GoldenSet:
+        """Return the set of a folder that need not be there yet; :meth:`add` fills it."""
+        golden = cls.__new__(cls)
+        golden._begin(folder, [])
+        return golden
+
+    def _begin(self, folder: str, listings: List[FolderListing]) -> None:
         self.folder = folder
-        self.tree = DumpTree(folder)
+        self.tree = tree_of(folder, listings)
         self.notes: List[str] = []
         self.unresolved: List[str] = []
         self._files: Dict[Tuple[str, int], List[GoldenEntry]] = {}
@@ -111,30 +131,16 @@ class GoldenSet:
         self._known: Dict[str, str] = {}
         self._kinds: Counter[str] = Counter()
         self.revision = 0
-
-    @classmethod
-    def open(cls, folder: str) -> GoldenSet:
-        """List ``folder`` and everything below it; no tensor is opened.
-
-        Raises
-        ------
-        MissingPath
-            It does not exist, is not a folder or cannot be listed.
-        """
-        golden = cls(folder)
-        listings = list(walk(folder, "GOLDEN"))
-        golden.tree = tree_of(folder, listings)
-        golden.notes.extend(golden.tree.notes + golden.tree.left_notes)
+        self.notes.extend(self.tree.notes + self.tree.left_notes)
         for listing in listings:
             for file in listing.golden:
-                golden._add_file(file)
-            golden.unresolved.extend(os.path.join(listing.rel, name) for name in listing.unresolved)
-        for combo in golden.tree.combos:
+                self._add_file(file)
+            self.unresolved.extend(os.path.join(listing.rel, name) for name in listing.unresolved)
+        for combo in self.tree.combos:
             for dump in combo.files:
-                golden._add_dump(dump)
-        if golden._files:
-            golden.notes.append("golden: %d tensors of %d ops" % (len(golden._files), len({key for key, _ in golden._files})))
-        return golden
+                self._add_dump(dump)
+        if self._files:
+            self.notes.append("golden: %d tensors of %d ops" % (len(self._files), len({key for key, _ in self._files})))
 
     @property
     def kind(self) -> str:
@@ -315,7 +321,7 @@ class GoldenSet:
             self.notes.append("%s cannot be used: %s" % (rel, error.message))
             return False
         except OSError as error:
-            self.notes.append("%s cannot be read: %s" % (rel, error.strerror))
+            self.notes.append("%s cannot be read: %s" % (rel, error.strerror or error))
             return False
         added = False
         for waiting_rel in waiting:

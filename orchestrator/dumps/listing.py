@@ -136,7 +136,7 @@ def _sort_in(listing: FolderListing, entry: os.DirEntry[str], hashes: List[str])
             return
     except OSError as error:
         listing.others.append(name)
-        listing.notes.append("%s cannot be looked at: %s" % (os.path.join(listing.rel, name), error.strerror))
+        listing.notes.append("%s cannot be looked at: %s" % (os.path.join(listing.rel, name), error.strerror or error))
         return
     if name == MAPPING_FILE:
         listing.mapping = entry.path
@@ -172,7 +172,7 @@ def _resolve(listing: FolderListing, hashes: List[str]) -> None:
         except FormatError as error:
             listing.notes.append("%s cannot be used: %s" % (os.path.join(listing.rel, MAPPING_FILE), error.message))
         except OSError as error:
-            listing.notes.append("%s cannot be read: %s" % (os.path.join(listing.rel, MAPPING_FILE), error.strerror))
+            listing.notes.append("%s cannot be read: %s" % (os.path.join(listing.rel, MAPPING_FILE), error.strerror or error))
     for file_name in hashes:
         full_name = full_name_of(file_name, names)
         if full_name is None:

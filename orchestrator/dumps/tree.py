@@ -50,14 +50,22 @@ class Combo:
         return "%s (%s)" % (self.rel or self.folder, known) if known else self.rel or self.folder
 
 
-@dataclass
 class DumpTree:
-    """What :func:`find_dumps` found.
+    """All dump files at and below a folder; every folder is listed once and no dump file is opened.
+
+    Files that cannot be read are found out when they are opened.
+
+    Parameters
+    ----------
+    root
+        The folder: a whole tree or any folder in it.
+    time
+        Of several time folders of one device and model the newest is taken (None), this one, or every one (``all``).
+    what
+        The folder's role in error messages.
 
     Attributes
     ----------
-    root
-        The folder that the user named.
     combos
         The folders that are taken, sorted by device, model, model_id and step (numbers as numbers).
     left
@@ -72,16 +80,42 @@ class DumpTree:
         Folders that have the place of a step and hold nothing.
     unlisted
         (folder relative to root, reason) of folders that could not be listed.
+
+    Raises
+    ------
+    MissingPath
+        ``root`` does not exist, is not a folder or cannot be listed.
     """
 
-    root: str
-    combos: List[Combo] = field(default_factory=list)
-    left: List[Combo] = field(default_factory=list)
-    without_dumps: List[Combo] = field(default_factory=list)
-    notes: List[str] = field(default_factory=list)
-    left_notes: List[str] = field(default_factory=list)
-    empty: List[Combo] = field(default_factory=list)
-    unlisted: List[Tuple[str, str]] = field(default_factory=list)
+    def __init__(self, root: str, time: Optional[str] = None, what: str = "TARGET") -> None:
+        self._take(root, list(walk(root, what)), time)
+
+    def _take(self, root: str, listings: List[FolderListing], time: Optional[str]) -> None:
+        self.root = root
+        self.combos: List[Combo] = []
+        self.left: List[Combo] = []
+        self.without_dumps: List[Combo] = []
+        self.notes: List[str] = []
+        self.left_notes: List[str] = []
+        self.empty: List[Combo] = []
+        self.unlisted: List[Tuple[str, str]] = []
+        combos: List[Combo] = []
+        for listing in listings:
+            self.notes.extend(listing.notes)
+            if listing.unlisted:
+                self.unlisted.append((listing.rel, listing.unlisted))
+            if listing.dumps:
+                combos.append(_combo(listing))
+                if listing.golden:
+                    text = "%s: %d golden files (npy, pb, quant) lie among the dumps and are no dumps"
+                    self.notes.append(text % (listing.where(), len(listing.golden)))
+            elif listing.overflow or listing.stats or listing.unresolved:
+                self.without_dumps.append(_combo(listing))
+            elif _is_empty_step(listing):
+                self.empty.append(_combo(listing))
+        _choose_times(self, _one_per_device(combos), time)
+        self.combos.sort(key=_order)
+        _tell(self)
 
 
 def op_key(name: DumpName) -> Tuple[Any, ...]:
@@ -90,45 +124,14 @@ def op_key(name: DumpName) -> Tuple[Any, ...]:
 
 
 def find_dumps(root: str, what: str = "TARGET", time: Optional[str] = None) -> DumpTree:
-    """Find all dump files at and below ``root``; every folder is listed once and no dump file is opened.
-
-    Files that cannot be read are found out when they are opened.
-
-    Parameters
-    ----------
-    what
-        The folder's role in error messages.
-    time
-        Of several time folders of one device and model the newest is taken (None), this one, or every one (``all``).
-
-    Raises
-    ------
-    MissingPath
-        ``root`` does not exist, is not a folder or cannot be listed.
-    """
-    return tree_of(root, list(walk(root, what)), time)
+    """Return ``DumpTree(root, time, what)``."""
+    return DumpTree(root, time, what)
 
 
 def tree_of(root: str, listings: List[FolderListing], time: Optional[str] = None) -> DumpTree:
-    """Make a tree of listings (for :func:`find_dumps` and golden folders)."""
-    tree = DumpTree(root)
-    combos: List[Combo] = []
-    for listing in listings:
-        tree.notes.extend(listing.notes)
-        if listing.unlisted:
-            tree.unlisted.append((listing.rel, listing.unlisted))
-        if listing.dumps:
-            combos.append(_combo(listing))
-            if listing.golden:
-                count = len(listing.golden)
-                tree.notes.append("%s: %d golden files (npy, pb, quant) lie among the dumps and are no dumps" % (listing.where(), count))
-        elif listing.overflow or listing.stats or listing.unresolved:
-            tree.without_dumps.append(_combo(listing))
-        elif _is_empty_step(listing):
-            tree.empty.append(_combo(listing))
-    _choose_times(tree, _one_per_device(combos), time)
-    tree.combos.sort(key=_order)
-    _tell(tree)
+    """Make a tree of listings, of none for a folder that need not be there."""
+    tree = DumpTree.__new__(DumpTree)
+    tree._take(root, listings, time)
     return tree
 
 

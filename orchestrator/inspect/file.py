@@ -10,6 +10,7 @@ from typing import Any, Dict, Optional
 from ..dumps.container import DumpFile, RegionInfo, TensorInfo
 from ..dumps.header import COMPLETE, size_error
 from ..dumps.npy import open_npy
+from ..dumps.overflow import overflow_records
 from ..errors import FormatError, GoldwatchError, NotComparable, UsageError
 from ..filesystem import open_input, read_input
 from ..model.graph import load_model
@@ -17,7 +18,6 @@ from ..naming import MAPPING_FILE, parse_dump_name, read_mapping
 from ..results.opening import STORE_FILE
 from ..results.store import RunStore
 from ..tensors.tensor import Tensor
-from .overflow import OLD_BYTES, parse_records
 from .statistics import statistics
 
 Document = Dict[str, Any]
@@ -26,7 +26,6 @@ _SQLITE = b"SQLite format 3\0"
 _NPY = b"\x93NUMPY"
 _HEAD_BYTES = 4096
 _MANIFEST_BYTES = 256 * 1024 * 1024
-_RECORD_BYTES = 1 << 20
 
 
 def inspect_file(path: str, stats: bool = False) -> Document:
@@ -180,12 +179,6 @@ def _dump(path: str, stats: bool) -> Document:
         if problem is not None:
             document["problem"] = problem
     return document
-
-
-def overflow_records(dump: DumpFile) -> Any:
-    """Return the records of an overflow file and what is wrong with one of them; see :func:`.overflow.parse_records`."""
-    sources = [dump.source("output", info.index) for info in dump.outputs]
-    return parse_records([bytes(source.read(0, min(source.nbytes, max(_RECORD_BYTES, OLD_BYTES)))) for source in sources])
 
 
 def _region(region: RegionInfo) -> Document:

@@ -137,6 +137,14 @@ class _Accumulator:
         }
 
 
+def largest_magnitudes(dtype: DType, decoded: Any) -> Tuple[Any, Any]:
+    """Return the least and the greatest finite number of an element type, whose elements are decoded as numpy's type ``decoded``."""
+    if dtype.kind in ("f", "c"):
+        largest, _ = _float_range(dtype, decoded)
+        return -largest, largest
+    return _integer_range(dtype, decoded) if dtype.kind != "b" else (0, 1)
+
+
 def _float_range(dtype: DType, decoded: Any) -> Tuple[float, float]:
     """Return the largest finite and the smallest normal magnitude of an element type."""
     if dtype.name in _NARROW_FLOATS:

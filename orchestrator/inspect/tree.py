@@ -11,11 +11,11 @@ from ..dumps.complete import NO_LAW, Completeness, probe
 from ..dumps.container import DumpFile
 from ..dumps.header import COMPLETE, HEADERLESS, LONG, SHORT
 from ..dumps.listing import DumpEntry, FolderListing, walk
+from ..dumps.overflow import op_tasks, overflow_records, tasks_of
 from ..dumps.place import Place, place_of
 from ..errors import GoldwatchError
 from ..naming import MAPPING_FILE
-from .file import Document, inspect_file, overflow_records
-from .overflow import tasks_of
+from .file import Document, inspect_file
 
 _OWN_FILES = ("manifest.json", "run.sqlite", "run.sqlite-wal", "run.sqlite-shm", "run.lock", "result.json")
 
@@ -157,9 +157,8 @@ class _Tree:
         entry["records"] = records
         if problem is not None:
             entry["problem"] = problem
-        for stream_id, task_id in (task for record in records for task in tasks_of(record)):
-            # Names of dumps print the stream before the task or behind it; older ones have no stream.
-            for key in ((stream_id, task_id), (task_id, stream_id), (None, task_id)):
+        for task in (task for record in records for task in tasks_of(record)):
+            for key in op_tasks(*task):
                 entry["ops"] += [name for name in self.tasks.get((found["device"], *key), ()) if name not in entry["ops"]]
         return entry
 
@@ -168,11 +167,9 @@ def _reason(found: Completeness) -> str:
     expected, actual = found.expected_bytes, found.actual_bytes
     if found.nulls_left_out:
         return "tensors with a null address were not written: expected %d bytes, got %d" % (expected or 0, actual)
-    texts = {
-        SHORT: "cut short: expected %s bytes, got %d",
-        LONG: "longer than its header says: expected %s bytes, got %d (written twice?)",
-        HEADERLESS: "does not begin as its name says (expected %s bytes); it has %d bytes",
-    }
+    if found.state == HEADERLESS:
+        return "does not begin as its name says: its %d bytes hold no header that can be read" % actual
+    texts = {SHORT: "cut short: expected %s bytes, got %d", LONG: "longer than its header says: expected %s bytes, got %d (written twice?)"}
     return texts[found.state] % ("at least 1" if expected is None else expected, actual)
 
 

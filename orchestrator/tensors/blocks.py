@@ -100,14 +100,14 @@ def placed_blocks(
         raise ValueError("geometry for a golden %s, got %s" % (list(geometry.shape), list(golden.shape)))
     require_decodable(target.dtype)
     require_decodable(golden.dtype)
-    widths = _width(target), _width(golden)
+    widths = element_bytes(target), element_bytes(golden)
     if geometry.layout.groups > 1 and target.count * widths[0] <= _WHOLE_BYTES:
         if part[0] == 0:
             yield from _unpacked(target, golden, geometry, max_elements)
         return
     for box, starts, sizes in _share(boxes(geometry, target.order, golden.order, borders), widths, part):
-        left = _fetch(target, box.target_start, box.target_strides, starts, sizes, widths[0])
-        right = _fetch(golden, box.golden_start, box.golden_strides, starts, sizes, widths[1])
+        left = fetch(target, box.target_start, box.target_strides, starts, sizes, widths[0])
+        right = fetch(golden, box.golden_start, box.golden_strides, starts, sizes, widths[1])
         first = box.golden_start + sum(at * stride for at, stride in zip(starts, box.golden_strides))
         yield from _cut(left, right, max_elements, first, box.golden_strides)
 
@@ -120,10 +120,10 @@ def padding_blocks(target: Tensor, geometry: Geometry) -> Iterator[Array]:
     NotComparable, FormatError
         As :func:`placed_blocks`.
     """
-    width = _width(target)
+    width = element_bytes(target)
     for box in padding_boxes(geometry):
         for starts, sizes in _slabs(box, _grid(box, (width, width), 1)):
-            yield _fetch(target, box.target_start, box.target_strides, starts, sizes, width)
+            yield fetch(target, box.target_start, box.target_strides, starts, sizes, width)
 
 
 def _slabs(box: Box, grid: List[List[int]]) -> Iterator[Tuple[Ints, Ints]]:
@@ -142,7 +142,7 @@ def _unpacked(target: Tensor, golden: Tensor, geometry: Geometry, max_elements: 
     yield from _cut(np.ascontiguousarray(plain), other, max_elements, 0, tuple(steps(plain.shape, golden.order)))
 
 
-def _width(tensor: Tensor) -> int:
+def element_bytes(tensor: Tensor) -> int:
     """Return the bytes in memory for each element read: stored and, where it is another array, decoded."""
     dtype = tensor.dtype
     if dtype.bits < 8:
@@ -253,7 +253,7 @@ def _grow(size: int, stride: int, extent: int, reads: int, width: int) -> Tuple[
     return extent, reads * size
 
 
-def _fetch(tensor: Tensor, start: int, strides: Ints, starts: Ints, sizes: Ints, width: int) -> Array:
+def fetch(tensor: Tensor, start: int, strides: Ints, starts: Ints, sizes: Ints, width: int) -> Array:
     """Read one slab and return it as a strided array of shape ``sizes``."""
     first = start + sum(at * stride for at, stride in zip(starts, strides))
     steps = [0] * len(sizes)

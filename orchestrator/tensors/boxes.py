@@ -60,6 +60,20 @@ def boxes(geometry: Geometry, target_order: str = "C", golden_order: str = "C", 
     yield from _split_boxes(layout, {letter: (0, size) for letter, size in dims.items()}, storage, golden, 0, 0, borders)
 
 
+def boxes_within(geometry: Geometry, ranges: Dict[str, Tuple[int, int]], target_order: str = "C") -> Iterator[Box]:
+    """Yield boxes that together hold the elements of a part of the golden, which counts its elements in C order.
+
+    Parameters
+    ----------
+    ranges
+        (first, end) of the index of each letter.
+    """
+    layout = geometry.layout
+    golden = dict(zip(geometry.letters, steps(geometry.sizes, "C")))
+    storage = dict(zip(layout.axes, steps(layout.axis_sizes(geometry.dims), target_order)))
+    yield from _split_boxes(layout, ranges, storage, golden, 0, 0, frozenset())
+
+
 def padding_boxes(geometry: Geometry) -> Iterator[Box]:
     """Yield boxes that together hold every element once that :attr:`Geometry.padded` has and the golden has not."""
     if geometry.padded is None:

@@ -7,6 +7,7 @@ bfloat16 and the 8-bit floats to float32, packed integers to (u)int8. Packing: i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Dict, Optional
 
 import numpy as np
@@ -66,7 +67,11 @@ def dtype_by_code(code: int) -> DType:
 
 def dtype_by_numpy(dtype: Any) -> DType:
     """Return the type of a numpy dtype (any byte order); never raises for a dtype, text, object, void and long double are not decodable."""
-    native = np.dtype(dtype)
+    return _of_native(np.dtype(dtype))
+
+
+@lru_cache(maxsize=64)
+def _of_native(native: Any) -> DType:
     known = BY_NAME.get(native.name) if native.kind in _NUMPY_KINDS else None
     if known is None:
         return DType(_NO_CODE, native.name, 8 * native.itemsize, "", None)

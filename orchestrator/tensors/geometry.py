@@ -96,11 +96,16 @@ def match_stored(target: Tensor, golden: Tensor) -> Geometry:
     NotComparable
         Layouts or stored shapes differ.
     """
-    if (target.format, target.shape, max(1, target.sub_format)) != (golden.format, golden.shape, max(1, golden.sub_format)):
+    if not is_stored_alike(target, golden):
         raise NotComparable("layouts differ: %s against %s" % (_stored(target), _stored(golden)))
     letters = tuple(str(index) for index in range(len(target.shape)))
     layout = Layout("ND", tuple((letter, "") for letter in letters), (1,) * len(letters))
     return Geometry(golden.shape, layout, letters, golden.shape)
+
+
+def is_stored_alike(target: Tensor, golden: Tensor) -> bool:
+    """Tell whether two device tensors have the same layout and stored shape."""
+    return (target.format, target.shape, max(1, target.sub_format)) == (golden.format, golden.shape, max(1, golden.sub_format))
 
 
 def _stored(tensor: Tensor) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..errors import FormatError, NotComparable, UsageError
 from .axes import Dims, Layout, default_c0, device_layout, device_shape, element_count, layout_of, pack, padded_dims, plain_shape, unpack
-from .dtypes import Array
+from .dtypes import Array, nbytes
+from .formats import format_code
 from .geometry import match_layouts
-from .tensor import Tensor
+from .tensor import MemorySource, Tensor
 
-__all__ = ["convert", "device_shape", "original_array", "plain_shape"]
+__all__ = ["convert", "device_shape", "original_array", "plain_shape", "plain_tensor"]
 
 
 def original_array(tensor: Tensor) -> Array:
@@ -31,6 +33,42 @@ def original_array(tensor: Tensor) -> Array:
         return tensor.array()
     found = match_layouts(tensor, shape, None, shape)
     return unpack(tensor.array(), found.layout, found.dims, found.letters).reshape(found.shape)
+
+
+def plain_tensor(tensor: Tensor, origin_format: Optional[str] = None, origin_shape: Optional[Sequence[int]] = None) -> Tensor:
+    """Return the tensor in its original layout and shape without padding, in memory; itself where it is laid out plainly.
+
+    Parameters
+    ----------
+    origin_format, origin_shape
+        As the model says; else the container's original shape counts, and its layout is taken from the shape.
+
+    Raises
+    ------
+    NotComparable
+        The layout is not supported, or there is no original shape that fits.
+    FormatError
+        The source has fewer bytes than the elements need.
+    """
+    layout = layout_of(tensor.format, tensor.shape, max(1, tensor.sub_format) if tensor.format == "FRACTAL_Z" else 1)
+    if layout is not None and not layout.blocks:
+        return tensor
+    known = origin_shape if origin_shape is not None and min(origin_shape, default=0) >= 0 else tensor.original_shape
+    if known is None:
+        raise NotComparable("the original shape of %s %s is not known" % (tensor.format, list(tensor.shape)))
+    found = match_layouts(tensor, known, origin_format, known)
+    if tensor.dtype.bits < 8:
+        stored = tensor.array()
+    else:
+        tensor.require_bytes()
+        # Units of the element's size, never computed with: complex32 and bfloat16 stay as they are.
+        stored = tensor.source.read(0, nbytes(tensor.dtype, tensor.count)).view("V%d" % (tensor.dtype.bits // 8)).reshape(tensor.shape)
+    plain = unpack(stored, found.layout, found.dims, found.letters).reshape(found.shape)
+    letters = "".join(found.letters)
+    format = letters if format_code(letters) is not None else "ND"
+    if tensor.dtype.bits < 8:
+        return Tensor.from_array(plain, format)
+    return replace(tensor, shape=found.shape, format=format, source=MemorySource(plain), sub_format=0, original_shape=None)
 
 
 def convert(

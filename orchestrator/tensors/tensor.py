@@ -21,6 +21,9 @@ else:
 WINDOW_BYTES = 16 * 1024 * 1024
 """The most that is read from a file, or kept of a tensor, at once."""
 
+PIECE_BYTES = 1 << 20
+"""What is read at once where a tensor is walked through once, and the walk may end early: it stays in the cache."""
+
 
 class ByteSource(Protocol):
     """Where a tensor's bytes come from: a file's window, memory."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -163,6 +164,55 @@ def test_conversions_of_the_users_own(dump, tmp_path):
     script.write_text("def convert(shape_from, shape_to, array):\n    return array[:3]\n")
     code, error = convert(*to, "-o", tmp_path / "out3", "--shape", "1,35,4,5")
     assert code == 4 and "3 elements" in error
+
+
+@pytest.fixture
+def two_dumps(dump, tmp_path):
+    """Makes the command that converts two dumps, each in a process, with a conversion of the user's own."""
+    scripts = tmp_path / "mine" / "format_convert"
+    scripts.mkdir(parents=True)
+    (dump.parent / "Relu.other.1.2.3").write_bytes(dump.read_bytes())
+
+    def command(body):
+        body = "import os, signal, time\n\ndef convert(shape_from, shape_to, array):\n    %s\n" % body
+        (scripts / "convert_NC1HWC0_to_NCHW.py").write_text(body)
+        words = [dump.parent.parent, "-o", tmp_path / "out", "--jobs", 2, "--output", 0, "--layout", "NCHW", "--custom", tmp_path / "mine"]
+        return [sys.executable, "-m", "goldwatch", "convert", *map(str, words)]
+
+    return command
+
+
+def files_below(folder):
+    return [name for _, _, names in os.walk(str(folder)) for name in names]
+
+
+def test_a_file_whose_process_dies_is_told_and_leaves_nothing(two_dumps, tmp_path):
+    aside = str(tmp_path / "out" / "0" / ".goldwatch-%d-half.tmp")
+    command = two_dumps("open(%r %% os.getppid(), 'w').close(); os.kill(os.getppid(), signal.SIGKILL)" % aside)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    assert done.returncode == 4 and done.stderr.count("out of memory?") == 2 and "Traceback" not in done.stderr
+    assert files_below(tmp_path / "out") == ["convert.json"]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_its_processes_end_quietly_and_leave_nothing(two_dumps, tmp_path, until, killed):
+    """At Ctrl-C, and when it is gone before it could tell them, as at a second one."""
+    started, temporary = tmp_path / "started", tmp_path / "temporary"
+    for folder in (started, temporary):
+        folder.mkdir()
+    command = two_dumps("open(os.path.join(%r, str(os.getpid())), 'w').close(); time.sleep(3600)" % str(started))
+    environment = dict(os.environ, TMPDIR=str(temporary))
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, env=environment)
+    until(lambda: len(os.listdir(str(started))) == 2)
+    if killed:
+        running.kill()
+    else:
+        os.killpg(running.pid, signal.SIGINT)
+    _, error = running.communicate(timeout=60)
+    assert b"Traceback" not in error and (killed or (running.returncode == 130 and b"interrupted" in error))
+    until(lambda: not [pid for pid in os.listdir(str(started)) if os.path.exists("/proc/" + pid)])
+    until(lambda: os.listdir(str(temporary)) == [])
+    assert files_below(tmp_path / "out") == []
 
 
 def test_names_that_are_too_long(tmp_path):

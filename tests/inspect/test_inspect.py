@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from goldwatch.dumps.container import DumpFile
+from goldwatch.dumps.overflow import parse_record
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.errors import FormatError
-from goldwatch.inspect.overflow import parse_record
 from goldwatch.inspect.statistics import statistics
 from goldwatch.schemas import load_text
 from goldwatch.tensors.tensor import Tensor
@@ -178,3 +178,11 @@ def test_bfloat16_knows_its_own_range(tmp_path):
     write_dump(path, outputs=[TensorData(np.array([0x7F7F, 0x0001, 0x3F80], np.uint16), "bfloat16")])
     found = statistics(DumpFile.open(path).tensor("output", 0))
     assert found["saturated"] == 1 and found["subnormals"] == 1
+
+
+def test_a_file_without_a_header_is_told_as_such(tmp_path):
+    path = tmp_path / "Add.add.1.2.1234567890123456"
+    path.write_bytes(b"\x05\0\0\0\0\0\0\0hello world")
+    done = subprocess.run([sys.executable, "-m", "goldwatch", "inspect", str(tmp_path), "--format", "json"], stdout=subprocess.PIPE)
+    (broken,) = json.loads(done.stdout)["broken"]
+    assert done.returncode == 3 and broken["reason"].endswith("its 19 bytes hold no header that can be read")

@@ -11,8 +11,10 @@ import struct
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import FormatError
+from .container import DumpFile
 
 OLD_BYTES = 2048
+_MOST_BYTES = 1 << 20
 MAGIC = 0x5A5A5A5A
 
 _OLD_FIELDS = ("model_id", "stream_id", "task_id", "task_type", "pc_start", "para_base")
@@ -57,6 +59,11 @@ def tasks_of(record: Dict[str, Any]) -> List[Tuple[int, int]]:
     return [(block["stream_id"], block["task_id"]) for block in blocks if "task_id" in block and _says_something(block)]
 
 
+def op_tasks(stream_id: int, task_id: int) -> Tuple[Tuple[Optional[int], int], ...]:
+    """Return the (stream_id, task_id) that the name of an op's dump may have: some print the stream first, older ones have none."""
+    return (stream_id, task_id), (task_id, stream_id), (None, task_id)
+
+
 def _says_something(block: Dict[str, Any]) -> bool:
     return any(value not in (0, "0x0") for name, value in block.items() if name not in ("type", "version", "valid"))
 
@@ -81,6 +88,12 @@ def _new(data: bytes) -> Dict[str, Any]:
 def _fields(names: Tuple[str, ...], data: bytes, at: int) -> Dict[str, Any]:
     values: Tuple[int, ...] = struct.unpack_from("<%dQ" % len(names), data, at)
     return {name: hex(value) if name in _HEX else value for name, value in zip(names, values)}
+
+
+def overflow_records(dump: DumpFile) -> Tuple[List[Dict[str, Any]], Optional[str]]:
+    """Return the records of an overflow file and what is wrong with one of them; see :func:`parse_records`."""
+    sources = [dump.source("output", info.index) for info in dump.outputs]
+    return parse_records([bytes(source.read(0, min(source.nbytes, _MOST_BYTES))) for source in sources])
 
 
 def parse_records(regions: List[bytes]) -> Tuple[List[Dict[str, Any]], Optional[str]]:

@@ -1,0 +1,294 @@
+"""The slices of one op's tensors, each in a dump file of its own (FFTS+), joined along the axes that were cut.
+
+Source: what the vendor's reader takes from the header's first attribute; ``dim_range`` where that is absent.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..errors import GoldwatchError, NotComparable
+from ..tensors.axes import element_count
+from ..tensors.dtypes import Array, nbytes
+from ..tensors.tensor import ByteSource, Tensor
+from .container import DumpFile, TensorInfo
+from .header import COMPLETE, size_error
+from .source import FileSource
+
+_LX_SLICE = re.compile(r"(?P<op>.+)_lxslice(?P<number>[0-9]{1,9})\Z", re.DOTALL)
+_MOST_SLICES = 4096
+
+# Of one tensor in one slice: (lower, higher) along each axis.
+Ranges = Tuple[Tuple[int, int], ...]
+
+
+def whole_name(op_name: str) -> Tuple[str, Optional[int]]:
+    """Return the op that ``{op}_lxslice{N}`` is a slice of, and N; any other name as it is, and None."""
+    match = _LX_SLICE.match(op_name)
+    return (match.group("op"), int(match.group("number"))) if match is not None else (op_name, None)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How an op was cut.
+
+    Attributes
+    ----------
+    slices
+        Into how many.
+    inputs, outputs
+        By slice and tensor.
+    """
+
+    slices: int
+    inputs: Tuple[Tuple[Ranges, ...], ...]
+    outputs: Tuple[Tuple[Ranges, ...], ...]
+
+
+def cut_of(dump: DumpFile) -> Optional[Cut]:
+    """Return what a file's header tells of the cut; None where it tells nothing that can be used."""
+    for _, text in dump.attrs[:1]:
+        try:
+            told = json.loads(text)
+            count = int(told["slice_instance_num"])
+            cut = Cut(count, _ranges(told["input_tensor_slice"]), _ranges(told["output_tensor_slice"]))
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return None
+        return cut if 0 < count <= _MOST_SLICES else None
+    return None
+
+
+def slices_told(path: str) -> Optional[int]:
+    """Return into how many slices a file's header says that its op was cut; None where it does not."""
+    try:
+        cut = cut_of(DumpFile.open(path, partial=True))
+    except (GoldwatchError, OSError):
+        return None
+    return cut.slices if cut is not None else None
+
+
+def _ranges(side: Any) -> Tuple[Tuple[Ranges, ...], ...]:
+    return tuple(
+        tuple(tuple((int(axis["lower"]), int(axis["higher"])) for axis in tensor) for tensor in slice_) for slice_ in side
+    )  # fmt: skip
+
+
+class JoinedDump:
+    """The files of one op's slices, read as one dump file.
+
+    Parameters
+    ----------
+    files
+        By the number of the slice (thread, or N of ``_lxslice{N}``).
+
+    Attributes
+    ----------
+    path, state, expected_bytes, actual_bytes, nulls_left_out
+        As those of :class:`DumpFile`; of the first file that is damaged, else of the first.
+    inputs, outputs
+        What is known of each whole tensor; ``problem`` tells why its slices cannot be joined.
+    """
+
+    def __init__(self, files: Dict[int, DumpFile]) -> None:
+        self._files = dict(sorted(files.items()))
+        first = next((file for file in self._files.values() if file.state != COMPLETE), next(iter(self._files.values())))
+        self.path, self.state, self.nulls_left_out = first.path, first.state, first.nulls_left_out
+        self.expected_bytes, self.actual_bytes = first.expected_bytes, first.actual_bytes
+        self._cut = next((cut for cut in map(cut_of, self._files.values()) if cut is not None), None)
+        self._parts: Dict[Tuple[str, int], List[Tuple[Ranges, FileSource]]] = {}
+        self.inputs = self._infos("input", [file.inputs for file in self._files.values()])
+        self.outputs = self._infos("output", [file.outputs for file in self._files.values()])
+
+    @property
+    def slices(self) -> int:
+        """How many files there are."""
+        return len(self._files)
+
+    def _infos(self, kind: str, sides: Sequence[Tuple[TensorInfo, ...]]) -> Tuple[TensorInfo, ...]:
+        return tuple(self._info(kind, index, [side[index] for side in sides if index < len(side)]) for index in range(len(sides[0])))
+
+    def _info(self, kind: str, index: int, infos: Sequence[TensorInfo]) -> TensorInfo:
+        first = infos[0]
+        if len(self._files) == 1 and (self._cut is None or self._cut.slices == 1):
+            return first
+        try:
+            ranges = self._places(kind, index, infos)
+            shape = _require_whole(ranges)
+            sources = [_source(file, info, place) for file, info, place in zip(self._files.values(), infos, ranges)]
+        except NotComparable as error:
+            return replace(first, problem="its slices cannot be joined: %s" % error.message)
+        self._parts[kind, index] = list(zip(ranges, sources))
+        return replace(first, shape=shape, size_bytes=nbytes(first.dtype, element_count(shape)), problem=None)
+
+    def _places(self, kind: str, index: int, infos: Sequence[TensorInfo]) -> List[Ranges]:
+        """Return where each slice lies in the whole tensor."""
+        if len(infos) < len(self._files):
+            raise NotComparable("not every slice has %s %d" % (kind, index))
+        if len({(info.dtype.name, info.format, info.sub_format, len(info.shape)) for info in infos}) > 1:
+            raise NotComparable("they differ in dtype or layout")
+        if self._cut is None:
+            return [_own_range(info) for info in infos]
+        missing = [number for number in range(self._cut.slices) if number not in self._files]
+        if missing:
+            shown = ", ".join(str(number) for number in missing[:8])
+            raise NotComparable("of %d slices, %s is not there" % (self._cut.slices, shown))
+        told = self._cut.inputs if kind == "input" else self._cut.outputs
+        try:
+            return [told[number][index] for number in self._files]
+        except IndexError:
+            raise NotComparable("the header tells the cut of fewer slices or %ss" % kind) from None
+
+    def info(self, kind: str, index: int) -> TensorInfo:
+        """Return what is known of one whole tensor."""
+        return (self.inputs if kind == "input" else self.outputs)[index]
+
+    def tensor(self, kind: str, index: int) -> Tensor:
+        """Return one whole tensor; its bytes stay in the files.
+
+        Raises
+        ------
+        NotComparable
+            Its slices cannot be joined.
+        TruncatedFile, FormatError
+            A file is damaged.
+        """
+        if self.state != COMPLETE:
+            raise size_error(self.path, self.state, self.expected_bytes, self.actual_bytes)
+        info = self.info(kind, index)
+        if info.problem is not None:
+            raise NotComparable("%s %d: %s" % (kind, index, info.problem))
+        parts = self._parts.get((kind, index))
+        if parts is None:
+            return next(iter(self._files.values())).tensor(kind, index)
+        source = join(parts, info.shape, info.dtype.bits // 8)
+        return Tensor(info.dtype, info.shape, info.format, source, info.sub_format, info.original_shape)
+
+
+def _own_range(info: TensorInfo) -> Ranges:
+    """Return where a slice lies by its ``dim_range``, whose ends are counted or not: the slice's shape tells."""
+    found = info.dim_range
+    if found is None or len(found) != len(info.shape):
+        raise NotComparable("the header does not tell how the op was cut")
+    if any(size not in (end - start, end - start + 1) for (start, end), size in zip(found, info.shape)):
+        raise NotComparable("dim_range %s does not fit the shape %s" % (list(found), list(info.shape)))
+    return tuple((start, start + size) for (start, _), size in zip(found, info.shape))
+
+
+def _source(file: DumpFile, info: TensorInfo, place: Ranges) -> FileSource:
+    if len(place) != len(info.shape):
+        raise NotComparable("the cut has %d axes, %s %d has %d" % (len(place), info.kind, info.index, len(info.shape)))
+    if info.dtype.bits % 8 or not info.dtype.bits:
+        raise NotComparable("%s elements are no whole bytes" % info.dtype.name)
+    shape = [high - low for low, high in place]
+    needed = nbytes(info.dtype, element_count(shape)) if min(shape, default=1) >= 0 else -1
+    if needed != info.size_bytes:
+        raise NotComparable("the slice %s of %s %d needs %d bytes, it has %d" % (shape, info.kind, info.index, needed, info.size_bytes))
+    return FileSource(file.path, info.file_offset, needed)
+
+
+def _require_whole(places: Sequence[Ranges]) -> Tuple[int, ...]:
+    """Return the whole tensor's shape; raise NotComparable where the slices leave a gap in it, or are no grid."""
+    if len({len(place) for place in places}) > 1:
+        raise NotComparable("they differ in rank")
+    shape = []
+    for ranges in zip(*places):
+        at = 0
+        for low, high in sorted(set(ranges)):
+            if low > at or low < 0 or high < low:
+                raise NotComparable("they leave a gap at %d of an axis" % at)
+            at = max(at, high)
+        shape.append(at)
+    cuts = [len(set(ranges)) for ranges in zip(*places)]
+    if element_count(cuts) != len(set(places)):
+        raise NotComparable("they do not fill the tensor: %d of %d are there" % (len(set(places)), element_count(cuts)))
+    return tuple(shape)
+
+
+def join(parts: Sequence[Tuple[Ranges, ByteSource]], shape: Sequence[int], itemsize: int, axis: int = 0) -> ByteSource:
+    """Return the bytes of a whole tensor of which each part holds a range along each axis; what several hold is taken from the first.
+
+    Parameters
+    ----------
+    parts
+        A grid of ranges without gaps, each with its bytes in C order.
+    axis
+        Axes before it are cut nowhere in ``parts``.
+    """
+    while axis < len(shape) and len({place[axis] for place, _ in parts}) == 1:
+        axis += 1
+    if axis == len(shape):
+        return parts[0][1]
+    rows: Dict[Tuple[int, int], List[Tuple[Ranges, ByteSource]]] = {}
+    for place, source in parts:
+        rows.setdefault(place[axis], []).append((place, source))
+    inner = element_count(shape[axis + 1 :]) * itemsize
+    first = parts[0][0]
+    outer = element_count([high - low for low, high in first[:axis]])
+    pieces = [(span, join(members, shape, itemsize, axis + 1)) for span, members in sorted(rows.items(), key=lambda item: item[0])]
+    return JoinedSource(outer, inner, pieces)
+
+
+class JoinedSource:
+    """Byte ranges side by side: a :class:`goldwatch.tensors.tensor.ByteSource`. Only what is asked for is read.
+
+    Parameters
+    ----------
+    outer
+        Rows, each made of one stretch of every piece.
+    inner
+        Bytes of one step along the axis that is cut.
+    pieces
+        ((lower, higher) along that axis, the bytes of ``outer`` × (higher − lower) steps), sorted.
+    """
+
+    def __init__(self, outer: int, inner: int, pieces: Sequence[Tuple[Tuple[int, int], ByteSource]]) -> None:
+        self._outer = outer
+        # (from, to in a row; skipped and whole bytes of the piece's own stretch; its source), without overlaps.
+        self._pieces: List[Tuple[int, int, int, int, ByteSource]] = []
+        at = 0
+        for (low, high), source in pieces:
+            if high > at:
+                self._pieces.append((at * inner, high * inner, (at - low) * inner, (high - low) * inner, source))
+                at = high
+        self._row = at * inner
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that can be read."""
+        return self._outer * self._row
+
+    def read(self, offset: int, nbytes: int) -> Array:
+        """Return ``nbytes`` bytes from ``offset`` on; see :class:`goldwatch.tensors.tensor.ByteSource`."""
+        end = offset + nbytes
+        found: List[Array] = []
+        while offset < end:
+            row, start = divmod(offset, self._row)
+            rows = (end - offset) // self._row
+            if start or not rows:
+                stop = min(self._row, start + end - offset)
+                found += self._within(row, start, stop)
+                offset += stop - start
+            else:
+                found.append(self._rows(row, rows))
+                offset += rows * self._row
+        return found[0] if len(found) == 1 else np.concatenate(found) if found else np.empty(0, np.uint8)
+
+    def _within(self, row: int, start: int, stop: int) -> List[Array]:
+        """Return a part of one row, piece by piece."""
+        found = []
+        for low, high, skipped, own, source in self._pieces:
+            first, last = max(start, low), min(stop, high)
+            if first < last:
+                found.append(source.read(row * own + skipped + first - low, last - first))
+        return found
+
+    def _rows(self, first: int, count: int) -> Array:
+        whole = np.empty((count, self._row), np.uint8)
+        for low, high, skipped, own, source in self._pieces:
+            whole[:, low:high] = source.read(first * own, count * own).reshape(count, own)[:, skipped : skipped + high - low]
+        return whole.reshape(-1)
