@@ -11,8 +11,6 @@ import pkgutil
 from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
 from ..errors import EnvironmentProblem
 
 DESCRIPTOR_FILE = "dump_data.desc"
@@ -56,6 +54,9 @@ def load_messages() -> Messages:
     EnvironmentProblem
         The descriptor set is missing from the installation.
     """
+    # Not needed by processes that read no header.
+    from google.protobuf import descriptor_pb2, descriptor_pool
+
     data = pkgutil.get_data(__name__, DESCRIPTOR_FILE)
     if not data:
         raise EnvironmentProblem("%s is missing from the installation" % DESCRIPTOR_FILE, hint="install goldwatch again")
@@ -71,6 +72,8 @@ def load_messages() -> Messages:
 
 def _class_maker(pool: Any) -> Any:
     """Return the function that turns a descriptor into a class: ``GetMessageClass`` since protobuf 4.22, a factory's method before."""
+    from google.protobuf import message_factory
+
     get_message_class = getattr(message_factory, "GetMessageClass", None)
     if get_message_class is not None:
         return get_message_class

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from .graph import ModelGraph, computational_graphs, load_model
-from .groups import Group
-from .never import never_dumps, no_dump_reason
-from .nodes import OpNode, TensorDesc, execution_key
-from .pairing import Pairing
-from .row_plan import DumpedOp, RowPlan
+from typing import TYPE_CHECKING
+
+from ..lazy import imported_when_used
+
+if TYPE_CHECKING:
+    from .graph import ModelGraph, computational_graphs, load_model
+    from .groups import Group
+    from .never import never_dumps, no_dump_reason
+    from .nodes import OpNode, TensorDesc, execution_key
+    from .pairing import Pairing
+    from .row_plan import DumpedOp, RowPlan
 
 __all__ = [
     "DumpedOp",
@@ -23,3 +28,13 @@ __all__ = [
     "never_dumps",
     "no_dump_reason",
 ]
+
+__getattr__ = imported_when_used(
+    __name__,
+    graph=("ModelGraph", "computational_graphs", "load_model"),
+    groups=("Group",),
+    never=("never_dumps", "no_dump_reason"),
+    nodes=("OpNode", "TensorDesc", "execution_key"),
+    pairing=("Pairing",),
+    row_plan=("DumpedOp", "RowPlan"),
+)

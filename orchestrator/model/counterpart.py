@@ -53,6 +53,9 @@ class Counterparts:
             return "between AscendQuant and AscendDequant: quantised data have no counterpart in the golden model"
         if op.type in FOLLOWING_TYPES or op.type in _SOURCE_TYPES or is_quant(op) or op.originals:
             return None
+        if op.file_originals:
+            names = ", ".join(op.file_originals[:3])
+            return "the quantisation json maps %s to nothing: it has no counterpart in the golden model" % names
         if op.original_names:
             return "its original names are empty: it has no counterpart in the golden model"
         return "inserted by the compiler: it has no counterpart in the golden model"

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..errors import FormatError, InputError, require_file
+from ..filesystem import open_input
 from ..naming import find_collisions, sanitise_device, sanitise_golden
 from .build import GraphBuilder, Notes
 from .getext import parse_text
@@ -184,7 +185,7 @@ def load_model(path: str) -> ModelGraph:
     """
     require_file(path, "model")
     size_bytes = os.path.getsize(path)
-    with open(path, "rb") as stream:
+    with open_input(path) as stream:
         head = stream.read(4096)
         first = head.replace(b"\xef\xbb\xbf", b"", 1).lstrip()[:1] if head.startswith(b"\xef\xbb\xbf") else head.lstrip()[:1]
         if head.startswith(_OM_MAGICS) or (path.lower().endswith(".om") and first not in (b"{", b"[")):

@@ -76,6 +76,8 @@ class OpNode:
     original_names
         ``_datadump_original_op_names`` without repeats, in order: None when the attribute is absent, ``()`` when it is empty (inserted by
         the compiler).
+    file_originals
+        The original names as the file has them, where a second file led them on (:mod:`goldwatch.model.rebase`); else empty.
     is_multiop
         ``_datadump_is_multiop``: one of several ops made from the same originals.
     l1_group
@@ -98,6 +100,7 @@ class OpNode:
     input_descs: Tuple[TensorDesc, ...] = ()
     output_descs: Tuple[TensorDesc, ...] = ()
     original_names: Optional[Tuple[str, ...]] = None
+    file_originals: Tuple[str, ...] = ()
     is_multiop: bool = False
     l1_group: Optional[str] = None
     no_task: bool = False

@@ -207,13 +207,13 @@ class Pairing:
         if kind == OUTPUT:
             return self._of_output(op, index)
         if is_dequant(op):
-            return Counterpart(OMITTED, "the input of a dequantising op is quantised: it has no counterpart in the golden model")
+            return Counterpart(EXPECTED_ABSENT, "the input of a dequantising op is quantised: it has no counterpart in the golden model")
         return self._of_input(op, index, dumped.n_inputs)
 
     def _of_output(self, op: OpNode, index: int) -> Counterpart:
         assert self._counterparts is not None
         if is_quant(op):
-            return Counterpart(OMITTED, "the output of AscendQuant is quantised: it has no counterpart in the golden model")
+            return Counterpart(EXPECTED_ABSENT, "the output of AscendQuant is quantised: it has no counterpart in the golden model")
         if op.output_descs and index >= len(op.output_descs):
             return Counterpart(NOT_COMPARED, "the model file gives this op %d outputs, the dump holds more" % len(op.output_descs))
         found = self._counterparts.of_output(op, index)

@@ -22,7 +22,8 @@ def is_quant(op: OpNode) -> bool:
 
 def is_dequant(op: OpNode) -> bool:
     """Tell whether the op turns integers into floats (by type, or by the ending of its name or an original's): its inputs have none."""
-    return op.type == _DEQUANT or op.name.endswith(_DEQUANT_ENDINGS) or any(name.endswith(_DEQUANT_ENDINGS) for name in op.originals)
+    names = (op.name, *(op.file_originals or op.originals))
+    return op.type == _DEQUANT or any(name.endswith(_DEQUANT_ENDINGS) for name in names)
 
 
 def quantised_stretch(graph: ModelGraph) -> FrozenSet[int]:

@@ -5,11 +5,14 @@ Source of the field numbers: caffe.proto (NetParameter, LayerParameter, V1LayerP
 
 from __future__ import annotations
 
+import functools
 import mmap
+import operator
 import os
 from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from ..errors import FormatError, require_file
+from ..filesystem import open_input
 from ..protowire import BYTES, FIXED32, VARINT, fields_of, read_varints
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
@@ -33,7 +36,7 @@ class _Blob(NamedTuple):
         import numpy as np
 
         values = np.frombuffer(b"".join(data[first:last] for first, last in self.spans), dtype="<f4")
-        if values.size != int(np.prod(self.shape, dtype=object)):
+        if values.size != functools.reduce(operator.mul, self.shape, 1):
             raise FormatError("a blob of shape %s with %d values" % (list(self.shape), values.size))
         return values.astype(np.float32).reshape(self.shape)
 
@@ -51,7 +54,7 @@ def weight_shapes(path: str) -> Optional[Dict[str, List[Shape]]]:
     require_file(path, "WEIGHTS")
     if not os.path.getsize(path):
         return {}
-    with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with open_input(path) as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data[: len(HDF5_MAGIC)] == HDF5_MAGIC:
             return None
         return {name: [blob.shape for blob in blobs] for name, blobs in _layers(data, path)}
@@ -66,7 +69,7 @@ def read_weights(path: str) -> Dict[str, List[np.ndarray]]:
         It is not a .caffemodel.
     """
     require_file(path, "WEIGHTS")
-    with open(path, "rb") as stream:
+    with open_input(path) as stream:
         data = stream.read()
     try:
         return {name: [blob.array(data) for blob in blobs] for name, blobs in _layers(data, path)}
@@ -132,7 +135,7 @@ def read_mean(path: str) -> np.ndarray:
         The file is not a BlobProto with as many values as its shape says.
     """
     require_file(path, "mean file")
-    with open(path, "rb") as stream:
+    with open_input(path) as stream:
         data = stream.read()
     try:
         blob = _blob(data, 0, len(data))

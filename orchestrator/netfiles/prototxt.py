@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Dict, List, Optional, Tuple
 
 from ..errors import FormatError, require_file
-from ..filesystem import writing_whole
+from ..filesystem import read_input, writing_whole
 from .textformat import Field, Value, parse, quote
 
 SIZE_LIMIT_BYTES = 256 * 1024 * 1024
@@ -92,10 +92,7 @@ def read_document(path: str) -> Document:
         It is larger than 256 MiB or not in text format; the message names line and column.
     """
     require_file(path, "MODEL")
-    with open(path, "rb") as stream:
-        data = stream.read(SIZE_LIMIT_BYTES + 1)
-    if len(data) > SIZE_LIMIT_BYTES:
-        raise FormatError("larger than %d bytes" % SIZE_LIMIT_BYTES, path)
+    data = read_input(path, SIZE_LIMIT_BYTES)
     if b"\x00" in data:
         hint = "give the .prototxt; weights (.caffemodel) are a separate argument"
         raise FormatError("a binary file, not a prototxt", path, hint=hint)
