@@ -1,4 +1,4 @@
-"""How many elements of two integer tensors differ, and where the first ones are."""
+"""How many elements of two tensors of whole numbers differ, and where the first ones are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import List, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
-from .slices import Where
+from ..tensors.rounding import ulp
+from .slice_sums import Where
 
 Number = Union[int, float]
 
@@ -25,6 +26,11 @@ class Difference(NamedTuple):
 class Differences:
     """Collects the differing elements of blocks; picklable, mergeable.
 
+    Parameters
+    ----------
+    rounded_to
+        The float type of one side, where the other holds integers: those that it cannot hold are equal to what they are rounded to.
+
     Attributes
     ----------
     count
@@ -35,7 +41,8 @@ class Differences:
         Every golden value so far is a whole number.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rounded_to: str = "") -> None:
+        self._rounded_to = rounded_to
         self.count = 0
         self.first: List[Difference] = []
         self.whole = True
@@ -53,6 +60,9 @@ class Differences:
         if y.dtype.kind == "f" and self.whole:
             self.whole = bool((np.rint(y) == y).all())
         found = np.flatnonzero(differ)
+        if found.size and self._rounded_to and (x.dtype.kind == "f") != (y.dtype.kind == "f"):
+            floats = (x if x.dtype.kind == "f" else y).reshape(-1)[found].astype(np.float64)
+            found = found[2.0 * np.absolute(differ.reshape(-1)[found]) > ulp(floats, self._rounded_to)]
         self.count += int(found.size)
         if where is None or not found.size or not self.whole:
             return

@@ -2,61 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from dataclasses import dataclass, replace
-from typing import Dict, FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple
+from dataclasses import replace
+from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from ..dumps.container import DumpFile, TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
 from ..dumps.header import COMPLETE, HEADERLESS, SHORT, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
+from ..dumps.slices import JoinedDump, whole_name
 from ..errors import GoldwatchError, MissingPath, NotComparable, TruncatedFile
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OMITTED, OP, OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
-from .pair import PairTask, overflow_of, refuse
+from ..tensors.tensor import Tensor
+from .file_plan import UNREADABLE, FilePlan
+from .pair import overflow_of, refuse
+from .pair_task import PairTask
 from .row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
+from .same_dump import keeps_values, may_cancel
 
-UNREADABLE = "unreadable"
-
-_NEEDS_MODEL = "where an input comes from is not known without the model's json (-f)"
+_NEEDS_MODEL = "where an input comes from is not known without the model's json"
 
 
-@dataclass(frozen=True)
-class FilePlan:
-    """What one dump file comes to.
-
-    Attributes
-    ----------
-    tasks
-        The pairs to compare.
-    rows
-        The rows that are known without comparing.
-    waiting
-        Rows whose golden tensor is not there: final once no more golden data can come.
-    omitted
-        (tensor, reason) of tensors that by the pairing rules have no row.
-    state
-        The file's: ``complete``, ``short``, ``long``, ``headerless``, or ``unreadable`` (gone, or no permission).
-    expected_bytes
-        The size by the header; 0 when that could not be read.
-    nulls_left_out
-        As :attr:`goldwatch.dumps.DumpFile.nulls_left_out`: the file may still grow.
-    n_inputs, n_outputs
-        How many tensors the header lists.
-    """
-
-    tasks: Tuple[PairTask, ...] = ()
-    rows: Tuple[Row, ...] = ()
-    waiting: Tuple[Row, ...] = ()
-    omitted: Tuple[Tuple[str, str], ...] = ()
-    state: str = COMPLETE
-    expected_bytes: int = 0
-    nulls_left_out: bool = False
-    n_inputs: int = 0
-    n_outputs: int = 0
+AnyDump = Union[DumpFile, JoinedDump]
 
 
 class Planner:
@@ -74,6 +46,8 @@ class Planner:
         The json's ids of the ops that are wanted; None: all.
     overflow
         Whether the OverFlow column is wanted: of tensors without golden data it is found here.
+    by_model
+        The graph's originals are the ops of GOLDEN's device dumps (an unfused build): these pair by it, not by their names.
     """
 
     def __init__(
@@ -83,12 +57,14 @@ class Planner:
         graph: Optional[ModelGraph] = None,
         selection: Optional[FrozenSet[int]] = None,
         overflow: bool = False,
+        by_model: bool = False,
     ) -> None:
         self.place = place
         self.golden = golden
         self.graph = graph
         self.selection = selection
         self.overflow = overflow
+        self._by_model = by_model
         self._left_out: List[DumpEntry] = []
         self.two_dumps = False
         self._revision = -1
@@ -101,7 +77,7 @@ class Planner:
         if golden is self.golden and golden.revision == self._revision:
             return
         self.golden, self._revision = golden, golden.revision
-        if self.two_dumps != (golden.kind == "npu"):
+        if self.two_dumps != (golden.kind == "npu" and not self._by_model):
             self.two_dumps = not self.two_dumps
             self._by_name = Pairing(None, self._has_output, self._has_input if self.two_dumps else None)
         if self._model is not None:
@@ -147,8 +123,21 @@ class Planner:
         plans = [plan for plan in self._row_plans(dumped) if plan.status == PAIR and plan.kind == OUTPUT]
         return bool(plans) and all(self.golden.runs(plan.golden_op or "", plan.golden_index or 0) == count for plan in plans)
 
-    def plan(self, entry: DumpEntry, iteration: Optional[Tuple[int, int]] = None) -> FilePlan:
-        """Return what the tensors of one dump file come to.
+    def joins(self, entry: DumpEntry) -> bool:
+        """Tell whether a file is a slice of its op, to be joined with the others; between two dumps each slice has its counterpart."""
+        return not self.two_dumps and (entry.name.slice is not None or self._whole_op(entry.name.op_name) is not None)
+
+    def _whole_op(self, op_name: str) -> Optional[str]:
+        """Return the model's op that ``{op}_lxslice{N}`` is a slice of; None where the model does not say so."""
+        name, number = whole_name(op_name)
+        if number is None or self.graph is None or self.graph.ops_named(op_name) or not self.graph.ops_named(name):
+            return None
+        return name
+
+    def plan(
+        self, entry: DumpEntry, iteration: Optional[Tuple[int, int]] = None, slices: Optional[Mapping[int, DumpEntry]] = None
+    ) -> FilePlan:
+        """Return what the tensors of one dump file, or of the slices of one op, come to.
 
         A file that is damaged has rows with the reason; no error is raised for it.
 
@@ -156,9 +145,11 @@ class Planner:
         ----------
         iteration
             (number from 0, how many): which of the op's dumps it is, where each is compared with golden data of its own.
+        slices
+            The files of all slices by their numbers, ``entry`` among them; None: the file is no slice, or is taken by itself.
         """
         try:
-            dump = DumpFile.open(entry.path, partial=True)
+            dump: AnyDump = _open(entry, slices)
         except GoldwatchError as error:
             expected = error.expected_bytes if isinstance(error, TruncatedFile) else 0
             state = SHORT if isinstance(error, TruncatedFile) else UNREADABLE if isinstance(error, MissingPath) else HEADERLESS
@@ -181,17 +172,17 @@ class Planner:
                 rows.append(row)
                 continue
             if (plan.tensor_index or 0) >= len(dump.inputs if plan.kind == INPUT else dump.outputs):
-                rows.append(replace(row, cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
+                rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
                 continue
             info = dump.info(plan.kind, plan.tensor_index or 0)
-            row = replace(row, target_dtype=info.dtype.name, address=info.address, shape=info.shape)
+            row = row.but(target_dtype=info.dtype.name, address=info.address, shape=info.shape)
             if dump.state != COMPLETE:
-                damage = size_error(entry.path, dump.state, dump.expected_bytes, dump.actual_bytes)
-                rows.append(refuse(replace(row, reason=""), damage.message, CORRUPT))
+                damage = size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes)
+                rows.append(refuse(row.but(reason=""), damage.message, CORRUPT))
             elif plan.status == PAIR and not self.two_dumps and _is_overwritten(dump, info):
                 # The dump was taken after the op had run: what came in is gone, and is judged by its producer's row.
                 reason = "an output lies in its memory, so the dump holds what the op wrote there"
-                rows.append(replace(row, verdict=EXPECTED_ABSENT, reason="; ".join(filter(None, (row.reason, reason)))))
+                rows.append(row.but(verdict=EXPECTED_ABSENT, reason="; ".join(filter(None, (row.reason, reason)))))
             elif plan.status != PAIR:
                 missing = plan.status == NOT_COMPARED and plan.golden_op is not None
                 row = self._scanned(self._unpaired(row, plan, missing), dump, info)
@@ -215,7 +206,7 @@ class Planner:
         row: Row,
         plan: RowPlan,
         dumped: DumpedOp,
-        dump: DumpFile,
+        dump: AnyDump,
         info: TensorInfo,
         tasks: List[PairTask],
         rows: List[Row],
@@ -226,14 +217,16 @@ class Planner:
         if found is None:
             waiting.append(self._scanned(self._unpaired(row, plan, True), dump, info))
             return
-        row = replace(row, golden_file=found.rel, golden_address=None)
-        row = self._note_collision(row, plan, found)
+        row = self._note_collision(row.but(golden_file=found.rel), plan, found)
         try:
             target = dump.tensor(info.kind, info.index)
         except NotComparable as error:
             rows.append(refuse(row, error.message, error.cause))
             return
-        tasks.append(PairTask(row, target, found, plan.origin_format, plan.origin_shape, as_stored=self.two_dumps))
+        if isinstance(dump, JoinedDump) and dump.slices > 1:
+            row = replace(row, reason="; ".join(filter(None, (row.reason, "joined from %d slices" % dump.slices))))
+        beside = () if self.two_dumps else _beside(dump, info, plan.op_type)
+        tasks.append(PairTask(row, target, found, plan.origin_format, plan.origin_shape, as_stored=self.two_dumps, beside=beside))
 
     def _golden_of(self, plan: RowPlan, dumped: DumpedOp, iteration: Optional[Tuple[int, int]] = None) -> Optional[GoldenEntry]:
         like = (dumped.op_type, dumped.slice)
@@ -249,9 +242,9 @@ class Planner:
             sharing = self.graph.sharing_golden_name(wanted)
             if sharing:
                 note = "the golden name %s stands for %s: the file may be of another than %s" % (key, ", ".join(sharing[:5]), wanted)
-        return replace(row, reason="; ".join(filter(None, (row.reason, note)))) if note else row
+        return row.but(reason="; ".join(filter(None, (row.reason, note)))) if note else row
 
-    def _scanned(self, row: Row, dump: DumpFile, info: TensorInfo) -> Row:
+    def _scanned(self, row: Row, dump: AnyDump, info: TensorInfo) -> Row:
         """Return the row of a tensor that has no golden one, with the OverFlow column filled in where that is wanted."""
         if not self.overflow or info.problem is not None:
             return row
@@ -261,10 +254,13 @@ class Planner:
         if not missing:
             return row
         reason = plan.reason or "no golden data for %s:%s:%d" % (plan.golden_op, plan.golden_kind, plan.golden_index or 0)
-        return replace(row, verdict=NOT_COMPARED, reason=reason, cause=GOLDEN_MISSING)
+        return row.but(verdict=NOT_COMPARED, reason=reason, cause=GOLDEN_MISSING)
 
     def _row_plans(self, dumped: DumpedOp) -> List[RowPlan]:
-        """Return the plans of a dump's rows; those of a slice bear its context and thread."""
+        """Return the plans of a dump's rows; those of a slice that is not joined bear its context and thread."""
+        if not self.two_dumps:
+            whole = self._whole_op(dumped.op_name)
+            return self._plans_of_op(dumped if whole is None else replace(dumped, op_name=whole))
         plans = self._plans_of_op(dumped)
         return [replace(plan, tensor=plan.tensor + _slice_text(dumped.slice)) for plan in plans] if dumped.slice else plans
 
@@ -300,7 +296,8 @@ class Planner:
         plans = self._row_plans(_dumped(entry, None))
         if not plans or not self._selected(plans[0]):
             return FilePlan()
-        plan = replace(plans[0], kind=OP, tensor=plans[0].op + _slice_text(entry.name.slice), tensor_index=None, reason="")
+        part = _slice_text(entry.name.slice) if self.two_dumps else ""
+        plan = replace(plans[0], kind=OP, tensor=plans[0].op + part, tensor_index=None, reason="")
         return FilePlan(rows=(refuse(self._row(plan, entry), message, CORRUPT),))
 
     def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
@@ -327,7 +324,7 @@ class Planner:
         plan = self._row_plans(DumpedOp(os.path.basename(rel), "", 0, 0, 0))[0]
         plan = replace(plan, kind=OP, tensor=plan.op, status=NOT_COMPARED, reason="")
         row = refuse(self._row(plan, None), "the file has a hash name that no line of mapping.csv explains", CORRUPT)
-        return replace(row, target_file=rel)
+        return row.but(target_file=rel)
 
     def leave_out(self, entries: Sequence[DumpEntry]) -> Tuple[List[DumpEntry], List[Tuple[str, str]]]:
         """Apply the rule of L1 fusion groups to all dump files of this place.
@@ -360,7 +357,7 @@ class Planner:
             for plan in self._model.absent_rows(seen):
                 if self._selected(plan) and plan.status != OMITTED:
                     row = self._row(plan, None)
-                    rows.append(replace(row, cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
+                    rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
         return rows
 
     def _golden_only(self, seen: Sequence[DumpedOp]) -> List[Row]:
@@ -385,7 +382,13 @@ class Planner:
         if not self._selected(plan):
             return []
         row = refuse(self._row(plan, None), "only GOLDEN has a dump of this op", DUMP_MISSING)
-        return [replace(row, golden=dump.name.op_name, golden_file=dump.rel, timestamp_us=dump.name.timestamp_us)]
+        return [row.but(golden=dump.name.op_name, golden_file=dump.rel, timestamp_us=dump.name.timestamp_us)]
+
+
+def _open(entry: DumpEntry, slices: Optional[Mapping[int, DumpEntry]]) -> AnyDump:
+    if slices is None:
+        return DumpFile.open(entry.path, partial=True)
+    return JoinedDump({number: DumpFile.open(part.path, partial=True) for number, part in slices.items()})
 
 
 def _slice_text(part: Optional[Tuple[int, int]]) -> str:
@@ -393,12 +396,25 @@ def _slice_text(part: Optional[Tuple[int, int]]) -> str:
     return "" if part is None else ":context%d:thread%d" % part
 
 
-def _is_overwritten(dump: DumpFile, info: TensorInfo) -> bool:
+def _is_overwritten(dump: AnyDump, info: TensorInfo) -> bool:
     """Tell whether an input lies where an output of the same op lies, as of an op that works in place."""
     return info.kind == INPUT and bool(info.address) and any(output.address == info.address for output in dump.outputs)
 
 
-def _dumped(entry: DumpEntry, dump: Optional[DumpFile]) -> DumpedOp:
+def _beside(dump: AnyDump, info: TensorInfo, op_type: str) -> Tuple[Tensor, ...]:
+    """Return :attr:`PairTask.beside` of a tensor."""
+    if info.kind == INPUT and not keeps_values(op_type):
+        others = [other for other in dump.outputs if other.size_bytes == info.size_bytes]
+    else:
+        others = list(dump.inputs) if info.kind == OUTPUT and may_cancel(op_type) else []
+    found = []
+    for other in others:
+        with contextlib.suppress(NotComparable):
+            found.append(dump.tensor(other.kind, other.index))
+    return tuple(found)
+
+
+def _dumped(entry: DumpEntry, dump: Optional[AnyDump]) -> DumpedOp:
     inputs, outputs = (len(dump.inputs), len(dump.outputs)) if dump is not None else (0, 0)
     return DumpedOp(entry.name.op_name, entry.name.op_type, entry.name.timestamp_us, inputs, outputs, entry.name.slice)
 

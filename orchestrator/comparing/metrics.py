@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ..errors import UsageError
-from .differences import Difference, Differences
+from .differences import Differences
 from .exact import NonFinite, exact_sums, finite_part, zero_filled
 from .kernel import Visit, as_reals, fast_sums, load, load_limit, pieces, workspace
 from .kullback_leibler import DivergenceSums, known_divergence
-from .row import DIFFERENT, FAIL, MEASURES, METRICS, PASS, WORST_SLICE
-from .slices import SliceAxis, SliceSums, Where, WorstSlice
-from .sums import PairSums, ldexp
+from .masks import MaskedSums, masked_apart, may_be_masked_apart
+from .metric_result import MetricResult, both, remarks_of, values_of
+from .row import DIFFERENT, MEASURES, METRICS, WORST_SLICE
+from .slack import NO_ROUNDING, Slack, closer
+from .slice_sums import SliceAxis, Where
+from .slices import SliceSums, WorstSlice
+from .sums import PairSums
 
 Blocks = Iterable[Tuple[Any, ...]]
 
@@ -30,68 +33,9 @@ BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance")
 _KL = "KullbackLeiblerDivergence"
 _RELATIVE = ("AccumulatedRelativeError", "MaxRelativeError", "MeanRelativeError")
 _WHOLE_TYPES = "?bBhHiIlLqQpP"
+_COMPLEX_TYPES = "FDG"
 _HALF_MAX = 65504.0
 _KEEP_BYTES = 4 * 1024 * 1024
-
-
-@dataclass(frozen=True)
-class MetricResult:
-    """What was measured between a target tensor and its golden tensor.
-
-    Attributes
-    ----------
-    values
-        Metric name to float, in the order asked for. NaN where there is no result; StandardDeviation is
-        ``{"target": {"mean", "std"}, "golden": {"mean", "std"}}``, or None where there is no result.
-    nan, inf
-        ``{"target": count, "golden": count}``.
-    positions_agree
-        NaN and Inf stand at the same positions, Inf with the same signs (also True when there are none).
-    count, finite_count
-        Number of elements (a complex one counts twice) and of those that are finite on both sides.
-    notes, reasons
-        Remarks that do not spoil the result, and why values are missing or misleading.
-    worst_slice
-        The slice with the largest distance; None where that is 0, not known, or the tensor has one slice only.
-    differing, differences
-        How many elements differ and the first of them, where DifferentElements applies.
-    nothing_finite
-        There are elements and none is finite, on both sides alike.
-    outcome
-        ``pass`` or ``fail`` where the values do not decide (zero elements; NaN and Inf that differ; an all-zero golden
-        under another target), else None: the limits decide.
-    not_applicable
-        Metrics that mean nothing for these types; their NaN is no failure.
-    identical, target_all_zero, golden_all_zero
-        All elements are equal; all are zero (False without elements).
-    overflow
-        The target overflows: a float16 magnitude of 65504 or more, NaN or Inf. None for types that cannot.
-    needs_second_pass
-        The divergence was asked for and is not known yet; its value is NaN until KLPass has run.
-    first
-        The sums behind the values, for KLPass.
-    """
-
-    values: Dict[str, Any]
-    nan: Dict[str, int]
-    inf: Dict[str, int]
-    positions_agree: bool
-    count: int
-    finite_count: int
-    notes: List[str] = field(default_factory=list)
-    reasons: List[str] = field(default_factory=list)
-    worst_slice: Optional[WorstSlice] = None
-    differing: int = 0
-    differences: Tuple[Difference, ...] = ()
-    nothing_finite: bool = False
-    outcome: Optional[str] = None
-    not_applicable: Tuple[str, ...] = ()
-    identical: bool = False
-    target_all_zero: bool = False
-    golden_all_zero: bool = False
-    overflow: Optional[bool] = None
-    needs_second_pass: bool = False
-    first: Optional[PairSums] = field(default=None, repr=False, compare=False)
 
 
 class Accumulator:
@@ -106,6 +50,8 @@ class Accumulator:
     axes
         The golden's axes along which slices are told apart (:func:`goldwatch.comparing.slices.slice_axes`), for WorstSliceDistance; without
         any the whole tensor is one slice.
+    slack
+        What rounding alone may change.
 
     Raises
     ------
@@ -113,7 +59,7 @@ class Accumulator:
         A metric's name is unknown.
     """
 
-    def __init__(self, metrics: Sequence[str] = METRICS, axes: Sequence[SliceAxis] = ()) -> None:
+    def __init__(self, metrics: Sequence[str] = METRICS, axes: Sequence[SliceAxis] = (), slack: Slack = NO_ROUNDING) -> None:
         unknown = [name for name in metrics if name not in MEASURES]
         if unknown:
             raise UsageError("unknown metric %s" % ", ".join(map(repr, unknown)), hint="the metrics are %s" % ", ".join(MEASURES))
@@ -122,7 +68,9 @@ class Accumulator:
         self._relative = any(name in _RELATIVE for name in metrics)
         self._spread = "StandardDeviation" in metrics
         self._slices = SliceSums(axes) if axes and WORST_SLICE in metrics else None
-        self._differences: Optional[Differences] = Differences() if DIFFERENT in metrics else None
+        self._differences: Optional[Differences] = Differences(slack.dtype) if DIFFERENT in metrics else None
+        self._slack = slack.distance
+        self._masked = MaskedSums()
         self._sums = PairSums()
         self._odd = NonFinite()
         self._kinds: Optional[Tuple[str, str]] = None
@@ -160,12 +108,15 @@ class Accumulator:
                 sums = fast_sums(x64, y64, limits, work, self._relative, self._spread, visit)
                 if sums is None:
                     self._update_exact(xp.reshape(-1), yp.reshape(-1), where)
+                elif may_be_masked_apart(sums):
+                    self._add_exact(xp.reshape(-1), yp.reshape(-1))
                 else:
                     self._sums.add(sums)
 
     def _begin(self, x_char: str, y_char: str) -> None:
         self._kinds = (x_char, y_char)
-        if x_char not in _WHOLE_TYPES or y_char in "FDG":
+        whole = x_char in _WHOLE_TYPES or y_char in _WHOLE_TYPES
+        if not whole or x_char in _COMPLEX_TYPES or y_char in _COMPLEX_TYPES:
             self._differences = None
         if self._kinds == ("?", "?"):
             self._slices = None
@@ -199,6 +150,13 @@ class Accumulator:
                 self._differences.add(x, y, d, where)
             if self._slices is not None and where is not None:
                 self._slices.add_careful(x64, y64, d, units, where, None if good.all() else good)
+        self._add_exact(x, y)
+
+    def _add_exact(self, x: np.ndarray, y: np.ndarray) -> None:
+        masked = masked_apart(x, y)
+        if masked.any():
+            self._masked.add(x[masked], y[masked])
+            x, y = x[~masked], y[~masked]
         x, y, odd = finite_part(x, y)
         if odd is not None:
             self._odd.add(odd)
@@ -212,6 +170,7 @@ class Accumulator:
         self.count += other.count
         self._sums.add(other._sums)
         self._odd.add(other._odd)
+        self._masked.merge(other._masked)
         if self._slices is not None and other._slices is not None:
             self._slices.merge(other._slices)
         if self._differences is not None and other._differences is not None:
@@ -220,14 +179,19 @@ class Accumulator:
     def result(self) -> MetricResult:
         """Return the metrics of everything collected so far."""
         sums, odd = self._sums, self._odd
-        notes, reasons, outcome = _remarks(self.count, sums, odd)
+        counted = both(odd, self._masked.odd)
+        masks = self._masked.are_masks(sums)
+        if self._masked.count and not masks:
+            sums, odd = sums.plus(self._masked.sums), counted
+        notes, reasons, outcome = remarks_of(self.count, sums, odd, self._masked.sentence() if masks else "")
         values: Dict[str, Any] = {name: None if name == "StandardDeviation" else math.nan for name in MEASURES}
         if not odd.agree:
             if odd.inf_differs:
                 values["MaxAbsoluteError"] = math.inf
         elif sums.n:
-            values.update(_values(sums))
-        worst = self._worst(values)
+            values.update(values_of(sums))
+        worst = self._worst(values, sums, odd, masks)
+        judged = self._judged(sums, odd, masks)
         whole = self._differences if self._compares_whole_numbers() else None
         if whole is not None:
             values[DIFFERENT] = whole.count / self.count
@@ -241,8 +205,8 @@ class Accumulator:
             values[name] = None if name == "StandardDeviation" else math.nan
         return MetricResult(
             values={name: values[name] for name in self.metrics},
-            nan={"target": odd.target_nan, "golden": odd.golden_nan},
-            inf={"target": odd.target_inf, "golden": odd.golden_inf},
+            nan={"target": counted.target_nan, "golden": counted.golden_nan},
+            inf={"target": counted.target_inf, "golden": counted.golden_inf},
             positions_agree=odd.agree,
             count=self.count,
             finite_count=sums.n,
@@ -257,32 +221,46 @@ class Accumulator:
             identical=odd.agree and sums.n > 0 and sums.max_ad == 0.0,
             target_all_zero=sums.n > 0 and sums.x_low == sums.x_high == 0 and not odd.total,
             golden_all_zero=sums.n > 0 and sums.y_low == sums.y_high == 0 and not odd.total,
-            overflow=self._overflow(),
+            overflow=self._overflow(sums, counted, masks),
             needs_second_pass=_KL in self.metrics and not known and odd.agree and _KL not in not_applicable,
             first=sums,
+            judged={name: value for name, value in judged.items() if name in self.metrics},
+            masks_left_out=masks,
         )
 
-    def _worst(self, values: Dict[str, Any]) -> Optional[WorstSlice]:
+    def _worst(self, values: Dict[str, Any], sums: PairSums, odd: NonFinite, masks: bool) -> Optional[WorstSlice]:
         """Fill in WorstSliceDistance; return where it is."""
         values[WORST_SLICE] = values["RelativeEuclideanDistance"]
-        if self._slices is None or not self._odd.agree or not self._sums.n:
+        if self._slices is None or not odd.agree or not sums.n:
             return None
-        worst = self._slices.worst()
+        worst = self._slices.worst(masks)
         if worst is None:
             return None
         values[WORST_SLICE] = worst.distance
         return worst if worst.distance > 0.0 else None
 
+    def _judged(self, sums: PairSums, odd: NonFinite, masks: bool) -> Dict[str, float]:
+        """Return the distances without what rounding near zero explains; empty where that is next to nothing."""
+        found = closer(sums, self._slack) if odd.agree and sums.n else {}
+        if found and self._slices is not None:
+            worst = self._slices.worst(masks, self._slack, sums.n)
+            found[WORST_SLICE] = found["RelativeEuclideanDistance"] if worst is None else worst.distance
+        elif found:
+            found[WORST_SLICE] = found["RelativeEuclideanDistance"]
+        return found
+
     def _compares_whole_numbers(self) -> bool:
         """Tell whether DifferentElements applies: integers or bools on both sides, or integers against floats that are all whole."""
         return self._differences is not None and self.count > 0 and self._odd.agree and self._differences.whole
 
-    def _overflow(self) -> Optional[bool]:
+    def _overflow(self, sums: PairSums, odd: NonFinite, masks: bool) -> Optional[bool]:
         if self._kinds is None or self._kinds[0] not in "efdgFDG":
             return None
-        if self._odd.target_nan or self._odd.target_inf:
+        if odd.target_nan or odd.target_inf:
             return True
-        return self._kinds[0] == "e" and self._sums.n > 0 and max(-self._sums.x_low, self._sums.x_high) >= _HALF_MAX
+        if masks:
+            sums = sums.plus(self._masked.sums)
+        return self._kinds[0] == "e" and sums.n > 0 and max(-sums.x_low, sums.x_high) >= _HALF_MAX
 
 
 class KLPass:
@@ -315,7 +293,11 @@ class KLPass:
         work = workspace()
         with np.errstate(all="ignore"):
             for xp, yp in pieces(x, y):
-                if self._plain and (self._finite or bool(np.isfinite(xp).all() and np.isfinite(yp).all())):
+                if self._first.masks_left_out:
+                    xp, yp = xp.reshape(-1), yp.reshape(-1)
+                    rest = ~masked_apart(xp, yp)
+                    self._sums.add_exact(xp[rest], yp[rest])
+                elif self._plain and (self._finite or bool(np.isfinite(xp).all() and np.isfinite(yp).all())):
                     self._sums.add_fast(xp, yp, work)
                 else:
                     self._sums.add_exact(xp.reshape(-1), yp.reshape(-1))
@@ -334,7 +316,13 @@ class KLPass:
         return dataclasses.replace(self._first, values=values, needs_second_pass=False)
 
 
-def compare_blocks(make_blocks: Callable[[], Blocks], metrics: Sequence[str] = METRICS, axes: Sequence[SliceAxis] = ()) -> MetricResult:
+def compare_blocks(
+    make_blocks: Callable[[], Blocks],
+    metrics: Sequence[str] = METRICS,
+    axes: Sequence[SliceAxis] = (),
+    slack: Slack = NO_ROUNDING,
+    again: Optional[Callable[[], Blocks]] = None,
+) -> MetricResult:
     """Compute the metrics over blocks, reading them twice only where the divergence needs it.
 
     Parameters
@@ -343,10 +331,12 @@ def compare_blocks(make_blocks: Callable[[], Blocks], metrics: Sequence[str] = M
         Called once or twice; each time it yields the same pairs (target, golden) of equally shaped arrays, for slices with their place
         behind: :class:`goldwatch.tensors.blocks.Block`. Blocks may be views of a buffer that the next block overwrites: small tensors are
         copied to spare the second reading.
-    metrics, axes
+    metrics, axes, slack
         As for :class:`Accumulator`.
+    again
+        Makes the blocks of the second reading, which needs no slices; None: as the first.
     """
-    first = Accumulator(metrics, axes)
+    first = Accumulator(metrics, axes, slack)
     kept: Optional[List[Tuple[np.ndarray, np.ndarray]]] = [] if _KL in metrics else None
     kept_bytes = 0
     for x, y, *place in make_blocks():
@@ -363,7 +353,7 @@ def compare_blocks(make_blocks: Callable[[], Blocks], metrics: Sequence[str] = M
     second = KLPass(result)
     if not second.needed:
         return result
-    for x, y, *_ in make_blocks() if kept is None else kept:
+    for x, y, *_ in (again or make_blocks)() if kept is None else kept:
         second.update(x, y)
     return second.result()
 
@@ -391,63 +381,3 @@ def overflow(x: np.ndarray) -> Optional[bool]:
     if x.dtype.char == "e":
         return overflow(x.astype(np.float16))
     return not bool(np.isfinite(x).all())
-
-
-def _remarks(count: int, sums: PairSums, odd: NonFinite) -> Tuple[List[str], List[str], Optional[str]]:
-    """Return notes, reasons and the outcome where the values do not decide."""
-    if not count:
-        return ["zero elements on both sides"], [], PASS
-    if not odd.agree:
-        text = "NaN or Inf differ between the two sides: target %d NaN, %d Inf; golden %d NaN, %d Inf"
-        text %= odd.target_nan, odd.target_inf, odd.golden_nan, odd.golden_inf
-        signs = " (%s)" % odd.signs() if odd.signs() else ""
-        nothing = "; the golden is NaN throughout" if odd.golden_nan == count else ""
-        return [], [text + signs + nothing], FAIL
-    notes: List[str] = []
-    reasons: List[str] = []
-    outcome: Optional[str] = None
-    if odd.total:
-        infinities = odd.signs().split(", ")[0].replace("target", "") if odd.target_inf else ""
-        signs = " (%s)" % infinities.strip() if infinities else ""
-        text = "%d NaN and %d Inf%s at the same positions on both sides" % (odd.target_nan, odd.target_inf, signs)
-        if not sums.n:
-            notes.append("%s: no element is finite, so nothing was compared" % text)
-            return notes, reasons, PASS
-        notes.append("%s; the metrics are of the %d finite elements of %d" % (text, sums.n, count))
-    target_zero, golden_zero = sums.x_low == sums.x_high == 0, sums.y_low == sums.y_high == 0
-    if golden_zero and not target_zero:
-        reasons.append(
-            "the golden is all zero and the target is not: RelativeEuclideanDistance is infinite, CosineSimilarity undefined"
-            " and the relative errors, 0 by their formula, say nothing"
-        )
-        outcome = FAIL
-    elif target_zero and not golden_zero:
-        reasons.append("the target is all zero and the golden is not: CosineSimilarity is undefined")
-    return notes, reasons, outcome
-
-
-def _values(sums: PairSums) -> Dict[str, Any]:
-    """Return all metrics but the divergence."""
-    n = sums.n
-    identical = sums.max_ad == 0.0
-    if identical:
-        cosine, distance = 1.0, 0.0
-    else:
-        lengths = math.sqrt(sums.xx) * math.sqrt(sums.yy)
-        cosine = max(-1.0, min(1.0, sums.xy / lengths)) if lengths else math.nan
-        # Roots first: the quotient of the squares may leave float64's range where theirs does not.
-        distance = ldexp(math.sqrt(sums.dd) / math.sqrt(sums.yy), sums.ed - sums.ey) if sums.yy else math.inf
-    return {
-        "CosineSimilarity": cosine,
-        "MaxAbsoluteError": sums.max_ad,
-        "AccumulatedRelativeError": sums.rel,
-        "RelativeEuclideanDistance": distance,
-        "StandardDeviation": {
-            "target": {"mean": float(sums.x_base + sums.x_mean), "std": ldexp(math.sqrt(sums.x_m2 / n), sums.ex)},
-            "golden": {"mean": float(sums.y_base + sums.y_mean), "std": ldexp(math.sqrt(sums.y_m2 / n), sums.ey)},
-        },
-        "MeanAbsoluteError": ldexp(sums.ad / n, sums.ed),
-        "RootMeanSquareError": ldexp(math.sqrt(sums.dd / n), sums.ed),
-        "MaxRelativeError": sums.max_rel,
-        "MeanRelativeError": sums.rel / n,
-    }

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..tensors.axes import element_count
-from .kernel import DOT_MAX, dot, workspace
+from .slice_sums import SliceAxis, Where, add_squares
 from .sums import common_unit
-
-Ints = Tuple[int, ...]
 
 MOST_SLICES = 1 << 18
 """Axes that are longer than this are not sliced: the sums of their slices would grow into a copy of the tensor."""
@@ -27,24 +23,6 @@ MASK = -5000.0
 
 _REST = 8.0
 """They are one when every other golden element is smaller than a mask's least magnitude by this factor at least."""
-
-
-class SliceAxis(NamedTuple):
-    """An axis of the golden along which slices are taken.
-
-    Attributes
-    ----------
-    axis
-        Its number.
-    size
-        Number of slices.
-    inner
-        Elements from one slice to the next, as the golden is stored.
-    """
-
-    axis: int
-    size: int
-    inner: int
 
 
 def slice_axes(shape: Sequence[int], channel: Optional[int] = None, order: str = "C") -> Tuple[SliceAxis, ...]:
@@ -78,54 +56,6 @@ class WorstSlice:
     distance: float
     axis: int
     index: int
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """How the elements of a block shape belong to slices of one axis.
-
-    Attributes
-    ----------
-    on
-        The block's axes along which the slice changes; all others stay inside one slice.
-    offsets
-        Slice numbers, counted from the block's first, of what :func:`_reduce` returns; None where they are 0, 1, 2, …
-    inner_extent, on_extent
-        How far the block reaches inside a slice, and in slices, from its first element.
-    crosses
-        An axis of the block crosses slices (a flattened golden): its elements are told apart one by one.
-    """
-
-    on: Ints
-    offsets: Optional[np.ndarray]
-    inner_extent: int
-    on_extent: int
-    crosses: bool = False
-
-
-@lru_cache(maxsize=64)
-def _plan(axis: SliceAxis, shape: Ints, strides: Ints) -> _Plan:
-    period = axis.inner * axis.size
-    moving = [number for number, size in enumerate(shape) if size > 1]
-    on = tuple(number for number in moving if axis.inner <= strides[number] < period)
-    inner = [number for number in moving if strides[number] < axis.inner]
-    outer = [number for number in moving if strides[number] >= period]
-    inner_extent = sum((shape[number] - 1) * strides[number] for number in inner)
-    on_extent = sum((shape[number] - 1) * strides[number] for number in on)
-    apart = not any(strides[number] % axis.inner for number in on) and not any(strides[number] % period for number in outer)
-    if not apart or inner_extent >= axis.inner or on_extent >= period:
-        return _Plan((), None, 0, 0, True)
-    offsets = _sums_of_axes(shape, strides, on) // axis.inner
-    in_order = bool(np.array_equal(offsets, np.arange(offsets.size)))
-    return _Plan(on, None if in_order else offsets, inner_extent, on_extent // axis.inner)
-
-
-def _sums_of_axes(shape: Ints, strides: Ints, axes: Sequence[int]) -> np.ndarray:
-    """Return ``sum(index * stride)`` for all places along the axes, 1-D, the last axis fastest."""
-    found: np.ndarray = np.zeros(1, np.int64)
-    for number in axes:
-        found = (found[:, None] + np.arange(shape[number], dtype=np.int64) * strides[number]).reshape(-1)
-    return found
 
 
 class _Side:
@@ -252,11 +182,11 @@ class SliceSums:
                 return
             fresh = _Side(self.axes)
             fresh.unit, fresh.empty = unit, False
-            _add_slices(fresh.sums, self.axes, values, where)
+            add_squares(fresh.sums, self.axes, values, where)
             side.merge(fresh)
         else:
             side.empty = False
-            _add_slices(side.sums, self.axes, values, where)
+            add_squares(side.sums, self.axes, values, where)
 
     def merge(self, other: SliceSums) -> None:
         """Add the sums of other elements of the same tensor."""
@@ -274,16 +204,23 @@ class SliceSums:
         self._rest_high = max(self._rest_high, other._rest_high)
         self._mask_low = min(self._mask_low, other._mask_low)
 
-    def worst(self) -> Optional[WorstSlice]:
+    def worst(self, masks: bool = False, slack: float = 0.0, count: int = 0) -> Optional[WorstSlice]:
         """Return the slice with the largest distance (of several the first), None without axes.
 
         The distance of a slice is ‖x − y‖ over the larger of ‖y‖ and the arithmetic mean of all slices' ‖y‖; infinite where that is 0
         and x differs. Slices of which every element is masked or not finite do not count.
+
+        Parameters
+        ----------
+        masks
+            What may be a mask is one, whatever else is there.
+        slack, count
+            How far rounding alone may move each of ``count`` elements: so much, as a norm, is taken off ‖x − y‖.
         """
         y, d = self._y, self._d
         hiding = [] if self._left_out is None else [self._left_out]
         if self._masked is not None:
-            if 0.0 < self._rest_high * _REST <= self._mask_low:
+            if masks or 0.0 < self._rest_high * _REST <= self._mask_low:
                 hiding.append(self._masked[0])
             else:
                 y, d = y.plus(self._masked[0]), d.plus(self._masked[1])
@@ -293,6 +230,8 @@ class SliceSums:
             counted = norms.size - (_hidden(norms, [side.sums[number] for side in hiding]) if hiding else 0)
             floor = float(np.add.reduce(norms)) / max(1, counted)
             distances = np.sqrt(dd)
+            if slack:
+                distances = np.maximum(distances - math.ldexp(slack * math.sqrt(count / norms.size), -d.unit), 0.0)
             if floor > 0.0:
                 distances /= np.maximum(norms, floor)
             else:
@@ -311,116 +250,3 @@ def _hidden(norms: np.ndarray, hiding: Sequence[np.ndarray]) -> int:
     for sums in hiding:
         hidden |= sums > 0.0
     return int(np.count_nonzero(hidden & (norms == 0.0)))
-
-
-class Where(NamedTuple):
-    """Where a block lies in its golden: its shape, and start and strides as in :class:`goldwatch.tensors.blocks.Block`."""
-
-    shape: Ints
-    start: int
-    strides: Ints
-
-
-def _add_slices(totals: Sequence[np.ndarray], axes: Sequence[SliceAxis], values: np.ndarray, where: Where) -> None:
-    """Add the squares of a block's values (1-D, in the block's C order) to the totals of their slices, for each axis."""
-    shape, start, strides = where
-    last = len(shape) - 1
-    rows: Optional[np.ndarray] = None
-    squares: Optional[np.ndarray] = None
-    for total, axis in zip(totals, axes):
-        plan = _plan(axis, shape, strides)
-        first = start // axis.inner % axis.size
-        if plan.crosses or start % axis.inner + plan.inner_extent >= axis.inner or first + plan.on_extent >= axis.size:
-            places = _sums_of_axes(shape, strides, range(len(shape))) + start
-            total += np.bincount(places // axis.inner % axis.size, _squares(values), axis.size)
-            continue
-        if not plan.on:
-            total[first] += dot(values, values)
-            continue
-        if last in plan.on:
-            lead = element_count(shape[: plan.on[0]])
-            sums = _kept(_column_squares(values, lead) if squares is None else _column_sums(squares, lead), shape, plan.on)
-        else:
-            if rows is None:
-                squares = _squares(values) if shape[last] < _DOT_ROWS else None
-                rows = _row_squares(values, shape[last]) if squares is None else _row_sums(squares, shape[last])
-            tail = element_count(shape[plan.on[-1] + 1 : last])
-            sums = _kept(_column_sums(_row_sums(rows, tail), element_count(shape[: plan.on[0]])), shape, plan.on)
-        if plan.offsets is None:
-            total[first : first + sums.size] += sums
-        else:
-            total[first + plan.offsets] += sums
-
-
-def _kept(sums: np.ndarray, shape: Ints, on: Ints) -> np.ndarray:
-    """Sum what is left of a block between the first and the last axis in ``on`` over those of them that are not in it."""
-    between = shape[on[0] : on[-1] + 1]
-    if len(on) < len(between):
-        off = tuple(number for number in range(len(between)) if number + on[0] not in on)
-        sums = np.add.reduce(sums.reshape(between), axis=off).reshape(-1)
-    return sums
-
-
-# Measured: which way is the cheapest by the length of the rows. None writes another array of the block's size but for short rows.
-_DOT_ROWS, _EINSUM_COLUMNS = 48, 32
-
-
-def _squares(values: np.ndarray) -> np.ndarray:
-    """Return the squares, in the work array that the kernel does not need now."""
-    squares: np.ndarray = np.multiply(values, values, out=workspace().d[: values.size])
-    return squares
-
-
-def _row_squares(values: np.ndarray, length: int) -> np.ndarray:
-    """Return the sum of squares of each row of ``length`` elements."""
-    if length > DOT_MAX:
-        return np.array([dot(row, row) for row in values.reshape(-1, length)])
-    rows = values.size // length
-    found: np.ndarray = np.matmul(values.reshape(rows, 1, length), values.reshape(rows, length, 1)).reshape(-1)
-    return found
-
-
-def _column_squares(values: np.ndarray, rows: int) -> np.ndarray:
-    """Return the sums of squares over ``rows`` rows of equal length."""
-    length = values.size // rows
-    if rows > 1 and length >= _EINSUM_COLUMNS:
-        table = values.reshape(rows, length)
-        found: np.ndarray = np.einsum("ij,ij->j", table, table)
-        return found
-    return _column_sums(_squares(values), rows)
-
-
-def _row_sums(values: np.ndarray, length: int) -> np.ndarray:
-    """Return the sums of rows of ``length`` elements, by products with ones that are too short for a second thread."""
-    if length == 1:
-        return values
-    rows = values.size // length
-    if length > DOT_MAX:
-        long: np.ndarray = np.add.reduce(values.reshape(rows, length), axis=1)
-        return long
-    ones = _ONES[:length]
-    batch = min(rows, DOT_MAX // length)
-    whole = rows // batch * batch
-    sums: np.ndarray = np.matmul(values[: whole * length].reshape(-1, batch, length), ones).reshape(-1)
-    if whole < rows:
-        sums = np.concatenate([sums, values[whole * length :].reshape(-1, length).dot(ones)])
-    return sums
-
-
-def _column_sums(values: np.ndarray, rows: int) -> np.ndarray:
-    """Return the sums over ``rows`` rows of equal length, as :func:`_row_sums`."""
-    if rows == 1:
-        return values
-    length = values.size // rows
-    if length > DOT_MAX:
-        long: np.ndarray = np.add.reduce(values.reshape(rows, length), axis=0)
-        return long
-    batch = min(rows, DOT_MAX // length)
-    whole = rows // batch * batch
-    sums: np.ndarray = np.add.reduce(np.matmul(_ONES[:batch], values[: whole * length].reshape(-1, batch, length)), axis=0)
-    if whole < rows:
-        sums = sums + _ONES[: rows - whole].dot(values[whole * length :].reshape(-1, length))
-    return sums
-
-
-_ONES = np.ones(DOT_MAX)

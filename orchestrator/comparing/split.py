@@ -1,19 +1,24 @@
-"""One huge pair as several pieces of work, for several processes."""
+"""What processes that compare are asked: one huge pair comes to them as several pieces of work."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..dumps.golden import open_golden
-from .metrics import Accumulator, KLPass, MetricResult
-from .pair import PairTask, Part, Settings, divergence_of, geometry_of, parts_of, require_zero_padding, row_of, sums_of
+from .metric_result import MetricResult
+from .metrics import Accumulator, KLPass
+from .pair import Part, divergence_of, geometry_of, open_counterpart, parts_of, require_zero_padding, row_of, sums_of
+from .pair_task import PairTask, Settings
 from .row import Row
+
+
+def ready() -> None:
+    """Be called first in a process that compares: then all that it needs is imported."""
 
 
 def first_pass(task: PairTask, settings: Settings, part: Part) -> Tuple[int, Accumulator]:
     """Return the sums of one share of the pair; errors as those of :func:`goldwatch.comparing.pair.compare_pair`'s parts."""
-    golden, _ = open_golden(task.golden)
+    golden, _ = open_counterpart(task)
     geometry = geometry_of(task, golden)
     if part[0] == 0:
         require_zero_padding(task, geometry)
@@ -22,7 +27,7 @@ def first_pass(task: PairTask, settings: Settings, part: Part) -> Tuple[int, Acc
 
 def second_pass(task: PairTask, first: MetricResult, part: Part) -> Tuple[int, KLPass]:
     """Return one share of the divergence."""
-    golden, _ = open_golden(task.golden)
+    golden, _ = open_counterpart(task)
     return part[0], divergence_of(task, golden, geometry_of(task, golden), first, part)
 
 
@@ -67,6 +72,6 @@ class SplitPair:
         if self._first is None and found.needs_second_pass:
             self._first = found
         else:
-            golden, address = open_golden(self.task.golden)
+            golden, address = open_counterpart(self.task)
             self.row = row_of(self.task, golden, address, geometry_of(self.task, golden), found, self.settings)
         return True

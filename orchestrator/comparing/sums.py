@@ -79,6 +79,13 @@ class PairSums:
         self.dd, self.ad = ldexp(self.dd, 2 * dd), ldexp(self.ad, dd)
         self.ex, self.ey, self.ed = ex, ey, ed
 
+    def plus(self, other: PairSums) -> PairSums:
+        """Return the sums of both's elements."""
+        both = PairSums()
+        both.add(self)
+        both.add(other)
+        return both
+
     def add(self, other: PairSums) -> None:
         """Add the sums of other elements (Chan, Golub and LeVeque's update for the variances)."""
         if not other.n:

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ..errors import GoldwatchError
-from .child import Child, ProcessDied
-from .pair import PairTask, Settings, compare_pairs, parts_of, refuse
+from ..processes import ProcessDied, Processes
+from .pair import compare_pairs, parts_of, refuse
+from .pair_task import PairTask, Settings
 from .row import Row
-from .split import SplitPair
+from .split import SplitPair, ready
 
 _MAX_CRASHES = 3
 _LOST = "the process that compared it died %d times (out of memory?); look at the kernel log" % _MAX_CRASHES
 # So much is compared in this process rather than waiting for others to start.
 _AT_ONCE_BYTES = 8 << 20
-
-
-def default_jobs() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) or 1
-
-
-def _ready() -> None:
-    """Be called once a process has started, with all that comparing needs imported."""
 
 
 @dataclass
@@ -42,8 +32,7 @@ class _Call:
 class Workers:
     """Compare batches of pairs in ``jobs`` processes (in this process when ``jobs`` is 1).
 
-    A thread for each process hands it one call after the other. Until :meth:`start`, and until the processes are there, small batches are
-    compared in this process.
+    Until :meth:`start`, and until the processes are there, small batches are compared in this process.
 
     Parameters
     ----------
@@ -68,46 +57,18 @@ class Workers:
         self.settings = settings
         self.max_in_flight = max_in_flight or 4 * self.jobs
         self.deaths = 0
-        self._threads: Optional[ThreadPoolExecutor] = None
-        self._own = threading.local()
-        self._lock = threading.Lock()
-        self._children: Set[Child] = set()
-        self._there = False
-        self._closed = False
+        self._processes = Processes(self.jobs)
         self._running: Dict[Future[Any], _Call] = {}
         self._finished: List[Tuple[Sequence[PairTask], List[Row]]] = []
 
     def start(self) -> None:
         """Start the processes, without waiting for them; a second call does nothing."""
-        if self.jobs > 1 and self._threads is None:
-            self._threads = ThreadPoolExecutor(self.jobs, "goldwatch-compare")
-            for _ in range(self.jobs):
-                self._threads.submit(self._call, (_ready,))
+        if self.jobs > 1:
+            self._processes.start(ready)
 
     def pids(self) -> List[int]:
         """Return the process ids."""
-        with self._lock:
-            return sorted(child.pid for child in self._children)
-
-    def _call(self, function: Tuple[Any, ...]) -> Any:
-        """Have a function called in this thread's process; runs in a thread."""
-        child: Optional[Child] = getattr(self._own, "child", None)
-        if child is None:
-            with self._lock:
-                if self._closed:
-                    raise ProcessDied("closed")
-                child = self._own.child = Child()
-                self._children.add(child)
-        try:
-            result = child.call(function)
-        except ProcessDied:
-            self._own.child = None
-            with self._lock:
-                self._children.discard(child)
-            child.close()
-            raise
-        self._there = True
-        return result
+        return self._processes.pids()
 
     @property
     def in_flight(self) -> int:
@@ -121,7 +82,7 @@ class Workers:
 
     def submit(self, tasks: Sequence[PairTask]) -> None:
         """Hand out one batch; its rows come from :meth:`collect`. A batch that begins with a huge pair keeps all processes busy."""
-        if self.jobs == 1 or (not self._there and sum(task.nbytes for task in tasks) <= _AT_ONCE_BYTES):
+        if self.jobs == 1 or (not self._processes.there and sum(task.nbytes for task in tasks) <= _AT_ONCE_BYTES):
             self._finished.append((tasks, compare_pairs(tasks, self.settings)))
         elif parts_of(tasks[0]) > 1:
             self._submit_split(tasks, SplitPair(tasks[0], self.settings))
@@ -137,8 +98,7 @@ class Workers:
 
     def _submit(self, call: _Call) -> None:
         self.start()
-        assert self._threads is not None
-        future = self._threads.submit(self._call, call.function)
+        future = self._processes.submit(*call.function)
         self._running[future] = call
         if self.on_done is not None:
             future.add_done_callback(self._tell)
@@ -218,14 +178,5 @@ class Workers:
 
     def close(self, now: bool = False) -> None:
         """End the processes, and no others; ``now`` drops what they are doing."""
-        with self._lock:
-            self._closed = True
-            children = list(self._children)
-        if now:
-            for child in children:
-                child.kill()
-        if self._threads is not None:
-            self._threads.shutdown(wait=True)
-        for child in children:
-            child.close()
+        self._processes.close(now)
         self._running.clear()

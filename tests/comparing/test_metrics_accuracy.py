@@ -9,9 +9,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from goldwatch.comparing.masks import masked_apart
 from goldwatch.comparing.metrics import Accumulator, KLPass, compare_blocks
 from goldwatch.comparing.row import METRICS
 
@@ -289,6 +290,7 @@ finite64 = st.floats(min_value=-1e150, max_value=1e150, allow_nan=False)
 @given(st.lists(st.tuples(finite16, finite32), min_size=1, max_size=12))
 def test_any_float16_against_any_float32(pairs):
     x, y = np.array([p[0] for p in pairs], np.float16), np.array([p[1] for p in pairs], np.float32)
+    assume(not masked_apart(x, y).any())
     check(run(x, y), x, y)
 
 
@@ -296,6 +298,7 @@ def test_any_float16_against_any_float32(pairs):
 @given(st.lists(st.tuples(finite64, finite64), min_size=1, max_size=12))
 def test_any_float64(pairs):
     x, y = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+    assume(not masked_apart(x, y).any())
     check(run(x, y), x, y)
 
 

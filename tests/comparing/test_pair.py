@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from goldwatch.comparing.file_planner import Planner
-from goldwatch.comparing.pair import PairTask, Settings, compare_pairs, compare_tensors, overflow_of
+from goldwatch.comparing.pair import compare_pairs, compare_tensors, overflow_of
+from goldwatch.comparing.pair_task import PairTask, Settings
 from goldwatch.comparing.row import MEASURES, Row
 from goldwatch.dumps.golden import GoldenEntry, GoldenSet
 from goldwatch.dumps.tree import find_dumps

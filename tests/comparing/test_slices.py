@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from goldwatch.comparing.differences import sentence
 from goldwatch.comparing.metrics import Accumulator, compare_blocks
-from goldwatch.comparing.pair import PairTask, axes_of
+from goldwatch.comparing.pair import axes_of
+from goldwatch.comparing.pair_task import PairTask
 from goldwatch.comparing.row import MEASURES, Row
 from goldwatch.comparing.slices import MOST_SLICES, borders, slice_axes
 from goldwatch.tensors.blocks import placed_blocks
@@ -254,9 +255,11 @@ def test_labels_in_a_float_golden_are_whole_numbers_too():
     labels[[3, 9, 20, 21]] += 7
     result = measure(labels, golden)
     assert result.differing == 4 and result.values["DifferentElements"] == 4 / 256
+    assert measure(labels.astype(np.float16), golden.astype(np.uint16)).differing == 4
     golden[7] = 0.5
     assert math.isnan(measure(labels, golden).values["DifferentElements"])
-    assert math.isnan(measure(golden, labels).values["DifferentElements"])
+    assert measure(golden, labels).differing == 5, "an integer golden says by its type that these are whole numbers"
+    assert math.isnan(measure(golden, golden + 1).values["DifferentElements"])
 
 
 def test_what_is_not_asked_for_is_not_computed(monkeypatch):

@@ -11,8 +11,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from goldwatch.comparing import split, workers
-from goldwatch.comparing.pair import PairTask, Settings, compare_pair, compare_pairs
+from goldwatch.comparing import split
+from goldwatch.comparing.pair import compare_pair, compare_pairs
+from goldwatch.comparing.pair_task import PairTask, Settings
 from goldwatch.comparing.row import NOT_COMPARED, PASS, Row
 from goldwatch.comparing.workers import Workers
 from goldwatch.dumps.container import DumpFile
@@ -26,6 +27,17 @@ class Killer:
 
     def __reduce__(self):
         return os._exit, (9,)
+
+
+class Refusing:
+    """Cannot be unpickled."""
+
+    def __reduce__(self):
+        return _refuse, ()
+
+
+def _refuse():
+    raise ValueError("not today")
 
 
 @pytest.fixture
@@ -60,7 +72,7 @@ def start():
         pool = Workers(jobs, Settings())
         made.append(pool)
         pool.start()
-        pool._threads.submit(pool._call, (workers._ready,)).result(60)
+        pool._processes.submit(split.ready).result(60)
         return pool
 
     yield make
@@ -187,3 +199,16 @@ def test_no_process_is_forked_from_one_with_threads(pairs, start, monkeypatch) -
 def test_small_work_needs_no_process(pairs) -> None:
     pool = Workers(2, Settings())
     assert len(run_all(pool, [[task] for task in pairs])) == 6 and pool.pids() == []
+
+
+def test_a_message_that_cannot_be_unpickled_spoils_none_behind_it(start) -> None:
+    child = next(iter(start()._processes._children))
+    with pytest.raises(ValueError, match="not today"):
+        child.call((len, Refusing()))
+    assert child.call((len, "next")) == 4
+
+
+def test_a_process_that_compares_imports_no_more_than_it_needs(start) -> None:
+    child = next(iter(start()._processes._children))
+    unwanted = ("google.protobuf", "concurrent", "multiprocessing", "logging", "sqlite3", "click", "goldwatch.model", "goldwatch.cli")
+    assert not [name for name in child.call((eval, "sorted(__import__('sys').modules)")) if name.startswith(unwanted)]

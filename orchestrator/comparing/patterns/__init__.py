@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from .find import find_patterns
+from .find import best_of_each, find_patterns
 from .finding import KINDS, Finding
 from .pair import AlignedPair, align
+from .region import fewest, region_of
+from .values import within_rounding
 
-__all__ = ["KINDS", "AlignedPair", "Finding", "align", "find_patterns"]
+__all__ = ["KINDS", "AlignedPair", "Finding", "align", "best_of_each", "fewest", "find_patterns", "region_of", "within_rounding"]

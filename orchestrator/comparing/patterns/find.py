@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import numpy as np
 
 from .finding import KINDS, Difference, Finding, claimed
 from .layout import moved
 from .pair import AlignedPair
-from .region import region
-from .values import by_index, coarser_type, flush_to_zero, healthy, offset, saturation, scale
+from .region import padding, region
+from .values import by_index, coarser_type, flush_to_zero, healthy, offset, saturation, scale, scale_and_offset, softmax_scale
 
 Array = Any
+
+_MOVES = ("axis-swap", "axis-flip", "channel-permutation")
 
 
 def find_patterns(pair: AlignedPair, background: float = 0.0, others: Iterable[Tuple[str, Array]] = ()) -> List[Finding]:
@@ -38,39 +40,46 @@ def find_patterns(pair: AlignedPair, background: float = 0.0, others: Iterable[T
     if not d.total:
         return spoiled
     letters = pair.letters or tuple(str(axis) for axis in range(d.x.ndim))
-    found: List[Optional[Finding]] = [
+    # A tensor that fits says more than that one side is the other's positive part.
+    found: List[Optional[Finding]] = [] if pair.sampled else [_other(d, name, values) for name, values in others]
+    found += [
         scale(d),
         offset(d),
+        scale_and_offset(d),
+        None if pair.sampled else softmax_scale(d),
         saturation(d, pair.dtype),
         flush_to_zero(d),
         coarser_type(d, pair.dtype),
         _rectified(d),
     ]
     if not pair.sampled:
-        found += region(d, letters, pair.padded_axis)
+        found += [padding(d, pair.padded_axis), *region(d, letters, pair.padded_axis)]
         found += moved(d, letters)
         for axis in _axes(d.x.shape):
             found += by_index(d, axis, letters[axis])
-        found += [_other(d, name, values) for name, values in others]
-    ordered = sorted((finding for finding in found if finding is not None), key=_rank)
-    return spoiled + _one_each(ordered)
+    return spoiled + best_of_each([finding for finding in found if finding is not None])
 
 
-def _rank(finding: Finding) -> Tuple[int, int, float]:
+def best_of_each(findings: Iterable[Finding]) -> List[Finding]:
+    """Return findings, the best of each kind, best first; those that explain the same to within 2 % by how specific they are."""
+    kept: Dict[str, Finding] = {}
+    for finding in _without_moves(sorted(findings, key=_rank)):
+        kept.setdefault(finding.kind, finding)
+    return list(kept.values())
+
+
+def _rank(finding: Finding) -> Tuple[int, float, float]:
     """Sort by what is explained, in steps of 2 %, then by how specific the kind is."""
-    wide = finding.kind in ("scale", "offset") and "axis" in finding.detail
-    return -int(finding.share * 50 + 0.5), KINDS.index(finding.kind) + (len(KINDS) if wide else 0), -finding.share
+    # The more numbers were fitted, the later.
+    wide = 0 if finding.kind not in ("scale", "offset") else 2 if "axis" in finding.detail else len(finding.detail) - 1
+    unnamed = finding.kind == "other-tensor" and not finding.detail["tensor"]
+    return -int(finding.share * 50 + 0.5), KINDS.index(finding.kind) + wide * len(KINDS) + 0.5 * unnamed, -finding.share
 
 
-def _one_each(findings: List[Finding]) -> List[Finding]:
-    """Keep the best of each kind."""
-    seen = set()
-    kept = []
-    for finding in findings:
-        if finding.kind not in seen:
-            seen.add(finding.kind)
-            kept.append(finding)
-    return kept
+def _without_moves(findings: List[Finding]) -> List[Finding]:
+    """Leave out exchanged axes and channels where a shift explains as much: it is one of them."""
+    shift = max((finding.share for finding in findings if finding.kind == "shift"), default=-1.0)
+    return [finding for finding in findings if finding.kind not in _MOVES or finding.share > shift + 0.02]
 
 
 def _axes(shape: Tuple[int, ...]) -> List[int]:

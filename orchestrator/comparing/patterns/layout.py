@@ -11,7 +11,8 @@ from .finding import CLAIMED, Difference, Finding, claimed
 
 Array = Any
 
-_FARTHEST = 4
+_FARTHEST, _LIKELY = 4, 3
+_PROFILE_ELEMENTS = 1 << 16
 _MOST_CHANNELS = 4096
 _MOST_WORK = 1 << 28
 
@@ -31,8 +32,13 @@ def _swapped(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
     for order in permutations(range(rank)):
         if _same_order(order, d.y.shape):
             continue
-        share = d.share(d.left(d.y.transpose(order).reshape(d.y.shape)), 0)
-        best = max(best, (share, order), key=lambda entry: entry[0])
+        # Written in another order of axes than it is read, one way or the other.
+        back = np.argsort(order)
+        for moved_there in (
+            d.y.transpose(order).reshape(d.y.shape),
+            d.y.reshape([d.y.shape[axis] for axis in order]).transpose(back),
+        ):
+            best = max(best, (d.share(d.left(moved_there), 0), order), key=lambda entry: entry[0])
     if best[1] is None:
         return None
     now = "".join(letters[index] for index in best[1])
@@ -81,7 +87,7 @@ def _permuted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
 def _channel_axes(shape: Sequence[int]) -> Iterator[int]:
     count = int(np.prod(shape))
     for axis in (1, len(shape) - 1, 0):
-        if axis >= len(shape) or (axis == len(shape) - 1 and axis == 1 and len(shape) > 2):
+        if not 0 <= axis < len(shape) or (axis == len(shape) - 1 and axis == 1 and len(shape) > 2):
             continue
         size = shape[axis]
         if 2 <= size <= _MOST_CHANNELS and count >= 4 * size and size * count <= _MOST_WORK:
@@ -91,7 +97,7 @@ def _channel_axes(shape: Sequence[int]) -> Iterator[int]:
 def _shifted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
     """Values shifted along one axis, or by one along the last two axes; what is shifted in from outside is not looked at."""
     best: Tuple[float, Any] = (0.0, None)
-    for steps in _steps(d.y.shape):
+    for steps in _steps(d):
         here, there = _windows(steps, d.y.shape)
         error = float((d.e[here] ** 2).sum())
         if error < 0.2 * d.total or not error:
@@ -99,7 +105,8 @@ def _shifted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
         rest = d.x[here] - d.y[there]
         left = float((rest * rest).sum())
         own = max(error - (d.total - d.own) * error / d.total, 0.02 * error)
-        best = max(best, (min(1.0, (error - left) / own), steps), key=lambda entry: entry[0])
+        # Values that go round come from both sides alike: the shorter way is told.
+        best = max(best, (min(1.0, (error - left) / own), steps), key=lambda entry: (round(entry[0], 3), -sum(map(abs, entry[1] or ()))))
     if best[1] is None:
         return None
     parts = ["%+d along axis %s" % (step, letters[axis]) for axis, step in enumerate(best[1]) if step]
@@ -107,16 +114,37 @@ def _shifted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
     return claimed("shift", best[0], sentence, by=list(best[1]))
 
 
-def _steps(shape: Sequence[int]) -> Iterator[Tuple[int, ...]]:
+def _steps(d: Difference) -> Iterator[Tuple[int, ...]]:
+    shape = d.y.shape
     rank = len(shape)
     for axis, size in enumerate(shape):
-        for step in range(1, min(_FARTHEST, size // 2) + 1):
-            for signed in (step, -step):
-                yield tuple(signed if index == axis else 0 for index in range(rank))
+        near = [signed for step in range(1, min(_FARTHEST, size // 2) + 1) for signed in (step, -step)]
+        for step in dict.fromkeys(near + _likely_steps(d, axis)):
+            yield tuple(step if index == axis else 0 for index in range(rank))
     if rank >= 2:
         for steps in product((-1, 1), (-1, 1)):
             if min(shape[-2:]) >= 3:
                 yield (0,) * (rank - 2) + steps
+
+
+def _likely_steps(d: Difference, axis: int) -> List[int]:
+    """Return the steps along an axis at which the two sides correlate most, whatever their length; by the fast Fourier transform."""
+    size = d.y.shape[axis]
+    if size <= 2 * _FARTHEST:
+        return []
+    x, y = (_profiles(side, axis) for side in (d.x, d.y))
+    alike = np.fft.irfft((np.fft.rfft(x, axis=0) * np.conj(np.fft.rfft(y, axis=0))).sum(axis=1), size)
+    found = []
+    for step in np.argsort(-alike)[:_LIKELY]:
+        found += [signed for signed in (int(step), int(step) - size) if 0 < abs(signed) <= 3 * size // 4]
+    return found
+
+
+def _profiles(side: Array, axis: int) -> Array:
+    """Return lines along an axis, about their means; of many some that are spread evenly."""
+    lines = np.moveaxis(side, axis, 0).reshape(side.shape[axis], -1)
+    lines = lines[:, :: max(1, lines.size // _PROFILE_ELEMENTS)]
+    return lines - lines.mean(axis=0)
 
 
 def _windows(steps: Sequence[int], shape: Sequence[int]) -> Tuple[Tuple[slice, ...], Tuple[slice, ...]]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
-from .finding import Difference, Finding, claimed
+from .finding import CLAIMED, Difference, Finding, claimed
 
 Array = Any
 
 _SMALL_PART = 8
+_SHORTEST, _SHORTEST_WITH_BORDER = 4, 6
+_MORE_THAN_OTHERS = 16.0
+"""By how much the relative squared error there is larger than elsewhere."""
 
 
 def shares_by_index(d: Difference, axis: int) -> Array:
@@ -23,54 +26,116 @@ def shares_by_index(d: Difference, axis: int) -> Array:
 def region(d: Difference, letters: Sequence[str], padded_axis: Optional[int] = None) -> List[Finding]:
     """Return the axes of which at most an eighth of the indices (of short axes one) hold nearly all of the error."""
     found = []
-    for axis, size in enumerate(d.e.shape):
-        if size < 4:
-            continue
-        most = max(1, size // _SMALL_PART)
-        held = shares_by_index(d, axis)
-        order = np.argsort(-held, kind="stable")
-        # The other indices show what the error is like outside.
-        outside = float(np.median(held))
-        few = 1
-        while few < most and _explained(d, held[order[:few]], outside) < 0.99:
-            few += 1
-        finding = _finding(d, axis, sorted(int(index) for index in order[:few]), held, outside, letters, padded_axis)
-        if finding is not None:
-            found.append(finding)
+    for axis, letter in enumerate(letters):
+        others = tuple(index for index in range(d.y.ndim) if index != axis)
+        energy = (d.y * d.y).sum(axis=others) / d.yy if d.yy else None
+        empty = ~d.x.any(axis=others) | ~d.y.any(axis=others) if axis == padded_axis else None
+        found.append(region_of(shares_by_index(d, axis), letter, d.total / d.own, empty, energy))
+    return fewest([finding for finding in found if finding is not None])
+
+
+def padding(d: Difference, padded_axis: Optional[int]) -> Optional[Finding]:
+    """Return a finding where the error sits in the device's padding: the last values of the last channel block, zero on one side.
+
+    Parameters
+    ----------
+    padded_axis
+        C0 of a tensor that is compared as stored, (N, C1, H, W, C0) or (N, D, C1, H, W, C0); None: there is no padding.
+    """
+    if padded_axis is None or d.y.ndim < 5:
+        return None
+    block = padded_axis - 3
+    for side in (d.y, d.x):
+        last = np.moveaxis(np.take(side, -1, block), -1, 0).reshape(side.shape[padded_axis], -1)
+        used = np.flatnonzero(last.any(axis=1))
+        first = int(used[-1]) + 1 if used.size else 0
+        error = np.take(d.e, -1, block)[..., first:]
+        share = float((error * error).sum()) / d.own if d.own else 0.0
+        if first < side.shape[padded_axis] and share >= CLAIMED:
+            at = (side.shape[block] - 1) * side.shape[padded_axis] + first
+            sentence = "channels from %d on hold the error: the device's padding, 0 on one side" % at
+            return Finding("region", min(share, 1.0), sentence, {"axis": "C", "indices": [at], "padding": True})
+    return None
+
+
+def fewest(found: Sequence[Finding]) -> List[Finding]:
+    """Return the two regions that name the fewest indices."""
     return sorted(found, key=lambda finding: (len(finding.detail["indices"]), -finding.share))[:2]
 
 
-def _explained(d: Difference, held: Array, outside: float) -> float:
-    return min(1.0, float((held - outside).sum()) * d.total / d.own)
+def region_of(
+    held: Array, letter: str, owned: float = 1.0, empty: Optional[Array] = None, energy: Optional[Array] = None
+) -> Optional[Finding]:
+    """Return the region along one axis, or None.
+
+    Parameters
+    ----------
+    held
+        Each index's share of the squared error.
+    letter
+        The axis's name.
+    owned
+        All of the squared error, as a multiple of what has to be explained.
+    empty
+        Of an axis whose last indices may be the device's padding: at which indices one side is zero. They may be more than an eighth.
+    energy
+        Each index's share of the golden's sum of squares; None: it does not matter.
+    """
+    size = len(held)
+    if size < _SHORTEST:
+        return None
+    most = max(1, size // _SMALL_PART)
+    order = np.argsort(-held, kind="stable")
+    # The other indices show what the error is like outside.
+    outside = float(np.median(held))
+    explained = np.cumsum(held[order[:most]] - outside) * owned
+    few = int(np.argmax(explained >= 0.99)) + 1 if (explained >= 0.99).any() else most
+    choices = [sorted(int(index) for index in order[:few])]
+    if size >= _SHORTEST_WITH_BORDER:
+        choices.append([0, size - 1])
+    if empty is not None and empty[-1]:
+        tail = size - int(np.argmin(empty[::-1])) if not empty.all() else size
+        choices.append(list(range(tail, size)))
+        outside = 0.0 if tail < size else outside
+    found = [_finding(held, indices, outside, owned, letter, empty, energy) for indices in choices if indices]
+    claims = [finding for finding in found if finding is not None]
+    # Few indices tell more than many, unless more explain clearly more.
+    return max(claims, key=lambda finding: (int(finding.share * 20), -len(finding.detail["indices"])), default=None)
+
+
+def _explained(held: Array, outside: float, owned: float) -> float:
+    return min(1.0, float((held - outside).sum()) * owned)
 
 
 def _finding(
-    d: Difference, axis: int, indices: List[int], held: Array, outside: float, letters: Sequence[str], padded_axis: Optional[int]
+    held: Array, indices: List[int], outside: float, owned: float, letter: str, empty: Optional[Array], energy: Optional[Array]
 ) -> Optional[Finding]:
-    share = _explained(d, held[indices], outside)
+    share = _explained(held[indices], outside, owned)
+    if share < CLAIMED:
+        return None
     part = float(held[indices].sum())
-    size = d.e.shape[axis]
+    # Where the values themselves are large, errors of any kind are.
+    there = float(energy[indices].sum()) if energy is not None else 0.0
+    if part * (1.0 - there) < _MORE_THAN_OTHERS * (1.0 - part) * there:
+        return None
+    size = len(held)
     sentence = "%s of axis %s (of %d) hold%s %.3g %% of the squared error" % (
-        _named(indices), letters[axis], size, "s" if len(indices) == 1 else "", 100 * part,
+        _named(indices), letter, size, "s" if len(indices) == 1 else "", 100 * part,
     )  # fmt: skip
-    tail = indices == list(range(indices[0], size))
-    padding = axis == padded_axis and tail and _zero(d, axis, indices)
+    padding = empty is not None and indices == list(range(indices[0], size)) and bool(empty[indices].all())
     if padding:
         sentence += ": the device's padding"
-    return claimed("region", share, sentence, axis=letters[axis], indices=indices, padding=padding)
+    elif indices == [0, size - 1]:
+        sentence += ": the border"
+    return claimed("region", share, sentence, axis=letter, indices=indices, padding=padding)
 
 
 def _named(indices: List[int]) -> str:
-    runs: List[Tuple[int, int]] = []
+    runs: List[List[int]] = []
     for index in indices:
         if runs and index == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], index)
+            runs[-1][1] = index
         else:
-            runs.append((index, index))
+            runs.append([index, index])
     shown = ", ".join("%d" % a if a == b else "%d to %d" % (a, b) for a, b in runs[:5]) + (" …" if len(runs) > 5 else "")
     return ("index " if len(indices) == 1 else "indices ") + shown
-
-
-def _zero(d: Difference, axis: int, indices: List[int]) -> bool:
-    """Tell whether one side is zero there, as padding is."""
-    return not np.take(d.y, indices, axis).any() or not np.take(d.x, indices, axis).any()

@@ -6,39 +6,55 @@ from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
+from ...tensors.rounding import ulp
 from .finding import CLAIMED, Difference, Finding, claimed
 
 Array = Any
 
-_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895314e38, "float32": 3.4028235e38, "int8": 127.0, "uint8": 255.0, "int16": 32767.0}
-_MANTISSA = {"float16": (10, -24), "bfloat16": (7, -133), "float32": (23, -149), "float64": (52, -1074)}
+_LARGEST = {
+    "float16": 65504.0, "bfloat16": 3.3895314e38, "float32": 3.4028235e38, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0,
+    "hifloat8": 32768.0, "int8": 127.0, "uint8": 255.0, "int16": 32767.0,
+}  # fmt: skip
+_COARSER = {"float16": ("bfloat16",), "float32": ("bfloat16", "float16"), "float64": ("bfloat16", "float16", "float32")}
+_LEAST_FACTOR = 1e-3
+_SUM_OFF = 0.02
 
 
-def ulp(values: Array, dtype: str) -> Array:
-    """Return the distance of a type's numbers at each value; 0 for types that do not round.
+def within_rounding(x: Array, y: Array, dtype: str) -> Array:
+    """Return which elements are their golden ones, rounded to the target's type: at most one unit in its last place off.
 
     Parameters
     ----------
-    values
-        float64 array.
+    x, y
+        Target and golden elements, any numeric types; whole numbers are compared exactly, complex ones by both parts.
     dtype
-        As in the DataType column.
+        The target's, as in the DataType column.
     """
-    if dtype not in _MANTISSA:
-        return np.zeros_like(values)
-    bits, least = _MANTISSA[dtype]
-    _, exponent = np.frexp(values)
-    return np.ldexp(1.0, np.maximum(exponent - 1 - bits, least))
+    x, y = np.asarray(x), np.asarray(y)
+    if "c" in (x.dtype.kind, y.dtype.kind):
+        return within_rounding(x.real, y.real, dtype) & within_rounding(x.imag, y.imag, dtype)
+    if x.dtype.kind in "iub" and y.dtype.kind in "iub":
+        return _equal_whole(x, y)
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        right = (x == y) | (np.abs(x - y) <= ulp(y, dtype))
+        right |= np.isnan(x) & np.isnan(y)
+        if dtype in _LARGEST:
+            right |= np.isinf(x) & (np.abs(y) > _LARGEST[dtype]) & (np.sign(x) == np.sign(y))
+    return right
+
+
+def _equal_whole(x: Array, y: Array) -> Array:
+    """Compare whole numbers; numpy would compare int64 with uint64 as floats."""
+    if "u" in (x.dtype.kind, y.dtype.kind) and "i" in (x.dtype.kind, y.dtype.kind) and 8 in (x.dtype.itemsize, y.dtype.itemsize):
+        signed, unsigned = (x, y) if x.dtype.kind == "i" else (y, x)
+        return (signed >= 0) & (signed.astype(np.int64).view(np.uint64) == unsigned.astype(np.uint64))
+    return np.equal(x, y)
 
 
 def healthy(x: Array, y: Array, dtype: str) -> Optional[Finding]:
     """Return a finding where every element is its golden one, rounded to the target's type (at most one unit in the last place off)."""
-    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    with np.errstate(invalid="ignore"):
-        right = (x == y) | (np.isnan(x) & np.isnan(y)) | (np.abs(x - y) <= ulp(y, dtype))
-        if dtype in _LARGEST:
-            right |= np.isinf(x) & (np.abs(y) > _LARGEST[dtype]) & (np.sign(x) == np.sign(y))
-    if not right.all():
+    if not within_rounding(x, y, dtype).all():
         return None
     return Finding("healthy", 1.0, "every element is its golden one within the rounding of %s" % dtype)
 
@@ -52,6 +68,9 @@ def scale(d: Difference) -> Optional[Finding]:
         flipped = claimed("sign-flip", d.share(d.left(-d.y), 0), "the signs are flipped: target is -1 x golden", factor=-1.0)
         if flipped is not None:
             return flipped
+    # Values that have nothing to do with the golden ones have a factor of about 0: that is no scale.
+    if abs(factor) < _LEAST_FACTOR:
+        return None
     share = d.share(d.left(factor * d.y))
     return claimed("scale", share, "the target is the golden x %.5g" % factor, factor=factor)
 
@@ -63,6 +82,46 @@ def offset(d: Difference) -> Optional[Finding]:
     shift = float(d.e.sum()) / d.count
     share = d.share(d.left(d.y + shift))
     return claimed("offset", share, "the target is the golden %+.6g" % (shift * d.unit), offset=shift * d.unit)
+
+
+def scale_and_offset(d: Difference) -> Optional[Finding]:
+    """x = a·y + b, as of values that were quantised with a zero point."""
+    if d.count < 4:
+        return None
+    mean = float(d.y.sum()) / d.count
+    centred = np.where(d.kept, d.y - mean, 0.0)
+    spread = float((centred * centred).sum())
+    if not spread:
+        return None
+    factor = float((d.x * centred).sum()) / spread
+    shift = float(d.x.sum()) / d.count - factor * mean
+    if abs(factor) < _LEAST_FACTOR:
+        return None
+    share = d.share(d.left(np.where(d.kept, factor * d.y + shift, 0.0)), 2)
+    return claimed("scale", share, "the target is the golden x %.5g %+.6g" % (factor, shift * d.unit), factor=factor, offset=shift * d.unit)
+
+
+def softmax_scale(d: Difference) -> Optional[Finding]:
+    """x = softmax(a·s) where y = softmax(s), along the last axis: the scores have a factor."""
+    x, y = d.x * d.unit, d.y * d.unit
+    if x.ndim < 1 or x.shape[-1] < 3 or x.min(initial=0.0) < 0 or y.min(initial=0.0) < 0:
+        return None
+    if any(np.abs(side.sum(axis=-1) - 1.0).max(initial=0.0) > _SUM_OFF for side in (x, y)):
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        both = (x > 0) & (y > 0)
+        logs = [np.where(both, np.log(side), 0.0) for side in (x, y)]
+        weights = np.where(both, y, 0.0)
+        weights = weights / weights.sum(axis=-1, keepdims=True)
+        left, right = (side - (weights * side).sum(axis=-1, keepdims=True) for side in logs)
+        spread = float(np.nansum(weights * right * right))
+        factor = float(np.nansum(weights * left * right)) / spread if spread else 1.0
+        raised = np.where(y > 0, y**factor, 0.0)
+        explained = raised / raised.sum(axis=-1, keepdims=True)
+    if not np.isfinite(explained).all():
+        return None
+    sentence = "the target is a softmax like the golden, of scores x %.5g" % factor
+    return claimed("scale", d.share(d.left(explained / d.unit)), sentence, scores=factor)
 
 
 def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
@@ -100,26 +159,27 @@ def _offsets(shifts: Array, letter: str) -> str:
 
 def saturation(d: Difference, dtype: str) -> Optional[Finding]:
     """x = y, cut off at a highest and a lowest value at which several elements stand."""
-    low, high = _stop(-d.x, -d.y), _stop(d.x, d.y)
+    limit = _LARGEST.get(dtype)
+    low, high = _stop(-d.x, -d.y, limit, d.unit), _stop(d.x, d.y, limit, d.unit)
     if low is None and high is None:
         return None
     lowest, highest = -np.inf if low is None else -low, np.inf if high is None else high
     share = d.share(d.left(np.clip(d.y, lowest, highest)))
     at = [value * d.unit for value in (lowest, highest) if np.isfinite(value)]
-    limit = _LARGEST.get(dtype)
     known = limit is not None and any(abs(abs(value) - limit) <= 0.01 * limit for value in at)
     where = " and ".join("%.6g" % value for value in at)
     return claimed("saturation", share, "values are cut off at %s%s" % (where, ", the limit of %s" % dtype if known else ""), at=at)
 
 
-def _stop(x: Array, y: Array) -> Optional[float]:
-    """Return the highest value where several elements stand at it that should be higher."""
+def _stop(x: Array, y: Array, limit: Optional[float], unit: float) -> Optional[float]:
+    """Return the highest value where several elements stand at it that should be higher; at the type's limit one is enough."""
     top = float(x.max(initial=0.0))
     if top <= 0:
         return None
     at = x >= top * (1 - 2.0**-10)
     over = at & (y > top * (1 + 2.0**-9))
-    return top if over.sum() >= 3 and over.sum() >= 0.5 * at.sum() else None
+    enough = 1 if limit is not None and abs(top * unit - limit) <= 0.01 * limit else 3
+    return top if over.sum() >= enough and over.sum() >= 0.5 * at.sum() else None
 
 
 def flush_to_zero(d: Difference) -> Optional[Finding]:
@@ -137,6 +197,18 @@ def flush_to_zero(d: Difference) -> Optional[Finding]:
     )
 
 
+def _step_of(distinct: Array) -> float:
+    """Return the step of a grid that values lie on but for their rounding: from the small ones outwards, where a wrong step adds up."""
+    steps = np.diff(distinct)
+    step = float(np.median(steps[steps <= 1.5 * steps.min() + 1e-300]))
+    for most in (4, 16, 64, 256):
+        number = np.round(distinct / step)
+        near = (np.abs(number) <= most) & (number != 0)
+        if near.sum() >= 4:
+            step = float((distinct[near] * number[near]).sum() / (number[near] ** 2).sum())
+    return step
+
+
 def coarser_type(d: Difference, dtype: str) -> Optional[Finding]:
     """x has the few values of a coarser type, and errors of its size."""
     values = d.x[d.kept]
@@ -148,7 +220,8 @@ def coarser_type(d: Difference, dtype: str) -> Optional[Finding]:
     off = np.abs(d.e[d.kept])
     # Errors that came in with the inputs add to half a step.
     room = 0.51 * step + 3 * float(np.median(off))
-    share = float((off[off <= room] ** 2).sum()) / d.total if d.total else 0.0
+    beyond = float((off[off > room] ** 2).sum())
+    share = min(1.0, (d.total - beyond) / d.own) if d.total else 0.0
     big_enough = float(np.sqrt((off**2).mean())) >= 0.03 * float(np.mean(step))
     return claimed("coarser-type", share, "the target has only the values of %s" % name, type=name) if big_enough else None
 
@@ -156,15 +229,14 @@ def coarser_type(d: Difference, dtype: str) -> Optional[Finding]:
 def _steps(values: Array, dtype: str) -> Tuple[Any, str]:
     """Return the distance of the values that x can take, and the coarser type's name; (None, "") where x is as fine as its type."""
     distinct = np.unique(values)
-    if len(distinct) <= 256 and values.size >= 4 * len(distinct) and len(distinct) > 8:
-        steps = np.diff(distinct)
-        step = float(np.median(steps[steps <= 1.5 * steps.min() + 1e-300]))
+    if len(distinct) <= 256 and values.size >= 2 * len(distinct) and len(distinct) > 8:
+        step = _step_of(distinct)
         off = np.abs(distinct / step - np.round(distinct / step))
         if np.abs(distinct).max() / step <= 256 and (off < 0.2).mean() > CLAIMED:
             return step, "an 8-bit integer with a scale of %.6g" % step
-    if dtype in ("float32", "float16"):
-        coarse = ulp(values, "bfloat16")
+    for coarser in _COARSER.get(dtype, ()):
+        coarse = ulp(values, coarser)
         on_grid = values == np.round(values / coarse) * coarse
         if on_grid.mean() > 0.999:
-            return coarse, "bfloat16"
+            return coarse, coarser
     return None, ""

@@ -1,0 +1,92 @@
+"""A pair that is to be compared, and what is computed of each; picklable, for the processes that compare."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Collection, Mapping, Optional, Tuple
+
+from ..dumps.golden import GoldenEntry
+from ..tensors.tensor import Tensor
+from .row import METRICS, Row
+
+if TYPE_CHECKING or sys.version_info >= (3, 8):
+    from typing import Protocol
+else:
+    Protocol = object
+
+
+class Decision(Protocol):
+    """What the limits say: :class:`goldwatch.verdict.judging.Judgement`."""
+
+    @property
+    def text(self) -> str:
+        """What is outside its limit, as a phrase; empty when nothing is."""
+
+    @property
+    def decided_by(self) -> str:
+        """The limits that decided."""
+
+
+class Judge(Protocol):
+    """Who knows the limits: :class:`goldwatch.verdict.judging.RowJudge`."""
+
+    def __call__(self, row: Row, dtype: str, values: Mapping[str, Any], not_applicable: Collection[str]) -> Decision:
+        """Judge a row's metrics; ``dtype`` is the target's."""
+
+    def alike(self, row: Row) -> Tuple[Any, ...]:
+        """Return equal values for rows of which equal findings are judged alike."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is computed for every pair; picklable.
+
+    Attributes
+    ----------
+    metrics
+        Names, the shown ones and those with limits.
+    overflow
+        Whether the OverFlow column is wanted.
+    judge
+        Who knows the limits; None: whatever can be compared passes.
+    """
+
+    metrics: Tuple[str, ...] = METRICS
+    overflow: bool = False
+    judge: Optional[Judge] = None
+
+
+@dataclass(frozen=True)
+class PairTask:
+    """A pair to compare; picklable, small.
+
+    Attributes
+    ----------
+    row
+        The row but for its findings.
+    target
+        The target tensor.
+    golden
+        Where the golden tensor is.
+    origin_format, origin_shape
+        The golden's layout and shape as the json says; None when it does not.
+    as_stored
+        Compare element by element as stored on the device, padding included (two dumps of one model).
+    beside
+        Other tensors of the same dump file: of an input the outputs that may lie in its memory, of an output of an op that may cancel its
+        inputs those (:mod:`goldwatch.comparing.same_dump`).
+    """
+
+    row: Row
+    target: Tensor
+    golden: GoldenEntry
+    origin_format: Optional[str] = None
+    origin_shape: Optional[Tuple[int, ...]] = None
+    as_stored: bool = False
+    beside: Tuple[Tensor, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the target tensor, as a measure of the work."""
+        return self.target.source.nbytes
