@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from .deciding import decides
-from .first_divergence import FirstDivergence, first_divergence
-from .judging import Judgement, RowJudge, judge, judge_row, not_applicable, number_text, short_text
-from .limits import VENDOR, Limit, Limits, Subject, parse_limit, parse_limits
-from .observations import execution_key
-from .sentences import explain
-from .summary import Summary, exit_code, summarise
-from .suspects import Suspect
+from typing import TYPE_CHECKING
+
+from ..lazy import imported_when_used
+
+if TYPE_CHECKING:
+    from .deciding import decides
+    from .first_divergence import FirstDivergence
+    from .judging import Judgement, RowJudge, judge, judge_row, not_applicable, number_text, short_text
+    from .limits import VENDOR, Limit, Limits, Subject, parse_limit, parse_limits
+    from .observations import execution_key
+    from .sentences import explain
+    from .summary import Summary, exit_code, summarise
+    from .suspects import Suspect
 
 __all__ = [
     "FirstDivergence",
@@ -25,7 +30,6 @@ __all__ = [
     "execution_key",
     "exit_code",
     "explain",
-    "first_divergence",
     "judge",
     "judge_row",
     "not_applicable",
@@ -35,3 +39,15 @@ __all__ = [
     "short_text",
     "summarise",
 ]
+
+__getattr__ = imported_when_used(
+    __name__,
+    deciding=("decides",),
+    first_divergence=("FirstDivergence",),
+    judging=("Judgement", "RowJudge", "judge", "judge_row", "not_applicable", "number_text", "short_text"),
+    limits=("VENDOR", "Limit", "Limits", "Subject", "parse_limit", "parse_limits"),
+    observations=("execution_key",),
+    sentences=("explain",),
+    summary=("Summary", "exit_code", "summarise"),
+    suspects=("Suspect",),
+)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ..comparing.pair import PairTask, Settings, compare_tensors
+from ..comparing.pair import compare_tensors
+from ..comparing.pair_task import PairTask, Settings
 from ..comparing.row import MEASURES, METRICS, NOT_COMPARED, PASS, WORST_SLICE, Row
 from ..dumps.golden import GoldenEntry
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from ..naming import nearest_names
 from ..tensors.dtypes import dtype_by_name, dtype_by_numpy
 from ..tensors.tensor import MemorySource, Tensor
@@ -67,19 +69,21 @@ class TensorResult:
         return self.verdict == PASS
 
 
-def compare_arrays(target: Any, golden: Any, *, limits: LimitsLike = None, metrics: Optional[Sequence[str]] = None) -> TensorResult:
+def compare_arrays(
+    target: Any, golden: Any, *, limits: LimitsLike = None, metrics: Union[None, str, Sequence[str]] = None
+) -> TensorResult:
     """Compare two arrays and judge them.
 
     Parameters
     ----------
     target, golden
         Arrays of any shape and numeric dtype, numpy's own or bfloat16 and the 8-bit floats of other packages; memory maps are read in
-        pieces. Shapes must agree but for dims of size 1.
+        pieces, lists of equal length are made arrays. Shapes must agree but for dims of size 1.
     limits
         What is allowed: ``None`` or ``"default"``, ``"vendor"``, texts such as ``["RelativeEuclideanDistance<0.01"]`` that change the
         default limits, a mapping of the form of a limits file, or :class:`goldwatch.verdict.limits.Limits`.
     metrics
-        Names of the metrics that are wanted besides those with limits; None: the ten of the documented table.
+        Names of the metrics (or one name) that are wanted besides those with limits; None: the ten of the documented table.
 
     Returns
     -------
@@ -90,10 +94,11 @@ def compare_arrays(target: Any, golden: Any, *, limits: LimitsLike = None, metri
     UsageError
         A limit or the name of a metric is none.
     InputError
-        A mapping of limits has another form.
+        A mapping of limits has another form; a side is no array of numbers, or a masked one.
     """
     table = as_limits(limits)
-    shown = METRICS if metrics is None else _checked(metrics)
+    shown = METRICS if metrics is None else _checked([metrics] if isinstance(metrics, str) else metrics)
+    target, golden = _array(target, "target"), _array(golden, "golden")
     wanted = tuple(name for name in MEASURES if name in shown or name in table.metrics)
     task = PairTask(Row(0, "", "", "", "output", PASS), _tensor(target), _IN_MEMORY)
     row = compare_tensors(task, _tensor(golden), None, Settings(wanted, False, RowJudge(table)))
@@ -124,6 +129,8 @@ def assert_close(target: Any, golden: Any, *, limits: LimitsLike = None) -> None
     ------
     AssertionError
         A limit is missed, the arrays cannot be compared, or no element of them is finite.
+    UsageError, InputError
+        As :func:`compare_arrays`.
     """
     __tracebackhide__ = True
     result = compare_arrays(target, golden, limits=limits, metrics=("CosineSimilarity", "MaxAbsoluteError", WORST_SLICE))
@@ -131,7 +138,7 @@ def assert_close(target: Any, golden: Any, *, limits: LimitsLike = None) -> None
         return
     sides = result.target_dtype, list(np.shape(target)), result.golden_dtype, list(result.shape)
     lines = ["target %s %s is not close to golden %s %s" % sides]
-    lines += ["  " + part for part in result.reason.split("; ")]
+    lines.append("  " + result.reason)
     if result.verdict != NOT_COMPARED:
         numbers = [(name, metric_number(value)) for name, value in result.metrics.items()]
         lines.append("  " + ", ".join("%s %s" % (name, short_text(value)) for name, value in numbers if value == value))
@@ -152,14 +159,31 @@ def as_limits(limits: LimitsLike) -> Limits:
 def _checked(metrics: Sequence[str]) -> Tuple[str, ...]:
     for name in metrics:
         if name not in MEASURES:
-            near = nearest_names(name, MEASURES, 1, 0.4)
+            near = nearest_names(str(name), MEASURES, 1, 0.4)
             hint = "did you mean %s?" % near[0] if near else "metrics: " + ", ".join(MEASURES)
             raise UsageError("unknown metric %r" % name, hint=hint)
     return tuple(metrics)
 
 
-def _tensor(array: Any) -> Tensor:
-    data = np.asarray(array)
+def _array(values: Any, side: str) -> np.ndarray:
+    """Return one side as an array; InputError where it is none that can be compared."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        text = "%s: %d of %d elements are masked" % (side, int(np.ma.getmaskarray(values).sum()), values.size)
+        raise InputError(text, hint="leave them out on both sides (array[~mask]), or fill both alike (array.filled(0))")
+    if values is None or isinstance(values, (str, bytes)):
+        raise InputError("%s: an array was expected, got %r" % (side, values), hint="numpy.load reads a .npy file")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", getattr(np, "VisibleDeprecationWarning", Warning))
+            found = np.asarray(values)
+    except (ValueError, TypeError, Warning) as error:
+        raise InputError("%s: no array can be made of it: %s" % (side, error), hint="all rows must be of one length") from None
+    if found.dtype == object:
+        raise InputError("%s: an array of Python objects holds no numbers that can be compared" % side, hint="array.astype(numpy.float32)")
+    return found
+
+
+def _tensor(data: np.ndarray) -> Tensor:
     dtype = dtype_by_numpy(data.dtype)
     named = None if dtype.decodable else dtype_by_name(dtype.name)
     if named is not None and named.decodable and named.bits == 8 * data.dtype.itemsize:

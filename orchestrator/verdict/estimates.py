@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..dumps.place import Place
-from .inputs import UNKNOWN, Inputs, InputState, joined
+from .amplification import amplification
+from .decisions import Decision, Redone, decided, orders
+from .inputs import BAD, UNKNOWN, Inputs, InputState, joined
 from .observations import FACTOR_SHARE, Observation, Observations, ObservedOp
-from .own_error import SMALLEST_SLICE_SPREAD, SMALLEST_SPREAD, SUSPECT_SCORE, Measured, Normal, fit, rounding
+from .own_error import HOPELESS, SMALLEST_SLICE_SPREAD, SMALLEST_SPREAD, SUSPECT_SCORE, Measured, Normal, Normals, rounding, sum_noise
 
 HIGHEST_SCORE = 99.0
 """The score of what needs no estimate: NaN out of finite inputs, other integers out of equal ones."""
 
-HOPELESS = 0.1
-"""Inputs that are wrong by this much hide whatever an operator adds."""
-
 Decides = Callable[[str, Optional[str]], bool]
+Redo = Callable[[ObservedOp, Observation, Sequence[InputState]], Optional[Redone]]
+"""Makes the decisions of an output once more, from its operator's inputs."""
 
+_MOST_REDONE = 24
 
 ALL, SLICE, FACTOR = "all", "slice", "factor"
 
@@ -76,8 +78,9 @@ class Estimate:
         The operator, the output's row, and the operator's data inputs.
     known
         Whether every data input was compared; else ``inputs_distance`` is that of what lies nearest before them.
-    distance, inputs_distance, expected
-        Relative distances over all elements: the output's, that of its inputs together, and what inputs and rounding explain.
+    distance, inputs_distance, expected, inherited
+        Relative distances over all elements: the output's, that of its inputs together, what inputs and rounding explain, and what the
+        inputs alone do.
     score
         Of the own error by the measure that shows it best; above :data:`SUSPECT_SCORE` it makes a suspect.
     shown
@@ -86,6 +89,10 @@ class Estimate:
         The operator is like the others of its type, but unlike those of other types.
     normal
         What is normal for the operator's type, over all elements.
+    decision
+        Of operators that decide.
+    fed_otherwise
+        The output is no output but an input of the network, which differs from golden data itself.
     """
 
     op: ObservedOp
@@ -95,10 +102,13 @@ class Estimate:
     distance: float
     inputs_distance: float
     expected: float
+    inherited: float
     score: float
     shown: Shown
     whole_type: bool
     normal: Normal
+    decision: Optional[Decision] = None
+    fed_otherwise: bool = False
 
     @property
     def suspect(self) -> bool:
@@ -107,11 +117,25 @@ class Estimate:
 
 
 class _Found(NamedTuple):
+    """One output with what feeds its operator.
+
+    Attributes
+    ----------
+    fed
+        The inputs' distance together.
+    sizes
+        The same for each measure, beside the output's, as far as it may have grown by what the operator computes.
+    rounded
+        The output's rounding.
+    """
+
     op: ObservedOp
     output: Observation
     inputs: Tuple[InputState, ...]
     known: bool
+    fed: float
     sizes: _Sizes
+    rounded: float
 
 
 class Estimator:
@@ -126,23 +150,46 @@ class Estimator:
     decides
         Tells of a type whether its operators decide (ArgMax, comparisons, casts to integers …): with inputs that differ by rounding only
         their outputs may differ.
+    redo
+        Makes decisions once more; None: the share of those that differ is all there is.
     """
 
-    def __init__(self, seen: Observations, inputs: Inputs, decides: Decides) -> None:
+    def __init__(self, seen: Observations, inputs: Inputs, decides: Decides, redo: Optional[Redo] = None) -> None:
+        self._redo = redo
+        self._redone = 0
         self._seen = seen
         self._inputs = inputs
         self._decides = decides
         self._before: Dict[Place, List[float]] = {}
-        self._normal: List[Dict[str, Normal]] = []
+        self._normal: List[Normals] = []
 
     def run(self) -> List[Estimate]:
         """Return an estimate of every compared output, in execution order."""
         found = [self._find(op, output) for op in self._seen.ordered() for _, output in sorted(op.outputs.items()) if output.compared]
-        smooth = [entry for entry in found if not whole(entry.output.dtype) and not entry.output.spoiled]
-        self._normal = [
-            fit([_measured(entry, number, measure) for entry in smooth], measure.spread) for number, measure in enumerate(_MEASURES)
+        smooth = [
+            entry
+            for entry in found
+            if not entry.output.whole and not entry.output.spoiled and not self._is_decision(entry.op, entry.output)
         ]
-        return [self._estimate(entry) for entry in found]
+        self._normal = [Normals([_entry(entry, number) for entry in smooth], one.spread) for number, one in enumerate(_MEASURES)]
+        return self._of_other_input() + [self._estimate(entry) for entry in found]
+
+    def _of_other_input(self) -> List[Estimate]:
+        """Return an estimate for each place where the network's own input differs: device and golden run were fed with other data."""
+        made: Dict[Place, Estimate] = {}
+        for op in self._seen.ordered():
+            if op.place in made:
+                continue
+            for state in self._inputs.of_network(op):
+                row = state.seen
+                if row is None or state.state != BAD:
+                    continue
+                shown, normal = Shown(ALL, row.distance, 0.0, 0.0), Normal(1.0, 0.0, 1.0, 0, True)
+                made[op.place] = Estimate(
+                    op, row, (state,), True, row.distance, 0.0, 0.0, 0.0, HIGHEST_SCORE, shown, False, normal, fed_otherwise=True
+                )
+                break
+        return list(made.values())
 
     def _find(self, op: ObservedOp, output: Observation) -> _Found:
         """Return an output with what feeds its operator."""
@@ -155,63 +202,92 @@ class Estimator:
         # Where nothing tells what feeds the operator, it may be the worst that ran before.
         nothing = not rows and self._inputs.node(op) is None
         fed = list(before) if nothing else [joined([measure.of(row) for row in rows]) for measure in _MEASURES]
+        grown = [amplification(op.type, row, output) for row in rows]
+        if max(grown, default=1.0) > 1.0 and not nothing:
+            sizes = [joined([times * measure.of(row) for times, row in zip(grown, rows)]) for measure in _MEASURES]
+        else:
+            sizes = fed
         made = [measure.of(output) for measure in _MEASURES]
         before[:] = [max(worst, value) if value < math.inf else worst for worst, value in zip(before, made)]
-        return _Found(op, output, states, known, tuple(zip(made, fed)))
+        rounded = rounding(output.dtype, output.rms) * max(grown, default=1.0)
+        return _Found(op, output, states, known, fed[0], tuple(zip(made, sizes)), rounded)
 
     def _estimate(self, found: _Found) -> Estimate:
-        op, output, (distance, fed) = found.op, found.output, found.sizes[0]
-        normal, rounded = self._of_type(0, op.type), rounding(output.dtype)
-        expected = normal.expected(fed, rounded)
-        score, shown, whole_type = 0.0, Shown(ALL, distance, fed, expected), False
+        op, output, (distance, grown) = found.op, found.output, found.sizes[0]
+        normal, sums = self._normal[0].of(op.name, op.type), sum_noise(output.dtype)
+        expected, inherited = normal.expected(grown, found.rounded, sums), normal.expected(grown, 0.0)
+        score, shown, whole_type = 0.0, Shown(ALL, distance, found.fed, expected), False
+        decision = self._decision(found) if self._is_decision(op, output) and not output.spoiled else None
         if output.spoiled:
             score = 0.0 if any(state.seen is not None and state.seen.spoiled for state in found.inputs) else HIGHEST_SCORE
-        elif whole(output.dtype):
-            score = HIGHEST_SCORE if self._wrong_integers(found) else 0.0
-        elif fed < HOPELESS:
-            scored = [self._by(found, number) for number in range(len(_MEASURES))]
-            score = max(one for one, _ in scored)
-            # Of several that show it the plainest is told.
-            shown = next((numbers for one, numbers in scored if one > min(score, SUSPECT_SCORE)), scored[0][1])
-            alike = self._normal[0][""].score(distance, fed, rounded)
-            if score <= SUSPECT_SCORE < alike and not normal.rare:
-                score, whole_type = alike, True
-                shown = Shown(ALL, distance, fed, self._normal[0][""].expected(fed, rounded))
+        elif decision is not None:
+            score = decision.score
+        elif output.whole:
+            score = HIGHEST_SCORE if output.different and found.known and self._equal_inputs(found) else 0.0
+        elif grown < HOPELESS:
+            score, shown, whole_type = self._measured(found, normal)
         score = min(score, HIGHEST_SCORE)
-        return Estimate(op, output, found.inputs, found.known, distance, fed, expected, score, shown, whole_type, normal)
+        distances = (distance, found.fed, expected, inherited)
+        return Estimate(op, output, found.inputs, found.known, *distances, score, shown, whole_type, normal, decision)
 
-    def _of_type(self, number: int, op_type: str) -> Normal:
-        return self._normal[number].get(op_type, self._normal[number][""])
+    def _measured(self, found: _Found, normal: Normal) -> Tuple[float, Shown, bool]:
+        """Return the score by the measure that shows an error best, that measure, and whether it takes other types to see it."""
+        scored = [self._by(found, number) for number in range(len(_MEASURES))]
+        score = max(one for one, _ in scored)
+        # Of several that show it the plainest is told.
+        shown = next((numbers for one, numbers in scored if one > min(score, SUSPECT_SCORE)), scored[0][1])
+        if score > SUSPECT_SCORE or normal.rare:
+            return score, shown, False
+        (distance, grown), sums = found.sizes[0], sum_noise(found.output.dtype)
+        others = self._normal[0].of_other_types(found.op.type)
+        alike = others.score(distance, grown, found.rounded, sums)
+        if alike <= SUSPECT_SCORE:
+            return score, shown, False
+        return alike, Shown(ALL, distance, found.fed, others.expected(grown, found.rounded, sums)), True
 
     def _by(self, found: _Found, number: int) -> Tuple[float, Shown]:
         """Return the score of an output by one measure, and its numbers."""
-        measure, (value, fed) = _MEASURES[number], found.sizes[number]
-        normal, rounded = self._of_type(number, found.op.type), measure.rounding * rounding(found.output.dtype)
-        score = normal.score(value, fed, rounded) if measure.rare or not normal.rare else 0.0
-        return score, Shown(measure.name, value, fed, normal.expected(fed, rounded))
+        measure, (value, grown) = _MEASURES[number], found.sizes[number]
+        normal = self._normal[number].of(found.op.name, found.op.type)
+        rounded, sums = measure.rounding * found.rounded, measure.rounding * sum_noise(found.output.dtype)
+        score = normal.score(value, grown, rounded, sums) if measure.rare or not normal.rare else 0.0
+        fed = joined([measure.of(state.seen) for state in found.inputs if state.seen is not None])
+        return score, Shown(measure.name, value, fed, normal.expected(grown, rounded, sums))
 
-    def _wrong_integers(self, found: _Found) -> bool:
-        """Tell whether integers differ although nothing that feeds them does."""
-        if not found.output.different or not found.known or not found.sizes[0][1] < HOPELESS:
-            return False
+    def _is_decision(self, op: ObservedOp, output: Observation) -> bool:
+        """Tell whether an output is a decision; the values of TopK are numbers like any others."""
+        return self._decides(op.type, output.dtype) and (output.whole or not orders(op.type))
+
+    def _decision(self, found: _Found) -> Decision:
+        """Judge the decisions of an output, from the tensors where they can be read."""
         rows = [state.seen for state in found.inputs if state.seen is not None]
-        differing = [row for row in rows if row.different or row.distance > 0]
-        if any(whole(row.dtype) for row in differing):
-            return False
-        return not differing or not self._decides(found.op.type, found.output.dtype)
+        if not found.output.different or not found.known or not found.fed < HOPELESS:
+            return Decision(found.output.share, math.nan, 0.0)
+        if self._equal_inputs(found):
+            return Decision(found.output.share, 0.0, HIGHEST_SCORE)
+        if any(row.whole and row.different for row in rows):
+            return Decision(found.output.share, math.nan, 0.0)
+        made = decided(found.op.type, found.output, rows, found.fed)
+        if self._redo is not None and self._redone < _MOST_REDONE:
+            self._redone += 1
+            redone = self._redo(found.op, found.output, found.inputs)
+            if redone is not None:
+                return made._replace(score=HIGHEST_SCORE if redone.wrong else 0.0, redone=redone)
+        return made
+
+    @staticmethod
+    def _equal_inputs(found: _Found) -> bool:
+        """Tell whether every input that was compared is equal to golden data."""
+        return not any(state.seen.different or state.seen.distance > 0 for state in found.inputs if state.seen is not None)
 
 
-def _measured(found: _Found, number: int, measure: _Measure) -> Measured:
-    value, fed = found.sizes[number]
-    return Measured(found.op.name, found.op.type, value, fed, measure.rounding * rounding(found.output.dtype))
-
-
-def whole(dtype: str) -> bool:
-    """Tell whether a type holds whole numbers or truth values: equal or not."""
-    return dtype.startswith(("int", "uint", "bool"))
+def _entry(found: _Found, number: int) -> Measured:
+    measure, (value, fed) = _MEASURES[number], found.sizes[number]
+    sums = measure.rounding * sum_noise(found.output.dtype)
+    return Measured(found.op.name, found.op.type, value, fed, measure.rounding * found.rounded, sums)
 
 
 def first_of(estimates: List[Estimate], op: str, place: Place) -> Optional[Estimate]:
     """Return the estimate of an operator's worst output at a place."""
-    found = [entry for entry in estimates if entry.op.name == op and entry.op.place == place]
+    found = [entry for entry in estimates if entry.op.name == op and entry.op.place == place and not entry.fed_otherwise]
     return max(found, key=lambda entry: entry.score, default=None)

@@ -1,86 +1,109 @@
-"""The explanations of the first suspects: their rows, and their tensors read again."""
+"""The explanations of the first suspects: their tensors read again."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from dataclasses import replace
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
 
 from ..comparing.patterns import AlignedPair
-from ..comparing.row import FAIL, PASS, Row
-from ..dumps.place import Place
+from ..comparing.row import PASS
+from .decisions import Redone, redo
 from .estimates import Estimate
-from .explanations import explanations_of
-from .suspects import Suspect, with_explanations
+from .explanations import BLAMELESS, Other, Surroundings, explanations_of
+from .inputs import Inputs, InputState
+from .observations import Observation, Observations, ObservedOp
+from .suspects import Suspect
 
 MOST_READ = 3
 """Suspects of which the tensors are read again."""
 
 _MOST_OTHERS = 8
-
-_Key = Tuple[Place, str, str]
+_RIGHT = 0.25
+_FITS = 0.1
 
 
 class TensorReader:
     """Reads the tensors of finished rows again; this one can read nothing."""
 
-    def pair(self, row: Row) -> Optional[AlignedPair]:
+    def pair(self, op: ObservedOp, row: Observation) -> Optional[AlignedPair]:
         """Return a row's target and golden elements, or None where they cannot be read any more."""
         return None
 
-    def stale(self, row: Row) -> str:
-        """Return a sentence where a row's dump is older than the model file; empty where it is not."""
+    def stale(self, op: ObservedOp) -> str:
+        """Return a sentence where an operator's dump is older than the model file; empty where it is not."""
         return ""
 
+    def redo(self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]) -> Optional[Redone]:
+        """Make the decisions of an output once more; None where its tensors or its inputs' cannot be read."""
+        made = self.pair(op, output)
+        pairs = [self.pair(state.owner, state.seen) for state in inputs if state.owner is not None and state.seen is not None]
+        read = [pair for pair in pairs if pair is not None]
+        return redo(op.type, read, made) if made is not None and len(read) == len(pairs) else None
 
-def explained(found: Sequence[Tuple[Suspect, Estimate]], rows: Iterable[Row], reader: TensorReader) -> List[Suspect]:
+
+def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inputs: Inputs, reader: TensorReader) -> List[Suspect]:
     """Return the suspects, the first ones with explanations.
 
     Parameters
     ----------
     found
         Suspects, best first, each with its estimate.
-    rows
-        The run's rows; walked twice at most.
+    seen, inputs
+        The run's rows, and who feeds whom.
     reader
         Reads their tensors again.
     """
-    wanted = {_key_of(suspect, estimate) for suspect, estimate in found[:MOST_READ]}
-    own = {_key(row): row for row in rows if row.kind == "output" and _key(row) in wanted}
-    others = _others(list(own.values()), rows)
     suspects = []
-    for suspect, estimate in found:
-        row = own.get(_key_of(suspect, estimate))
-        if row is not None:
-            explanations = explanations_of(estimate, row, reader.pair(row), _golden(others[_key(row)], reader), reader.stale(row))
-            suspect = with_explanations(suspect, explanations)
+    for number, (suspect, estimate) in enumerate(found):
+        if number < MOST_READ:
+            pair = reader.pair(estimate.op, estimate.output)
+            others = list(_others(estimate, pair, seen, reader)) if pair is not None and not estimate.fed_otherwise else []
+            around = Surroundings(
+                first=estimate.fed_otherwise or inputs.stands_first(estimate.op),
+                right_behind=_right_behind(estimate, inputs),
+                stale=reader.stale(estimate.op),
+            )
+            explanations = explanations_of(estimate, pair, others, around)
+            skipped = [other.op for other in others if other.source and pair is not None and _fits(pair.target, other.golden)]
+            if skipped and estimate.distance > _FITS and not any(entry.kind in BLAMELESS for entry in explanations):
+                nothing = "its output is that of its input (%s): it did nothing" % skipped[0]
+                suspect = replace(suspect, evidence="%s; %s" % (suspect.evidence, nothing))
+            suspect = replace(suspect, explanations=tuple(explanations))
         suspects.append(suspect)
     return suspects
 
 
-def _key(row: Row) -> _Key:
-    return row.place, row.tensor, row.target_file or ""
+def _right_behind(estimate: Estimate, inputs: Inputs) -> Optional[bool]:
+    """Tell whether all operators that an output feeds are right: then the output is too, whatever its golden data say."""
+    behind = [estimate.op] if estimate.fed_otherwise else inputs.consumers(estimate.op, estimate.output.number)
+    outputs = [row for op in behind for row in op.outputs.values() if row.compared]
+    if not outputs:
+        return None
+    return all(row.verdict == PASS and not row.distance > _RIGHT * estimate.distance for row in outputs)
 
 
-def _key_of(suspect: Suspect, estimate: Estimate) -> _Key:
-    return suspect.place, suspect.tensor, estimate.op.file
+def _others(estimate: Estimate, pair: AlignedPair, seen: Observations, reader: TensorReader) -> Iterator[Other]:
+    """Yield other golden tensors of the suspect's shape, nearest in the json's order, as far as they are small enough to be read whole."""
+    own, sources = estimate.output, {state.source for state in estimate.inputs}
+    alike = [
+        (abs(row.position - own.position), number, op, row)
+        for number, op in enumerate(seen.ordered())
+        if op.place == estimate.op.place
+        for row in op.outputs.values()
+        if row.compared and row.shape == own.shape and row.golden_file != own.golden_file
+    ]
+    for _, _, op, row in sorted(alike, key=lambda entry: entry[:2])[:_MOST_OTHERS]:
+        other = reader.pair(op, row)
+        if other is not None and not other.sampled and other.golden.shape == pair.golden.shape:
+            yield Other(op.name, other.golden, op.name in sources, _fits(other.target, pair.golden))
 
 
-def _others(suspects: Sequence[Row], rows: Iterable[Row]) -> Dict[_Key, List[Row]]:
-    """Return, for each suspect's row, the rows of other golden tensors of its shape, nearest in the json's order."""
-    shapes = {(row.place, row.shape) for row in suspects}
-    alike: Dict[Any, List[Row]] = {}
-    for row in rows:
-        if row.kind == "output" and row.verdict in (PASS, FAIL) and (row.place, row.shape) in shapes:
-            alike.setdefault((row.place, row.shape), []).append(row)
-    found = {}
-    for row in suspects:
-        others = [other for other in alike.get((row.place, row.shape), []) if other.golden_file != row.golden_file]
-        found[_key(row)] = sorted(others, key=lambda other, index=row.index: abs(other.index - index))[:_MOST_OTHERS]  # type: ignore[misc]
-    return found
+def _fits(x: Any, y: Any) -> bool:
+    """Tell whether x is y up to a relative distance of 10 %."""
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    with np.errstate(all="ignore"):
+        return x.shape == y.shape and bool(np.linalg.norm((x - y).reshape(-1)) <= _FITS * np.linalg.norm(y.reshape(-1)))
 
 
-def _golden(rows: Sequence[Row], reader: TensorReader) -> Iterable[Tuple[str, Any]]:
-    """Yield names and values of golden tensors, as far as they are small enough to be read whole."""
-    for row in rows:
-        pair = reader.pair(row)
-        if pair is not None and not pair.sampled:
-            yield row.golden, pair.golden

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ..comparing.patterns import AlignedPair, Finding, find_patterns
-from ..comparing.row import Row
-from .estimates import SLICE, Estimate, whole
-from .inputs import UNKNOWN
-from .own_error import rounding
+from ..comparing.row import FAIL
+from .estimates import SLICE, Estimate
+from .observations import Observation
+from .own_error import rounding, sum_noise
 from .words import percent
 
 KINDS = (
@@ -20,6 +20,9 @@ KINDS = (
     "dequantisation", "stale-dump", "padding", "one-slice", "not-equal", "nan",
 )  # fmt: skip
 """Stable ids, listed in docs/verdict.md."""
+
+BLAMELESS = frozenset(["wrong-golden", "other-input"])
+"""Kinds that clear the operator: something else than it is wrong."""
 
 _OF_PATTERN = {
     "nan": "nan", "inf": "overflow", "healthy": "rounding", "other-tensor": "wrong-golden", "axis-swap": "layout", "axis-flip": "layout",
@@ -45,11 +48,11 @@ _NEXT = {
     "not-equal": "look at the elements at the positions in the row's reason, and at the order in which equal values are chosen",
     "nan": "look for 0/0, the root of a negative number, or memory that was not written, in this operator",
 }
-_FOLLOW_INPUT = frozenset(["TransData", "Cast", "Aipp", "AippData"])
 _QUANTISED_FACTOR = 4.0
 _UNRELATED = 0.3
 _ENOUGH_ELEMENTS = 32
-_ROUNDING_TIMES = 60.0
+_ROUNDING_TIMES = 4.0
+_LEAST_NORMAL = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126}
 
 
 @dataclass(frozen=True)
@@ -82,41 +85,125 @@ def _explanation(kind: str, share: float, sentence: str) -> Explanation:
     return Explanation(kind, share, sentence, _NEXT[kind])
 
 
+class Other(NamedTuple):
+    """Another golden tensor of the same shape.
+
+    Attributes
+    ----------
+    op
+        Its operator.
+    golden
+        The elements.
+    source
+        The operator feeds the suspect.
+    exchanged
+        That operator's own output fits the suspect's golden tensor.
+    """
+
+    op: str
+    golden: Any
+    source: bool = False
+    exchanged: bool = False
+
+
+class Surroundings(NamedTuple):
+    """What surrounds a suspect.
+
+    Attributes
+    ----------
+    first
+        Nothing but the network's inputs feeds it.
+    right_behind
+        All operators that it feeds are right; None where it feeds none that was compared.
+    stale
+        A sentence that the dump is older than the model; empty where it is not.
+    """
+
+    first: bool = False
+    right_behind: Optional[bool] = None
+    stale: str = ""
+
+
+NOTHING_AROUND = Surroundings()
+
+
 def explanations_of(
-    estimate: Estimate,
-    row: Row,
-    pair: Optional[AlignedPair] = None,
-    others: Iterable[Tuple[str, Any]] = (),
-    stale: str = "",
+    estimate: Estimate, pair: Optional[AlignedPair] = None, others: Iterable[Other] = (), around: Surroundings = NOTHING_AROUND
 ) -> List[Explanation]:
     """Return what the error of a suspect looks like, the likeliest first.
 
     Parameters
     ----------
-    estimate, row
+    estimate
         Of the output that shows it.
     pair
         Its two tensors (or a sample); None where they cannot be read again: then the row is all there is.
     others
-        Golden tensors of the same shape, by op: one of them may be the right one.
-    stale
-        A sentence that the dump is older than the model; empty where it is not.
+        Golden tensors of the same shape: one of them may be the right one.
+    around
+        What surrounds it.
     """
-    if whole(estimate.output.dtype):
-        return _of_integers(row, pair)
-    patterns = find_patterns(pair, _background(estimate), others) if pair is not None else []
-    found = _merged([_of_pattern(pattern, pair, estimate) for pattern in patterns])
-    if pair is None:
-        found += _of_row(estimate, row)
-    fallback = [] if found else _without_pattern(estimate, row, pair)
-    if stale and not found:
-        fallback.append(_explanation("stale-dump", 0.0, stale))
-    return found + fallback
+    stale = [_explanation("stale-dump", 0.0, around.stale)] if around.stale else []
+    if estimate.fed_otherwise:
+        return [_other_input(estimate, around)] + (_of_patterns(estimate, pair, (), around) if pair is not None else []) + stale
+    if estimate.output.whole:
+        return _of_integers(estimate, pair) + stale
+    found = _golden_spoiled(estimate, around)
+    found += _of_patterns(estimate, pair, others, around) if pair is not None else _of_row(estimate)
+    return (found or _without_pattern(estimate, pair, around)) + stale
+
+
+def _of_patterns(estimate: Estimate, pair: AlignedPair, others: Iterable[Other], around: Surroundings) -> List[Explanation]:
+    constant = _constant(pair)
+    if constant is not None:
+        return [constant]
+    named = {}
+
+    def golden() -> Iterator[Tuple[str, Any]]:
+        for other in others:
+            named[other.op] = other
+            yield other.op, other.golden
+
+    patterns = find_patterns(pair, _background(estimate), golden())
+    made = [_of_pattern(pattern, pair, named.get(str(pattern.detail.get("tensor"))), around) for pattern in patterns]
+    return _merged([entry for entry in made if entry is not None])
+
+
+def _constant(pair: AlignedPair) -> Optional[Explanation]:
+    """Return an explanation where every element of the target is the same, though the golden ones are not."""
+    x, y = np.asarray(pair.target, np.float64), np.asarray(pair.golden, np.float64)
+    if x.size < _ENOUGH_ELEMENTS or not np.isfinite(x).all() or not np.isfinite(y).all() or np.ptp(x) or not np.ptp(y):
+        return None
+    value = float(x.flat[0])
+    if not value and np.abs(y).max() < _LEAST_NORMAL.get(pair.dtype, 0.0):
+        sentence = "all values became 0: the golden ones, up to %.3g, are below the normal numbers of %s" % (np.abs(y).max(), pair.dtype)
+        return _explanation("flush-to-zero", 1.0, sentence)
+    return _explanation("random", 1.0, "every element of the target is %.6g: the output was not computed, or not written" % (value or 0.0))
+
+
+def _other_input(estimate: Estimate, around: Surroundings) -> Explanation:
+    if around.right_behind:
+        sentence = "the golden data of the network's input do not fit, but what is computed from it is right: they are of another input"
+        return _explanation("wrong-golden", 1.0, sentence)
+    differs = "" if math.isnan(estimate.distance) else " by %s" % percent(estimate.distance)
+    return _explanation("other-input", 1.0, "the network's input differs%s: device and golden run were fed with other data" % differs)
+
+
+def _golden_spoiled(estimate: Estimate, around: Surroundings) -> List[Explanation]:
+    """Return an explanation where golden data alone hold NaN or Inf, and nothing speaks for the device's being wrong."""
+    row = estimate.output
+    bad = row.nan[1] + row.inf[1]
+    throughout = bad == float(np.prod(row.shape)) and around.right_behind is None
+    if not row.spoiled or row.nan[0] or row.inf[0] or not bad or not (around.right_behind or throughout):
+        return []
+    behind = ", and the operators behind it are right" if around.right_behind else ""
+    sentence = "%d elements of its golden data are NaN or Inf, none of the device's is%s: the golden data are wrong, not the operator"
+    return [_explanation("wrong-golden", 1.0, sentence % (bad, behind))]
 
 
 def _background(estimate: Estimate) -> float:
     """Return the relative distance that the inputs explain; never more than the distance itself."""
-    expected = estimate.normal.expected(estimate.inputs_distance, 0.0) if not estimate.whole_type else 0.0
+    expected = estimate.inherited if not estimate.whole_type else 0.0
     return min(expected, estimate.distance) if math.isfinite(expected) and math.isfinite(estimate.distance) else 0.0
 
 
@@ -128,20 +215,24 @@ def _merged(found: Iterable[Explanation]) -> List[Explanation]:
     return list(kept.values())
 
 
-def _of_pattern(pattern: Finding, pair: Optional[AlignedPair], estimate: Estimate) -> Explanation:
+def _of_pattern(pattern: Finding, pair: AlignedPair, other: Optional[Other], around: Surroundings) -> Optional[Explanation]:
     kind, sentence = _OF_PATTERN[pattern.kind], pattern.sentence
-    if pair is not None and pair.sampled:
+    if pair.sampled:
         sentence += " (in a sample of %d of %d elements)" % (pair.target.size, pair.total)
     if pattern.kind == "scale":
         factor = abs(float(pattern.detail.get("factor", 1.0)))
         if factor >= _QUANTISED_FACTOR or 0 < factor <= 1 / _QUANTISED_FACTOR:
-            kind = "dequantisation" if pair is not None and _integral(pair) else "scale"
-    if pattern.kind == "shift" and pair is not None and {pair.letters[axis] for axis, by in enumerate(pattern.detail["by"]) if by} == {"C"}:
-        kind = "layout"
+            kind = "dequantisation" if _integral(pair) else "scale"
     if pattern.kind == "region" and pattern.detail.get("padding"):
         kind = "padding"
-    if kind == "wrong-golden" and _is_first(estimate):
-        kind = "other-input"
+    if kind == "wrong-golden":
+        # A device that computes nothing, or another tensor, gives such values too: what stands behind it then is wrong as well.
+        if around.right_behind:
+            sentence += ", and the operators behind it are right: its golden data are wrong, not the operator"
+        elif other is not None and other.exchanged:
+            sentence += ", and its golden tensor fits %s: the two are exchanged" % other.op
+        else:
+            return None
     return _explanation(kind, pattern.share, sentence)
 
 
@@ -155,57 +246,56 @@ def _integral(pair: AlignedPair) -> bool:
     return False
 
 
-def _is_first(estimate: Estimate) -> bool:
-    """Tell whether an operator stands directly behind the network's input."""
-    return estimate.op.type in _FOLLOW_INPUT and all(state.state == UNKNOWN for state in estimate.inputs)
-
-
-def _of_integers(row: Row, pair: Optional[AlignedPair]) -> List[Explanation]:
+def _of_integers(estimate: Estimate, pair: Optional[AlignedPair]) -> List[Explanation]:
+    redone = estimate.decision.redone if estimate.decision is not None else None
+    wrong = "" if redone is None else "; %d of them do not follow from the device's own inputs, the first at %s" % (
+        redone.wrong, list(redone.first),
+    )  # fmt: skip
     if pair is None:
-        return [_explanation("not-equal", 1.0, row.reason or "elements differ")]
+        share = estimate.output.share
+        return [_explanation("not-equal", 1.0, ("elements differ" if math.isnan(share) else "%s of the elements differ" % percent(share)))]
     differ = pair.target != pair.golden
     at = [[int(part) for part in place] for place in np.argwhere(differ)[:3]]
     sentence = "%d of %d elements differ, the first at %s" % (int(differ.sum()), differ.size, ", ".join(map(str, at)))
-    return [_explanation("not-equal", 1.0, sentence)]
+    return [_explanation("not-equal", 1.0, sentence + wrong)]
 
 
-def _of_row(estimate: Estimate, row: Row) -> List[Explanation]:
+def _of_row(estimate: Estimate) -> List[Explanation]:
     """Return what the row alone tells."""
-    nan, inf = (row.nan or {}).get("target", 0), (row.inf or {}).get("target", 0)
-    if estimate.output.spoiled:
-        if inf:
-            return [_explanation("overflow", 1.0, "%d elements of the target are Inf" % inf)]
-        return [_explanation("nan", 1.0, "%d elements of the target are NaN" % nan)]
-    worst = row.worst_slice
-    if estimate.shown.measure == SLICE and worst is not None:
-        sentence = "index %s of axis %s is the worst: %s" % (worst[1], worst[0], percent(estimate.shown.value))
+    row = estimate.output
+    if row.spoiled:
+        if row.inf[0]:
+            return [_explanation("overflow", 1.0, "%d elements of the target are Inf" % row.inf[0])]
+        return [_explanation("nan", 1.0, "%d elements of the target and %d of the golden are NaN" % row.nan)]
+    if estimate.shown.measure == SLICE and row.worst_slice is not None:
+        sentence = "index %s of axis %s is the worst: %s" % (row.worst_slice[1], row.worst_slice[0], percent(estimate.shown.value))
         return [_explanation("one-slice", 0.0, sentence)]
     return []
 
 
-def _without_pattern(estimate: Estimate, row: Row, pair: Optional[AlignedPair]) -> List[Explanation]:
+def _without_pattern(estimate: Estimate, pair: Optional[AlignedPair], around: Surroundings) -> List[Explanation]:
     """Return what remains to be said where no pattern explains the error."""
     if estimate.output.spoiled:
         return []
-    alike = _correlation(row, pair)
+    if around.first and estimate.output.verdict == FAIL:
+        sentence = "the very first operator differs, and its input was not compared: the device may have been fed with other data"
+        return [_explanation("other-input", 0.0, sentence)]
+    alike = _correlation(estimate.output, pair)
     if abs(alike) < _UNRELATED:
         sentence = "the values have nothing to do with the golden ones (correlation %.2g), and no pattern fits" % alike
-        return [_explanation("other-input" if _is_first(estimate) else "random", 1.0 - alike * alike, sentence)]
-    if _is_first(estimate):
-        sentence = "the very first operator differs: what is fed to the device is not what the golden run got"
-        return [_explanation("other-input", 1.0, sentence)]
-    rounded = rounding(estimate.output.dtype)
-    if rounded and estimate.distance <= _ROUNDING_TIMES * rounded and estimate.shown.measure != SLICE:
-        sentence = "no pattern but noise of %.3g times the rounding of %s" % (estimate.distance / rounded, estimate.output.dtype)
+        return [_explanation("random", 1.0 - alike * alike, sentence)]
+    rounded = rounding(estimate.output.dtype, estimate.output.rms)
+    own = math.sqrt(max(estimate.distance**2 - estimate.inherited**2, 0.0)) if estimate.distance < math.inf else math.inf
+    if rounded and own <= max(_ROUNDING_TIMES * rounded, sum_noise(estimate.output.dtype)) and estimate.shown.measure != SLICE:
+        sentence = "no pattern but noise of %.3g times the rounding of %s" % (own / rounded, estimate.output.dtype)
         return [_explanation("rounding", 0.0, sentence)]
     return []
 
 
-def _correlation(row: Row, pair: Optional[AlignedPair]) -> float:
+def _correlation(row: Observation, pair: Optional[AlignedPair]) -> float:
     """Return how alike target and golden are, apart from their means; 1 where it cannot be told."""
     if pair is None:
-        cosine = row.metrics.get("CosineSimilarity")
-        return float(cosine) if isinstance(cosine, (int, float)) and not math.isnan(cosine) else 1.0
+        return 1.0 if math.isnan(row.cosine) else row.cosine
     x, y = (np.asarray(side, np.float64).reshape(-1) for side in (pair.target, pair.golden))
     keep = np.isfinite(x) & np.isfinite(y)
     if keep.sum() < _ENOUGH_ELEMENTS:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import List, NamedTuple, Optional, Sequence
+from typing import Dict, List, NamedTuple, Optional, Sequence
 
 from ..comparing.row import FAIL
+from ..dumps.place import Place
 from ..model.graph import ModelGraph
-from ..model.never import CONSTANT_TYPES, VARIABLE_TYPES
+from ..model.never import CONSTANT_TYPES, INPUT_TYPES, VARIABLE_TYPES
 from ..model.nodes import OpNode
 from .observations import Observation, Observations, ObservedOp
 
@@ -34,6 +35,8 @@ class InputState(NamedTuple):
         That row, as far as it was compared.
     source
         The producer's name; None without a model.
+    owner
+        The operator whose row that is: itself or the producer.
     """
 
     number: int
@@ -41,6 +44,7 @@ class InputState(NamedTuple):
     tensor: str
     seen: Optional[Observation] = None
     source: Optional[str] = None
+    owner: Optional[ObservedOp] = None
 
 
 class Inputs:
@@ -57,6 +61,7 @@ class Inputs:
     def __init__(self, observations: Observations, graph: Optional[ModelGraph] = None) -> None:
         self._seen = observations
         self._graph = graph
+        self._first: Optional[Dict[Place, ObservedOp]] = None
 
     def node(self, op: ObservedOp) -> Optional[OpNode]:
         """Return the model's op that an observed one is."""
@@ -91,7 +96,7 @@ class Inputs:
     def _state(self, op: ObservedOp, number: int, source: Optional[str], index: Optional[int]) -> InputState:
         if self._compared(op, number):
             own = op.inputs[number]
-            return InputState(number, BAD if own.verdict == FAIL else GOOD, own.tensor, own, source)
+            return InputState(number, BAD if own.verdict == FAIL else GOOD, own.tensor, own, source, op)
         name = "%s:input:%d" % (op.name, number)
         if source is None or index is None:
             return InputState(number, UNKNOWN, name)
@@ -99,7 +104,7 @@ class Inputs:
         made = producer.outputs.get(index) if producer is not None else None
         if made is None or not made.compared:
             return InputState(number, UNKNOWN, name, None, source)
-        return InputState(number, BAD if made.verdict == FAIL else GOOD, made.tensor, made, source)
+        return InputState(number, BAD if made.verdict == FAIL else GOOD, made.tensor, made, source, producer)
 
     def behind(self, op: ObservedOp) -> List[Observation]:
         """Return the compared tensors that reach an operator's unknown inputs through operators that were not compared."""
@@ -124,6 +129,45 @@ class Inputs:
                 else:
                     waiting.append((producer, back, steps + 1))
         return found
+
+
+    def of_network(self, op: ObservedOp) -> List[InputState]:
+        """Return those inputs of an operator that are inputs of the whole network and were compared.
+
+        Without a model only the first operator of a place is known to read them.
+        """
+        node = self.node(op)
+        if node is None or self._graph is None:
+            return self.of(op) if self._graph is None and self._is_first(op) else []
+        found = []
+        for state in self.of(op):
+            source = node.inputs[state.number]
+            producer = self._graph.producer(node, source[0]) if source is not None else None
+            if producer is not None and producer.type in INPUT_TYPES and state.seen is not None:
+                found.append(state)
+        return found
+
+    def stands_first(self, op: ObservedOp) -> bool:
+        """Tell whether nothing but inputs of the network feeds an operator, directly or through what was not compared."""
+        node = self.node(op)
+        if node is None or self._graph is None:
+            return self._graph is None and self._is_first(op)
+        return not self.behind(op) and all(state.seen is None for state in self.of(op))
+
+    def _is_first(self, op: ObservedOp) -> bool:
+        if self._first is None:
+            self._first = {}
+            for one in self._seen.ordered():
+                self._first.setdefault(one.place, one)
+        return self._first[op.place] is op
+
+    def consumers(self, op: ObservedOp, number: int) -> List[ObservedOp]:
+        """Return the observed operators that an output feeds; none without a model."""
+        node = self.node(op)
+        if node is None or self._graph is None:
+            return []
+        found = [self._seen.find(op.place, consumer.name) for consumer in self._graph.consumers(node, number)]
+        return [one for one in found if one is not None]
 
 
 def overall(inputs: Sequence[InputState]) -> str:

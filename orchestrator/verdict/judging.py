@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Collection, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..comparing.row import DIFFERENT, MEASURES, WORST_SLICE, Row
+from ..comparing.row import DIFFERENT, FAIL, MEASURES, WORST_SLICE, Row
 from .deciding import decides
-from .limits import ANY, Limit, Limits, Subject
+from .limits import ANY, DEFAULTS, Limit, Limits, Subject
 
 BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", DIFFERENT)
 """The metrics that mean something between two bool tensors."""
@@ -58,8 +58,8 @@ def judge(values: Mapping[str, Any], limits: Limits, not_applicable: Collection[
     ----------
     values
         Metric name to number. Names without a limit (and StandardDeviation) are not looked at. Where DifferentElements is a number and
-        limited, it takes the place of the limits of the three distances that are not for single types or ops: whole numbers are equal or
-        they are not.
+        limited, it takes the place of the limits of the three distances, but for those that were asked for a type or an op: whole numbers
+        are equal or they are not.
     limits
         What is allowed.
     not_applicable
@@ -78,7 +78,7 @@ def judge(values: Mapping[str, Any], limits: Limits, not_applicable: Collection[
         undefined = math.isnan(value)
         if limit.metric in not_applicable or (undefined and limit.metric == DIFFERENT):
             continue
-        if whole and limit.metric in DISTANCES and not limit.selector:
+        if whole and limit.metric in DISTANCES and (not limit.selector or limit in DEFAULTS):
             continue
         looked_at.append(limit)
         if undefined or not limit.met(value):
@@ -104,8 +104,10 @@ def subject_of(row: Row) -> Subject:
 
 
 def judge_row(row: Row, limits: Limits) -> Judgement:
-    """Judge a finished row's metrics again."""
-    return judge(row.metrics, limits, not_applicable(row), subject_of(row))
+    """Judge a finished row's metrics again; of a failing row, by the limits that decided (others may be missed by rounding alone)."""
+    names = row.decided_by.split("; ") if row.verdict == FAIL and row.decided_by else []
+    deciding = Limits(tuple(limit for limit in limits.entries if str(limit) in names)) if names else limits
+    return judge(row.metrics, deciding if deciding.entries else limits, not_applicable(row), subject_of(row))
 
 
 @dataclass(frozen=True)

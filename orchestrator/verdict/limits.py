@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..comparing.row import DIFFERENT, MEASURES
 from ..errors import InputError, UsageError
 from ..naming import nearest_names
+
+_MOST_KNOWN = 4096
 
 LARGER = ">"
 SMALLER = "<"
@@ -128,6 +129,7 @@ class Limits:
     """The limits of a run; of several that match a tensor, op beats type beats dtype beats plain, and the later wins a tie."""
 
     entries: Tuple[Limit, ...] = DEFAULTS
+    _known: Dict[Tuple[str, str, str], Tuple[Limit, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def metrics(self) -> Tuple[str, ...]:
@@ -141,11 +143,29 @@ class Limits:
 
     def for_subject(self, subject: Subject) -> Tuple[Limit, ...]:
         """Return the limits that hold for a tensor, at most one a metric, in the order of the columns."""
-        return _for_subject(self, subject)
+        asked = {limit.selector for limit in self.entries}
+        # By what limits ask for only: then a network's ops have few answers between them.
+        key = (subject.dtype, subject.op_type if "type" in asked else "", subject.op if "op" in asked else "")
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            found = self._known[key] = self._for_subject(Subject(*key))
+        return found
+
+    def _for_subject(self, subject: Subject) -> Tuple[Limit, ...]:
+        best: Dict[str, Tuple[int, int]] = {}
+        ranks = {"": 0, **{selector: rank for rank, selector in enumerate(SELECTORS, 1)}}
+        for number, limit in enumerate(self.entries):
+            rank = (ranks[limit.selector], number)
+            if rank > best.get(limit.metric, (-1, -1)) and limit.matches(subject):
+                best[limit.metric] = rank
+        return tuple(self.entries[best[metric][1]] for metric in LIMITED if metric in best)
 
     def for_op(self, op_type: str, op: str) -> Tuple[Limit, ...]:
         """Return the limits for single op types and ops that are for this one."""
-        return _for_op(self, op_type, op)
+        subject = Subject("", op_type, op)
+        return tuple(limit for limit in self.entries if limit.selector in ("type", "op") and limit.matches(subject))
 
     def replaced(self, limit: Limit) -> Limits:
         """Return the same limits with this one put in the place of any with the same metric and selector, or behind all."""
@@ -191,23 +211,6 @@ class Limits:
             The document is not of that form.
         """
         return Limits(limits_of_document(document))
-
-
-@lru_cache(maxsize=4096)
-def _for_subject(limits: Limits, subject: Subject) -> Tuple[Limit, ...]:
-    best: Dict[str, Tuple[int, int]] = {}
-    ranks = {"": 0, **{selector: rank for rank, selector in enumerate(SELECTORS, 1)}}
-    for number, limit in enumerate(limits.entries):
-        rank = (ranks[limit.selector], number)
-        if rank > best.get(limit.metric, (-1, -1)) and limit.matches(subject):
-            best[limit.metric] = rank
-    return tuple(limits.entries[best[metric][1]] for metric in LIMITED if metric in best)
-
-
-@lru_cache(maxsize=4096)
-def _for_op(limits: Limits, op_type: str, op: str) -> Tuple[Limit, ...]:
-    subject = Subject("", op_type, op)
-    return tuple(limit for limit in limits.entries if limit.selector in ("type", "op") and limit.matches(subject))
 
 
 def limits_of_document(document: Mapping[str, Any]) -> Tuple[Limit, ...]:

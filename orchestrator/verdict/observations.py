@@ -13,7 +13,9 @@ COSINE = "CosineSimilarity"
 DISTANCE = "RelativeEuclideanDistance"
 SLICE_DISTANCE = "WorstSliceDistance"
 DIFFERENT = "DifferentElements"
+SPREAD = "StandardDeviation"
 _MASK_RULES = 5.0
+_MASKS_DIFFER = 2.0
 FACTOR_SHARE = 0.2
 """Of the distance, what counts as an error of the common factor too: noise has a small part along the golden values, now and then none."""
 
@@ -21,38 +23,72 @@ _KIND_RANK = {"output": 0, "op": 1, "input": 2}
 
 
 class Observation(NamedTuple):
-    """One row, as little of it as judging needs.
+    """One row, as little of it as judging and explaining need.
 
     Attributes
     ----------
     number
         The tensor's index; -1 for a row about the whole op.
+    position
+        The row's number in the json's order.
     distance, slice_distance
         RelativeEuclideanDistance and WorstSliceDistance; NaN where there is none. Masked elements (−1e4 among attention scores) rule the
         norm of a tensor, and leave a small distance where everything else is wrong; slices leave them out. Where the worst slice alone
-        would make several times the distance, were all slices of one norm, it is that.
+        would make several times the distance, were all slices of one norm, it is that. Masks of another size (the smallest number of
+        either type) make a distance that no slice has.
     factor_distance
         How far a common factor of all elements is from 1, with a fifth of the distance: a·y is the part of the target x along the golden y,
         and with cosine c and distance d, (a − 1)² is d² − (1 − c²) but for terms of higher order. NaN where the cosine was not computed.
+    factor
+        a itself: c·‖x‖/‖y‖. NaN where cosine or standard deviations were not computed.
+    rms, deviation
+        Root mean square and standard deviation of the golden elements; NaN where they were not computed.
     different
         Whether any element differs (a distance of 0 may hide none).
+    whole
+        Whole numbers or truth values on both sides: equal or not.
+    share
+        Of whole numbers and truth values, the share that differs; NaN of other types.
     spoiled
         NaN or Inf stand on one side only.
+    cosine
+        CosineSimilarity; NaN where there is none.
+    dtype, shape
+        As the row has them.
     address
         On the device; None where the dump does not tell it.
+    golden, golden_file
+        The golden tensor's name and file.
+    worst_slice
+        (axis, index), or None.
+    nan, inf
+        How many elements of target and golden are NaN, and how many are infinite.
     """
 
     kind: str
     number: int
+    position: int
     tensor: str
     verdict: str
     distance: float
     slice_distance: float
     factor_distance: float
+    factor: float
+    rms: float
+    deviation: float
     different: bool
+    whole: bool
+    share: float
     spoiled: bool
+    cosine: float
     dtype: str
+    shape: Tuple[int, ...]
     address: Optional[int]
+    golden: str
+    golden_file: Optional[str]
+    worst_slice: Optional[Tuple[int, int]]
+    nan: Tuple[int, int]
+    inf: Tuple[int, int]
 
     @property
     def compared(self) -> bool:
@@ -139,20 +175,59 @@ class Observations:
 
 def _observe(row: Row) -> Observation:
     distance, slices = metric_number(row.metrics.get(DISTANCE)), metric_number(row.metrics.get(SLICE_DISTANCE))
-    count = metric_number(row.metrics.get(DIFFERENT))
+    count, cosine = metric_number(row.metrics.get(DIFFERENT)), metric_number(row.metrics.get(COSINE))
+    (target, _), (rms, deviation) = _spreads(row.metrics.get(SPREAD))
+    nan, inf = _counts(row.nan), _counts(row.inf)
     return Observation(
         kind=row.kind,
         number=-1 if row.tensor_index is None else row.tensor_index,
+        position=row.index,
         tensor=row.tensor,
         verdict=row.verdict,
         distance=_unmasked(distance, slices, max(row.shape or (1,))),
         slice_distance=slices,
-        factor_distance=_along(distance, metric_number(row.metrics.get(COSINE))),
+        factor_distance=_along(distance, cosine),
+        factor=cosine * target / rms if rms > 0 else math.nan,
+        rms=rms,
+        deviation=deviation,
         different=count > 0 or (math.isnan(count) and distance != 0),
-        spoiled=row.verdict == FAIL and _differ(row.nan, row.inf, distance),
+        whole=_is_whole(row.target_dtype) and (not math.isnan(count) or _is_whole(row.golden_dtype)),
+        share=count,
+        # Where NaN or Inf stand alike on both sides, the finite rest has a distance.
+        spoiled=row.verdict == FAIL and math.isnan(distance) and any(nan + inf),
+        cosine=cosine,
         dtype=row.target_dtype or "",
+        shape=row.shape or (),
         address=row.address,
+        golden=row.golden,
+        golden_file=row.golden_file,
+        worst_slice=row.worst_slice,
+        nan=nan,
+        inf=inf,
     )
+
+
+def _is_whole(dtype: Optional[str]) -> bool:
+    return dtype is not None and dtype.startswith(("int", "uint", "bool"))
+
+
+_NONE = (0, 0)
+_NO_SPREADS = ((math.nan, math.nan), (math.nan, math.nan))
+
+
+def _counts(counts: Optional[Mapping[str, int]]) -> Tuple[int, int]:
+    return _NONE if not counts else (counts.get("target", 0), counts.get("golden", 0))
+
+
+def _spreads(value: Any) -> Tuple[Tuple[float, float], Tuple[float, float]]:
+    """Return root mean square and standard deviation of target and golden, from means and standard deviations."""
+    if not isinstance(value, Mapping):
+        return _NO_SPREADS
+    found = []
+    for side in ("target", "golden"):
+        mean, deviation = (metric_number(value.get(side, {}).get(name)) for name in ("mean", "std"))
+        found.append((math.hypot(mean, deviation), deviation))
+    return found[0], found[1]
 
 
 def _along(distance: float, cosine: float) -> float:
@@ -164,12 +239,9 @@ def _along(distance: float, cosine: float) -> float:
 
 def _unmasked(distance: float, slices: float, count: int) -> float:
     least = slices / math.sqrt(max(count, 1))
+    if distance > _MASKS_DIFFER * slices:
+        return slices
     return least if least > _MASK_RULES * distance else distance
-
-
-def _differ(nan: Optional[Mapping[str, int]], inf: Optional[Mapping[str, int]], distance: float) -> bool:
-    """Tell whether NaN or Inf spoil the metrics: where they stand alike on both sides, the finite rest has a distance."""
-    return any(count for counts in (nan, inf) for count in (counts or {}).values()) and math.isnan(distance)
 
 
 def execution_key(row: Row) -> Tuple[Any, ...]:

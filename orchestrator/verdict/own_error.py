@@ -5,51 +5,81 @@ Of every operator's output the distance d (relative to the golden's norm) is com
     expected² = g²·(Σ d_in² + r²) + n²
 
 r is the rounding of the output's type, ulp/√12. How an operator passes errors on (g) and what it adds itself (n) are fitted, robustly, per
-type of operator over this very network: a healthy network decides what is normal. z = ln(d / expected) in units of the type's own spread.
+type of operator over the other operators of this very network: a healthy network decides what is normal, and no operator has a say in what
+is normal for itself. z = ln(d / expected) in units of the type's own spread. Where there are few others, g and n stay near what devices
+do: g = 1, n = the noise of a sum in the device's arithmetic.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 SUSPECT_SCORE = 4.5
 """Scores above this make a suspect: 1.5 times the measured score of healthy operators (docs/verdict.md)."""
 
+HOPELESS = 0.1
+"""Inputs that are wrong by this much hide whatever an operator adds."""
+
 SMALLEST_SPREAD = 0.15
 SMALLEST_SLICE_SPREAD = 0.2
 RARE_SPREAD = 0.4
-ENOUGH = 4
-"""Operators of a type from which on the type is judged by itself."""
+PRIOR_SPREAD = 0.6
+"""Of ln(d / expected) of an operator of which nothing but its inputs and its output type is known."""
+ENOUGH = 3
+"""Other operators of a type from which on the type is judged by itself."""
 
+_PRIOR_WEIGHT = 4
+_FEW = 40
 _MOST_FITTED = 400
+_DEAR_GAIN = 0.01
 _DEAR_NOISE = 0.01
 _LEAST_ROUNDING = 1e-7
+_LEAST_CARRIED = 1e-30
 _GAINS = np.exp(np.linspace(math.log(0.05), math.log(20.0), 41))
 _NOISES = np.concatenate([[0.0], np.exp(np.linspace(math.log(1e-7), math.log(0.5), 47))])
-_MANTISSA_BITS = {
-    "float64": 52, "float32": 23, "float16": 10, "bfloat16": 7, "hifloat8": 3, "float8_e4m3fn": 3, "float8_e5m2": 2,
-    "complex64": 23, "complex32": 10, "complex128": 52,
+# Mantissa bits, and the exponent of the smallest number above 0.
+_FLOATS = {
+    "float64": (52, -1074), "float32": (23, -149), "float16": (10, -24), "bfloat16": (7, -133), "hifloat8": (3, -22),
+    "float8_e4m3fn": (3, -9), "float8_e5m2": (2, -16), "complex64": (23, -149), "complex32": (10, -24), "complex128": (52, -1074),
 }  # fmt: skip
+_SUM_NOISE = {"float16": 1e-3, "bfloat16": 4e-3, "float32": 6e-4, "complex64": 6e-4, "complex32": 1e-3, "int8": 0.02, "uint8": 0.02}
 
 
-def rounding(dtype: str) -> float:
-    """Return the root mean square of a type's relative rounding error, ulp/√12; 0 for types that do not round."""
-    bits = _MANTISSA_BITS.get(dtype)
-    return 0.0 if bits is None else 2.0**-bits / math.sqrt(12.0)
+def rounding(dtype: str, rms: float = math.nan) -> float:
+    """Return the root mean square of a type's relative rounding error, ulp/√12; 0 for types that do not round.
+
+    Parameters
+    ----------
+    dtype
+        As in the DataType column.
+    rms
+        Root mean square of the values, where known: near the type's smallest number the steps no longer shrink with the values.
+    """
+    if dtype not in _FLOATS:
+        return 0.0
+    bits, least = _FLOATS[dtype]
+    usual = 2.0**-bits / math.sqrt(12.0)
+    return math.hypot(usual, 2.0**least / math.sqrt(12.0) / rms) if rms > 0 else usual
+
+
+def sum_noise(dtype: str) -> float:
+    """Return what an operator may add of which nothing is known: float16 sums, or float32 inputs shortened to float16 (docs/verdict.md)."""
+    return _SUM_NOISE.get(dtype, 0.0)
 
 
 class Measured(NamedTuple):
-    """One output of one operator: its type of operator, its distance, its inputs' joined distance and its rounding."""
+    """One output of one operator: its type of operator, its distance, its inputs' joined distance, its rounding and a sum's noise."""
 
     op: str
     op_type: str
     distance: float
     inputs: float
     rounding: float
+    sums: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +95,7 @@ class Normal:
     ops
         The number of operators it was fitted to.
     rare
-        Fitted over all types, because there are too few of this one.
+        Fitted over other types, because there are too few of this one.
     """
 
     gain: float
@@ -74,13 +104,14 @@ class Normal:
     ops: int
     rare: bool = False
 
-    def expected(self, inputs: float, rounded: float) -> float:
-        """Return the distance that inputs and rounding explain."""
-        return math.sqrt(self.gain**2 * (inputs**2 + rounded**2) + self.noise**2)
+    def expected(self, inputs: float, rounded: float, sums: float = 0.0) -> float:
+        """Return the distance that inputs and rounding explain; of rare types it may be the noise of sums at least."""
+        noise = max(self.noise, sums) if self.rare else self.noise
+        return math.sqrt(self.gain**2 * (inputs**2 + rounded**2) + noise**2)
 
-    def score(self, distance: float, inputs: float, rounded: float) -> float:
+    def score(self, distance: float, inputs: float, rounded: float, sums: float = 0.0) -> float:
         """Return ln(distance / expected) in units of the spread; 0 for no distance."""
-        expected = self.expected(inputs, rounded)
+        expected = self.expected(inputs, rounded, sums)
         if distance <= 0 or math.isnan(distance) or math.isinf(expected):
             return 0.0
         if expected == 0 or math.isinf(distance):
@@ -88,46 +119,115 @@ class Normal:
         return math.log(distance / expected) / self.spread
 
 
-def fit(measured: Sequence[Measured], smallest: float = SMALLEST_SPREAD) -> Dict[str, Normal]:
-    """Return what is normal for each type; ``""`` holds what is normal over all, for types of fewer than four operators.
+class Normals:
+    """What is normal for every operator, learnt from the others.
 
     Parameters
     ----------
+    measured
+        Outputs of all operators. Those whose inputs are wrong by 10 % or more teach nothing: what they add cannot be seen.
     smallest
         A type's spread is taken to be at least this.
     """
-    usable = [entry for entry in measured if 0 < entry.distance < math.inf and entry.inputs < math.inf]
-    by_type: Dict[str, List[Measured]] = {}
-    for entry in usable:
-        by_type.setdefault(entry.op_type, []).append(entry)
-    over_all = _fit(usable, _GAINS[_GAINS >= 0.999], RARE_SPREAD, rare=True)
-    found = {"": over_all}
-    for name, entries in by_type.items():
-        found[name] = _fit(entries, _GAINS, smallest) if len({entry.op for entry in entries}) >= ENOUGH else over_all
-    return found
+
+    def __init__(self, measured: Sequence[Measured], smallest: float = SMALLEST_SPREAD) -> None:
+        self._smallest = smallest
+        self._usable = [entry for entry in measured if 0 < entry.distance < math.inf and entry.inputs < HOPELESS]
+        by_type: Dict[str, List[Measured]] = {}
+        for entry in self._usable:
+            by_type.setdefault(entry.op_type, []).append(entry)
+        self._types = {name: _Fit(entries, _GAINS) for name, entries in by_type.items()}
+        self._over_all = _Fit(self._usable, _GAINS[_GAINS >= 0.999])
+        self._known: Dict[Tuple[str, str], Normal] = {}
+        self._other_types: Dict[str, Normal] = {}
+
+    def of(self, op: str, op_type: str) -> Normal:
+        """Return what is normal for an operator: as the others of its type do, where they are few as all others do."""
+        found = self._known.get((op, op_type))
+        if found is None:
+            found = self._known[op, op_type] = self._learnt(op, op_type)
+        return found
+
+    def _learnt(self, op: str, op_type: str) -> Normal:
+        alike = self._types.get(op_type)
+        others = alike.others(op) if alike is not None else 0
+        if alike is not None and others >= ENOUGH:
+            gain, noise, spread = alike.without(op)
+            # The spread of few says little.
+            weight = float(others * others)
+            spread = (weight * max(self._smallest, spread) + ENOUGH**2 * RARE_SPREAD) / (weight + ENOUGH**2)
+            return Normal(gain, noise, spread, others)
+        return self._rare(self._over_all, op)
+
+    def of_other_types(self, op_type: str) -> Normal:
+        """Return what is normal for the operators of all other types."""
+        found = self._other_types.get(op_type)
+        if found is None:
+            rest = _Fit([entry for entry in self._usable if entry.op_type != op_type], _GAINS[_GAINS >= 0.999])
+            found = self._other_types[op_type] = self._rare(rest, None)
+        return found
+
+    @staticmethod
+    def _rare(fit: _Fit, op: Optional[str]) -> Normal:
+        others = fit.others(op)
+        if not others:
+            return Normal(1.0, 0.0, PRIOR_SPREAD, 0, True)
+        gain, noise, spread = fit.without(op)
+        spread = (others * max(RARE_SPREAD, spread) + _PRIOR_WEIGHT * PRIOR_SPREAD) / (others + _PRIOR_WEIGHT)
+        return Normal(gain, noise, max(RARE_SPREAD, spread), others, True)
 
 
-def _fit(entries: Sequence[Measured], gains: np.ndarray, smallest: float, rare: bool = False) -> Normal:
-    """Fit g and n by the smallest sum of absolute deviations of ln(d / expected): operators that are wrong do not pull."""
-    ops = len({entry.op for entry in entries})
-    if not entries:
-        return Normal(1.0, 0.0, smallest, 0, rare)
-    step = -(-len(entries) // _MOST_FITTED)
-    table = np.array([(entry.distance, entry.inputs, entry.rounding) for entry in entries[::step]])
-    logs, carried = np.log(table[:, 0]), table[:, 1] ** 2 + table[:, 2] ** 2
-    cost, at = math.inf, (1.0, 0.0)
-    # Where every operator's inputs are about alike, g and n explain each other: an operator is rather taken to pass errors on.
-    dear = _DEAR_NOISE * np.log1p(_NOISES / max(float(np.median(table[:, 2])), _LEAST_ROUNDING))
-    for gain in gains:
-        with np.errstate(divide="ignore"):
-            off = np.abs(logs - 0.5 * np.log(gain**2 * carried + _NOISES[:, None] ** 2))
-        costs = off.mean(axis=1) + 0.01 * abs(math.log(gain)) + dear
-        best = int(np.argmin(costs))
-        if costs[best] < cost:
-            cost, at = float(costs[best]), (float(gain), float(_NOISES[best]))
-    return Normal(at[0], at[1], _spread(logs, carried, at, smallest), ops, rare)
+class _Fit:
+    """g and n of some operators by the smallest sum of absolute deviations of ln(d / expected): operators that are wrong do not pull."""
 
+    def __init__(self, entries: Sequence[Measured], gains: np.ndarray) -> None:
+        self._gains = gains
+        self._ops = {entry.op for entry in entries}
+        kept = entries[:: -(-len(entries) // _MOST_FITTED)] if entries else []
+        self._names = np.array([entry.op for entry in kept], dtype=object)
+        table = np.array([(entry.distance, entry.inputs, entry.rounding) for entry in kept]).reshape(-1, 3)
+        self._logs, self._carried = np.log(table[:, 0]), np.maximum(table[:, 1] ** 2 + table[:, 2] ** 2, _LEAST_CARRIED)
+        rounded = max(float(np.median(table[:, 2])), _LEAST_ROUNDING) if kept else _LEAST_ROUNDING
+        # Where every operator's inputs are about alike, g and n explain each other: an operator is rather taken to pass errors on.
+        self._dear = _DEAR_NOISE * np.log1p(_NOISES / rounded) + _DEAR_GAIN * np.abs(np.log(gains))[:, None]
+        # Few operators cannot tell noise that devices do not have.
+        if len(self._ops) <= _PRIOR_WEIGHT:
+            most = max((entry.sums for entry in kept), default=0.0)
+            self._dear = self._dear + np.where(max(10.0 * rounded, most) < _NOISES, 1e3, 0.0)
+        self._total: Optional[np.ndarray] = None
+        self._found: Dict[Optional[str], Tuple[float, float, float]] = {}
 
-def _spread(logs: np.ndarray, carried: np.ndarray, at: Tuple[float, float], smallest: float) -> float:
-    off = logs - 0.5 * np.log(at[0] ** 2 * carried + at[1] ** 2)
-    return max(smallest, 1.4826 * float(np.median(np.abs(off - np.median(off)))))
+    def others(self, op: Optional[str]) -> int:
+        """Return how many operators there are besides one."""
+        return len(self._ops) - (op in self._ops)
+
+    def without(self, op: Optional[str]) -> Tuple[float, float, float]:
+        """Return g, n and the spread of all operators but one (of many operators one does not count)."""
+        left_out = op if op in self._ops and len(self._ops) <= _FEW else None
+        if left_out not in self._found:
+            self._found[left_out] = self._fitted(left_out)
+        return self._found[left_out]
+
+    def _fitted(self, op: Optional[str]) -> Tuple[float, float, float]:
+        if self._total is None:
+            self._total = self._costs(slice(None))
+        costs, rest = self._total, np.ones(len(self._names), bool)
+        if op is not None:
+            own = np.flatnonzero(self._names == op)
+            rest[own] = False
+            costs = costs - self._costs(own)
+        if not rest.any():
+            return 1.0, 0.0, PRIOR_SPREAD
+        best = np.unravel_index(int(np.argmin(costs / rest.sum() + self._dear)), costs.shape)
+        gain, noise = float(self._gains[best[0]]), float(_NOISES[best[1]])
+        off = self._logs[rest] - 0.5 * np.log(gain**2 * self._carried[rest] + noise**2)
+        return gain, noise, 1.4826 * float(np.median(np.abs(off - np.median(off))))
+
+    def _costs(self, some: object) -> np.ndarray:
+        """Return, for each g and n, the sum of absolute deviations of some entries."""
+        logs, carried = self._logs[some], self._carried[some]
+        costs = np.empty((len(self._gains), len(_NOISES)))
+        for number, gain in enumerate(self._gains):
+            with np.errstate(divide="ignore"):
+                costs[number] = np.abs(logs - 0.5 * np.log(gain**2 * carried + _NOISES[:, None] ** 2)).sum(axis=1)
+        return costs

@@ -6,10 +6,12 @@ import math
 from typing import Optional, Sequence
 
 from ..dumps.place import Place
-from .estimates import HOPELESS, Estimate
+from .estimates import Estimate
+from .explanations import BLAMELESS
 from .first_divergence import FirstDivergence
 from .inputs import BAD, GOOD
 from .judging import short_text
+from .own_error import HOPELESS
 from .suspects import Suspect
 from .words import percent
 
@@ -21,7 +23,6 @@ def explain(
     compared: bool = True,
     suspects: Sequence[Suspect] = (),
     estimate: Optional[Estimate] = None,
-    decides: bool = False,
 ) -> str:
     """Return one sentence (two where the first suspect is not the first divergence) that names the broken operator.
 
@@ -33,8 +34,6 @@ def explain(
         Best first.
     estimate
         Of the first divergence's operator.
-    decides
-        Whether operators of its type decide (ArgMax, comparisons …).
     """
     if not compared:
         return "No tensor was compared, so nothing is known about any operator."
@@ -42,11 +41,23 @@ def explain(
         if not suspects:
             return "No operator is outside its limits."
         return "No operator is outside its limits, but %s." % _stands_out(suspects[0])
-    head = "%s (%s) is the first operator outside its limits%s: %s" % (first.op, first.op_type, _where(first.place), _finding(first))
-    text = head + _origin(first, estimate, decides)
+    named = "%s (%s)" % (first.op, first.op_type) if first.op_type else first.op
+    head = "%s is the first operator outside its limits%s: %s" % (named, _where(first.place), _finding(first))
+    text = head + (_blameless(first, suspects) or _origin(first, estimate))
     if suspects and suspects[0].op != first.op:
         text += " %s." % _capital(_stands_out(suspects[0]))
     return text
+
+
+def _blameless(first: FirstDivergence, suspects: Sequence[Suspect]) -> str:
+    """Return what is wrong instead of the operator, where that is known."""
+    found = next((suspect for suspect in suspects if suspect.op == first.op and suspect.place == first.place), None)
+    kind = found.explanations[0].kind if found is not None and found.explanations else ""
+    if found is None or kind not in BLAMELESS:
+        return ""
+    if kind == "wrong-golden":
+        return "; %s." % found.explanations[0].sentence
+    return "; %s, so no operator need be wrong." % found.explanations[0].sentence
 
 
 def _stands_out(suspect: Suspect) -> str:
@@ -62,9 +73,9 @@ def _where(place: Place) -> str:
     return step + ("" if place.device is None else " on device %s" % place.device)
 
 
-def _origin(first: FirstDivergence, estimate: Optional[Estimate], decides: bool) -> str:
+def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if first.inputs == GOOD:
-        return _out_of_good(estimate, decides)
+        return _out_of_good(estimate)
     if first.inputs == BAD:
         return _out_of_bad(first, estimate)
     if first.unknown_input is not None:
@@ -72,15 +83,17 @@ def _origin(first: FirstDivergence, estimate: Optional[Estimate], decides: bool)
     return "; no row shows whether its inputs were good, so the error may be its own or inherited."
 
 
-def _out_of_good(estimate: Optional[Estimate], decides: bool) -> str:
+def _out_of_good(estimate: Optional[Estimate]) -> str:
     within = "; its inputs are within their limits"
     if estimate is None or estimate.output.spoiled:
         return within + ", so the error is its own."
     differs = percent(estimate.inputs_distance)
-    if decides and estimate.inputs_distance > 0:
+    if estimate.inputs_distance == 0 and not any(state.seen is not None and state.seen.different for state in estimate.inputs):
+        return "; its inputs are equal to golden data, so the error is its own."
+    if estimate.decision is not None and not estimate.suspect:
         return "; it decides between values, and its inputs differ by rounding only (%s): the difference is inherited." % differs
     if estimate.suspect or not 0 < estimate.distance < math.inf:
-        return within + ", so the error is its own."
+        return "%s (they differ by %s), so the error is its own." % (within, differs)
     if estimate.distance <= _EXPLAINED * estimate.expected:
         return "%s, but differ by %s already, which explains it: the error is inherited, and grew on the way." % (within, differs)
     return "%s (they differ by %s), so most of the error is its own." % (within, differs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
-from ..comparing.row import EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, NOTHING_FINITE, PASS, Row
+from ..comparing.row import CORRUPT, EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, NOTHING_FINITE, PASS, Row
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..model.graph import ModelGraph
 from .deciding import decides
@@ -17,8 +17,12 @@ from .limits import Limits
 from .observations import Observations
 from .sentences import explain
 from .suspects import Suspect, find_suspects
+from .unused_limits import UnusedLimits
+from .words import listed
 
 INCOMPLETE = "incomplete"
+
+_SHOWN = 3
 
 _EXIT_CODES = {PASS: EXIT_PASS, FAIL: EXIT_FAIL, INCOMPLETE: EXIT_INCOMPLETE}
 
@@ -40,8 +44,10 @@ class Summary:
         How many of ``not_compared`` only lack a file, the golden or the dump (not in result.json).
     outputs
         How many outputs were compared (not in result.json).
+    forgiven
+        How many of ``missing`` were forgiven (not in result.json).
     unpaired
-        True where absent files were forgiven and not one tensor had a counterpart: nothing is known (not in result.json).
+        True where dumped tensors could be read and not one had a counterpart: nothing is known (not in result.json).
     program
         ``{"exit_code", "signal"}`` of the program that goldwatch launched, or None.
     first
@@ -50,6 +56,8 @@ class Summary:
         Operators that are wrong by themselves, best first.
     warnings
         Sentences about what the counts do not show.
+    address_overlaps
+        Tensors that overlap in memory while both are needed, as documents; None where that was not looked for (then not in result.json).
     sentence
         The broken operator in one sentence (not in result.json).
     """
@@ -63,11 +71,13 @@ class Summary:
     expected_absent: int
     missing: int = 0
     outputs: int = 0
+    forgiven: int = 0
     unpaired: bool = False
     program: Optional[Mapping[str, Any]] = None
     first: Optional[FirstDivergence] = None
     suspects: Tuple[Suspect, ...] = ()
     warnings: Tuple[str, ...] = ()
+    address_overlaps: Optional[Tuple[Mapping[str, Any], ...]] = None
     sentence: str = ""
 
     def document(self) -> Dict[str, Any]:
@@ -84,6 +94,7 @@ class Summary:
             "first_divergence": None if self.first is None else self.first.document(),
             "suspects": [suspect.document() for suspect in self.suspects],
             "warnings": list(self.warnings),
+            **({} if self.address_overlaps is None else {"address_overlaps": [dict(entry) for entry in self.address_overlaps]}),
         }
 
 
@@ -102,7 +113,7 @@ def summarise(
     Parameters
     ----------
     rows
-        All rows of the run; walked once, and twice more where there are suspects (an iterator is kept in a list first).
+        All rows of the run; walked once.
     ops
         The number of ops of the json; without a json of the ops seen.
     program
@@ -117,29 +128,34 @@ def summarise(
     warnings
         Sentences to go into the summary.
     """
-    if iter(rows) is rows:
-        rows = list(rows)
+    reader = reader or TensorReader()
     seen = Observations()
     first_row: Optional[Row] = None
-    missing = outputs = paired = 0
+    missing = outputs = paired = readable = 0
+    unused = UnusedLimits()
     empty: List[str] = []
+    with_nan: List[str] = []
     for row in rows:
         if row.warning == NOTHING_FINITE:
             empty.append(row.tensor)
+        elif row.verdict == PASS and row.nan is not None and row.nan["target"]:
+            with_nan.append(row.tensor)
         seen.add(row)
+        unused.add(row)
         first_row = earlier(first_row, row)
         outputs += row.kind == "output" and row.verdict in (PASS, FAIL)
         paired += row.verdict in (PASS, FAIL) or (row.kind != "op" and row.golden_file is not None)
+        readable += row.target_file is not None and row.cause != CORRUPT
         missing += row.verdict == NOT_COMPARED and row.cause in MISSING_CAUSES
     counts = {verdict: seen.counts.get(verdict, 0) for verdict in (PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT)}
     total = sum(counts.values())
     unforgiven = counts[NOT_COMPARED] - (missing if allow_missing else 0)
     inputs = Inputs(seen, graph)
-    estimates = Estimator(seen, inputs, decides).run()
+    estimates = Estimator(seen, inputs, decides, reader.redo).run()
     first = None if first_row is None else divergence_of(first_row, inputs, seen, limits)
     own = None if first is None else first_of(estimates, first.op, first.place)
     found = find_suspects(estimates, seen)
-    suspects: List[Suspect] = explained(found, rows, reader or TensorReader()) if found else []
+    suspects = explained(found, seen, inputs, reader)
     compared = bool(counts[PASS] or counts[FAIL])
     return Summary(
         verdict=FAIL if counts[FAIL] else INCOMPLETE if unforgiven or not outputs else PASS,
@@ -151,22 +167,30 @@ def summarise(
         expected_absent=counts[EXPECTED_ABSENT],
         missing=missing,
         outputs=outputs,
-        unpaired=allow_missing and not paired,
+        forgiven=missing if allow_missing else 0,
+        unpaired=bool(readable and not paired),
         program=program,
         first=first,
         suspects=tuple(suspects),
-        warnings=tuple(warnings) + _without_finite(empty),
-        sentence=explain(first, compared, suspects, own, first_row is not None and decides(first_row.op_type, first_row.target_dtype)),
+        warnings=(*warnings, *_without_finite(empty), *_with_nan(with_nan), *unused.warnings(limits)),
+        sentence=explain(first, compared, suspects, own),
     )
 
 
 def _without_finite(tensors: List[str]) -> Tuple[str, ...]:
     """Return the warning about tensors that pass although nothing of them could be compared."""
+    return _about(tensors, "no finite element on either side, so that passing says nothing")
+
+
+def _with_nan(tensors: List[str]) -> Tuple[str, ...]:
+    """Return the warning about tensors that pass by what is beside their NaN."""
+    return _about(tensors, "NaN at the same places on both sides, which were left out")
+
+
+def _about(tensors: List[str], finding: str) -> Tuple[str, ...]:
     if not tensors:
         return ()
-    shown = ", ".join(tensors[:3]) + (", …" if len(tensors) > 3 else "")
-    what = "1 tensor has" if len(tensors) == 1 else "%d tensors have" % len(tensors)
-    return ("%s no finite element on either side, so that passing says nothing: %s" % (what, shown),)
+    return ("%s %s: %s" % ("1 tensor has" if len(tensors) == 1 else "%d tensors have" % len(tensors), finding, listed(tensors, _SHOWN)),)
 
 
 def exit_code(summary: Summary, stopped: bool = False, strict: bool = False) -> int:

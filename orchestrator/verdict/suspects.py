@@ -7,11 +7,12 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..comparing.row import FAIL
 from ..dumps.place import Place, name_order
-from .estimates import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate, whole
+from .estimates import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate
 from .explanations import Explanation
 from .inputs import BAD, UNKNOWN
 from .observations import Observations
 from .own_error import SUSPECT_SCORE
+from .type_wide import TypeFactor, type_factors
 from .words import listed, percent
 
 HIGH, MEDIUM, LOW = "high", "medium", "low"
@@ -84,11 +85,12 @@ def find_suspects(estimates: Sequence[Estimate], seen: Observations) -> List[Tup
         The run's rows.
     """
     by_op: Dict[str, List[Estimate]] = {}
+    wide = type_factors(estimates)
     for entry in estimates:
-        if entry.suspect:
+        if entry.suspect and not (entry.op.type in wide and entry.score < HIGHEST_SCORE):
             by_op.setdefault(entry.op.name, []).append(entry)
     clusters = _types(by_op, estimates)
-    found = []
+    found = [_of_type(kind, factor, estimates) for kind, factor in wide.items()]
     for name, entries in by_op.items():
         kind = entries[0].op.type
         if kind in clusters and clusters[kind][0] != name:
@@ -96,20 +98,41 @@ def find_suspects(estimates: Sequence[Estimate], seen: Observations) -> List[Tup
         best = max(entries, key=lambda entry: entry.score)
         parts = [_finding(best)]
         if kind in clusters:
-            parts.append("so do %d of the %d %s operators" % (len(clusters[kind]), _count(estimates, kind), kind))
+            parts.append(_alike(len(clusters[kind]), _count(estimates, kind), kind))
         parts += [_places([entry.op.place for entry in entries], estimates), _behind(best, seen, estimates)]
-        suspect = Suspect(
-            op=name,
-            op_type=kind,
-            tensor=best.output.tensor,
-            place=best.op.place,
-            score=best.score,
-            confidence=_confidence(best),
-            evidence="; ".join(filter(None, parts)),
-            brief=_brief(best),
-        )
-        found.append((suspect, best))
+        found.append((_suspect(best, best.score, "; ".join(filter(None, parts)), _brief(best)), best))
     return sorted(found, key=lambda pair: (-pair[0].score, pair[1].op.key))
+
+
+def _suspect(best: Estimate, score: float, evidence: str, brief: str) -> Suspect:
+    return Suspect(
+        op=best.op.name,
+        op_type=best.op.type,
+        tensor=best.output.tensor,
+        place=best.op.place,
+        score=score,
+        confidence=_confidence(best, score),
+        evidence=evidence,
+        brief=brief,
+    )
+
+
+def _of_type(kind: str, factor: TypeFactor, estimates: Sequence[Estimate]) -> Tuple[Suspect, Estimate]:
+    """Return one suspect for all operators of a type: the first of them."""
+    best = next(entry for entry in estimates if entry.op.type == kind and not entry.fed_otherwise)
+    change = percent(abs(factor.factor - 1.0))
+    count = _count(estimates, kind)
+    text = "all %d %s operators%s make their outputs %s %s than their inputs explain (x %.5g)" % (
+        count, kind, "" if factor.ops == count else " (of %d it can be told)" % factor.ops, change,
+        "larger" if factor.factor > 1 else "smaller", factor.factor,
+    )  # fmt: skip
+    score = min(SUSPECT_SCORE * (1.0 + factor.sureness), HIGHEST_SCORE)
+    # Of the first one's own numbers nothing need stand out.
+    return _suspect(best, score, text, text), replace(best, score=score, whole_type=True)
+
+
+def _alike(some: int, count: int, kind: str) -> str:
+    return "so do all %d %s operators" % (count, kind) if some == count else "so do %d of the %d %s operators" % (some, count, kind)
 
 
 def _count(estimates: Sequence[Estimate], kind: str) -> int:
@@ -129,11 +152,15 @@ def _types(by_op: Dict[str, List[Estimate]], estimates: Sequence[Estimate]) -> D
 
 def _finding(entry: Estimate) -> str:
     """Return what the numbers say, in one of the forms: out of good inputs, or worse than bad ones explain."""
+    if entry.fed_otherwise:
+        return "the network's input %s differs from golden data already" % entry.output.tensor
+    if entry.decision is not None and not entry.output.spoiled:
+        return _decided(entry)
     if entry.output.spoiled:
         return "its output has NaN or Inf where golden data has numbers (or the reverse)" + (
             ", and none of its inputs has" if entry.known else "; not all of its inputs were compared"
         )
-    if whole(entry.output.dtype):
+    if entry.output.whole:
         return "its output is not equal to golden data, though the inputs that feed it are as they should be"
     said = _SAYS[entry.shown.measure] % percent(entry.shown.value)
     before = percent(entry.shown.inputs)
@@ -148,18 +175,37 @@ def _finding(entry: Estimate) -> str:
     return "%s, its inputs by %s; %s" % (said, before, explained)
 
 
+def _decided(entry: Estimate) -> str:
+    decision = entry.decision
+    assert decision is not None
+    if decision.redone is not None:
+        return "%d of its %d values do not follow from the device's own inputs, which differ by %s from golden data" % (
+            decision.redone.wrong, decision.redone.total, percent(entry.inputs_distance),
+        )  # fmt: skip
+    share = decision.share if decision.share == decision.share else 1.0
+    if not entry.inputs_distance:
+        return "%s of its values differ, though its inputs are equal to golden data" % percent(share)
+    if not decision.expected < 1.0 or decision.share != decision.share:
+        return "its output differs by %s, its inputs by %s" % (percent(entry.distance), percent(entry.inputs_distance))
+    return "%s of its values differ; that its inputs differ by %s explains at most %s" % (
+        percent(share), percent(entry.inputs_distance), percent(decision.expected),
+    )  # fmt: skip
+
+
 def _brief(entry: Estimate) -> str:
+    if entry.fed_otherwise or (entry.decision is not None and not entry.output.spoiled):
+        return _finding(entry)
     if entry.output.spoiled:
         return "NaN or Inf come out of it, not into it"
-    if whole(entry.output.dtype):
+    if entry.output.whole:
         return "its inputs are right, its output is not"
     return "%s, its inputs by %s" % (_SAYS[entry.shown.measure] % percent(entry.shown.value), percent(entry.shown.inputs))
 
 
-def _confidence(entry: Estimate) -> str:
+def _confidence(entry: Estimate, score: float) -> str:
     if not entry.known:
         return LOW
-    return HIGH if entry.score >= 2 * SUSPECT_SCORE and not entry.whole_type else MEDIUM
+    return HIGH if score >= 2 * SUSPECT_SCORE and not entry.whole_type else MEDIUM
 
 
 def _places(places: Sequence[Place], estimates: Sequence[Estimate]) -> str:
@@ -199,11 +245,6 @@ def _behind(best: Estimate, seen: Observations, estimates: Sequence[Estimate]) -
 
 def _fails(op: Any) -> bool:
     return any(output.verdict == FAIL for output in op.outputs.values())
-
-
-def with_explanations(suspect: Suspect, explanations: Sequence[Explanation]) -> Suspect:
-    """Return the suspect with its explanations, best first."""
-    return replace(suspect, explanations=tuple(explanations))
 
 
 def counted(suspects: Sequence[Suspect]) -> Optional[str]:

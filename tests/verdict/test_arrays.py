@@ -103,3 +103,41 @@ def test_what_is_no_limit_or_metric():
             compare_arrays(Y, Y, **arguments)
     with pytest.raises(InputError):
         compare_arrays(Y, Y, limits={"CosineSimilarity": 1})
+
+
+@pytest.mark.parametrize(
+    "side, words",
+    [
+        (None, "an array was expected, got None"),
+        ("golden.npy", "an array was expected, got 'golden.npy'"),
+        ([[1, 2], [3]], "no array can be made of it|an array of Python objects"),
+        (np.array([1, None]), "an array of Python objects"),
+        (np.ma.masked_array([1.0, 2.0], [False, True]), "1 of 2 elements are masked"),
+    ],
+)
+def test_what_is_no_array_of_numbers(side, words):
+    with pytest.raises(InputError, match="target: (%s)" % words):
+        compare_arrays(side, Y)
+    with pytest.raises(InputError, match="golden: (%s)" % words):
+        assert_close(Y, side)
+
+
+def test_a_masked_array_without_masked_elements_is_an_array():
+    assert compare_arrays(np.ma.masked_array(Y), Y).passed
+
+
+def test_one_metric_by_its_name():
+    assert "MeanAbsoluteError" in compare_arrays(Y, Y, metrics="MeanAbsoluteError").metrics
+    for name in ("Mean", 7):
+        with pytest.raises(UsageError, match="unknown metric"):
+            compare_arrays(Y, Y, metrics=[name])
+
+
+def test_the_message_keeps_sentences_whole():
+    x = Y.copy()
+    x[0, 0] = np.nan
+    with pytest.raises(AssertionError) as caught:
+        assert_close(x, np.full_like(Y, np.nan))
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 2 or lines[1].strip() == compare_arrays(x, np.full_like(Y, np.nan)).reason
+    assert "; the golden is NaN throughout" in lines[1]

@@ -8,7 +8,8 @@ import pytest
 from goldwatch.comparing.row import Row
 from goldwatch.model.graph import ModelGraph
 from goldwatch.model.nodes import OpNode
-from goldwatch.verdict import Limits, execution_key, exit_code, explain, first_divergence, summarise
+from goldwatch.verdict import Limits, execution_key, exit_code, explain, summarise
+from goldwatch.verdict.first_divergence import first_divergence
 
 GOOD = {
     "CosineSimilarity": 1.0,

@@ -1,0 +1,44 @@
+"""The last line of a run: what makes it incomplete, the broken operator, what was forgiven."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from .summary import INCOMPLETE, Summary
+
+
+def run_sentence(summary: Summary, unmatched: Sequence[str] = ()) -> str:
+    """Return the run's last sentences.
+
+    Parameters
+    ----------
+    unmatched
+        What did not find its counterpart at large; the first is the reason why nothing was compared.
+    """
+    if summary.unpaired:
+        why = unmatched[0] if unmatched else "no tensor of TARGET has a golden one"
+        return "Incomplete: no output was compared. Not one tensor has its counterpart: %s" % _ended(why)
+    if not summary.outputs and summary.first is None:
+        inputs = " The inputs that were compared are within their limits." if summary.passed else ""
+        return "Incomplete: no output was compared.%s" % (inputs or " Nothing is known about any operator.")
+    said = [_incomplete(summary), summary.sentence, _forgiven(summary)]
+    return " ".join(filter(None, said))
+
+
+def _incomplete(summary: Summary) -> str:
+    if not summary.outputs:
+        return "No output was compared."
+    count = summary.not_compared - summary.forgiven
+    if not count or summary.verdict != INCOMPLETE:
+        return ""
+    return "Incomplete: %d %s could not be compared." % (count, "row" if count == 1 else "rows")
+
+
+def _forgiven(summary: Summary) -> str:
+    if not summary.forgiven:
+        return ""
+    return "%d %s forgiven." % (summary.forgiven, "row without its file was" if summary.forgiven == 1 else "rows without their file were")
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith(("?", ")")) else text + "."

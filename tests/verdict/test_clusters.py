@@ -1,0 +1,158 @@
+"""Errors of many operators, devices or steps are said once; decisions and estimates without tensors to read."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from goldwatch.comparing.row import Row
+from goldwatch.model.graph import ModelGraph
+from goldwatch.model.nodes import OpNode
+from goldwatch.verdict import Limits, summarise
+from goldwatch.verdict.amplification import amplification
+from goldwatch.verdict.observations import Observations
+from goldwatch.verdict.own_error import Measured, Normals, rounding
+
+TYPES = ("Conv2D", "BatchNorm", "Relu")
+OPS = 30
+
+
+def row(number, distance, factor=1.0, op_type=None, **fields):
+    """The output of op ``number``, off by noise and by a common factor."""
+    off = math.hypot(distance, factor - 1.0)
+    spread = {side: {"mean": 0.0, "std": std} for side, std in (("target", math.hypot(factor, distance)), ("golden", 1.0))}
+    values = {
+        "CosineSimilarity": factor / math.hypot(factor, distance),
+        "RelativeEuclideanDistance": off,
+        "WorstSliceDistance": 1.2 * off,
+        "StandardDeviation": spread,
+    }
+    name = "data" if number < 0 else "op%d" % number
+    known = {
+        "index": number + 1, "op": name, "op_type": op_type or ("Data" if number < 0 else TYPES[number % 3]), "tensor": name + ":output:0",
+        "kind": "output", "verdict": "fail" if off > 0.03 else "pass", "tensor_index": 0, "op_sequence": number + 1, "metrics": values,
+        "shape": (1, 64, 8, 8), "target_dtype": "float16", "golden_dtype": "float32", "golden_file": name,
+        "target_file": "%s.%s" % (fields, name),
+    }  # fmt: skip
+    known.update(fields)
+    return Row(**known)
+
+
+def chain(count=OPS, type_of=lambda number: TYPES[number % 3]):
+    nodes = [OpNode("data", "Data", 0, 0, 0)]
+    for number in range(count):
+        source = "op%d" % (number - 1) if number else "data"
+        nodes.append(OpNode("op%d" % number, type_of(number), number + 1, 0, number + 1, ((source, 0),)))
+    return ModelGraph("net", ["net"], nodes)
+
+
+def network(random, factors=lambda number: 1.0, wrong=(), **place):
+    """Rows of a chain whose noise grows slowly; ``factors`` of every op pile up, ``wrong`` ops are off by 50 % and spoil what follows."""
+    rows, factor, spoiled = [row(-1, 2e-4, **place)], 1.0, 0.0
+    for number in range(OPS):
+        factor *= factors(number)
+        spoiled = 0.5 if number in wrong else spoiled
+        noise = 3e-4 * math.sqrt(1 + number) * random.uniform(0.9, 1.1)
+        rows.append(row(number, math.hypot(noise, spoiled), factor, **place))
+    return rows
+
+
+def suspects(rows, graph=None):
+    return summarise(rows, OPS, Limits(), graph=graph or chain()).suspects
+
+
+def test_a_healthy_chain_has_none(random):
+    assert suspects(network(random)) == ()
+
+
+def test_all_operators_of_a_type_are_one_suspect(random):
+    (found,) = suspects(network(random, lambda number: 1.004 if number % 3 == 1 else 1.0))
+    assert (found.op, found.op_type) == ("op1", "BatchNorm")
+    assert found.evidence.startswith("all 10 BatchNorm operators make their outputs 0.40 % larger than their inputs explain (x 1.004)")
+
+
+def test_a_factor_that_fades_on_the_way_is_no_error_of_a_type(random):
+    fading = [1.01 if number == 0 else 1.0 - 0.01 * 0.9 ** (number - 1) * 0.1 for number in range(OPS)]
+    assert [found.op for found in suspects(network(random, lambda number: fading[number]))] == ["op0"]
+
+
+def test_on_one_device_only(random):
+    rows = [one for device in "01234567" for one in network(random, wrong=(9,) if device == "3" else (), device=device)]
+    (found,) = suspects(rows)
+    assert (found.op, found.place.device) == ("op9", "3")
+    assert "on device 3 only" in found.evidence and "all of the 20 other operators outside their limits run behind it" in found.evidence
+
+
+def test_from_one_step_on(random):
+    rows = [one for step in range(60) for one in network(random, wrong=(9,) if step >= 40 else (), step=str(step))]
+    (found,) = suspects(rows)
+    assert found.op == "op9" and int(found.place.step) >= 40 and "from step 40 on" in found.evidence
+
+
+def test_a_second_culprit_behind_inputs_that_are_slightly_bad(random):
+    rows = network(random)
+    for number in range(12, OPS):
+        rows[number + 1] = row(number, 0.04 if number < 20 else 0.4)
+    found = suspects(rows)
+    assert {one.op for one in found} == {"op12", "op20"}
+    second = next(one for one in found if one.op == "op20")
+    assert second.evidence.startswith("its inputs are outside their limits (4.0 %), but its output differs by 40 %")
+
+
+def test_nothing_is_suspected_behind_inputs_that_are_wrong_by_10_per_cent(random):
+    rows = network(random, wrong=(3,))
+    rows[21] = row(20, 0.9)
+    assert [one.op for one in suspects(rows)] == ["op3"]
+
+
+@pytest.mark.parametrize("share, suspect", [(0.002, False), (0.05, True), (1.0, True)])
+@pytest.mark.parametrize("op_type, dtype", [("Greater", "bool"), ("ArgMaxV2", "int32")])
+def test_decisions_by_their_share_alone(random, op_type, dtype, share, suspect):
+    different = {"DifferentElements": share, "RelativeEuclideanDistance": share, "CosineSimilarity": 1.0 - share}
+    rows = network(random)[:3]
+    decision = row(2, 0.0, op_type=op_type, metrics=different, target_dtype=dtype, golden_dtype=dtype, verdict="fail", shape=(64, 64))
+    graph = chain(3, lambda number: op_type if number == 2 else TYPES[number])
+    found = suspects([*rows, decision], graph)
+    assert [one.op for one in found] == (["op2"] if suspect else [])
+    sentence = summarise([*rows, decision], 3, Limits(), graph=graph).sentence
+    assert sentence.endswith("the error is its own." if suspect else "the difference is inherited.")
+
+
+def test_one_wrong_label_of_one_may_be_inherited(random):
+    different = {"DifferentElements": 1.0, "RelativeEuclideanDistance": 0.1, "CosineSimilarity": 1.0}
+    rows = network(random)[:3]
+    rows.append(row(2, 0.0, op_type="ArgMax", metrics=different, target_dtype="int32", golden_dtype="int32", verdict="fail", shape=(1,)))
+    assert suspects(rows, chain(3, lambda number: "ArgMax" if number == 2 else TYPES[number])) == ()
+
+
+def test_values_that_cancel_may_grow_their_error():
+    wide = {"StandardDeviation": {side: {"mean": 0.0, "std": 5.0} for side in ("target", "golden")}, "RelativeEuclideanDistance": 1e-3}
+    seen = Observations([row(0, 1e-3, metrics=wide), row(1, 0.05)])
+    source, output = (seen.ordered()[number].outputs[0] for number in (0, 1))
+    assert amplification("ReduceMean", source, output) == pytest.approx(2.5)
+    assert amplification("MatMul", source, output) == amplification("ReduceMean", output, source) == 1.0
+
+
+def test_rounding_of_values_below_the_normal_range():
+    values = 1e-6 * np.random.RandomState(1).standard_normal(100000)
+    measured = np.linalg.norm(values.astype(np.float16).astype(np.float64) - values) / np.linalg.norm(values)
+    assert rounding("float16", 1e-6) == pytest.approx(measured, rel=0.05)
+    assert rounding("float16", 1.0) == pytest.approx(rounding("float16"), rel=1e-3)
+
+
+def test_no_operator_teaches_what_is_normal_for_itself():
+    entries = [Measured("op%d" % number, "MatMul", 1e-3, 1e-3, 3e-4, 1e-3) for number in range(5)]
+    entries.append(Measured("bad", "MatMul", 0.4, 1e-3, 3e-4, 1e-3))
+    normals = Normals(entries)
+    assert normals.of("bad", "MatMul").score(0.4, 1e-3, 3e-4) > 20
+    assert normals.of("op0", "MatMul").score(1e-3, 1e-3, 3e-4) < 0.5
+    alone = Normals(entries[-1:]).of("bad", "MatMul")
+    assert alone.rare and alone.ops == 0 and alone.score(0.4, 1e-3, 3e-4, 1e-3) > 8
+
+
+def test_operators_behind_a_gross_error_teach_nothing():
+    entries = [Measured("op%d" % number, TYPES[number % 3], 0.9, 0.9, 3e-4, 1e-3) for number in range(25)]
+    normals = Normals([Measured("first", "Conv2D", 0.9, 2e-4, 3e-4, 1e-3), *entries])
+    assert normals.of("first", "Conv2D").expected(2e-4, 3e-4, 1e-3) < 2e-3

@@ -1,0 +1,136 @@
+"""What the error of a suspect looks like: each kind from dumps and golden files, through the command."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from goldwatch.dumps import TensorData
+
+
+def one_op(scene, random, wrong, golden=None, op_type="Mul", dtype=np.float16):
+    """A product by 1.5 (or what ``golden`` makes of it), then one operator whose output ``wrong`` makes of the right one."""
+    data = scene.data((golden or (lambda shape: random.standard_normal(shape)))((32, 64)).astype(np.float32))
+    first = scene.made["data"].astype(np.float32) * 1.5
+    scene.op("first", "Muls", ["data"], data * 1.5, first)
+    right = scene.made["first"].astype(np.float32)
+    scene.op("broken", op_type, ["first"], scene.golden["first"], wrong(right), dtype=dtype)
+
+
+def explanations(scene, *options, **how):
+    code, summary, text = scene.compare(*options, **how)
+    (suspect,) = summary["suspects"]
+    return suspect["explanations"], text
+
+
+WRONG = {
+    "saturation": lambda x: np.clip(x, -1.8, 1.8),
+    "overflow": lambda x: np.where(x > 4.0, np.inf, x),
+    "flush-to-zero": lambda x: np.where(np.abs(x) < 0.2, 0, x),
+    "layout": lambda x: x.reshape(64, 32).T,
+    "shift": lambda x: np.roll(x, 1, 1),
+    "scale": lambda x: x * 1.3,
+    "bias": lambda x: x + np.linspace(-1, 1, 64),
+    "random": lambda x: np.random.RandomState(5).permutation(x.reshape(-1)).reshape(x.shape),
+    "dequantisation": lambda x: np.round(x / 0.04),
+    "one-slice": lambda x: np.where(np.arange(64) == 7, -x, x),
+    "nan": lambda x: np.where(np.arange(64) == 7, np.nan, x),
+    "rounding": lambda x: np.round(x / 0.25) * 0.25,
+}
+
+
+@pytest.mark.parametrize("kind", sorted(WRONG))
+def test_each_kind(scene, random, kind):
+    one_op(scene, random, WRONG[kind])
+    found, text = explanations(scene)
+    assert [entry["kind"] for entry in found][:1] == [kind]
+    assert "%s (100 %% of its error)" % kind in text and "next: " + found[0]["next"] in text
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_a_constant_output_has_no_factor(scene, random, value):
+    one_op(scene, random, lambda x: np.full_like(x, value))
+    (found,) = explanations(scene)[0]
+    assert found["kind"] == "random"
+    assert found["sentence"] == "every element of the target is %g: the output was not computed, or not written" % value
+
+
+@pytest.mark.parametrize("scale", [3e-4, 1e-6])
+def test_values_too_small_for_float16_that_become_0(scene, random, scale):
+    one_op(scene, random, lambda x: np.where(np.abs(x) < 2.0**-14, 0, x), lambda shape: random.standard_normal(shape) * scale)
+    scene.op("first", "Muls", ["data"], scene.golden["first"], scene.golden["first"])
+    found = explanations(scene)[0]
+    assert found[0]["kind"] == "flush-to-zero"
+
+
+def test_a_shift_is_told_as_a_shift_only(scene, random):
+    one_op(scene, random, WRONG["shift"])
+    assert [entry["kind"] for entry in explanations(scene)[0]] == ["shift"]
+
+
+def test_a_temperature_of_softmax_is_a_scale_not_one_slice(scene, random):
+    data = scene.data((4 * random.standard_normal((8, 100))).astype(np.float32))
+
+    def softmax(x):
+        raised = np.exp(x - x.max(1, keepdims=True))
+        return raised / raised.sum(1, keepdims=True)
+
+    scene.op("sm", "SoftmaxV2", ["data"], softmax(data), softmax(1.1 * scene.made["data"].astype(np.float32)))
+    found = explanations(scene)[0]
+    assert found[0]["kind"] == "scale" and "of scores x 1.1" in found[0]["sentence"]
+    assert "one-slice" not in [entry["kind"] for entry in found]
+
+
+def test_noise_of_many_times_the_rounding_is_not_called_rounding(scene, random):
+    one_op(scene, random, lambda x: x + 0.04 * random.standard_normal(x.shape))
+    assert explanations(scene)[0] == []
+
+
+@pytest.mark.parametrize("zero", [0, 20])
+def test_raw_int8_values_against_real_ones(scene, random, zero):
+    one_op(scene, random, lambda x: np.clip(np.round(x / 0.05) + zero, -128, 127), dtype=np.int8)
+    assert explanations(scene)[0][0]["kind"] == "dequantisation"
+
+
+def test_a_dump_that_is_older_than_the_model_file(scene, random):
+    one_op(scene, random, lambda x: x + 0.5 * random.standard_normal(x.shape))
+    for folder, _, names in os.walk(scene.target):
+        for name in names:
+            os.utime(os.path.join(folder, name), (1.6e9, 1.6e9))
+    found, text = explanations(scene)
+    assert [entry["kind"] for entry in found] == ["stale-dump"]
+    assert "is older than the model file" in text and "run the program again with the present model" in text
+
+
+def test_a_dump_of_a_younger_time_folder_is_not_stale(scene, random):
+    place = "20991231235959/0/net/1/0"
+    data = scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    scene.op("broken", "Abs", ["data"], np.abs(data), np.abs(data) + 0.5 * random.standard_normal(data.shape), place=place)
+    for folder, _, names in os.walk(scene.target):
+        for name in names:
+            os.utime(os.path.join(folder, name), (1.6e9, 1.6e9))
+    assert "stale-dump" not in [entry["kind"] for entry in explanations(scene)[0]]
+
+
+def test_rubbish_in_the_padding_of_tensors_compared_as_stored(scene, random):
+    stored = random.standard_normal((2, 2, 5, 5, 16)).astype(np.float16)
+    stored[:, 1, :, :, 4:] = 0
+    rubbish = stored.copy()
+    rubbish[:, 1, :, :, 4:] = 7
+    for side, values in (("dump", rubbish), ("other", stored)):
+        scene.write(side, "", "conv", "Conv2D", [], [TensorData(values, format="NC1HWC0")])
+    found, text = explanations(scene, model=False, golden=os.path.join(scene.folder, "other"))
+    assert found[0]["kind"] == "padding" and "channels from 20 on hold the error" in text
+
+
+def test_elements_that_cannot_be_read_again_leave_what_the_row_tells(scene, random):
+    from goldwatch.engine.result import stored_result
+
+    one_op(scene, random, WRONG["nan"])
+    scene.compare()
+    (suspect,) = stored_result(scene.out).summary.suspects
+    assert [(entry.kind, entry.sentence) for entry in suspect.explanations] == [
+        ("nan", "32 elements of the target and 0 of the golden are NaN")
+    ]

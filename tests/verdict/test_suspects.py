@@ -1,0 +1,201 @@
+"""Whose error it is, from dumps and golden files to the summary and the last sentence, through the command."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+def half(values):
+    return values.astype(np.float16)
+
+
+def dense(scene, random, name, source, wrong=None, **options):
+    """A product of matrices with a bias, computed on the device from the device's own input."""
+    size = scene.golden[source].shape[-1]
+    weights, bias = (random.standard_normal(shape).astype(np.float32) * scale for shape, scale in (((size, 64), size**-0.5), ((64,), 0.1)))
+    made = scene.made[source].astype(np.float32) @ half(weights).astype(np.float32) + half(bias)
+    scene.op(name, "MatMulV2", [source], scene.golden[source] @ weights + bias, wrong(made) if wrong else made, **options)
+
+
+def relu(scene, name, source, wrong=None, **options):
+    made = np.maximum(scene.made[source].astype(np.float32), 0)
+    scene.op(name, "Relu", [source], np.maximum(scene.golden[source], 0), wrong(made) if wrong else made, **options)
+
+
+def chain(scene, random, ops, wrong=None, dumped=True, **options):
+    """``ops`` dense layers and ReLUs in turn: fc0, relu1, fc2, relu3 …; ``wrong`` maps names to what makes their outputs wrong."""
+    if "data" not in scene.golden:
+        scene.data(random.standard_normal((32, 64)).astype(np.float32), dumped=dumped)
+    source = "data"
+    for number in range(ops):
+        name = "relu%d" % number if number % 2 else "fc%d" % number
+        change = (wrong or {}).get(name)
+        if number % 2:
+            relu(scene, name, source, change, **options)
+        else:
+            dense(scene, random, name, source, change, **options)
+        source = name
+
+
+def kinds(suspect):
+    return [entry["kind"] for entry in suspect["explanations"]]
+
+
+def only(summary):
+    (suspect,) = summary["suspects"]
+    return suspect
+
+
+@pytest.mark.parametrize("ops", [1, 2, 3, 6])
+def test_small_healthy_networks_have_no_suspect(scene, random, ops):
+    chain(scene, random, ops)
+    code, summary, text = scene.compare("--strict")
+    assert (code, summary["verdict"], summary["suspects"]) == (0, "pass", [])
+    assert text.endswith("No operator is outside its limits.")
+
+
+@pytest.mark.parametrize("ops", [1, 2, 3, 6])
+def test_a_wrong_operator_of_few_does_not_explain_itself(scene, random, ops):
+    name = "fc0" if ops == 1 else "relu1"
+    chain(scene, random, ops, {name: lambda made: made * 1.33})
+    code, summary, text = scene.compare()
+    suspect = only(summary)
+    assert (code, suspect["op"], kinds(suspect)[0]) == (1, name, "scale")
+    assert "so the error is its own." in text and "inherited" not in text
+
+
+def test_strict_ends_with_1_for_a_suspect_within_its_limits(scene, random):
+    chain(scene, random, 4, {"fc2": lambda made: made * 1.028})
+    code, summary, text = scene.compare()
+    assert (code, summary["verdict"], only(summary)["op"]) == (0, "pass", "fc2")
+    assert "1 suspect" in text and "No operator is outside its limits, but fc2 (MatMulV2) is suspect" in text
+    assert scene.compare("--strict")[0] == 1
+
+
+def test_a_skipped_operator_is_not_blamed_on_its_golden_data(scene, random):
+    chain(scene, random, 6, {"relu3": lambda made: scene.made["fc2"].astype(np.float32)})
+    _, summary, text = scene.compare()
+    suspect = only(summary)
+    assert suspect["op"] == "relu3" and "wrong-golden" not in kinds(suspect)
+    assert "its output is that of its input (fc2): it did nothing" in suspect["evidence"]
+    assert "relu3 (Relu) is the first operator outside its limits" in text and "so the error is its own." in text
+
+
+def test_golden_data_of_after_the_activation_are_wrong_where_what_follows_is_right(scene, random):
+    chain(scene, random, 6)
+    scene.npy("fc2", np.maximum(scene.golden["fc2"], 0))
+    code, summary, text = scene.compare()
+    assert (code, only(summary)["op"], kinds(only(summary))[0]) == (1, "fc2", "wrong-golden")
+    assert text.endswith("the operators behind it are right: its golden data are wrong, not the operator.")
+
+
+@pytest.mark.parametrize("two", [("fc0", "fc4"), ("fc2", "relu3")])
+def test_exchanged_golden_files_are_no_fault_of_the_operators(scene, random, two):
+    chain(scene, random, 6)
+    for name, other in (two, two[::-1]):
+        scene.npy(name, scene.golden[other])
+    _, summary, text = scene.compare()
+    assert summary["suspects"][0]["op"] in two and kinds(summary["suspects"][0])[0] == "wrong-golden"
+    assert "the golden tensor of %s fits" % two[1] in text.rsplit("first operator outside its limits", 1)[1]
+    assert "error is its own" not in text and "inherited" not in text
+
+
+def test_golden_data_of_nan_alone_are_wrong(scene, random):
+    chain(scene, random, 6)
+    scene.npy("fc2", scene.golden["fc2"] * np.nan)
+    _, summary, text = scene.compare()
+    assert only(summary)["op"] == "fc2" and kinds(only(summary)) == ["wrong-golden", "nan"]
+    assert "inherited" not in text and text.endswith("the golden data are wrong, not the operator.")
+
+
+def test_nan_out_of_numbers_is_the_operators_own(scene, random):
+    def broken(made):
+        made[3, 5] = np.nan
+        return made
+
+    chain(scene, random, 4, {"fc2": broken})
+    _, summary, text = scene.compare()
+    assert (only(summary)["op"], kinds(only(summary)), only(summary)["score"]) == ("fc2", ["nan"], 99.0)
+    assert "so the error is its own." in text
+
+
+@pytest.mark.parametrize("dumped, with_inputs", [(True, True), (False, True), (False, False)])
+def test_other_input_is_recognised_with_or_without_golden_data_of_it(scene, random, dumped, with_inputs):
+    scene.data(random.standard_normal((32, 64)).astype(np.float32), dumped=dumped)
+    scene.made["data"] = half(random.standard_normal((32, 64)))
+    chain(scene, random, 4, with_inputs=with_inputs)
+    _, summary, text = scene.compare()
+    suspect = only(summary)
+    assert (suspect["op"], kinds(suspect)[0]) == ("fc0", "other-input")
+    assert "other data, so no operator need be wrong." in text
+
+
+def test_golden_data_of_the_input_alone_are_wrong(scene, random):
+    chain(scene, random, 4)
+    scene.npy("data", scene.golden["data"] + random.standard_normal((32, 64)).astype(np.float32))
+    _, summary, text = scene.compare()
+    assert kinds(only(summary))[0] == "wrong-golden" and "they are of another input." in text
+
+
+@pytest.mark.parametrize("ops", [1, 4])
+def test_equal_inputs_explain_nothing_between_two_dumps(scene, random, ops):
+    value, target = half(random.standard_normal((16, 32))), scene.folder + "/other"
+    for number in range(ops):
+        made = half(np.abs(value) * 1.5)
+        scene.write("dump", "", "op%d" % number, "Abs", [value], [half(made * 1.33) if number == ops - 1 else made])
+        scene.write("other", "", "op%d" % number, "Abs", [value], [made])
+        value = made
+    code, summary, text = scene.compare(model=False, golden=target)
+    assert (code, only(summary)["op"], kinds(only(summary))[0]) == (1, "op%d" % (ops - 1), "scale")
+    assert text.endswith("its inputs are equal to golden data, so the error is its own.")
+
+
+def logits(scene, random):
+    scene.data(random.standard_normal((256, 64)).astype(np.float32))
+    dense(scene, random, "fc", "data")
+    return scene.golden["fc"], scene.made["fc"]
+
+
+DECISIONS = {
+    "ArgMaxV2": lambda x: x.argmax(1).astype(np.int32),
+    "Greater": lambda x: x > 0.25,
+    "Cast": lambda x: x.astype(np.int32),
+    "Argsort": lambda x: np.argsort(-x.astype(np.float64), 1, kind="stable")[:, :9].astype(np.int32),
+}
+
+
+@pytest.mark.parametrize("op_type", sorted(DECISIONS))
+def test_decisions_that_follow_from_the_devices_input_are_inherited(scene, random, op_type):
+    golden, made = logits(scene, random)
+    # Rows at a tie, which the rounding of the input decides: in every way to decide something differs.
+    golden[0], golden[1] = 1.5 * (1 + 1e-5 * np.arange(64)), 1.0 - 1e-5
+    golden[2] = np.where(np.arange(64) % 2, 0.25 - 1e-5, 0.25 + 1e-5)
+    made[:3] = half(golden[:3])
+    scene.op("fc", "MatMulV2", ["data"], golden, made)
+    scene.op("decision", op_type, ["fc"], DECISIONS[op_type](golden), DECISIONS[op_type](made))
+    code, summary, text = scene.compare()
+    assert (code, summary["suspects"]) == (1, [])
+    assert text.endswith("it decides between values, and its inputs differ by rounding only (0.036 %): the difference is inherited.")
+
+
+@pytest.mark.parametrize("op_type", sorted(DECISIONS))
+@pytest.mark.parametrize("with_inputs", [True, False])
+def test_decisions_that_do_not_follow_from_the_devices_input_are_its_own(scene, random, op_type, with_inputs):
+    golden, made = logits(scene, random)
+    right = DECISIONS[op_type](made)
+    wrong = ~right if right.dtype == bool else right + 1 if op_type == "Cast" else (right + 1) % 64
+    scene.op("decision", op_type, ["fc"], DECISIONS[op_type](golden), wrong, with_inputs=with_inputs)
+    code, summary, text = scene.compare()
+    suspect = only(summary)
+    assert (code, suspect["op"], kinds(suspect)) == (1, "decision", ["not-equal"])
+    assert "do not follow from the device's own inputs" in suspect["evidence"]
+    assert text.endswith("so the error is its own.")
+
+
+def test_one_wrong_label_of_256_is_found(scene, random):
+    golden, made = logits(scene, random)
+    label = made.argmax(1).astype(np.int32)
+    label[77] = (label[77] + 7) % 64
+    scene.op("label", "ArgMaxV2", ["fc"], golden.argmax(1).astype(np.int32), label)
+    assert only(scene.compare()[1])["evidence"].startswith("1 of its 256 values do not follow")
