@@ -8,10 +8,10 @@ from ..schemas.documents import schema_of
 from .acl_list import ListRules
 from .cann import ACL_SINCE, Version
 from .finding import ERROR, WARNING, Findings, Path
-from .key_rules import OTHER_SECTIONS, KeyRules, asks_for_a_dump, check_since
+from .key_rules import OTHER_SECTIONS, KeyRules, asks_for_a_dump, check_since, hidden_section
 from .models import Models
 from .path_rules import check_dump_path, check_variables
-from .plan import EXCEPTION_SCENES
+from .plan import EXCEPTION_SCENES, NPU_DEFAULTS
 from .schema_rules import SchemaRules
 from .steps import ACL_LAX, step_problems
 
@@ -61,7 +61,14 @@ class AclRules:
         if not isinstance(document, dict):
             return
         homes = dict.fromkeys(fields, "dump")
-        KeyRules(self.findings, homes).unknown(document, ["dump"], (), OTHER_SECTIONS)
+        hidden = hidden_section(document, [*fields, *NPU_DEFAULTS]) if "dump" not in document else None
+        if hidden is not None and len(hidden) == 1 and "dump" in str(hidden[0]).lower():
+            hidden = None  # a section that is called almost as it should be
+        # Leaving out the key would lose the section in it.
+        KeyRules(self.findings, homes).unknown(document, ["dump"], (), OTHER_SECTIONS + (() if hidden is None else (str(hidden[0]),)))
+        if hidden is not None:
+            self._hidden(hidden)
+            return
         if "dump" not in document:
             self._no_section(document, homes)
             return
@@ -88,6 +95,14 @@ class AclRules:
             place = _DUMP + (("dump_path",) if "dump_path" in dump else ())
             check_variables(self.findings, place, self._scene() in EXCEPTION_SCENES)
         self.dumps_models = bool(self._entries()) and not self._on("dump_debug") and self._scene() not in EXCEPTION_SCENES
+
+    def _hidden(self, path: Path) -> None:
+        """Say that what asks for a dump stands inside something else."""
+        named, holder = path[-1] == "dump", path[:-1] if path[-1] == "dump" else path
+        what = "the dump section stands" if named else "settings of a dump stand"
+        message = "%s inside %r, where nobody looks for it" % (what, "/".join(map(str, holder)))
+        fix = 'move it to the outermost level: {"dump": { … }}' if named or len(path) > 1 else 'call it "dump"'
+        self.findings.error("no-dump-section", path, message, _NOTHING, fix, at_key=True)
 
     def _no_section(self, document: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
         """Say that there is no dump section; keys that look like one, or like what belongs into it, asked for a dump."""

@@ -6,8 +6,8 @@ import gc
 import re
 from typing import Any, List, Optional, Sequence
 
-from ..errors import MissingPath, require_file
-from ..filesystem import nearest_folder
+from ..errors import FormatError, require_file
+from ..filesystem import nearest_folder, open_input
 from .acl_rules import AclRules
 from .cann import Version, parse_version
 from .dump_size import acl_size, check_size, npu_size
@@ -53,11 +53,8 @@ def check_file(
     version = parse_version(cann) if cann else None
     require_file(path, "FILE")
     loaded = load_models(models, om_names)
-    try:
-        with open(path, "rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise MissingPath("FILE: %s cannot be read: %s" % (path, error.strerror)) from error
+    with open_input(path) as stream:
+        data = stream.read(MAX_BYTES + 1)
     enabled = gc.isenabled()
     # A big configuration makes a million small objects, none of them cyclic: looking for cycles takes longer than the checks.
     gc.disable()
@@ -88,10 +85,16 @@ class Checker:
         self.elsewhere = elsewhere
 
     def check(self, file: str, data: bytes) -> Report:
-        """Return the report of a file's bytes (at most ``MAX_BYTES + 1`` of them); ``file`` is its name."""
+        """Return the report of a file's bytes (at most ``MAX_BYTES + 1`` of them); ``file`` is its name.
+
+        Raises
+        ------
+        FormatError
+            It is a script of more than ``MAX_SCRIPT_BYTES``.
+        """
         findings = Findings(self.elsewhere)
         if file.lower().endswith(".py"):
-            self._script(data, findings)
+            self._script(file, data, findings)
             return Report(file, "npu", tuple(in_file_order(findings.items)))
         text = read_json(data, findings)
         if text is None:
@@ -138,12 +141,10 @@ class Checker:
         except ValueError:
             return None  # a character that no path can hold
 
-    def _script(self, data: bytes, findings: Findings) -> None:
+    def _script(self, file: str, data: bytes, findings: Findings) -> None:
         if len(data) > MAX_SCRIPT_BYTES:
-            message = "the script is larger than 2 MiB, the most that is read"
-            findings.error("file-too-large", (), message, "not read", "put the dump settings into a module of their own")
-            findings.items[-1] = placed(findings.items[-1], 1, 1)
-            return
+            hint = "put the dump settings into a module of their own"
+            raise FormatError("the script is larger than 2 MiB, the most that is read", file, hint)
         configs = read_script(data, findings)
         if configs is None:
             return

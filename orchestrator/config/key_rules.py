@@ -100,6 +100,23 @@ def asks_for_a_dump(value: Mapping[str, Any], known: Iterable[str], switches: Se
     return any(key in others or key.lower() in _ENABLE_KEYS or nearest_word(key, names) in switches for key in unknown[:MAX_SUGGESTIONS])
 
 
+def hidden_section(document: Mapping[str, Any], fields: Iterable[str]) -> Optional[Path]:
+    """Return where in ``document``, below its outermost level, settings stand that ask for a dump, or None.
+
+    A section called ``dump`` asks for one, and so does an object with fields of one, unless all of them say off.
+    """
+    known = frozenset(fields)
+    queue: List[Tuple[Path, Any]] = [((), document)]
+    for path, node in queue:
+        inner = list(node.items()) if isinstance(node, dict) else list(enumerate(node)) if isinstance(node, list) else []
+        for key, value in inner:
+            asks = isinstance(value, dict) if key == "dump" else key in known and value not in _OFF
+            if path and asks:
+                return path + ("dump",) if key == "dump" else path
+            queue.append((path + (key,), value))
+    return None
+
+
 def check_since(
     findings: Findings,
     value: Mapping[str, Any],

@@ -134,11 +134,6 @@ class DumpPlan:
             if unknown:
                 raise _not_allowed(name, unknown[0], known)
 
-    @property
-    def dumps_ops(self) -> bool:
-        """Whether models or single ops are dumped, other than by overflow or exception."""
-        return not self.debug and self.scene not in EXCEPTION_SCENES
-
     def acl_document(self) -> Dict[str, Any]:
         """Return the content of acl.json: what the plan says, and nothing that is left to the consumer's default.
 

@@ -1,7 +1,7 @@
 """What around the dump settings of a script leaves the dump empty: settings that reach no session, a session that is not the NPU's.
 
 A script may hold only a part of a program. What is wrong in the part that is there is an error; what is only not there is an error where
-the script itself starts the session, else a warning.
+no other module can add it (the script keeps the object to itself, or starts the session), else a warning.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _SESSIONS = ("Session", "InteractiveSession", "MonitoredTrainingSession", "Singu
 #: npu_bridge's own helper sets name, use_off_line and remapping.
 _HELPER = "npu_config_proto"
 _NOT_ON_NPU = "the session does not run on the NPU as the dump settings expect; nothing is dumped"
+_UNLESS = "unless another module sets it, %s"
 _REMAPPING_OFF = (2,)
+_BLOCKS = ("body", "orelse", "finalbody")
 
 
 class Reach:
@@ -35,42 +37,72 @@ class Reach:
 
     def __init__(self, nodes: List[Tuple[ast.AST, int]], imported: Dict[str, str]) -> None:
         self._imported = imported
-        self._bound: Dict[int, Tuple[List[str], int]] = {}
-        self._loaded: Set[str] = set()
+        self._bound: Dict[int, Tuple[List[str], int, Any]] = {}
+        self._loads: List[Tuple[str, int, ast.AST]] = []
+        self._stores: Dict[Tuple[str, int], List[ast.AST]] = {}
+        self._globals: Set[Tuple[str, int]] = set()
+        self._blocks: Dict[int, int] = {}
+        self._looked_into: Set[int] = set()
         self._names: Dict[str, List[Tuple[Any, ast.AST]]] = {}
-        self._added: Dict[str, ast.AST] = {}
+        self._added: Dict[str, Any] = {}
+        self._handed: Set[str] = set()
         self._off_line: List[Tuple[Any, ast.AST]] = []
         self._remapping: List[Tuple[bool, ast.AST]] = []
         self._run_configs: List[bool] = []
         self._has_session = self._has_helper = self._adds = False
         for node, scope in nodes:
             self._look(node, scope)
+        self._passed_on = {key for key, _, node in self._loads if id(node) not in self._looked_into}
 
     def of_dump_config(self, call: ast.AST) -> List[Complaint]:
         """Return what keeps a DumpConfig from NPURunConfig."""
-        names, scope = self._bound.get(id(call), ([""], 0))
         if id(call) not in self._bound:
             return []
-        unused = not any(name in self._loaded for name in names)
+        names, scope, statement = self._bound[id(call)]
+        unused = all(self._unused(name, scope, statement) for name in names)
         ignored = bool(self._run_configs) and not any(self._run_configs)
         if not unused and not ignored:
             return []
-        certain = unused and (not names or ignored or scope != 0)
+        certain = not names or scope != 0 or self._has_session or bool(self._run_configs)
         message = "this DumpConfig never reaches NPURunConfig"
+        consumer = "no session gets it; nothing is dumped"
         fix = "NPURunConfig(dump_config=%s)" % (names[0].rpartition(".")[2] if names else "DumpConfig(…)")
-        return [(ERROR if certain else WARNING, "dump-config-unused", message, "no session gets it; nothing is dumped", fix, call)]
+        return [
+            (ERROR if certain else WARNING, "dump-config-unused", message, consumer if certain else _UNLESS % consumer, fix, call)
+        ]
+
+    def _unused(self, name: str, scope: int, statement: Any) -> bool:
+        """Tell whether what a statement binds to a name is never used: the name is not, or it gets another value first."""
+        again = [
+            other for other in self._stores.get((name, scope), ())
+            if _position(other) > _position(statement) and self._blocks.get(id(other)) == self._blocks.get(id(statement))
+        ]  # fmt: skip
+        end = min(map(_position, again)) if again else None
+        # What a class or an object has is found under other names of it too.
+        attribute = "." + name.rpartition(".")[2]
+        for key, where, node in self._loads:
+            if key.endswith(attribute):
+                return False
+            # A function that binds the name itself has one of its own.
+            own = where != scope and (key, where) in self._stores and (key, where) not in self._globals
+            if key != name or own or id(node) in self._looked_into:
+                continue
+            if where != scope or end is None or _position(statement) < _position(node) <= end:
+                return False
+        return True
 
     def of_parameter_map(self, owner: Optional[str], place: ast.AST) -> List[Complaint]:
         """Return what keeps a parameter_map from the NPU; ``owner`` is the custom optimizer that has it."""
         if self._has_helper:
             return []
-        severity = ERROR if self._has_session else WARNING
-        found = self._name(owner, severity)
+        certain = self._has_session or self._keeps(owner)
+        found = self._name(owner, certain)
         if not self._adds:
             return found
         if not self._off_line:
             fix = 'parameter_map["use_off_line"].b = True'
-            found.append((severity, "use-off-line", "use_off_line is not set", _NOT_ON_NPU, fix, place))
+            consumer = _NOT_ON_NPU if certain else _UNLESS % _NOT_ON_NPU
+            found.append((ERROR if certain else WARNING, "use-off-line", "use_off_line is not set", consumer, fix, place))
         elif all(value in (False, 0) for value, _ in self._off_line):
             fix = 'parameter_map["use_off_line"].b = True'
             found.append((ERROR, "use-off-line", "use_off_line is switched off", _NOT_ON_NPU, fix, self._off_line[0][1]))
@@ -82,8 +114,16 @@ class Reach:
             found.append((WARNING, "remapping", message, consumer, fix, where))
         return found
 
-    def _name(self, owner: Optional[str], severity: str) -> List[Complaint]:
-        given = self._names.get(owner, []) if owner is not None else []
+    def _keeps(self, owner: Optional[str]) -> bool:
+        """Tell whether the script adds this optimizer and gives neither it nor what holds it to a function that might complete it."""
+        if owner is None or owner not in self._added or owner in self._passed_on:
+            return False
+        return key_of(self._added[owner].func).split(".")[0] not in self._handed
+
+    def _name(self, owner: Optional[str], certain: bool) -> List[Complaint]:
+        given = list(self._names.get(owner, [])) if owner is not None else []
+        # Such as custom_optimizers[0].name
+        given += [entry for key, entries in self._names.items() if key.startswith("<") for entry in entries if entry[0] == _OPTIMIZER]
         if any(not isinstance(value, str) or value == _OPTIMIZER for value, _ in given):
             return []
         fix = 'name = "%s"' % _OPTIMIZER
@@ -92,20 +132,34 @@ class Reach:
             message = "the custom optimizer is called %r, not %r" % (value, _OPTIMIZER)
             return [(ERROR, "optimizer-name", message, "TensorFlow does not find it, or it is not the NPU's; nothing is dumped", fix, node)]
         if owner in self._added:
-            message = "the custom optimizer has no name"
-            return [(severity, "optimizer-name", message, "TensorFlow finds no optimizer; nothing is dumped", fix, self._added[str(owner)])]
+            consumer = "TensorFlow finds no optimizer; nothing is dumped"
+            consumer = consumer if certain else _UNLESS % consumer
+            place = self._added[str(owner)]
+            return [(ERROR if certain else WARNING, "optimizer-name", "the custom optimizer has no name", consumer, fix, place)]
         return []
 
     def _look(self, node: Any, scope: int) -> None:
+        for field in _BLOCKS:
+            inner = getattr(node, field, None)
+            self._blocks.update((id(statement), id(inner)) for statement in inner) if isinstance(inner, list) else None
+        if isinstance(node, ast.Attribute):
+            # Its object is looked into, not given away.
+            self._looked_into.add(id(node.value))
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
-            self._loaded.add(key_of(node))
+            self._loads.append((key_of(node), scope, node))
         elif isinstance(node, ast.Expr):
-            self._bound[id(node.value)] = ([], scope)
+            self._bound[id(node.value)] = ([], scope, node)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            self._bound[id(node.value)] = ([key_of(target) for target in targets], scope)
+            if all(isinstance(target, (ast.Name, ast.Attribute)) for target in targets):
+                self._bound[id(node.value)] = ([key_of(target) for target in targets], scope, node)
             for target in targets:
+                self._stores.setdefault((key_of(target), scope), []).append(node)
                 self._assignment(target, node.value)
+        elif isinstance(node, ast.Global):
+            self._globals.update((name, scope) for name in node.names)
+        elif isinstance(node, ast.arg):
+            self._stores.setdefault((node.arg, scope), []).append(node)
         elif isinstance(node, ast.Call):
             self._call(node)
 
@@ -130,11 +184,20 @@ class Reach:
         name = self._imported.get(name, name)
         self._has_session = self._has_session or name in _SESSIONS
         self._has_helper = self._has_helper or name == _HELPER
+        if name == "print":
+            self._looked_into.update(map(id, node.args))
+        elif name not in _SESSIONS:
+            self._handed.update(key_of(argument) for argument in node.args)
         if name == "NPURunConfig":
-            self._run_configs.append(bool(node.args) or any(keyword.arg in (None, "dump_config") for keyword in node.keywords))
+            given = [keyword for keyword in node.keywords if keyword.arg in (None, "dump_config") and _plain(keyword.value) is not None]
+            self._run_configs.append(bool(node.args or given))
         for keyword in node.keywords:
             if keyword.arg == "remapping":
                 self._remapping.append((_is_off(keyword.value), keyword.value))
+
+
+def _position(node: Any) -> Tuple[int, int]:
+    return node.lineno, node.col_offset
 
 
 def key_of(node: Any) -> str:

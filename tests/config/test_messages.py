@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from goldwatch.cli.config_check import check
 from goldwatch.cli.config_new import new
-from goldwatch.errors import EXIT_BAD_INPUT, GoldwatchError
+from goldwatch.errors import EXIT_BAD_INPUT, FormatError, GoldwatchError
 
 
 def text_of(tmp_path, content):
@@ -148,7 +148,8 @@ def test_a_big_script_is_refused_by_a_stated_limit(tmp_path):
     path = tmp_path / "train.py"
     path.write_bytes(b"x = 1\n" * (2 * 1024 * 1024 // 6 + 1))
     result = CliRunner().invoke(check, [str(path)])
-    assert result.exit_code == 1 and "larger than 2 MiB, the most that is read" in result.output
+    assert isinstance(result.exception, FormatError) and result.exception.exit_code == 4
+    assert "train.py: the script is larger than 2 MiB, the most that is read" in str(result.exception)
 
 
 def test_model_names_that_npu_settings_cannot_hold_are_said(folder):
