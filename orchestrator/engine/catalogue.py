@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..dumps.listing import full_name_of
 from ..dumps.place import Place, place_of
+from ..dumps.slices import whole_name
 from ..dumps.tree import op_key
 from ..errors import FormatError
 from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping
@@ -50,6 +51,7 @@ class Catalogue:
         self._shared: Dict[Any, Any] = {}
         self._places: Dict[str, Place] = {}
         self._current: Dict[Any, TargetFile] = {}
+        self._slices: Dict[Any, List[TargetFile]] = {}
         self._earlier: Dict[Any, List[TargetFile]] = {}
         self._mappings: Dict[str, Tuple[Signature, Dict[str, str]]] = {}
         self._others: Dict[str, Optional[Signature]] = {}
@@ -88,6 +90,8 @@ class Catalogue:
         file = TargetFile(path, len(self.root), self.shown, full_name, place, group, (name.timestamp_us, path))
         self.files[path] = file
         self._folders.setdefault(folder, set()).add(path)
+        if is_slice(file):
+            self._slices.setdefault(_sliced_op(file), []).append(file)
         return file, self._rank(file)
 
     def _place(self, folder: str, op_name: Optional[str]) -> Place:
@@ -119,6 +123,21 @@ class Catalogue:
             return older
         older.supersede()
         return None
+
+    @property
+    def sliced(self) -> bool:
+        """Whether any file may hold one slice of its op."""
+        return bool(self._slices)
+
+    def slices(self, file: TargetFile) -> Dict[int, TargetFile]:
+        """Return the files that count of the slices of one op, in order, by their numbers: the name's, the thread's or the context's."""
+        found = [other for other in self._slices.get(_sliced_op(file), ()) if other.state not in (EARLIER, GONE)]
+        for number in (_lx_number, _thread, _context):
+            numbered = {number(other): other for other in found}
+            if None not in numbered and len(numbered) == len(found):
+                return {key: numbered[key] for key in sorted(numbered, key=lambda key: key or 0) if key is not None}
+        found.sort(key=lambda other: (_context(other) or 0, _thread(other) or 0, other.order))
+        return dict(enumerate(found))
 
     def newer(self, file: TargetFile) -> TargetFile:
         """Return the file that counts in the group of ``file``."""
@@ -201,3 +220,27 @@ class Catalogue:
         for file in list(self.files.values()):
             if file.state in states:
                 yield file
+
+
+def is_slice(file: TargetFile) -> bool:
+    """Tell whether a file may hold one slice of its op, by its name."""
+    return _context(file) is not None or _lx_number(file) is not None
+
+
+def _sliced_op(file: TargetFile) -> Tuple[Any, ...]:
+    folder, op_type, op_name, task_type, _, _, device = file.group
+    return folder, op_type, whole_name(op_name)[0], task_type, device
+
+
+def _lx_number(file: TargetFile) -> Optional[int]:
+    return whole_name(file.op_name)[1]
+
+
+def _thread(file: TargetFile) -> Optional[int]:
+    found: Optional[int] = file.group[5]
+    return found
+
+
+def _context(file: TargetFile) -> Optional[int]:
+    found: Optional[int] = file.group[4]
+    return found

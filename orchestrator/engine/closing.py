@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Dict, Iterable, List, Sequence, Set, Tuple
 
 from ..comparing.pair import refuse
@@ -36,6 +35,8 @@ def settle(engine: Engine) -> List[str]:
             _settle_groups(engine, place, files)
             _settle_loops(engine, files)
             for file in files:
+                if engine.is_held_slice(file):
+                    continue
                 if file.state in WAITING or (file.state == PLANNED and file.missing):
                     _accept(engine, file)
                 elif file.state == GONE and (not file.has_rows or file.missing):
@@ -64,13 +65,13 @@ def _settle_groups(engine: Engine, place: Place, files: List[TargetFile]) -> Non
         for file in members:
             if file.rel not in names:
                 engine.remove_rows(file, set(), "another op of its L1 fusion group stands for it")
-            elif file.state == HELD:
+            elif file.state == HELD and not engine.is_held_slice(file):
                 _accept(engine, file)
 
 
 def _settle_loops(engine: Engine, files: List[TargetFile]) -> None:
     """Where golden data have a run for each dump of an op, such as of a loop's body, every dump is compared with its own."""
-    for file in [file for file in files if file.state == PLANNED]:
+    for file in [file for file in files if file.state == PLANNED and not engine.joins(file)]:
         runs = [*engine.catalogue.earlier(file), file]
         if len(runs) < 2 or not engine.planner(file.place).has_iterations(file.dumped(), len(runs)):
             continue
@@ -97,7 +98,7 @@ def _vanished(engine: Engine, file: TargetFile) -> None:
     """Give a file that went before it was compared one row that says so."""
     plan = engine.plan(file)
     reason = "%s vanished before it was compared" % file.rel
-    rows = [replace(row, reason=reason, cause=DUMP_MISSING) for row in plan.rows if row.cause == CORRUPT] if plan is not None else []
+    rows = [row.but(reason=reason, cause=DUMP_MISSING) for row in plan.rows if row.cause == CORRUPT] if plan is not None else []
     engine.put_rows(rows, file)
 
 

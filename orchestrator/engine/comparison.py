@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Callable, Collection, List, Mapping, Optional, Tuple, Type
 
-from ..comparing.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
 from ..comparing.workers import Workers
 from ..dumps.place import Place
 from ..errors import Interrupted, require_file, require_folder
-from ..model.graph import ModelGraph, load_model
+from ..model.graph import ModelGraph
 from ..results.csvfile import Columns
 from ..results.files import write_tables
 from ..results.finishing import ResultFiles
 from ..results.network import GRAPH, network_document
 from ..results.store import RunStore
-from ..verdict.summary import INCOMPLETE, Summary, exit_code, summarise
+from ..verdict.run_sentence import run_sentence
+from ..verdict.summary import Summary, exit_code, summarise
+from .addresses import find_overlaps
 from .catalogue import Catalogue
 from .engine import Engine, OnRow
 from .goldens import Goldens
 from .options import ComparisonOptions
+from .overflows import note_overflows
 from .rereading import RunReader
-from .result import RunResult
-
-_NEAREST_SHOWN = 3
+from .result import JUDGED, RunResult
+from .unmatched import unmatched
 
 
 class Run:
@@ -66,14 +68,15 @@ class Run:
         self.look = look
         self.notes: List[str] = []
         self.left_out: List[str] = []
+        self.unmatched: List[str] = []
         self.tables_when_interrupted = True
 
     def __enter__(self) -> Run:
         if os.path.lexists(self.options.target) and not os.path.isdir(self.options.target):
             require_folder(self.options.target, "TARGET")
         require_folder(self.options.golden, "GOLDEN")
-        if self.options.model is not None:
-            require_file(self.options.model, "the model")
+        for path in self.options.models:
+            require_file(path, "the model")
         self.workers = Workers(self.jobs, self.options.settings())
         try:
             self._open()
@@ -86,7 +89,7 @@ class Run:
         return self
 
     def _open(self) -> None:
-        self.graph: Optional[ModelGraph] = load_model(self.options.model) if self.options.model is not None else None
+        self.graph: Optional[ModelGraph] = self.options.graph()
         if self.graph is not None:
             self.notes += ["%s: %s" % (self.options.model, note) for note in self.graph.notes]
         self.options.selection(self.graph)
@@ -114,30 +117,9 @@ class Run:
         )
 
     def unpaired(self) -> List[str]:
-        """Say it where no op is the model's, where golden data are not used, or, with the nearest names, where nothing paired at all."""
-        said: List[str] = []
-        counts = self.store.counts()
-        if self.graph is not None and self.catalogue.files and not self.engine.own_places:
-            said.append("none of TARGET's ops is in %s: is it the json of the model that was dumped?" % self.options.model)
-        if self.goldens.step_names and self.options.golden_steps != "one":
-            steps = {place.step for place in self.engine.places() if place.step is not None}
-            without = sorted(step for step in steps if step not in self.goldens.step_names)
-            if without:
-                text = "GOLDEN's folders are steps (%s): there is none for step %s"
-                said.append(text % (", ".join(self.goldens.step_names[:8]), ", ".join(without[:8])))
-        if counts.get(PASS) or counts.get(FAIL) or self.engine.progress.pairs:
-            return said
-        wanted = [row for row in self.store.rows("index", verdict=NOT_COMPARED) if row.cause == GOLDEN_MISSING]
-        near_any = False
-        for row in wanted[:_NEAREST_SHOWN]:
-            near = self.goldens.every.nearest(row.golden.split(",")[-1] if row.golden != "*" else row.op)
-            if near:
-                near_any = True
-                said.append("no golden data matched %s; the nearest golden names are %s" % (row.tensor, ", ".join(near)))
-        if wanted and not near_any:
-            names = sorted(self.goldens.every.op_names())[:_NEAREST_SHOWN]
-            said.append("no golden data matched any op; GOLDEN holds, for example, %s" % ", ".join(names))
-        return said
+        """Return, once all is compared, what did not find its counterpart at large, as sentences; the summary warns of it too."""
+        self.unmatched = unmatched(self)
+        return self.unmatched
 
     def write_tables(self, only: Optional[Collection[Place]] = None) -> List[str]:
         """Write the result tables of what is stored, of all places or those that changed."""
@@ -145,7 +127,7 @@ class Run:
 
     @property
     def _columns(self) -> Columns:
-        return self.options.columns(self.goldens.kind in ("container", "npu", "mixed"))
+        return self.options.columns(self.goldens.kind in ("container", "npu", "mixed"), self.engine.overflow_seen)
 
     @property
     def _mapping(self) -> Optional[Tuple[str, str]]:
@@ -159,24 +141,27 @@ class Run:
         program
             ``{"exit_code", "signal"}`` of the program that made the dumps.
         """
+        with self.store.transaction():
+            self.notes += note_overflows(self.engine)
         ops = len(self.graph.ops) if self.graph is not None else self.store.op_count()
         reader = RunReader(self.engine, self.options.model)
         if self.graph is not None:
             self.store.set(GRAPH, network_document(self.graph))
         with ResultFiles(self.store, self._columns, self._mapping, self.options.metrics) as results:
-            summary = summarise(results.rows, ops, self.options.limits, program, self.graph, self.options.allow_missing, reader)
+            summary = summarise(
+                results.rows, ops, self.options.limits, program, self.graph, self.options.allow_missing, reader, self.unmatched
+            )
+            summary = self._with_overlaps(summary)
             files = results.finish(summary, self.options.limits)
+        self.store.set(JUDGED, {"allow_missing": self.options.allow_missing, "strict": self.options.strict, "unmatched": self.unmatched})
         code = exit_code(summary, strict=self.options.strict)
         told = (tuple(self.notes), tuple(self.left_out))
-        sentence = _incomplete(summary) + summary.sentence
+        sentence = run_sentence(summary, self.unmatched)
         return RunResult(self.options, summary, code, sentence, tuple(files), *told, tuple(results.chosen.rows))
 
-
-def _incomplete(summary: Summary) -> str:
-    """Return what makes a run incomplete, as the beginning of its last sentence."""
-    if summary.verdict != INCOMPLETE:
-        return ""
-    if not summary.outputs:
-        return "Incomplete: no output was compared. "
-    count = summary.not_compared
-    return "Incomplete: %d %s could not be compared. " % (count, "row" if count == 1 else "rows")
+    def _with_overlaps(self, summary: Summary) -> Summary:
+        if not self.options.check_addresses or self.graph is None:
+            return summary
+        found = find_overlaps(self.catalogue, self.graph)
+        warnings = tuple(overlap.sentence for overlap in found)
+        return replace(summary, warnings=summary.warnings + warnings, address_overlaps=tuple(overlap.document() for overlap in found))

@@ -6,15 +6,18 @@ import os
 from dataclasses import dataclass
 from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 
-from ..comparing.file_planner import FilePlan, Planner
-from ..comparing.pair import PairTask
+from ..comparing.file_plan import FilePlan
+from ..comparing.file_planner import Planner
+from ..comparing.pair_task import PairTask
 from ..comparing.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..comparing.workers import Workers
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
+from ..dumps.slices import slices_told
 from ..model.graph import ModelGraph
 from ..results.rowsql import row_key
 from ..results.store import RunStore
+from .cancelled import CancelledOutputs
 from .catalogue import Catalogue
 from .goldens import Goldens
 from .options import ComparisonOptions
@@ -58,6 +61,8 @@ class Engine:
         Nothing comes or changes any more: tensors without golden data have none, and what was found counts.
     closing
         Whatever was held for the end is planned now.
+    overflow_seen
+        Overflow records beside the dumps name ops that have rows.
     retry
         Set by the source: takes a file whose pair was compared while the file (or its golden file: the second argument) changed.
     release
@@ -77,6 +82,7 @@ class Engine:
         self.options = options
         self.graph = graph
         self.store = store
+        self._cancelled = CancelledOutputs(store)
         self.workers = workers
         self.catalogue = catalogue
         self.goldens = goldens
@@ -84,6 +90,7 @@ class Engine:
         self.progress = Progress()
         self.settled = False
         self.closing = False
+        self.overflow_seen = False
         self.retry: Callable[[TargetFile, str], None] = lambda file, path: None
         self.release: Callable[[TargetFile], None] = lambda file: None
         self.changed_places: Set[Place] = set()
@@ -106,7 +113,7 @@ class Engine:
         keep_gone
             Files that were compared and are no longer there belong to the run.
         """
-        same = same_model(self.store, self.options.model)
+        same = same_model(self.store, self.options.models)
         if not self.store.continued:
             return
         believed = believe(self.store, self.catalogue.root, self.goldens.folder)
@@ -128,7 +135,9 @@ class Engine:
         golden = self.goldens.of(place)
         found = self._planners.get(place)
         if found is None:
-            found = self._planners[place] = Planner(place, golden, self.graph, self.selection, self.options.overflow)
+            found = self._planners[place] = Planner(
+                place, golden, self.graph, self.selection, self.options.overflow, self.options.unfused is not None
+            )
         found.refresh(golden)
         return found
 
@@ -172,7 +181,56 @@ class Engine:
                 file.hold()
                 self._note_come(file)
                 return None
-        return planner.plan(entry, file.iteration)
+        return self._plan_slices(file) if self.joins(file) else planner.plan(entry, file.iteration)
+
+    def _plan_slices(self, file: TargetFile) -> Optional[FilePlan]:
+        """Plan an op's slices once all are there; the first stands for them, the others are held."""
+        parts = self.catalogue.slices(file)
+        lead = next(iter(parts.values()), file)
+        if file is lead and (self.closing or self._all_there(parts)):
+            return self.plan_again(file)
+        if not self.closing:
+            file.hold()
+            self._note_come(file)
+            if lead.state == HELD and file is not lead:
+                lead.release()
+                self.release(lead)
+            elif lead.state == PLANNED:
+                lead.doubt()
+                self.retry(lead, lead.path)
+        return None
+
+    def _all_there(self, parts: Dict[int, TargetFile]) -> bool:
+        first, *others = parts.values()
+        return all(part.state in (HELD, PLANNED) for part in others) and slices_told(first.path) == len(parts)
+
+    def _take_slices(self, lead: TargetFile) -> None:
+        """What the file stands for is planned with it."""
+        lead.slices = ()
+        if self.joins(lead):
+            lead.slices = tuple(part for part in self.catalogue.slices(lead).values() if part is not lead)
+        for part in lead.slices:
+            if part.state == HELD:
+                part.plan(FilePlan(), 0, NOTHING)
+                part.choice = self._choice(part)
+
+    def joins(self, file: TargetFile) -> bool:
+        """Tell whether a file is a slice that is joined with the others of its op."""
+        return self.catalogue.sliced and self.planner(file.place).joins(file.entry())
+
+    def is_held_slice(self, file: TargetFile) -> bool:
+        """Tell whether a file is a slice that another stands for."""
+        return self.joins(file) and next(iter(self.catalogue.slices(file).values()), file) is not file
+
+    def plan_again(self, file: TargetFile) -> FilePlan:
+        """Return what a file's tensors, or those of the slices that it stands for, come to now."""
+        planner, entry = self.planner(file.place), file.entry()
+        if not self.joins(file):
+            return planner.plan(entry, file.iteration)
+        parts = {number: part.entry() for number, part in self.catalogue.slices(file).items()}
+        # Which files a row was joined from is not stored: it is joined anew.
+        self._valid.pop(file.rel, None)
+        return planner.plan(entry, file.iteration, parts or {0: entry})
 
     def _is_foreign(self, file: TargetFile, entry: DumpEntry) -> bool:
         """Tell whether the file's place may be another model's: no op of this one has come there so far."""
@@ -193,17 +251,19 @@ class Engine:
         held_back = [] if self.settled else [row for row in plan.waiting if row.verdict != EXPECTED_ABSENT]
         rows = list(plan.rows) + [row for row in plan.waiting if row not in held_back]
         valid = self._take_valid(file)
-        self.remove_rows(file, {row_key(row) for row in [*rows, *held_back, *(task.row for task in plan.tasks)]}, "the file has changed")
-        self.put_rows([row for row in rows if row_key(row) not in valid], file)
+        if file.has_rows:
+            planned = [*rows, *held_back, *(task.row for task in plan.tasks)]
+            self.remove_rows(file, {row_key(row) for row in planned}, "the file has changed")
+        self.put_rows([row for row in rows if not valid or row_key(row) not in valid], file)
         for tensor, reason in plan.omitted:
             self.store.omit(tensor, reason)
         pending: Dict[TensorKey, PairTask] = {}
         for task in plan.tasks:
-            key = row_key(task.row)
-            if valid.get(key, "") != task.row.golden_file:
+            if not valid or valid.get(row_key(task.row), "") != task.row.golden_file:
                 pending[tensor_key(task.row)] = task
         file.plan(plan, len(held_back), pending)
         file.choice = self._choice(file)
+        self._take_slices(file)
         for task in pending.values():
             self._queue(task)
         if not pending:
@@ -307,10 +367,10 @@ class Engine:
     def _file_of(self, row: Row) -> Optional[TargetFile]:
         return self.catalogue.files.get(os.path.join(self.catalogue.root, row.target_file or ""))
 
-    def entry_of(self, row: Row) -> Optional[DumpEntry]:
-        """Return the dump file that a row was made from; None where it is gone."""
-        file = self._file_of(row) if row.target_file is not None else None
-        return file.entry() if file is not None and os.path.exists(file.path) else None
+    def file_of(self, target_file: str) -> Optional[TargetFile]:
+        """Return the dump file that rows were made from, by its name in them; None where it is gone."""
+        file = self.catalogue.files.get(os.path.join(self.catalogue.root, target_file)) if target_file else None
+        return file if file is not None and os.path.exists(file.path) else None
 
     def _wanted(self, task: PairTask) -> bool:
         """Tell whether a pair is still what its file was planned to."""
@@ -346,6 +406,6 @@ class Engine:
                 return
         del file.pending[tensor_key(row)]
         self.progress.bytes_done += task.nbytes
-        self.put_rows([row], file)
+        self.put_rows([self._cancelled.judged(row)], file)
         if not file.pending:
             self._complete(file)

@@ -45,7 +45,7 @@ class Goldens:
         self.revision = 0
         self.changed_at = time.monotonic()
         self.seen = 0
-        self.every = GoldenSet(folder)
+        self.every = GoldenSet.empty(folder)
         self._of_step: Dict[str, GoldenSet] = {}
         self._own_steps: Set[str] = set()
         self._shared: Set[str] = set()
@@ -83,7 +83,7 @@ class Goldens:
 
     def _set(self, step: str) -> GoldenSet:
         if step not in self._of_step:
-            self._of_step[step] = made = GoldenSet(self.folder)
+            self._of_step[step] = made = GoldenSet.empty(self.folder)
             for path in sorted(self._shared):
                 made.add(path)
         return self._of_step[step]

@@ -78,6 +78,11 @@ class _Listing:
                 "GOLDEN: %s: no golden data was found at or below it" % self.options.golden,
                 hint="golden files are named {op_name}.{output_index}.{timestamp}.npy (or .pb, .quant), or are device dumps",
             )
+        if self.options.unfused is not None and self.golden.kind != "npu":
+            raise InputError(
+                "GOLDEN: %s: expected the device dumps of the build without fusion, got golden files" % self.options.golden,
+                hint="golden files of the original model need no second model file",
+            )
 
     def feed(self, run: Run, on_progress: OnProgress) -> None:
         """Compare everything: pairs are compared while later files are still planned, the biggest known first."""

@@ -6,10 +6,11 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
-from ..comparing.pair import Settings
+from ..comparing.pair_task import Settings
 from ..comparing.row import MEASURES, METRICS
 from ..errors import FormatError, UsageError
-from ..model.graph import ModelGraph
+from ..model.graph import ModelGraph, load_model
+from ..model.rebase import onto_unfused, through_quantisation
 from ..results.csvfile import Columns
 from ..verdict.judging import RowJudge
 from ..verdict.limits import Limits, limits_with
@@ -27,6 +28,10 @@ class ComparisonOptions:
         Folders.
     model
         om json or GE text graph, or None.
+    quantisation
+        The quantisation json, where the model is quantised and GOLDEN is not.
+    unfused
+        The json of a build without fusion, of which GOLDEN holds the device dumps.
     metrics
         The metrics' columns, in this order.
     limits
@@ -44,6 +49,8 @@ class ComparisonOptions:
         The OverFlow column; the mapping table.
     allow_missing
         Forgive absent golden and dump files.
+    check_addresses
+        Look for tensors that overlap in memory while both are needed.
     strict
         A run that passes but has suspects ends with 1.
     """
@@ -62,21 +69,44 @@ class ComparisonOptions:
     strict: bool = False
     time: Optional[str] = None
     golden_steps: str = AUTO
+    quantisation: Optional[str] = None
+    unfused: Optional[str] = None
+    check_addresses: bool = False
 
     def __post_init__(self) -> None:
         if (self.op_range or self.select) and self.model is None:
             raise UsageError("a range or selection of ops counts by the json's OpSequence: it needs a model")
         if self.op_range and self.select:
             raise UsageError("a range and a selection of ops exclude each other")
+        if (self.quantisation or self.unfused) and self.model is None:
+            raise UsageError("a quantisation json and the json of an unfused build lead on the names of a model: they need it")
+        if self.check_addresses and self.model is None:
+            raise UsageError("until when a tensor is needed is known by the model only: checking addresses needs it")
+        if self.quantisation and self.unfused:
+            raise UsageError("a quantisation json and an unfused build exclude each other")
+
+    @property
+    def models(self) -> Tuple[str, ...]:
+        """The model's file and the one that leads its names on, as far as there are any."""
+        return tuple(path for path in (self.model, self.quantisation, self.unfused) if path is not None)
+
+    def graph(self) -> Optional[ModelGraph]:
+        """Read the model, its original names led on where a second file says so; None without one. Raises as :func:`load_model`."""
+        if self.model is None:
+            return None
+        graph = load_model(self.model)
+        if self.quantisation is not None:
+            return through_quantisation(graph, load_model(self.quantisation))
+        return onto_unfused(graph, load_model(self.unfused)) if self.unfused is not None else graph
 
     def settings(self) -> Settings:
         """Return what the workers compute: the metrics shown and those with limits."""
         wanted = tuple(name for name in MEASURES if name in self.metrics or name in self.limits.metrics)
         return Settings(wanted, self.overflow, RowJudge(self.limits))
 
-    def columns(self, golden_address: bool) -> Columns:
-        """Return the columns of the result table."""
-        return Columns(bool(self.op_range or self.select), golden_address, self.overflow, self.metrics)
+    def columns(self, golden_address: bool, overflow: bool = False) -> Columns:
+        """Return the columns of the result table; ``overflow``: that column is there also where it was not asked for."""
+        return Columns(bool(self.op_range or self.select), golden_address, self.overflow or overflow, self.metrics)
 
     def identity(self) -> Dict[str, Any]:
         """Return what results depend on, as JSON values: a store of other ones is not continued."""
@@ -94,6 +124,9 @@ class ComparisonOptions:
             found["time"] = self.time
         if self.golden_steps != AUTO:
             found["golden_steps"] = self.golden_steps
+        for name, path in (("quantisation", self.quantisation), ("unfused", self.unfused)):
+            if path is not None:
+                found[name] = os.path.realpath(path)
         return found
 
     @classmethod
@@ -118,6 +151,8 @@ class ComparisonOptions:
                 overflow=bool(found["overflow"]),
                 time=found.get("time"),
                 golden_steps=found.get("golden_steps", AUTO),
+                quantisation=found.get("quantisation"),
+                unfused=found.get("unfused"),
             )
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise FormatError("the store does not say what was compared (%s: %s)" % (type(error).__name__, error), out) from None

@@ -6,12 +6,12 @@ import os
 import time
 from typing import Optional
 
-from ..comparing.pair import PairTask, geometry_of
+from ..comparing.pair import geometry_of, open_counterpart
+from ..comparing.pair_task import PairTask
 from ..comparing.patterns import AlignedPair, align
-from ..comparing.row import Row
-from ..dumps.golden import open_golden
 from ..errors import GoldwatchError
 from ..verdict.explaining import TensorReader
+from ..verdict.observations import Observation, ObservedOp
 from .engine import Engine
 
 _YOUNGER_S = 60.0
@@ -32,34 +32,34 @@ class RunReader(TensorReader):
         self._engine = engine
         self._model = model
 
-    def pair(self, row: Row) -> Optional[AlignedPair]:
+    def pair(self, op: ObservedOp, row: Observation) -> Optional[AlignedPair]:
         """Return a row's elements; None where a file is gone (deleted after its comparison, say) or has become unreadable."""
         try:
-            task = self._task(row)
+            task = self._task(op, row.tensor)
             if task is None:
                 return None
-            golden, _ = open_golden(task.golden)
+            golden, _ = open_counterpart(task)
             return align(task.target, golden, geometry_of(task, golden), task.as_stored)
         except (GoldwatchError, OSError, MemoryError):
             return None
 
-    def _task(self, row: Row) -> Optional[PairTask]:
-        entry = self._engine.entry_of(row)
-        if entry is None:
+    def _task(self, op: ObservedOp, tensor: str) -> Optional[PairTask]:
+        file = self._engine.file_of(op.file)
+        if file is None:
             return None
-        tasks = self._engine.planner(row.place).plan(entry).tasks
-        return next((task for task in tasks if task.row.tensor == row.tensor), None)
+        tasks = self._engine.plan_again(file).tasks
+        return next((task for task in tasks if task.row.tensor == tensor), None)
 
-    def stale(self, row: Row) -> str:
+    def stale(self, op: ObservedOp) -> str:
         """Compare the dump file's time with the model file's, and with its time folder's."""
-        entry = self._engine.entry_of(row)
-        if entry is None or self._model is None:
+        file = self._engine.file_of(op.file)
+        if file is None or self._model is None:
             return ""
         try:
-            dumped, made = os.path.getmtime(entry.path), os.path.getmtime(self._model)
+            dumped, made = os.path.getmtime(file.path), os.path.getmtime(self._model)
         except OSError:
             return ""
-        if dumped > made - _YOUNGER_S or (row.time or "") > time.strftime("%Y%m%d%H%M%S", time.localtime(made)):
+        if dumped > made - _YOUNGER_S or (op.place.time or "") > time.strftime("%Y%m%d%H%M%S", time.localtime(made)):
             return ""
         when = [time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) for at in (dumped, made)]
         return "the dump (%s) is older than the model file (%s): it may be of an earlier model" % (when[0], when[1])

@@ -7,17 +7,21 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-from ..comparing.row import FAIL, MEASURES, Row
-from ..errors import EnvironmentProblem, GoldwatchError
-from ..model.graph import ModelGraph, load_model
+from ..comparing.row import FAIL, MEASURES, VERDICTS, Row
+from ..errors import EnvironmentProblem, GoldwatchError, UsageError
+from ..model.graph import ModelGraph
 from ..naming import printable
 from ..results.files import noted_tables
 from ..results.jsonfile import RESULT_FILE, result_chunks, row_document
 from ..results.rowsql import plain_tree
 from ..results.store import RunStore
 from ..verdict.first_divergence import FirstDivergence
+from ..verdict.run_sentence import run_sentence
 from ..verdict.summary import Summary, exit_code, summarise
 from .options import ComparisonOptions
+
+JUDGED = "judged"
+"""How a finished run was judged, as its store notes it: what was forgiven, and what did not find its counterpart at large."""
 
 _SHOWN_ROWS = 20
 
@@ -61,7 +65,18 @@ class RunResult:
         return self.summary.first
 
     def rows(self, verdict: Optional[str] = None) -> Iterator[Row]:
-        """Yield the rows in the order of the result table, all or those of one verdict; a page at a time, with bounded memory."""
+        """Yield the rows in the order of the result table, all or those of one verdict; a page at a time, with bounded memory.
+
+        Raises
+        ------
+        UsageError
+            There is no such verdict.
+        """
+        if verdict is not None and verdict not in VERDICTS:
+            raise UsageError("there is no verdict %r" % (verdict,), hint="verdicts: %s" % ", ".join(VERDICTS))
+        return self._rows(verdict)
+
+    def _rows(self, verdict: Optional[str]) -> Iterator[Row]:
         with RunStore.open(self.options.out) as store:
             yield from store.rows("index", verdict=verdict)
 
@@ -139,16 +154,18 @@ def stored_result(out: str) -> RunResult:
         options = ComparisonOptions.from_identity(out, store.get("inputs"))
         graph = _graph_of(options)
         ops = len(graph.ops) if graph is not None else store.op_count()
-        summary = summarise(store.rows("index"), ops, options.limits, store.get("program"), graph)
+        judged = store.get(JUDGED) or {}
+        unmatched = judged.get("unmatched", [])
+        forgiving = bool(judged.get("allow_missing"))
+        summary = summarise(store.rows("index"), ops, options.limits, store.get("program"), graph, forgiving, warnings=unmatched)
         names = [*noted_tables(store), RESULT_FILE]
     files = tuple(path for path in (os.path.join(out, os.path.basename(str(name))) for name in names) if os.path.isfile(path))
-    return RunResult(options, summary, exit_code(summary), summary.sentence, files)
+    code = exit_code(summary, strict=bool(judged.get("strict")))
+    return RunResult(options, summary, code, run_sentence(summary, unmatched), files)
 
 
 def _graph_of(options: ComparisonOptions) -> Optional[ModelGraph]:
-    if options.model is None:
-        return None
     try:
-        return load_model(options.model)
+        return options.graph()
     except (GoldwatchError, OSError):
         return None

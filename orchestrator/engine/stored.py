@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from ..comparing.row import FAIL, PASS
 from ..results.rowsql import row_key
@@ -85,10 +85,10 @@ def _unchanged(path: str, noted: Any, known: Dict[str, bool]) -> bool:
     return known[path]
 
 
-def same_model(store: RunStore, model: Optional[str]) -> bool:
-    """Tell whether the model file is the one that the stored rows were planned with; note the present one."""
-    found = None if model is None else look_at(model)
-    now = None if found is None else found.text
+def same_model(store: RunStore, models: Sequence[str]) -> bool:
+    """Tell whether the model files are those that the stored rows were planned with; note the present ones."""
+    found = [look_at(model) for model in models]
+    now = " ".join("" if signature is None else signature.text for signature in found) if found else None
     before = store.get("model_file")
     if before != now:
         store.set("model_file", now)

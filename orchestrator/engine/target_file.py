@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, FrozenSet, Optional, Tuple
 
-from ..comparing.file_planner import FilePlan
-from ..comparing.pair import PairTask
+from ..comparing.file_plan import FilePlan
+from ..comparing.pair_task import PairTask
 from ..comparing.row import Row
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
@@ -91,6 +91,8 @@ class TargetFile:
         (number, how many) where every dump of the op is compared with golden data of its own; None: the newest counts.
     has_rows
         Whether the store may hold rows of it.
+    slices
+        The files of its op's other slices, where it stands for them all.
     """
 
     __slots__ = (
@@ -110,6 +112,7 @@ class TargetFile:
         "tensors",
         "iteration",
         "has_rows",
+        "slices",
     )
 
     def __init__(
@@ -131,6 +134,7 @@ class TargetFile:
         self.tensors = (0, 0)
         self.iteration: Optional[Tuple[int, int]] = None
         self.has_rows = False
+        self.slices: Tuple[TargetFile, ...] = ()
 
     def _move(self, name: str) -> None:
         sources, target = _MOVES[name]

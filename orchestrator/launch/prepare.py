@@ -155,8 +155,7 @@ def _write(kind: str, plan: DumpPlan, path: str, acl_at: Optional[str], out: str
     if os.path.exists(place):
         require_file(place, "the place for acl.json")
     if kind == ACL:
-        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as stream:
-            text = stream.read()
+        text = read_input(path, _LIMIT_BYTES).decode("utf-8", "surrogateescape")
     else:
         # The program may have another current folder.
         text = write_plan(replace(plan, dump_path=os.path.abspath(plan.dump_path or "")), "acl")
@@ -170,9 +169,9 @@ def _write(kind: str, plan: DumpPlan, path: str, acl_at: Optional[str], out: str
 def _keep_earlier(place: str, text: str, out: str, say: Callable[[str], None]) -> None:
     if not os.path.exists(place):
         return
-    with open(place, encoding="utf-8", errors="surrogateescape", newline="") as stream:
-        before = stream.read(_LIMIT_BYTES)
-    if before != text:
+    with open_input(place) as earlier:
+        before = earlier.read(_LIMIT_BYTES + 1)
+    if before != text.encode("utf-8", "surrogateescape"):
         kept = os.path.join(out, KEPT_FILE)
         with writing_whole(kept) as copy, open_input(place) as stream:
             shutil.copyfileobj(stream, copy)

@@ -187,8 +187,8 @@ class Program:
         self._left = True
         self.say("warning: left running: %s; what they still dump is not judged" % _names(self._living()))
         for source in (self._process.stdout, self._process.stderr):
-            with open(self.log, "ab") as log:
-                subprocess.Popen(["cat"], stdin=source, stdout=log, stderr=subprocess.DEVNULL, start_new_session=True)
+            assert self._stream is not None
+            subprocess.Popen(["cat"], stdin=source, stdout=self._stream, stderr=subprocess.DEVNULL, start_new_session=True)
 
     def kill(self) -> None:
         """End its whole group now."""

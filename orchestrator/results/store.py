@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from types import TracebackType
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Type
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
 from .. import __version__
 from ..comparing.row import Row
@@ -273,10 +273,6 @@ class RunStore:
         if cosine is not None:
             before += ", CosineSimilarity %s" % cosine
         self.event(kind, op, "%s, file %s; %s" % (before, target_file, why))
-
-    def done_keys(self) -> Set[str]:
-        """Return the keys of all rows."""
-        return {from_sql_text(key) for (key,) in self._query("SELECT key FROM row")}
 
     def keys_of_file(self, target_file: str) -> List[str]:
         """Return the keys of the rows about one target file."""

@@ -27,7 +27,9 @@ _WORDS = {PASS: "pass", FAIL: "FAIL", NOT_COMPARED: "not compared", EXPECTED_ABS
 _URGENCY = {FAIL: 0, NOT_COMPARED: 1, PASS: 2, EXPECTED_ABSENT: 3}
 _COLOURS = {FAIL: "31", NOT_COMPARED: "33", PASS: "32", EXPECTED_ABSENT: "2"}
 _TENSOR_WIDTH = 44
-_LEAST_REASON = 16
+_LEAST_TENSOR = 18
+_LEAST_REASON = 24
+_BELOW = "     "
 
 
 def render_table(
@@ -37,7 +39,7 @@ def render_table(
     first_tensor: Optional[str] = None,
     metrics: Sequence[str] = SHOWN_METRICS,
     colour: bool = False,
-    width: int = 120,
+    width: Optional[int] = None,
 ) -> Iterator[str]:
     """Yield the lines of the table.
 
@@ -56,7 +58,8 @@ def render_table(
     colour
         Colour the verdicts with ANSI escapes.
     width
-        Columns of the terminal; reasons are cut to fit.
+        Columns of the terminal: names and reasons are cut to fit; where there is hardly room for reasons, they go below their rows.
+        None: no line is too long.
     """
     chosen = list(rows)
     table = [_line(row, metrics, first_tensor) for row in chosen]
@@ -65,15 +68,36 @@ def render_table(
             line[2] = "%s: %s" % (_place(row), line[2])
     headings = ["", "verdict", "tensor"] + [_HEADINGS.get(name, printable(name)[:24]) for name in metrics] + ["reason"]
     widths = [max(len(line[column]) for line in [headings, *table]) for column in range(len(headings))]
-    room = max(_LEAST_REASON, width - sum(widths[:-1]) - 2 * (len(widths) - 1))
+    shown, below = _fitted(widths, width)
     for number, line in enumerate([headings, *table]):
-        parts = [cell.ljust(size) for cell, size in zip(line, widths)]
-        parts[3:] = [cell.rjust(size) for cell, size in zip(line[3:-1], widths[3:])] + [_cut(line[-1], room)]
+        line[2] = _shorten(line[2], widths[2])
+        parts = [cell.ljust(size) for cell, size in zip(line[:3], widths)]
+        parts += [cell.rjust(size) for cell, size in zip(line[3:shown], widths[3:])]
         if colour and number:
             parts[1] = "\x1b[%sm%s\x1b[0m" % (_COLOURS[chosen[number - 1].verdict], parts[1])
+        if not below:
+            parts.append(_cut(line[-1], None if width is None else width - sum(widths[:shown]) - 2 * shown))
         yield "  ".join(parts).rstrip()
+        if below and number and line[-1]:
+            yield _BELOW + _cut(line[-1], None if width is None else width - len(_BELOW))
     if total is not None and total > len(chosen):
-        yield "... %d more rows%s" % (total - len(chosen), " in " + printable(file) if file else "")
+        yield _cut("... %d more rows%s" % (total - len(chosen), " in " + printable(file) if file else ""), width)
+
+
+def _fitted(widths: List[int], width: Optional[int]) -> Tuple[int, bool]:
+    """Make the tensors' column as narrow as need be; return how many columns are shown before the reason, and whether that goes below."""
+    shown = len(widths) - 1
+    if width is None:
+        return shown, False
+    room = width - sum(widths[:shown]) - 2 * shown
+    if room >= min(_LEAST_REASON, widths[-1]):
+        return shown, False
+    least = min(_LEAST_TENSOR, widths[2])
+    while shown > 3 and sum(widths[:shown]) - widths[2] + least + 2 * (shown - 1) > width:
+        shown -= 1
+    others = sum(widths[:shown]) - widths[2] + 2 * (shown - 1)
+    widths[2] = max(least, min(widths[2], width - others))
+    return shown, True
 
 
 class Chosen:
@@ -122,13 +146,13 @@ def _place(row: Row) -> str:
     return "/".join(_shorten(printable(part)) if part is not None else "-" for part in (row.device, row.model, row.step))
 
 
-def _shorten(name: str) -> str:
+def _shorten(name: str, most: int = _TENSOR_WIDTH) -> str:
     """Cut a long name in the middle: its end tells the tensor."""
-    if len(name) <= _TENSOR_WIDTH:
+    if len(name) <= most:
         return name
-    head = _TENSOR_WIDTH // 3
-    return name[:head] + "..." + name[len(name) - (_TENSOR_WIDTH - head - 3) :]
+    head = most // 3
+    return name[:head] + "..." + name[len(name) - (most - head - 3) :]
 
 
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 3] + "..."
+def _cut(text: str, room: Optional[int]) -> str:
+    return text if room is None or len(text) <= room else text[: max(0, room - 3)] + "..."

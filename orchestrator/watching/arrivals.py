@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from typing import Callable, Optional, Set, Tuple
 
-from ..comparing.file_planner import UNREADABLE as CANNOT_READ
+from ..comparing.file_plan import UNREADABLE as CANNOT_READ
 from ..dumps.header import COMPLETE, HEADERLESS, LONG
 from ..engine.engine import Engine
 from ..engine.signature import Signature, look_at

@@ -54,7 +54,7 @@ class Keeper:
         verdicts = [verdict for verdict, _ in self.store.verdicts_of_file(file.rel)]
         allowed = {PASS, EXPECTED_ABSENT} if self.options.keep == KEEP_FAILED else {PASS, FAIL, EXPECTED_ABSENT}
         if set(verdicts) <= allowed and (PASS in verdicts or FAIL in verdicts):
-            self._queue.append(file)
+            self._queue.extend((file, *file.slices))
 
     def tick(self, last: bool = False) -> None:
         """Delete what may go, as long as that is wanted; warn when the disk fills.

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Type
 
 from ..comparing.row import Row
-from ..dumps.tree import ALL_TIMES, DumpTree, find_dumps
+from ..dumps.tree import ALL_TIMES, DumpTree, tree_of
 from ..engine.closing import finish_rows, settle
 from ..engine.comparison import Run
 from ..engine.engine import OnRow
@@ -149,7 +149,7 @@ class Watch:
             self.catalogue.only_time = wanted
         if wanted is not None or not os.path.isdir(self.options.target):
             return
-        tree = find_dumps(self.options.target)
+        tree = DumpTree(self.options.target)
         known = {tuple(key) for key in self.store.get(_TIMES, [])}
         left = [combo for combo in tree.left if combo.place[:3] not in known]
         self.catalogue.left = {combo.place[:3] for combo in left}
@@ -376,7 +376,8 @@ class Watch:
         self._tell_left_out(self.run.unpaired())
 
     def _finish_rows(self) -> None:
-        tree = find_dumps(self.options.target, time=ALL_TIMES) if os.path.isdir(self.options.target) else DumpTree(self.options.target)
+        there = os.path.isdir(self.options.target)
+        tree = DumpTree(self.options.target, ALL_TIMES) if there else tree_of(self.options.target, [])
         root = self.target_root
         empty = [combo for combo in tree.empty if not self.catalogue.is_left(combo.place)]
         finish_rows(

@@ -9,7 +9,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import time
 
 import jsonschema
 import numpy as np
@@ -244,7 +243,7 @@ def test_no_match_at_all_names_the_nearest(network) -> None:
     for name in network.values:
         os.rename(network.golden_path(name), network.golden_path("x_" + name))
     done = network.compare()
-    assert done.returncode == 3 and "nearest golden names" in done.stderr
+    assert done.returncode == 4 and "nearest golden names" in done.stderr and "nearest golden names" in done.stdout.splitlines()[-1]
 
 
 def test_an_unexplained_hash_name_is_a_row(network) -> None:
@@ -282,13 +281,11 @@ def test_hostile_names_never_reach_terminal_or_table(network) -> None:
     assert "=cmd()\x1b[31m" in network.rows()
 
 
-def test_ctrl_c_leaves_a_usable_store(make_network) -> None:
+def test_ctrl_c_leaves_a_usable_store(make_network, until) -> None:
     network = make_network(ops=60)
     network.dump()
     process = subprocess.Popen(network.command("--jobs", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
-    deadline = time.monotonic() + 60
-    while not os.path.exists(os.path.join(network.out, "run.sqlite")) and time.monotonic() < deadline:
-        time.sleep(0.002)
+    until(lambda: os.path.exists(os.path.join(network.out, "run.sqlite")))
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode in (130, 0), stderr
@@ -315,3 +312,18 @@ def test_a_changed_model_is_paired_anew(network) -> None:
         stream.write(text.replace('"s": "op/2"', '"s": "op/1"'))
     assert network.compare().returncode == 1
     assert network.rows()["op/2_fused:output:0"]["golden_file"].startswith("op_1.")
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_what_is_printed_fits_the_terminal(make_network, on_terminal, columns) -> None:
+    network = make_network(broken=True)
+    network.dump()
+    os.unlink(network.golden_path("op/0"))
+    typed = ("--limit", "op=no_such_operator:CosineSimilarity>0.9")
+    plain = network.compare(*typed).stdout.splitlines()
+    text, code = on_terminal(network.command(*typed, "--force"), columns)
+    lines = text.splitlines()
+    assert code == 1 and max(map(len, lines)) <= columns < max(map(len, plain))
+    assert "is the first operator outside its limits" in plain[-1] and plain[-1] in " ".join(lines)
+    assert "warning: the limit for op=no_such_operator decided nothing" in " ".join(line.strip() for line in lines)
+    assert any(line.startswith("note: took") for line in lines)

@@ -7,12 +7,15 @@ import os
 import numpy as np
 import pytest
 
+from goldwatch.api import open_result
 from goldwatch.dumps import write_dump
 from goldwatch.engine import listed
 from goldwatch.engine.options import ComparisonOptions
 from goldwatch.results.store import RunStore
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
+from goldwatch.verdict.limits import parse_limits
 
+TIMESTAMP = 1767323045000000
 TREE = "20260102030405/0/net/1/"
 VALUES = np.arange(24, dtype=np.float32).reshape(2, 3, 4) + 1
 
@@ -86,11 +89,64 @@ def test_inputs_alone_are_incomplete(case, allow_missing) -> None:
 def test_the_golden_data_of_another_network(case) -> None:
     case.dump("target", "", "Relu", "conv1", (), [VALUES])
     case.npy("conv1_other")
+    for allow_missing in (False, True):
+        result = case.compare(allow_missing=allow_missing)
+        assert result.exit_code == 4 and result.summary.verdict == "incomplete"
+        said = "no golden data matched conv1:output:0; the nearest golden names are conv1_other"
+        assert result.left_out == (said,) and case.document()["summary"]["warnings"] == [said]
+        assert result.sentence == "Incomplete: no output was compared. Not one tensor has its counterpart: %s." % said
+
+
+def test_the_json_of_another_model_is_said(case) -> None:
+    for name in ("stage1/conv", "stage1/relu", "stage2/conv"):
+        case.op(name, "Relu")
+    for name in ("stage1_conv_1", "stage1_relu_1", "stage2_conv_1"):
+        case.dump("target", "", "Relu", name, (), [VALUES])
+        case.npy(name)
     result = case.compare()
-    assert result.exit_code == 3 and result.summary.verdict == "incomplete"
-    assert any("the nearest golden names are conv1_other" in text for text in result.left_out)
+    assert result.exit_code == 4
+    assert "none of TARGET's ops is in %s" % case.model in result.sentence
+    assert "(stage1_conv_1; the model has stage1/conv" in result.sentence
+    case.op("stage1_conv_1", "Relu")
+    case.out += "2"
+    result = case.compare()
+    assert result.exit_code == 3 and "2 of TARGET's 3 ops are not in %s" % case.model in case.document()["summary"]["warnings"][0]
+
+
+def test_a_damaged_dump_alone_is_incomplete(case) -> None:
+    path = case.dump("target", "", "Relu", "a", (), [VALUES])
+    case.npy("a")
+    with open(path, "r+b") as stream:
+        stream.truncate(os.path.getsize(path) - 4)
+    assert case.compare().exit_code == 3
+
+
+def test_what_was_forgiven_is_counted(case) -> None:
+    for name in "abc":
+        case.dump("target", "", "Relu", name, (), [VALUES])
+    case.npy("a")
     result = case.compare(allow_missing=True)
-    assert result.exit_code == 4 and result.summary.verdict == "incomplete"
+    assert result.exit_code == 0 and result.summary.forgiven == 2
+    assert result.sentence == "No operator is outside its limits. 2 rows without their file were forgiven."
+    assert case.compare().sentence.startswith("Incomplete: 2 rows could not be compared. No operator")
+
+
+@pytest.mark.parametrize(
+    "text, near",
+    [
+        ("op=nosuchop:CosineSimilarity>0.9", ""),
+        ("op=conv_l:CosineSimilarity>0.9", "conv_1"),
+        ("type=Rellu:CosineSimilarity>0.9", "Relu"),
+        ("dtype=flaot32:CosineSimilarity>0.9", "float32"),
+    ],
+)
+def test_a_limit_for_what_is_not_there_is_said(case, text, near) -> None:
+    case.dump("target", "", "Relu", "conv_1", (), [VALUES])
+    case.npy("conv_1")
+    result = case.compare(limits=parse_limits([text, "op=conv*:WorstSliceDistance<0.1"]))
+    (said,) = result.summary.warnings
+    assert said.startswith("the limit for %s decided nothing" % text.split(":")[0])
+    assert said.endswith("the nearest are " + near if near else "so")
 
 
 def test_the_time_folder_that_counts(case) -> None:
@@ -183,3 +239,130 @@ def test_an_input_in_its_outputs_memory_is_not_held_against_a_healthy_op(tmp_pat
     np.save(str(tmp_path / "golden" / "r.0.1.npy"), VALUES)
     first = listed.compare_folders(options).first_divergence
     assert first.op == "r" and first.inputs == "good"
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_an_input_that_holds_the_outputs_bytes_is_judged_by_its_producer(case, broken):
+    """In place, by a runtime that dumps no addresses."""
+    value = (VALUES - 12).astype(np.float16)
+    made = np.maximum(value, 0)
+    case.op("a", "Conv2D")
+    case.op("r", "Relu", "a:0")
+    wrong = made[..., ::-1].copy() if broken else made
+    case.dump("target", "", "Conv2D", "a", (), [value])
+    case.dump("target", "", "Relu", "r", [wrong], [wrong])
+    case.npy("a", VALUES - 12)
+    case.npy("r", np.maximum(VALUES - 12, 0))
+    result = case.compare()
+    assert result.exit_code == (1 if broken else 0)
+    (row,) = [row for row in case.rows() if row["tensor"] == "r:input:0"]
+    assert row["verdict"] == "expected_absent" and "it equals an output of the op byte for byte" in row["reason"]
+    if broken:
+        assert (result.first_divergence.op, result.first_divergence.inputs) == ("r", "good")
+
+
+def test_an_op_that_gives_out_what_it_is_given_keeps_its_failing_input(case):
+    case.op("a", "Conv2D")
+    case.op("r", "Reshape", "a:0")
+    case.dump("target", "", "Reshape", "r", [VALUES + 9], [VALUES + 9])
+    for name in "ar":
+        case.npy(name)
+    assert case.compare().exit_code == 1
+    assert [row["verdict"] for row in case.rows() if row["op"] == "r"] == ["fail", "fail"]
+
+
+def _centred(dtype):
+    x = np.random.RandomState(0).standard_normal((4, 1000))
+    x = 3 + (x - x.mean(axis=1, keepdims=True))
+    return x.astype(np.float32), x.astype(dtype)
+
+
+def test_what_cancels_is_judged_against_the_inputs(case):
+    golden, device = _centred(np.float16)
+    mean, exact = np.full((4, 1), 3, np.float16), np.float32(3)
+    centred = device - mean
+    case.op("x", "Conv2D")
+    case.op("m", "ReduceMean", "x:0")
+    case.op("c", "Sub", "x:0", "m:0")
+    case.op("z", "ReduceMean", "c:0")
+    case.dump("target", "", "Conv2D", "x", (), [device])
+    case.dump("target", "", "Sub", "c", [device, mean], [centred])
+    case.dump("target", "", "ReduceMean", "z", [centred], [centred.astype(np.float32).mean(axis=1, keepdims=True).astype(np.float16)])
+    case.npy("x", golden)
+    case.npy("m", golden.mean(axis=1, keepdims=True))
+    case.npy("c", golden - exact)
+    case.npy("z", (golden - exact).mean(axis=1, keepdims=True))
+    assert case.compare(allow_missing=True).exit_code == 0
+    rows = {row["tensor"]: row for row in case.rows()}
+    assert float(rows["z:output:0"]["metrics"]["RelativeEuclideanDistance"]) > 1
+    assert "ReduceMean cancels its inputs: judged against the rounding of their magnitude" in rows["z:output:0"]["reason"]
+
+
+@pytest.mark.parametrize("change", [lambda z: z + 0.02, lambda z: z + np.float16(np.nan)])
+def test_what_rounding_of_the_inputs_does_not_explain_fails(case, change):
+    golden, device = _centred(np.float16)
+    centred = device - np.float16(3)
+    case.op("x", "Conv2D")
+    case.op("z", "ReduceMean", "x:0")
+    case.dump("target", "", "ReduceMean", "z", [centred], [change(centred.mean(axis=1, keepdims=True)).astype(np.float16)])
+    case.npy("x", golden - 3)
+    case.npy("z", (golden - 3).mean(axis=1, keepdims=True))
+    assert case.compare().exit_code == 1
+
+
+def test_the_input_of_the_next_op_is_judged_like_the_output(case):
+    x = np.random.RandomState(1).standard_normal((4, 1000)).astype(np.float32)
+    y = np.full((4, 1000), 1e-6, np.float32) * x
+    case.op("a", "Conv2D")
+    case.op("b", "Conv2D")
+    case.op("d", "Sub", "a:0", "b:0")
+    case.op("r", "Relu", "d:0")
+    noisy = (y + 1e-4 * np.random.RandomState(2).standard_normal(y.shape)).astype(np.float16)
+    case.dump("target", "", "Sub", "d", [x.astype(np.float16), (x - y).astype(np.float16)], [noisy])
+    case.dump("target", "", "Relu", "r", [noisy], [np.maximum(noisy, 0) * 0])
+    for name, values in (("a", x), ("b", x - y), ("d", y), ("r", np.zeros_like(y))):
+        case.npy(name, values)
+    assert case.compare(allow_missing=True).exit_code == 0
+    assert [row["verdict"] for row in case.rows() if row["tensor"] in ("d:output:0", "r:input:0")] == ["pass", "pass"]
+
+
+def test_nan_at_the_same_places_is_warned_of(case) -> None:
+    values = VALUES.copy()
+    values[1, 2, 3] = np.nan
+    case.dump("target", "", "Relu", "a", (), [values])
+    case.npy("a", values)
+    result = case.compare()
+    assert result.exit_code == 0
+    assert result.summary.warnings == ("1 tensor has NaN at the same places on both sides, which were left out: a:output:0",)
+
+
+def test_an_opened_result_is_judged_as_its_run_was(case) -> None:
+    for name in ("a", "conv2"):
+        case.dump("target", "", "Relu", name, (), [VALUES])
+    case.npy("a")
+    for forgiving in (True, False):
+        done, opened = case.compare(allow_missing=forgiving), open_result(case.out)
+        assert (opened.summary.verdict, opened.exit_code, opened.sentence) == (done.summary.verdict, done.exit_code, done.sentence)
+    case.out += "2"
+    os.rename(os.path.join(case.golden, "a.0.%d.npy" % TIMESTAMP), os.path.join(case.golden, "conv2_x.0.%d.npy" % TIMESTAMP))
+    done, opened = case.compare(), open_result(case.out)
+    assert opened.exit_code == 4 and opened.sentence == done.sentence and opened.summary.warnings == done.summary.warnings
+
+
+def test_the_input_of_an_op_that_comes_later_is_judged_like_the_output(case):
+    x = np.random.RandomState(1).standard_normal((4, 1000)).astype(np.float32)
+    y = np.float32(1e-6) * x
+    case.op("a", "Conv2D")
+    case.op("d", "Sub", "a:0", "a:0")
+    case.op("r", "Relu", "d:0")
+    noisy = (y + 1e-4 * np.random.RandomState(2).standard_normal(y.shape)).astype(np.float16)
+    for name, values in (("a", x), ("d", y), ("r", np.zeros_like(y))):
+        case.npy(name, values)
+    case.dump("target", "", "Sub", "d", [x.astype(np.float16), x.astype(np.float16)], [noisy])
+    assert case.compare(allow_missing=True).exit_code == 0
+    case.dump("target", "", "Relu", "r", [noisy], [np.zeros_like(noisy)])
+    assert case.compare(allow_missing=True).exit_code == 0
+    reasons = {row["tensor"]: row["reason"] for row in case.rows()}
+    assert reasons["r:input:0"] == reasons["d:output:0"] and "Sub cancels its inputs" in reasons["r:input:0"]
+    case.dump("target", "", "Relu", "r", [noisy + np.float16(0.5)], [np.zeros_like(noisy)])
+    assert case.compare(allow_missing=True).exit_code == 1

@@ -7,6 +7,7 @@ import os
 import shutil
 
 import numpy as np
+import pytest
 
 from goldwatch.dumps import DumpFile, GoldenSet, TensorData, write_dump
 
@@ -54,13 +55,76 @@ def test_a_slice_that_only_golden_has_is_counted(network) -> None:
     assert (row["verdict"], row["reason"]) == ("not_compared", "only GOLDEN has a dump of this op")
 
 
-def test_slices_against_npy_have_a_row_each(network) -> None:
-    sliced(network)
-    assert network.compare().returncode == 3
+@pytest.mark.parametrize("model", [True, False])
+def test_slices_against_npy_are_joined(network, model) -> None:
+    network.dump()
+    whole = network.compare("--force", model=network.model_path if model else "")
+    expected = {name: (row["verdict"], row["metrics"], row["shape"]) for name, row in network.rows().items()}
+    shutil.rmtree(network.target)
+    network.dump(generation="ffts+", threads=2)
+    done = network.compare("--force", model=network.model_path if model else "")
+    assert done.returncode == whole.returncode, done.stdout + done.stderr
     rows = network.rows()
-    found = {name: row for name, row in rows.items() if name.startswith("fc:output:0")}
-    assert sorted(found) == ["fc:output:0:context5:thread0", "fc:output:0:context5:thread1"]
-    assert {row["verdict"] for row in found.values()} == {"not_compared"}
+    assert {name: (row["verdict"], row["metrics"], row["shape"]) for name, row in rows.items()} == expected
+    assert "joined from 2 slices" in rows["fc:output:0"]["reason"]
+
+
+def test_one_file_of_ffts_is_whole(network) -> None:
+    network.dump(generation="ffts+")
+    assert network.compare().returncode == 0
+    row = network.rows()["fc:output:0"]
+    assert row["verdict"] == "pass" and "joined" not in row["reason"]
+
+
+def test_an_error_in_one_slice_is_found_in_the_joined_tensor(network) -> None:
+    network.dump(generation="ffts+", threads=4)
+    (path,) = glob.glob(os.path.join(network.target, "**", "MatMul.fc.*.4.5.3.0"), recursive=True)
+    dump = DumpFile.open(path)
+    inputs = [TensorData(dump.tensor("input", 0).array(), format=dump.inputs[0].format)]
+    outputs = [TensorData(-dump.tensor("output", 0).array(), format=dump.outputs[0].format)]
+    write_dump(path, inputs, outputs, attrs=dump.attrs)
+    assert network.compare().returncode == 1
+    assert [row["tensor"] for row in network.rows().values() if row["verdict"] == "fail"] == ["fc:output:0"]
+
+
+def test_a_slice_that_is_missing_is_said(network) -> None:
+    network.dump(generation="ffts+", threads=3)
+    (path,) = glob.glob(os.path.join(network.target, "**", "MatMul.fc.*.4.5.1.0"), recursive=True)
+    os.unlink(path)
+    assert network.compare().returncode == 3
+    row = network.rows()["fc:output:0"]
+    assert row["verdict"] == "not_compared" and "of 3 slices, 1 is not there" in row["reason"]
+
+
+def test_a_slice_that_is_cut_short_is_said(network) -> None:
+    network.dump(generation="ffts+", threads=3)
+    (path,) = glob.glob(os.path.join(network.target, "**", "MatMul.fc.*.4.5.2.0"), recursive=True)
+    os.truncate(path, os.path.getsize(path) - 3)
+    assert network.compare().returncode == 3
+    row = network.rows()["fc:output:0"]
+    assert row["verdict"] == "not_compared" and os.path.basename(path) in row["reason"]
+
+
+def test_slices_by_name_are_joined(network) -> None:
+    network.dump(generation="ffts+", threads=2)
+    for path in glob.glob(os.path.join(network.target, "**", "MatMul.fc.*"), recursive=True):
+        folder, name = os.path.split(path)
+        fields = name.split(".")
+        fields[1] += "_lxslice" + fields[-2]
+        os.rename(path, os.path.join(folder, ".".join(fields[:5])))
+    done = network.compare()
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = network.rows()
+    assert "joined from 2 slices" in rows["fc:output:0"]["reason"]
+    assert not any("lxslice" in name for name in rows)
+
+
+def test_a_second_run_over_slices_has_the_same_rows(network) -> None:
+    network.dump(generation="ffts+", threads=2)
+    assert network.compare().returncode == 0
+    first = network.rows()
+    assert network.compare().returncode == 0
+    assert {name: row["metrics"] for name, row in network.rows().items()} == {name: row["metrics"] for name, row in first.items()}
 
 
 def test_of_golden_dumps_the_one_like_the_target_is_found(tmp_path) -> None:

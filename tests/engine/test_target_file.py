@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from goldwatch.comparing.file_planner import FilePlan
+from goldwatch.comparing.file_plan import FilePlan
 from goldwatch.dumps.place import NOWHERE, Place
 from goldwatch.dumps.write import write_dump
 from goldwatch.engine import target_file

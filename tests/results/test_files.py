@@ -260,6 +260,20 @@ def chosen(rows, most):
     return found.rows
 
 
+@pytest.mark.parametrize("width", [66, 80, 100, 132])
+def test_the_terminal_table_fits(make_row, width):
+    rows = [
+        make_row(0, tensor="scope/" * 9 + "c:output:0", verdict="fail", reason="CosineSimilarity 0.5 is not > 0.99; and so on " * 3),
+        make_row(1, tensor="scope/" * 9 + "conv:output:1", verdict="not_compared", metrics={}, reason="golden missing"),
+        make_row(2, step="1"),
+    ]
+    lines = list(render_table(rows, 9, file="a/rather/long/path/to/OUT/result.csv", first_tensor=rows[0].tensor, width=width))
+    assert max(len(line) for line in lines) <= width
+    text = "\n".join(lines)
+    assert "cosine" in lines[0] and "FAIL" in text and "output:0" in text and "golden missing" in text
+    assert "CosineSimilarity 0.5 is" in text
+
+
 def test_the_terminal_table(make_row):
     rows = [make_row(number) for number in range(50)]
     rows[30] = make_row(30, verdict="fail", reason="CosineSimilarity 0.5 is not > 0.99 " + "x" * 200)
@@ -274,5 +288,6 @@ def test_the_terminal_table(make_row):
     coloured = list(render_table(chosen(rows, 2), colour=True))
     assert "\x1b[31mFAIL" in coloured[1] and "\x1b" not in coloured[0]
     assert list(render_table([])) == ["  verdict  tensor  cosine  rel. Euclid  max abs  reason"]
+    assert list(render_table(chosen(rows, 5)))[4].endswith("x" * 200), "in a file no reason is cut"
     long = make_row(0, tensor="a" * 100 + ":output:0")
     assert "..." in list(render_table([long]))[1] and "aaa:output:0" in list(render_table([long]))[1]

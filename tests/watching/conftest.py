@@ -9,7 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
+import tempfile
 from typing import Any, Dict, List
 
 import numpy as np
@@ -24,8 +24,9 @@ TIME = "20260102030405"
 class Net:
     """data -> a chain of ops with one input and one output each; op ``bad`` is wrong on the device."""
 
-    def __init__(self, folder: str, ops: int = 4, bad: int = -1, shape: Any = (2, 3, 4, 5), seed: int = 7) -> None:
+    def __init__(self, folder: str, until: Any, ops: int = 4, bad: int = -1, shape: Any = (2, 3, 4, 5), seed: int = 7) -> None:
         self.folder = folder
+        self.until = until
         self.target = os.path.join(folder, "dump")
         self.golden = os.path.join(folder, "golden")
         self.out = os.path.join(folder, "out")
@@ -48,7 +49,6 @@ class Net:
         model.write_json(self.model_path)
 
     append = staticmethod(lambda path, data: append(path, data))
-    until = staticmethod(lambda condition, timeout=60.0: until(condition, timeout))
 
     def golden_path(self, name: str, stamp: int = STAMP, below: str = "") -> str:
         return os.path.join(self.golden, below, "%s.0.%d.npy" % (name, stamp))
@@ -72,14 +72,18 @@ class Net:
                     found[os.path.join(self.target, os.path.relpath(path, scratch))] = stream.read()
         return dict(sorted(found.items()))
 
-    def put(self, files: Dict[str, bytes], chunk: int = 1 << 20, pause: float = 0.0) -> None:
+    def put(self, files: Dict[str, bytes], chunk: int = 1 << 20) -> None:
         """Write files as a device does: appended in chunks, interleaved."""
         longest = max(len(data) for data in files.values())
         for offset in range(0, longest, chunk):
             for path, data in files.items():
                 if offset < len(data) or offset == 0:
                     append(path, data[offset : offset + chunk])
-                    time.sleep(pause)
+
+    def watched_step(self, step: int) -> None:
+        """Write a whole step and wait for its rows: the watcher has then met all that was written before."""
+        self.put(self.files(step))
+        self.until(lambda: self.count("verdict = 'pass' AND step = '%d'" % step) == 8)
 
     def command(self, *options: str, model: bool = True, name: str = "watch", out: str = "") -> List[str]:
         words = [sys.executable, "-m", "goldwatch", name, self.target, self.golden, "-o", out or self.out, "--jobs", "2"]
@@ -89,7 +93,7 @@ class Net:
         out = os.path.join(self.folder, "compared")
         command = self.command("--force", *options, model=model, name="compare", out=out)
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        assert done.returncode in (0, 1, 3), done.stderr.decode()
+        assert done.returncode in (0, 1, 3, 4), done.stderr.decode()
         return rows_of(out)
 
     def rows(self) -> List[Any]:
@@ -142,60 +146,72 @@ def append(path: str, data: bytes) -> None:
 class Watcher:
     """A running ``goldwatch watch``."""
 
-    def __init__(self, command: List[str], **options: Any) -> None:
+    def __init__(self, command: List[str], until: Any, **options: Any) -> None:
         self.command = command
-        self.early = ""
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, **options)
-        self.stdout = self.stderr = ""
+        self.until = until
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as this)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, universal_newlines=True, **options)
+        self.stdout = ""
 
     def signal(self, number: int = signal.SIGINT) -> None:
         self.process.send_signal(number)
 
+    @property
+    def stderr(self) -> str:
+        """What it has said on stderr so far."""
+        return os.pread(self._log.fileno(), 1 << 24, 0).decode()
+
     def until_said(self, text: str) -> None:
-        """Wait for a line on stderr."""
-        assert self.process.stderr is not None
-        while text not in self.early:
-            line = self.process.stderr.readline()
-            assert line, self.early
-            self.early += line
+        """Wait for a text on stderr."""
+        self.until(lambda: text in self.stderr)
+
+    def until_watching(self) -> Watcher:
+        """Wait until whatever is written is an arrival."""
+        self.until_said("watching ")
+        return self
 
     def wait(self, timeout: float = 60) -> int:
         try:
-            self.stdout, self.stderr = self.process.communicate(timeout=timeout)
+            self.stdout, _ = self.process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.stdout, self.stderr = self.process.communicate()
+            self.stdout, _ = self.process.communicate()
             raise AssertionError("the watcher did not end\n%s\n%s" % (self.stdout, self.stderr)) from None
-        self.stderr = self.early + self.stderr
         assert "Traceback" not in self.stderr, self.stderr
         return self.process.returncode
 
 
-def until(condition: Any, timeout: float = 60.0) -> None:
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.02)
+@pytest.fixture
+def make_net(tmp_path, until):
+    return lambda **options: Net(str(tmp_path), until, **options)
 
 
 @pytest.fixture
-def make_net(tmp_path):
-    return lambda **options: Net(str(tmp_path), **options)
+def net(make_net):
+    return make_net()
 
 
 @pytest.fixture
-def net(tmp_path):
-    return Net(str(tmp_path))
+def turn():
+    """Goes on with a watch in this process, ``turn(turns, condition)``, until the condition holds."""
+
+    def go_on(turns, condition):
+        for _ in turns:
+            if condition():
+                return
+        raise AssertionError("the watch ended")
+
+    return go_on
 
 
 @pytest.fixture
-def watch():
+def watch(until):
     """Start watchers; those that are left are killed."""
     started: List[Watcher] = []
 
     def start(net: Net, *options: str, **kind: Any) -> Watcher:
         env = kind.pop("env", None)
-        started.append(Watcher(net.command(*options, **kind), **({"env": env} if env else {})))
+        started.append(Watcher(net.command(*options, **kind), until, **({"env": env} if env else {})))
         return started[-1]
 
     yield start

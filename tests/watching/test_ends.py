@@ -6,11 +6,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
+
+from goldwatch.engine.options import ComparisonOptions
+from goldwatch.watching.options import WatchOptions
+from goldwatch.watching.watch import Watch
 
 STAMP = 1767323045000000
 
@@ -39,9 +41,7 @@ def test_a_second_signal_is_130(make_net, watch) -> None:
     net = make_net(shape=(4, 64, 128, 128))
     net.write_golden()
     net.put(net.files())
-    watcher = watch(net)
-    net.until(lambda: os.path.exists(os.path.join(net.out, "run.sqlite")))
-    time.sleep(0.2)
+    watcher = watch(net).until_watching()
     # Two kinds, so that the second is one of its own even when both come before the first is answered.
     watcher.signal(signal.SIGINT)
     watcher.signal(signal.SIGTERM)
@@ -53,29 +53,35 @@ def test_a_second_signal_is_130(make_net, watch) -> None:
 
 def test_the_producer_ends(net, watch) -> None:
     net.write_golden()
-    producer = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(2)"])
+    producer = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     watcher = watch(net, "--pid", str(producer.pid))
     net.put(net.files())
-    time.sleep(0.5)
+    net.until(lambda: net.count("verdict = 'pass'") == 8)
     assert watcher.process.poll() is None
-    producer.wait()
+    producer.communicate()
     assert watcher.wait() == 0, watcher.stderr
     again = watch(net, "--pid", str(producer.pid), "-q")
     assert again.wait() == 0 and "warning: there is no process %d" % producer.pid in again.stderr
     assert watch(net, "--pid", "0").wait() == 2
 
 
-def test_all_ops_have_come(net, watch) -> None:
+def test_all_ops_have_come(net, watch, turn, monkeypatch) -> None:
+    """Of every device; however long it is quiet before."""
     net.write_golden()
     assert watch(net, "--expect-all", model=False).wait() == 2
-    watcher = watch(net, "--expect-all")
+    monkeypatch.setattr("goldwatch.watching.watch._QUIET_S", 0.0)
     one, other = net.files(device=0), net.files(device=1)
     net.put(one)
     net.put(dict(list(other.items())[:1]))
-    time.sleep(2.5)
-    assert watcher.process.poll() is None
-    net.put(dict(list(other.items())[1:]))
-    assert watcher.wait() == 0, watcher.stderr
+    options = ComparisonOptions(net.target, net.golden, net.out, net.model_path)
+    with Watch(options, watch=WatchOptions(expect_all=True)) as running:
+        turns = running.turns()
+        turn(turns, lambda: running.arrivals.seen == len(one) + 1 and not running.engine.busy)
+        assert not running._at_end()
+        net.put(dict(list(other.items())[1:]))
+        for _ in turns:
+            pass
+        assert running.finish().exit_code == 0
     assert net.rows() == net.compare_rows()
 
 
@@ -119,7 +125,7 @@ def test_missing_golden_and_bad_options(net, watch) -> None:
     assert watch(net, "--until-idle", "0.5").wait() == 4
     os.mkdir(net.golden)
     watcher = watch(net, "--until-idle", "0.5")
-    assert watcher.wait() == 3 and set(net.verdicts().values()) == {"not_compared", "expected_absent"}
+    assert watcher.wait() == 4 and set(net.verdicts().values()) == {"not_compared", "expected_absent"}
     for options in (["--until-idle", "-1"], ["--poll", "0"], ["--min-free", "much"], ["--keep", "some"], ["--golden-steps", "two"]):
         assert watch(net, *options).wait() == 2
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 import pytest
 
@@ -54,17 +53,15 @@ def test_golden_data_below_target_and_links_stay(net, watch) -> None:
 
 def test_the_disk_of_many_steps_is_that_of_one(net, watch) -> None:
     net.write_golden()
-    watcher = watch(net, "--until-idle", "3", "--keep", "failed", "--poll", "0.1")
-    peak = 0
-    time.sleep(1.0)
+    watcher = watch(net, "--until-idle", "3", "--keep", "failed", "--poll", "0.1").until_watching()
     for step in range(10):
         for path, data in net.files(step=step).items():
             net.put({path: data})
-            time.sleep(0.05)
-            peak = max(peak, len(left(net)))
+            # Whatever else comes, the disk never holds more for long.
+            net.until(lambda: len(left(net)) <= 3)
         net.until(lambda: len(left(net)) <= 2)
     assert watcher.wait() == 0, watcher.stderr
-    assert peak <= 6 and net.count("verdict = 'pass'") == 80 and left(net) == []
+    assert net.count("verdict = 'pass'") == 80 and left(net) == []
 
 
 def test_least_free_space(net, watch) -> None:

@@ -6,9 +6,12 @@ import json
 import os
 import signal
 import sys
-import time
 
 import pytest
+
+from goldwatch.engine.options import ComparisonOptions
+from goldwatch.watching.options import WatchOptions
+from goldwatch.watching.watch import Watch
 
 PROGRAM = """
 import json, os, shutil, signal, sys, time
@@ -28,15 +31,15 @@ for base, _, names in os.walk(scratch):
         folder = os.path.join(path, os.path.relpath(base, scratch))
         os.makedirs(folder, exist_ok=True)
         shutil.copyfile(os.path.join(base, name), os.path.join(folder, name))
-        time.sleep(0.05)
 if mode in ("slow", "deaf"):
     time.sleep(600)
 if mode.startswith("child"):
     first, second = os.path.join(path, "..", "go"), os.path.join(path, "..", "stop")
+    # Asked before the fork: the program may have ended when its child asks.
+    parent = os.getpid()
     if os.fork() == 0:
         if mode == "child-detached":
             os.setsid()
-        parent = os.getppid()
         while os.getppid() == parent or not os.path.exists(first):
             time.sleep(0.02)
         dumps = [os.path.join(base, name) for base, _, names in os.walk(path) for name in names if ".op1." in name]
@@ -198,7 +201,7 @@ def test_ctrl_c_twice(setup, run) -> None:
     running = run(one.command("deaf", "--grace", "60"))
     one.net.until(lambda: one.net.count("verdict = 'pass'") == 8)
     running.signal()
-    time.sleep(0.5)
+    running.until_said("stopping the program")
     assert running.process.poll() is None
     running.signal(signal.SIGTERM)
     assert running.wait(10) == 130
@@ -274,16 +277,16 @@ def test_an_idle_child_is_left_running(setup, run) -> None:
     one.net.until(lambda: not alive_in_group_of(one.program))
 
 
-def test_idle_time_counts_from_the_first_dump(setup, run) -> None:
-    one = setup()
-    words = one.command("0", "--until-idle", "0.3")
-    go = os.path.join(one.net.folder, "go")
-    at = words.index("--") + 1
-    words[at:] = ["/bin/sh", "-c", 'while [ ! -e %s ]; do sleep 0.1; done; exec "$@"' % go, "sh", *words[at:]]
-    running = run(words)
-    one.net.until(lambda: os.path.exists(os.path.join(one.net.out, "run.sqlite")))
-    time.sleep(1.0)
-    assert running.process.poll() is None
-    open(go, "w").close()
-    assert running.wait(60) == 0, running.stderr
-    assert one.net.count("verdict = 'pass'") == 8
+def test_idle_time_counts_from_the_first_dump(net, turn) -> None:
+    net.write_golden()
+    options = ComparisonOptions(net.target, net.golden, net.out, net.model_path)
+    with Watch(options, watch=WatchOptions(until_idle_s=1e-9)) as watch:
+        turns = watch.turns(ended=lambda: False)
+        for _ in range(3):
+            next(turns)
+            assert not watch._at_end()
+        net.put(net.files())
+        for _ in turns:
+            pass
+        assert watch.finish().exit_code == 0
+    assert net.count("verdict = 'pass'") == 8

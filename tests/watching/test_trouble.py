@@ -6,7 +6,6 @@ import errno
 import os
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -82,11 +81,13 @@ def test_where_inotify_is_exhausted_folders_are_listed(net, monkeypatch, number,
     net.write_golden()
     os.makedirs(net.target)
     said = []
-    late = threading.Timer(0.6, lambda: net.put(net.files()))
-    late.start()
     with make_watch(net, say=said.append) as running:
         running.watch = WatchOptions(until_idle_s=2.5)
-        running.follow()
+        turns = running.turns()
+        next(turns)
+        net.put(net.files())
+        for _ in turns:
+            pass
         assert running.finish().exit_code == 0
     assert any(limit in text for text in said)
     assert net.rows() == net.compare_rows()

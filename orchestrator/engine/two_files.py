@@ -1,0 +1,47 @@
+"""Two single files compared: one table with their tensors."""
+
+from __future__ import annotations
+
+from ..comparing.pair import compare_pairs
+from ..errors import UsageError
+from ..results.finishing import ResultFiles
+from ..results.store import RunStore
+from ..verdict.run_sentence import run_sentence
+from ..verdict.summary import exit_code, summarise
+from .file_pair import pair_files
+from .options import ComparisonOptions
+from .result import RunResult
+
+
+def compare_files(options: ComparisonOptions, force: bool = False) -> RunResult:
+    """Compare the tensors of two files and judge them as a run.
+
+    Parameters
+    ----------
+    options
+        ``target`` and ``golden`` are files.
+    force
+        Discard other results in OUT.
+
+    Raises
+    ------
+    UsageError
+        An option makes sense for folders only, or OUT holds the results of other inputs.
+    GoldwatchError
+        A file cannot be read.
+    """
+    if options.op_range or options.select or options.time is not None or options.quantisation is not None or options.unfused is not None:
+        raise UsageError("a range or selection of ops, a time, a quantisation or an unfused model are for folders, not for two files")
+    pairs = pair_files(options.target, options.golden, options.graph())
+    with RunStore.begin(options.out, options.identity(), force) as store:
+        rows = [*compare_pairs(pairs.tasks, options.settings()), *pairs.rows]
+        with store.transaction():
+            store.put_all(sorted(rows, key=lambda row: (row.kind, row.tensor_index or 0)))
+        golden_address = any(task.golden.kind != "npy" for task in pairs.tasks)
+        mapping = (options.target, options.golden) if options.mapping else None
+        with ResultFiles(store, options.columns(golden_address), mapping, options.metrics) as results:
+            summary = summarise(results.rows, 1, options.limits, allow_missing=options.allow_missing)
+            files = results.finish(summary, options.limits)
+        sentence = run_sentence(summary, [])
+        code = exit_code(summary, strict=options.strict)
+        return RunResult(options, summary, code, sentence, tuple(files), tuple(store.notes), (), tuple(results.chosen.rows))

@@ -1,0 +1,64 @@
+"""What did not find its counterpart at large: another model's json, the golden data of another network, steps without golden data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Dict, List
+
+from ..comparing.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
+from ..naming import nearest_names
+
+if TYPE_CHECKING:
+    from .comparison import Run
+
+_SHOWN = 3
+_STEPS_SHOWN = 8
+
+
+def unmatched(run: Run) -> List[str]:
+    """Say it, a sentence each, where the dumped ops are not the model's, golden data lack steps, or nothing has golden data at all."""
+    counts = run.store.counts()
+    said = [*_of_another_model(run), *_steps(run)]
+    if counts.get(PASS) or counts.get(FAIL) or run.engine.progress.pairs:
+        return said
+    return said + _without_golden(run)
+
+
+def _of_another_model(run: Run) -> List[str]:
+    if run.graph is None or not run.catalogue.files:
+        return []
+    names: Dict[str, bool] = {}
+    for file in run.catalogue.files.values():
+        names.setdefault(file.op_name, run.engine.planner(file.place).knows(file.op_name))
+    unknown = [name for name, known in names.items() if not known]
+    if 2 * len(unknown) <= len(names):
+        return []
+    none = "none of TARGET's ops is" if len(unknown) == len(names) else "%d of TARGET's %d ops are not" % (len(unknown), len(names))
+    said = "%s in %s: is it the json of the model that was dumped?" % (none, run.options.model)
+    near = nearest_names(unknown[0], (op.name for op in run.graph.ops), _SHOWN)
+    return [said + (" (%s; the model has %s)" % (unknown[0], ", ".join(near)) if near else " (%s is not)" % unknown[0])]
+
+
+def _steps(run: Run) -> List[str]:
+    names = run.goldens.step_names
+    if not names or run.options.golden_steps == "one":
+        return []
+    steps = {place.step for place in run.engine.places() if place.step is not None}
+    without = sorted(step for step in steps if step not in names)
+    if not without:
+        return []
+    text = "GOLDEN's folders are steps (%s): there is none for step %s"
+    return [text % (", ".join(names[:_STEPS_SHOWN]), ", ".join(without[:_STEPS_SHOWN]))]
+
+
+def _without_golden(run: Run) -> List[str]:
+    """Name the golden names that are nearest to the first ops without golden data."""
+    said: List[str] = []
+    wanted = [row for row in run.store.rows("index", verdict=NOT_COMPARED) if row.cause == GOLDEN_MISSING]
+    for row in wanted[:_SHOWN]:
+        near = run.goldens.every.nearest(row.golden.split(",")[-1] if row.golden != "*" else row.op)
+        if near:
+            said.append("no golden data matched %s; the nearest golden names are %s" % (row.tensor, ", ".join(near)))
+    if wanted and not said:
+        names = sorted(run.goldens.every.op_names())[:_SHOWN]
+        said.append("no golden data matched any op; GOLDEN holds %s" % ("for example " + ", ".join(names) if names else "no golden data"))
+    return said

@@ -1,0 +1,100 @@
+"""Two outputs in the same memory: a fault only where both are still needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import jsonschema
+import numpy as np
+import pytest
+
+from goldwatch.schemas import load_text
+from goldwatch.testing.dump import write_files
+from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
+
+SIZE = 2 * 64
+
+
+@pytest.fixture
+def run(tmp_path):
+    """a -> b -> c, and d takes a and c; the outputs lie where ``addresses`` says."""
+    values = np.random.default_rng(3).standard_normal((8, 8)).astype(np.float16)
+    model = DeviceModel("net")
+    model.add(DeviceOp("data", "Data", (), (DeviceTensor(values, "ND", "ND", "data"),)))
+
+    def go(addresses, *options, kinds=None, model_given=True):
+        sources = {"a": ["data"], "b": ["a"], "c": ["b"], "d": ["a", "c"]}
+        for name, inputs in sources.items():
+            kind = (kinds or {}).get(name, "Relu")
+            inputs = tuple((source, 0) for source in inputs)
+            model.add(DeviceOp(name, kind, inputs, (DeviceTensor(values, "ND", "ND", name),), (name,)))
+        model.add(DeviceOp("out", "NetOutput", (("d", 0),), (), ()))
+        dumps = []
+        for dump in model.dumps():
+            name = dump.op_name
+            if addresses.get(name) is not None:
+                dump = replace(dump, outputs=[replace(output, address=addresses[name]) for output in dump.outputs])
+            dumps.append(dump)
+        write_files(str(tmp_path / "dump"), dumps)
+        os.makedirs(str(tmp_path / "golden"), exist_ok=True)
+        for name in ("data", *sources):
+            np.save(str(tmp_path / "golden" / ("%s.0.1600000000000000.npy" % name)), values.astype(np.float32))
+        words = [sys.executable, "-m", "goldwatch", "compare", str(tmp_path / "dump"), str(tmp_path / "golden")]
+        words += ["-o", str(tmp_path / "out")]
+        words += ["-f", model.write_json(str(tmp_path / "net.json"))] if model_given else []
+        done = subprocess.run([*words, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+        if done.returncode in (0, 1, 3):
+            with open(str(tmp_path / "out" / "result.json")) as stream:
+                document = json.load(stream)
+            jsonschema.validate(document, json.loads(load_text("result.schema.json")))
+            done.summary = document["summary"]
+        return done
+
+    return go
+
+
+APART = {"a": 4096, "b": 8192, "c": 12288, "d": 16384}
+
+
+def test_apart(run):
+    done = run(APART, "--check-addresses")
+    assert (done.returncode, done.summary["address_overlaps"]) == (0, [])
+
+
+def test_what_is_needed_later_must_not_be_overwritten(run):
+    done = run({**APART, "c": 4096 + 32}, "--check-addresses")
+    assert done.returncode == 0, done.stderr
+    (entry,) = done.summary["address_overlaps"]
+    found = (entry["earlier"], entry["later"], entry["address"], entry["bytes"], entry["until"])
+    assert found == ("a:output:0", "c:output:0", 4096 + 32, SIZE - 32, "d")
+    assert entry["place"]["device"] == "0"
+    assert "c:output:0 lies in memory where a:output:0 lies" in " ".join(done.stdout.split())
+
+
+def test_memory_that_is_free_again_may_be_used(run):
+    done = run({**APART, "d": 8192}, "--check-addresses")
+    assert done.summary["address_overlaps"] == []
+
+
+def test_an_op_may_work_in_place(run):
+    done = run({**APART, "c": 8192}, "--check-addresses")
+    assert done.summary["address_overlaps"] == []
+
+
+def test_what_is_read_through_a_reshape_is_needed(run):
+    done = run({**APART, "b": 4096, "c": 4096}, "--check-addresses", kinds={"b": "Reshape"})
+    assert [entry["later"] for entry in done.summary["address_overlaps"]] == ["c:output:0"]
+
+
+def test_without_the_option_nothing_is_looked_at(run):
+    done = run({**APART, "c": 4096})
+    assert "address_overlaps" not in done.summary and "memory fault" not in done.stdout
+
+
+def test_it_needs_the_model(run):
+    done = run(APART, "--check-addresses", model_given=False)
+    assert done.returncode == 2 and "--check-addresses" in done.stderr and "-f" in done.stderr
