@@ -13,6 +13,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple, Type
 import numpy as np
 
 from ..errors import FormatError, InputError, UsageError
+from ..filesystem import require_own_file
 from ..naming import (
     MAPPING_FILE,
     TIMESTAMP_DIGITS,
@@ -280,8 +281,7 @@ class GoldenWriter:
     def _append_mapping(self, name: str, listed: str) -> None:
         """Add one line; whole lines only are read (naming.read_mapping), so a kill in the middle loses nothing else."""
         self._mapping[name] = listed
-        descriptor = os.open(os.path.join(self.out, MAPPING_FILE), os.O_CREAT | os.O_APPEND | os.O_WRONLY, FILE_MODE)
-        with os.fdopen(descriptor, "wb") as stream:
+        with os.fdopen(_open_own(os.path.join(self.out, MAPPING_FILE), os.O_APPEND | os.O_WRONLY), "wb") as stream:
             stream.write(mapping_line(name, listed).encode("utf-8", "surrogateescape"))
 
     def _settle(self) -> None:
@@ -322,7 +322,7 @@ class _Journal:
     """The list of files of a run that has not ended; locked while the run lives, so that two runs never share a folder."""
 
     def __init__(self, path: str) -> None:
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, FILE_MODE)
+        descriptor = _open_own(path, os.O_RDWR)
         self._stream = os.fdopen(descriptor, "r+", encoding="utf-8", errors="surrogateescape")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -340,6 +340,12 @@ class _Journal:
 
     def close(self) -> None:
         self._stream.close()
+
+
+def _open_own(path: str, flags: int) -> int:
+    """Return a descriptor of a file that is written in place, made if need be; nothing is ever written through a link."""
+    require_own_file(path)
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, FILE_MODE)
 
 
 def _open_journal(out: str) -> _Journal:

@@ -74,7 +74,7 @@ def _user_paths() -> List[str]:
 
 
 def resolve_python(python: str) -> str:
-    """Return the absolute path of a Python named by ``--python`` (a path, or a command found on PATH).
+    """Return the absolute path of a Python named by the user (a path, or a command found on PATH).
 
     Raises
     ------
@@ -85,17 +85,17 @@ def resolve_python(python: str) -> str:
     """
     found = shutil.which(python)
     if found is None:
-        raise UsageError("--python %s: no such program" % printable(python), hint="give the path of the Python that has the framework")
+        raise UsageError("`python` %s: no such program" % printable(python), hint="give the path of the Python that has the framework")
     found = os.path.abspath(found)
     code = "import sys; print('goldwatch-python %d.%d' % sys.version_info[:2])"
     status, out = _output([found, "-c", code])
     words = out.split()
     if status != 0 or len(words) != 2 or words[0] != "goldwatch-python":
         text = printable(out.strip()[-300:])
-        raise EnvironmentProblem("--python %s does not run as a Python (exit code %d): %s" % (printable(python), status, text))
+        raise EnvironmentProblem("`python` %s does not run as a Python (exit code %d): %s" % (printable(python), status, text))
     version = tuple(int(part) for part in words[1].split("."))
     if version < _OLDEST:
-        raise EnvironmentProblem("--python %s is Python %s; goldwatch needs 3.7 or later" % (printable(python), words[1]))
+        raise EnvironmentProblem("`python` %s is Python %s; goldwatch needs 3.7 or later" % (printable(python), words[1]))
     return found
 
 

@@ -24,7 +24,7 @@ class Backend(NamedTuple):
 BACKENDS = {
     "caffe": Backend(
         "import caffe; caffe.Net",
-        "name a Python that has pycaffe with --python PATH (and its python folder on PYTHONPATH), or use --backend opencv",
+        "name a Python that has pycaffe with `python=PATH` (and its python folder on PYTHONPATH), or use `backend=opencv`",
         # glog's information lines are of no use to the user; errors and fatal messages stay.
         {"GLOG_minloglevel": "2"},
     ),

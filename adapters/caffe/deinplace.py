@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from ...errors import GoldwatchError, InputError, MissingPath, UsageError
+from ...filesystem import open_input
 from ...naming import printable
 from ...netfiles.caffe_net import Layer, Net, State, dropout_is_plain, initial_state
 from ...netfiles.prototxt import SIZE_LIMIT_BYTES, Document, encode, read_document, write_new
@@ -89,7 +90,7 @@ def deinplace_file(
     if report is not None:
         if os.path.abspath(report) == os.path.abspath(path):
             raise UsageError("%s is both the output and the report" % printable(report))
-        check_output(report, [model, path], force or _is_report(report), "--report")
+        check_output(report, [model, path], force or _is_report(report), "`report`")
     done = deinplace_text(document, phase, level, stages, drop_dropout)
     write_new(path, encode(done.text))
     if report is not None:
@@ -100,28 +101,28 @@ def deinplace_file(
 def _is_report(path: str) -> bool:
     """Tell whether a file is a report of an earlier run (which may be replaced)."""
     try:
-        with open(path, "rb") as stream:
+        with open_input(path) as stream:
             document = json.loads(stream.read(SIZE_LIMIT_BYTES).decode("utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(document, dict) and {"renamed", "removed", "warnings", "changed_outputs"} <= set(document)
 
 
-def check_output(path: str, inputs: Sequence[str], force: bool, option: str = "-o") -> None:
+def check_output(path: str, inputs: Sequence[str], force: bool, parameter: str = "`output`") -> None:
     """Refuse an output that is one of the inputs (even forced), exists already (unless forced), or has no folder to be in."""
     folder = os.path.dirname(os.path.abspath(path))
-    another = "choose another name with %s" % option
+    another = "choose another name with %s" % parameter
     if not os.path.isdir(folder):
         raise MissingPath("%s: the folder %s does not exist" % (printable(path), printable(folder)))
     if not os.path.lexists(path):
         return
     if os.path.isdir(path):
-        raise UsageError("%s is a folder" % printable(path), hint="give a file name with %s" % option)
+        raise UsageError("%s is a folder" % printable(path), hint="give a file name with %s" % parameter)
     for name in inputs:
         if os.path.exists(path) and os.path.exists(name) and os.path.samefile(path, name):
             raise UsageError("%s is the input itself, which is never written" % printable(path), hint=another)
     if not force:
-        raise UsageError("%s exists already" % printable(path), hint=another + ", or add --force to replace it")
+        raise UsageError("%s exists already" % printable(path), hint=another + ", or add `force` to replace it")
 
 
 def deinplace_text(

@@ -25,7 +25,7 @@ from .whitelist import refuse_unknown
 
 @dataclass(frozen=True)
 class DumpOptions:
-    """What the user asked for; see `goldwatch golden caffe dump --help`.
+    """What the user asked for.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ def _check(options: DumpOptions) -> _Job:
     if (options.mean, options.scale, options.channel_order) != (None, None, None) and not any(
         is_image(item.path) for batch in batches for item in batch.items.values()
     ):
-        raise UsageError("--mean, --scale and --channel-order are for images, and no input is one", hint="leave them out")
+        raise UsageError("`mean`, `scale` and `channel_order` are for images, and no input is one", hint="leave them out")
     for batch in batches:
         refuse_golden(_out_of(options.out, batch), options.force)
     if batches[0].number is not None:
@@ -138,7 +138,7 @@ def _check_weights(job: _Job, backend: str) -> Dict[str, List[Tuple[int, ...]]]:
     if shapes is None:
         if backend == "opencv":
             message = "%s: HDF5 weights, which OpenCV cannot read" % printable(path)
-            raise InputError(message, hint="save them as .caffemodel, or use --backend caffe")
+            raise InputError(message, hint="save them as .caffemodel, or use `backend=caffe`")
         return {}
     job.warnings += check_names(job.net, shapes, path, fills=backend == "caffe")
     return shapes
@@ -201,7 +201,7 @@ def _interrupted(done: Sequence[Dict[str, Any]]) -> Interrupted:
     if not done or not done[-1]["counts"]["written"]:
         return Interrupted("interrupted; nothing was saved")
     message = "interrupted; %d golden files in %s are complete and usable" % (done[-1]["counts"]["written"], printable(done[-1]["out"]))
-    return Interrupted(message, hint="the next run into this folder needs --force")
+    return Interrupted(message, hint="the next run into this folder needs `force`")
 
 
 def _name_warnings(runs_done: Sequence[Dict[str, Any]]) -> List[str]:

@@ -10,6 +10,7 @@ import struct
 from typing import Callable, Dict, Optional, Tuple
 
 from ...errors import FormatError
+from ...filesystem import open_input
 
 Size = Tuple[int, int]
 # Deflate makes at most 1032 bytes of one.
@@ -29,7 +30,7 @@ def image_size(path: str) -> Size:
     FormatError
         It is no image of a known kind, is cut off, or tells of more pixels than its bytes can hold.
     """
-    with open(path, "rb") as stream:
+    with open_input(path) as stream:
         data = stream.read()
     try:
         size = next((found for found in (read(data) for read in _READERS.values()) if found is not None), None)

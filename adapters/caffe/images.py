@@ -12,12 +12,13 @@ from typing import Any, Optional, Tuple
 import numpy as np
 
 from ...errors import EnvironmentProblem, FormatError, InputError, UsageError, require_file
+from ...filesystem import open_input
 from ...naming import printable
 from ...netfiles.caffemodel import read_mean
 from ...netfiles.textformat import Message, number_of
 from ..manifest import size_text
+from ..npyfile import read_npy
 from .image_size import image_size
-from .npyfile import read_npy
 
 
 def require_room(path: str, what: str, size_bytes: int, limit_bytes: int) -> None:
@@ -31,7 +32,7 @@ def require_room(path: str, what: str, size_bytes: int, limit_bytes: int) -> Non
     if size_bytes > limit_bytes:
         message = "%s: %s needs %s in memory; the limit for one input is %s"
         raise InputError(
-            message % (printable(path), what, size_text(size_bytes), size_text(limit_bytes)), hint="raise it with --max-input SIZE"
+            message % (printable(path), what, size_text(size_bytes), size_text(limit_bytes)), hint="raise it with `max_input_bytes=SIZE`"
         )
 
 
@@ -101,8 +102,8 @@ def _mean_of(text: str) -> np.ndarray:
     except ValueError:
         pass
     if not os.path.exists(text):
-        hint = "for example --mean 104,117,123 or --mean mean.npy"
-        raise UsageError("--mean %s is neither numbers nor a file" % printable(text), hint=hint)
+        hint = "for example `mean=104,117,123` or `mean=mean.npy`"
+        raise UsageError("`mean` %s is neither numbers nor a file" % printable(text), hint=hint)
     if not text.endswith(".npy"):
         return read_mean(text)
     require_file(text, "mean file")
@@ -111,7 +112,7 @@ def _mean_of(text: str) -> np.ndarray:
         if dtype.kind not in "biuf":
             raise FormatError("a mean of %s" % dtype, text)
 
-    with open(text, "rb") as stream:
+    with open_input(text) as stream:
         mean = read_npy(stream, text, os.path.getsize(text), check).astype(np.float32)
     return mean[0] if mean.ndim == 4 else mean
 

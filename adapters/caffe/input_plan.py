@@ -1,4 +1,4 @@
-"""What each run reads: the ``-i`` options against the net's inputs; no file is opened but the list of an npz archive."""
+"""What each run reads: the inputs asked for against the net's inputs; no file is opened but the list of an npz archive."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def is_image(path: str) -> bool:
 
 @dataclass(frozen=True)
 class Item:
-    """One file of one ``-i`` option.
+    """One file of one input asked for.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ def plan_batches(specs: Sequence[str], inputs: Sequence[NetInput], random: bool)
     Parameters
     ----------
     specs
-        The ``-i`` options.
+        ``NAME=FILE`` each.
     random
         Whether inputs without a file are filled at random.
 
@@ -83,13 +83,13 @@ def plan_batches(specs: Sequence[str], inputs: Sequence[NetInput], random: bool)
     for spec in specs:
         for blob, items, is_folder in _parse(spec, names):
             if blob in given:
-                raise UsageError("-i names input %s twice" % printable(blob))
+                raise UsageError("`inputs` names input %s twice" % printable(blob))
             given[blob] = items
             folders += [blob] if is_folder else []
     missing = [entry for entry in inputs if entry.blob not in given]
     if missing and not random:
         listed = ", ".join("%s %s" % (printable(entry.blob), list(entry.shape) if entry.shape else "") for entry in missing)
-        raise UsageError("no file for the net's input %s" % listed, hint="add -i NAME=FILE for each, or --random SEED")
+        raise UsageError("no file for the net's input %s" % listed, hint="add `inputs=NAME=FILE` for each, or `seed=SEED`")
     if not folders:
         return [Batch({blob: items[0] for blob, items in given.items()})]
     counts = {blob: len(given[blob]) for blob in folders}
@@ -100,7 +100,7 @@ def plan_batches(specs: Sequence[str], inputs: Sequence[NetInput], random: bool)
 
 
 def _parse(spec: str, names: Sequence[str]) -> Iterator[Tuple[str, List[Item], bool]]:
-    """Yield ``(blob, its files, whether they come from a folder)`` of one ``-i`` option."""
+    """Yield ``(blob, its files, whether they come from a folder)`` of one ``NAME=FILE``."""
     blob, equals, rest = spec.partition("=")
     if not equals and spec.endswith(".npz"):
         for key in _npz_keys(spec):
@@ -108,9 +108,9 @@ def _parse(spec: str, names: Sequence[str]) -> Iterator[Tuple[str, List[Item], b
             yield key, [Item(key, spec)], False
         return
     if not equals or not blob or not rest:
-        hint = "for example -i data=input.npy, or -i inputs.npz with blob names as keys"
-        raise UsageError("-i %s is not NAME=FILE" % printable(spec), hint=hint)
-    _known(blob, names, "-i names")
+        hint = "for example `inputs=data=input.npy`, or `inputs=inputs.npz` with blob names as keys"
+        raise UsageError("`inputs` %s is not NAME=FILE" % printable(spec), hint=hint)
+    _known(blob, names, "`inputs` names")
     dtype = ""
     shape: Shape = ()
     match = None if os.path.exists(rest) else _RAW.match(rest)
@@ -118,7 +118,8 @@ def _parse(spec: str, names: Sequence[str]) -> Iterator[Tuple[str, List[Item], b
         rest, dtype = match.group("path"), match.group("dtype")
         shape = tuple(int(part) for part in re.split("[,x]", match.group("shape").strip("[]()")))
         if dtype not in _RAW_DTYPES:
-            raise UsageError("-i %s: %s is no dtype of a raw file" % (printable(spec), dtype), hint="one of %s" % ", ".join(_RAW_DTYPES))
+            message = "`inputs` %s: %s is no dtype of a raw file" % (printable(spec), dtype)
+            raise UsageError(message, hint="one of %s" % ", ".join(_RAW_DTYPES))
     if os.path.isdir(rest):
         yield blob, [Item(blob, path, dtype, shape) for path in _files_of(rest)], True
     else:

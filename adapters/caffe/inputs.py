@@ -8,11 +8,12 @@ import zipfile
 import numpy as np
 
 from ...errors import FormatError, InputError, UsageError, require_file
+from ...filesystem import open_input
 from ...naming import printable
 from ..manifest import sha256_of_file
+from ..npyfile import LOAD_ERRORS, Check, count, read_npy, told
 from .images import Transform, load_image, require_room
 from .input_plan import DEFAULT_LIMIT_BYTES, IMAGE_SUFFIXES, Item, Shape
-from .npyfile import LOAD_ERRORS, Check, read_npy, told
 
 _NPY = ".npy"
 
@@ -48,7 +49,7 @@ def load_item(item: Item, expected: Shape, transform: Transform, limit_bytes: in
     if item.dtype:
         array = _load_raw(item, check)
     elif suffix == _NPY:
-        with open(item.path, "rb") as stream:
+        with open_input(item.path) as stream:
             array = read_npy(stream, item.path, os.path.getsize(item.path), check)
     elif suffix == ".npz":
         array = _load_npz(item, check)
@@ -57,7 +58,7 @@ def load_item(item: Item, expected: Shape, transform: Transform, limit_bytes: in
     else:
         raise UsageError(
             "%s: dtype and shape of a raw file must be given" % printable(item.path),
-            hint="-i %s=%s:float32:%s" % (printable(item.blob), printable(item.path), ",".join(map(str, expected)) or "1,3,224,224"),
+            hint="`inputs=%s=%s:float32:%s`" % (printable(item.blob), printable(item.path), ",".join(map(str, expected)) or "1,3,224,224"),
         )
     return np.asarray(array.reshape(_fitting(array.shape, array.dtype, item, expected, limit_bytes)), dtype=np.float32, order="C")
 
@@ -80,7 +81,7 @@ def _load_npz(item: Item, check: Check) -> np.ndarray:
 
 def _load_raw(item: Item, check: Check) -> np.ndarray:
     dtype = np.dtype(item.dtype).newbyteorder("<")
-    need = dtype.itemsize * int(np.prod(item.shape, dtype=object))
+    need = dtype.itemsize * count(item.shape)
     size = os.path.getsize(item.path)
     if size != need:
         message = "%s: %s of shape %s needs %d bytes, the file has %d"
@@ -106,10 +107,10 @@ def _fitting(shape: Shape, dtype: np.dtype, item: Item, expected: Shape, limit_b
     if expected and (len(fitting) != len(expected) or fitting[1:] != tuple(expected[1:])):
         hint = "only the batch size may differ"
         raise InputError("%s has the shape %s, the net expects %s" % (where, list(fitting), list(expected)), hint=hint)
-    count = int(np.prod(fitting, dtype=object))
-    if count < 1:
+    elements = count(fitting)
+    if elements < 1:
         raise InputError("%s is empty: shape %s" % (where, list(fitting)))
-    require_room(item.path, "an array of shape %s" % list(fitting), count * max(4, dtype.itemsize), limit_bytes)
+    require_room(item.path, "an array of shape %s" % list(fitting), elements * max(4, dtype.itemsize), limit_bytes)
     return fitting
 
 
@@ -123,9 +124,9 @@ def random_input(seed: int, blob: str, shape: Shape, number: int, limit_bytes: i
     """
     if not shape:
         message = "input %s has no shape in the prototxt, so it cannot be filled at random"
-        raise UsageError(message % printable(blob), hint="give -i NAME=FILE")
+        raise UsageError(message % printable(blob), hint="give `inputs=NAME=FILE`")
     # Drawn in float64.
-    require_room("input " + blob, "an array of shape %s" % list(shape), 12 * int(np.prod(shape, dtype=object)), limit_bytes)
+    require_room("input " + blob, "an array of shape %s" % list(shape), 12 * count(shape), limit_bytes)
     state = np.random.RandomState([seed, number])
     return np.asarray(state.standard_normal(shape), dtype=np.float32)
 

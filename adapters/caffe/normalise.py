@@ -12,11 +12,12 @@ from typing import Dict, List, Sequence, Set, Tuple
 from ...errors import InputError
 from ...netfiles.caffe_net import Layer, Net
 from ...netfiles.textformat import Message, number_of, quote
+from ..npyfile import count
 from .netinputs import NetInput
 from .params import Params, axis_of
 from .shapes import Shape, concat_axis, slice_points, top_shapes
 from .weights import needs_weights
-from .whitelist import RULES, WAY_OUT, refuse_unknown, unlike
+from .whitelist import RULES, WAY_OUT, Unlike, refuse_unknown, unlike
 
 # Parameters that do not change the result, or that the whitelist holds at the importer's default.
 _LEFT_OUT = {"engine", "filler", "bias_filler", "weight_filler", "stable_prod_grad", "transpose", "channel_shared", "num_axes", "eps"}
@@ -62,7 +63,7 @@ class Normalised:
     outputs
         All tops but the net inputs, in the net's order.
     unlike
-        ``(layer and type, NaN or not finite, names of its bottoms in the normalised net)`` of the layers that are computed as in Caffe
+        ``(layer and type, of which numbers, names of its bottoms in the normalised net)`` of the layers that are computed as in Caffe
         only as long as no such number reaches them.
     weighted
         The layers with weights, each with its bottom's shape.
@@ -71,7 +72,7 @@ class Normalised:
     text: str
     inputs: Dict[str, Output] = field(default_factory=dict)
     outputs: List[Output] = field(default_factory=list)
-    unlike: List[Tuple[str, str, List[str]]] = field(default_factory=list)
+    unlike: List[Tuple[str, Unlike, List[str]]] = field(default_factory=list)
     weighted: List[Tuple[Layer, Shape]] = field(default_factory=list)
 
 
@@ -109,8 +110,9 @@ def normalise(net: Net, inputs: Sequence[NetInput]) -> Normalised:
                 raise InputError(message % (layer.title, layer.type, list(shape)), hint=WAY_OUT)
         if needs_weights(layer):
             done.weighted.append((layer, bottoms[0].shape))
-        if unlike(layer):
-            done.unlike.append(("%s (%s)" % (layer.title, layer.type), unlike(layer), [bottom.name for bottom in bottoms]))
+        other = unlike(layer, count(bottoms[0].shape) if bottoms else 0)
+        if other is not None:
+            done.unlike.append(("%s (%s)" % (layer.title, layer.type), other, [bottom.name for bottom in bottoms]))
         tops = [names[number]] + [_unique("%s_top%d" % (names[number], index), used) for index in range(1, len(layer.tops))]
         if layer.type == "Split":
             # The importer knows Split with one top only: every top is a copy of its own.

@@ -9,9 +9,10 @@ import numpy as np
 
 from ...errors import EnvironmentProblem, InputError
 from ...naming import printable
+from ...netfiles.prototxt import encode, write_new
+from ..npyfile import count
 from .backends import BACKENDS
 from .normalise import Normalised
-from .shapes import count
 from .targets import NO_TOP, Target, Targets
 from .whitelist import WAY_OUT
 
@@ -48,8 +49,7 @@ class OpencvBackend:
         self._inputs = {blob: output.name for blob, output in done.inputs.items()}
         self._outputs = {(output.layer, output.top_index): (output.name, output.shape) for output in done.outputs}
         path = os.path.join(folder, "normalised.prototxt")
-        with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.write(done.text)
+        write_new(path, encode(done.text))
         self._unlike = done.unlike
         try:
             self._net = cv2.dnn.readNetFromCaffe(path, weights)
@@ -102,11 +102,17 @@ class OpencvBackend:
 
     def _refuse_unlike(self, found: Dict[str, np.ndarray]) -> None:
         """Raise InputError when a number reached a layer of which OpenCV makes something else than Caffe."""
-        for layer, kind, bottoms in self._unlike:
+        for layer, other, bottoms in self._unlike:
             # The least and the greatest number are NaN where any is: no copy is made.
             ends = [end for name in bottoms for end in (np.min(found[name]), np.max(found[name]))]
-            if np.isnan(ends).any() or (kind == "not finite" and np.isinf(ends).any()):
-                what = "NaN reaches" if np.isnan(ends).any() else "an infinite number reaches"
+            what = ""
+            if np.isnan(ends).any():
+                what = "NaN reaches"
+            elif other.infinite and np.isinf(ends).any():
+                what = "an infinite number reaches"
+            elif max(map(abs, ends)) > other.largest:
+                what = "numbers of up to %.3g (more than %.3g) reach" % (max(map(abs, ends)), other.largest)
+            if what:
                 message = "the opencv backend does not compute this net as Caffe does: %s layer %s; nothing is saved"
                 raise InputError(message % (what, layer), hint="look where it comes from; or " + WAY_OUT)
 

@@ -9,6 +9,7 @@ from typing import Callable, Dict, List, Sequence, Tuple
 
 from ...errors import InputError
 from ...netfiles.caffe_net import Layer
+from ..npyfile import count
 from .params import Params, axis_of
 from .whitelist import WAY_OUT
 
@@ -32,14 +33,6 @@ def top_shapes(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
 
 def _listed(shapes: Sequence[Shape]) -> str:
     return ", ".join(str(list(shape)) for shape in shapes)
-
-
-def count(shape: Sequence[int]) -> int:
-    """Return the number of elements."""
-    total = 1
-    for dim in shape:
-        total *= dim
-    return total
 
 
 def _fail(layer: Layer, problem: str) -> InputError:

@@ -3,23 +3,30 @@
 Each entry was compared with BVLC Caffe, or with a plain numpy formula of Caffe's definition, on OpenCV 4.11 and 4.14. Known to differ
 silently, and so not listed: LRN with k other than 1 or over one channel, InnerProduct transpose, Log with parameters, Swish with beta, MVN
 with eps, dilated Deconvolution, Scale with a bias on two bottoms. What depends on shapes (Deconvolution 1x1 with a pad, windows outside
-their blob, MVN of other than four axes) is refused in :mod:`.shapes`; what depends on the numbers (NaN) after the run. The script
+their blob, MVN of other than four axes) is refused in :mod:`.shapes`; what depends on the numbers (NaN, infinities, magnitudes at which
+sums of squares lose what is small or overflow) after the run. The script
 ``caffe_whitelist`` compares random layers of every type here with a real Caffe, or with Caffe's definitions in numpy.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ...errors import FormatError, InputError
 from ...netfiles.caffe_net import Layer, Net
+from ...netfiles.prototxt import Document
 from ...netfiles.textformat import number_of
 
 WAY_OUT = (
-    "compute it with a real Caffe: --backend caffe --python PATH, where PATH is a Python in which `import caffe` gives caffe.Net; "
+    "compute it with a real Caffe: `backend=caffe` `python=PATH`, where PATH is a Python in which `import caffe` gives caffe.Net; "
     "or leave the layer out of a copy of the prototxt"
 )
 _REFUSALS_SHOWN = 8
+_FLOAT32_MAX = 3.4e38
+#: Both keep running sums of squares, each in its own order: what a huge number leaves behind in them, 2**-24 of alpha times its mean
+#: square, must be small beside 1, to which the sums are added.
+_LOST_BESIDE = 1e-4 * 2**24
 Check = Callable[[str], bool]
 
 
@@ -140,7 +147,7 @@ def refuse_unknown(net: Net) -> None:
     InputError
         Every such layer is named with its parameter.
     """
-    problems = [problem for layer in net.layers for problem in _problems(layer)] + _shared_weights(net) + _unknown_blobs(net)
+    problems = [problem for layer in net.layers for problem in _problems(layer, net.document)] + _shared_weights(net) + _unknown_blobs(net)
     if not problems:
         return
     shown = problems[:_REFUSALS_SHOWN]
@@ -149,7 +156,7 @@ def refuse_unknown(net: Net) -> None:
     raise InputError("the opencv backend does not compute this net as Caffe does: " + "; ".join(shown), hint=WAY_OUT)
 
 
-def _problems(layer: Layer) -> List[str]:
+def _problems(layer: Layer, document: Document) -> List[str]:
     where = "layer %s (%s)" % (layer.title, layer.type or "no type")
     rule = RULES.get(layer.type)
     if rule is None and not layer.bottoms and layer.tops:
@@ -169,13 +176,14 @@ def _problems(layer: Layer) -> List[str]:
         out.append("%s: parameter phase TRAIN" % where)
     for field in layer.message.fields:
         if field.name not in _FREE_FIELDS and field.name != rule.param:
-            out.append("%s: parameter %s" % (where, field.name))
+            out.append("%s: parameter %s (line %d)" % (where, field.name, document.line(field.start)))
     if rule.param is not None:
         for field in layer.message.message(rule.param).fields:
             check = rule.fields.get(field.name)
             for value in field.values:
                 if check is None or (value.message is None and not _passes(check, value.text)):
-                    out.append(("%s: parameter %s.%s %s" % (where, rule.param, field.name, value.text)).rstrip())
+                    written = ("%s.%s %s" % (rule.param, field.name, value.text)).rstrip()
+                    out.append("%s: parameter %s (line %d)" % (where, written, document.line(field.start)))
     return out
 
 
@@ -186,15 +194,35 @@ def _passes(check: Check, text: str) -> bool:
         return False
 
 
-def unlike(layer: Layer) -> str:
-    """Tell of which numbers OpenCV makes something else than Caffe in this layer: ``NaN``, ``not finite``, or none (empty)."""
-    if layer.type in ("LRN", "MVN"):
-        return "not finite"
+class Unlike(NamedTuple):
+    """Of which numbers OpenCV makes something else than Caffe.
+
+    Attributes
+    ----------
+    infinite
+        Of infinities too, not only of NaN.
+    largest
+        Of numbers of a greater magnitude.
+    """
+
+    infinite: bool = False
+    largest: float = math.inf
+
+
+def unlike(layer: Layer, count: int) -> Optional[Unlike]:
+    """Tell of which numbers that reach this layer (``count`` are its bottom's) OpenCV makes something else than Caffe, or None."""
+    if layer.type == "LRN":
+        params = layer.message.message("lrn_param")
+        size, alpha = params.number("local_size", 5.0), abs(params.number("alpha", 1.0))
+        elements = size if params.text("norm_region", "ACROSS_CHANNELS") in ("ACROSS_CHANNELS", "0") else size * size
+        return Unlike(True, math.sqrt(_LOST_BESIDE * elements / alpha) if alpha else math.inf)
+    if layer.type == "MVN":
+        return Unlike(True, math.sqrt(_FLOAT32_MAX / max(1, count)))
     if layer.type == "Power":
-        return "" if layer.message.message("power_param").number("power", 1.0).is_integer() else "not finite"
+        return None if layer.message.message("power_param").number("power", 1.0).is_integer() else Unlike(True)
     if layer.type == "Eltwise":
-        return "NaN" if layer.message.message("eltwise_param").text("operation") in ("MAX", "2") else ""
-    return "NaN" if layer.type in ("Sigmoid", "TanH") else ""
+        return Unlike() if layer.message.message("eltwise_param").text("operation") in ("MAX", "2") else None
+    return Unlike() if layer.type in ("Sigmoid", "TanH") else None
 
 
 def _shared_weights(net: Net) -> List[str]:

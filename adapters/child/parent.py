@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Sequence
 
 from ...errors import EnvironmentProblem
+from ...filesystem import create_new, open_input
 from ..launch import child_environment
 from ..manifest import sweep
 from .outcome import Outcome
-from .signals import NotedSignals
+from .signals import NotedSignals, deaf
 
 # What becomes of the child's output: kept in a log, passed on to our own, or all of it to our stderr.
 LOG, OURS, STDERR = "log", "ours", "stderr"
@@ -86,8 +87,8 @@ def run_child(task: Task, folder: str, progress: Progress = lambda done, total: 
         SIGTERM or SIGHUP came; the child is ended first.
     """
     path, log = os.path.join(folder, "task.json"), os.path.join(folder, "log.txt")
-    with open(path, "w", encoding="utf-8") as stream:
-        json.dump({"module": task.module, "job": task.job}, stream)
+    with os.fdopen(create_new(path), "w", encoding="utf-8") as stream:
+        stream.write(json.dumps({"module": task.module, "job": task.job}))
     with NotedSignals() as signals, child_environment(task.environment) as environment:
         child = _Child(task, path, log, environment)
         try:
@@ -111,7 +112,7 @@ class _Child:
         sys.stdout.flush()
         self._reading, writing = os.pipe()
         try:
-            with open(log, "wb") as output:
+            with os.fdopen(create_new(log), "wb") as output, deaf():
                 package = environment["PYTHONPATH"].split(os.pathsep)[0]
                 self._process = subprocess.Popen(
                     [task.python] + list(task.options) + ["-c", _CODE % (package, path, writing)],
@@ -187,7 +188,7 @@ class _Child:
 
 
 def _tail(path: str) -> str:
-    with open(path, "rb") as stream:
+    with open_input(path) as stream:
         stream.seek(0, os.SEEK_END)
         stream.seek(max(0, stream.tell() - _LOG_BYTES))
         return stream.read().decode("utf-8", "replace")

@@ -13,7 +13,9 @@ import traceback
 from typing import Any, Callable, Dict
 
 from ...errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, GoldwatchError
+from ...filesystem import open_input
 from ...interrupts import heed_interrupts
+from .signals import hear
 
 PROGRESS_INTERVAL_S = 0.1
 RAISED = 70
@@ -63,9 +65,14 @@ def main(task_path: str, descriptor: int) -> None:
     """Do the task in ``task_path`` (JSON, as :func:`.parent.run_child` writes it) and exit."""
     heed_interrupts()
     parent = Parent(descriptor)
-    with open(task_path, encoding="utf-8") as stream:
-        task: Dict[str, Any] = json.load(stream)
-    sys.exit(served(parent, lambda: importlib.import_module(task["module"]).work(task["job"], parent)))
+    with open_input(task_path) as stream:
+        task: Dict[str, Any] = json.loads(stream.read().decode("utf-8"))
+    sys.exit(served(parent, lambda: _work(task, parent)))
+
+
+def _work(task: Dict[str, Any], parent: Parent) -> Any:
+    hear()
+    return importlib.import_module(task["module"]).work(task["job"], parent)
 
 
 def served(parent: Parent, work: Callable[[], Any]) -> int:

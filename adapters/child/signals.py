@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
 from types import TracebackType
-from typing import Any, Dict, List, Optional, Type
+from typing import Any, Dict, Iterator, List, Optional, Type
 
 from ...errors import Interrupted
 
 # SIGINT first: once it is noted, nothing interrupts the installation of the others.
 HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def deaf() -> Iterator[None]:
+    """What is started inside hears SIGINT only from :func:`hear` on: a Python that is still starting would answer it with a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def hear() -> None:
+    """End what :func:`deaf` began; a SIGINT that came meanwhile raises KeyboardInterrupt now."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
 
 class NotedSignals:

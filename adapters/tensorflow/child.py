@@ -126,7 +126,7 @@ def _note_import_error(report: Report, name: str, error: BaseException) -> None:
     text = (str(error).strip().splitlines() or [""])[0]
     report.state["import_error"] = "%s: %s" % (type(error).__name__, text)
     if name == "tensorflow":
-        hint = PROTOBUF_HINT if "Descriptors" in str(error) else "repair that environment, or name another one with --python PATH"
+        hint = PROTOBUF_HINT if "Descriptors" in str(error) else "repair that environment, or name another one with `python=PATH`"
         message = "TensorFlow cannot be imported by %s: %s" % (sys.executable, report.state["import_error"])
         report.note_error(EnvironmentProblem(message, hint))
     report.tell()

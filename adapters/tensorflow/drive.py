@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import numpy as np
 
 from ...errors import FormatError, GoldwatchError, InputError
+from ...filesystem import open_input
 from ...naming import printable
 from ..golden_writer import GoldenWriter
 from .convert import is_fused, plain_array
@@ -145,10 +146,10 @@ class Driver:
 
     def _plan(self, listing: str) -> CommandPlan:
         try:
-            with open(listing, encoding="utf-8") as stream:
-                text = stream.read()
+            with open_input(listing) as stream:
+                text = stream.read().decode("utf-8")
         except OSError as error:
-            raise InputError("tfdbg wrote no listing of the dumped tensors: %s" % error.strerror) from error
+            raise InputError("tfdbg wrote no listing of the dumped tensors: %s" % (error.strerror or error)) from error
         return plan_commands(parse_listing(text, "tfdbg's listing"), int(time.time() * 1000000))
 
     def _convert(self, number: int, plan: CommandPlan, folder: str) -> None:
@@ -222,7 +223,7 @@ def load_saved(path: str) -> Optional[np.ndarray]:
         There is no file, or it is no complete .npy file.
     """
     try:
-        with open(path, "rb") as stream:
+        with open_input(path) as stream:
             data = stream.read()
     except OSError as error:
         raise FormatError("tfdbg saved nothing", path) from error

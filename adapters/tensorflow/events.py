@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
+from ...filesystem import open_input
 from .rules import feed_of
 
 Key = Tuple[str, int]
@@ -118,7 +119,7 @@ def _op_types(path: str) -> Dict[str, str]:
 def _event(path: str) -> Any:
     from tensorflow.core.util import event_pb2
 
-    with open(path, "rb") as stream:
+    with open_input(path) as stream:
         return event_pb2.Event.FromString(stream.read())
 
 

@@ -10,7 +10,9 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 import numpy as np
 
 from ...errors import FormatError, GoldwatchError, InputError
+from ...filesystem import open_input
 from ...naming import nearest_names, printable
+from ..npyfile import read_npy
 from .convert import convert
 from .longnames import Unwatched, unwatched
 from .pythons import PROTOBUF_HINT
@@ -21,7 +23,7 @@ NPU_HINT = "golden data comes from the original CPU or GPU graph: give the model
 
 FREEZE_HINT = (
     "freeze it with TensorFlow 2 into one graph without functions (convert_variables_to_constants_v2 with aggressive_inlining=True; "
-    "docs/examples/tf2_freeze.py does it) and give that as the frozen graph (--pb)"
+    "docs/examples/tf2_freeze.py does it) and give that as the frozen graph (`pb`)"
 )
 
 
@@ -52,7 +54,7 @@ def dump_graph(job: Dict[str, Any], report: Any) -> None:
         _refuse_functions(job, fetches, feeds)
         version = tensorflow_version()
         if not version.startswith("1.") and trains(graph, fetches):
-            raise InputError("this graph trains: " + TF2_TRAINING % version, hint="use TensorFlow 1.15 (Python 3.7; --python PATH)")
+            raise InputError("this graph trains: " + TF2_TRAINING % version, hint="use TensorFlow 1.15 (Python 3.7; `python=PATH`)")
         root = tempfile.mkdtemp(prefix="tfdbg-", dir=report.folder)
         try:
             missing = _run(session, graph, fetches, feeds, root)
@@ -71,7 +73,7 @@ def _v1() -> Any:
     try:
         import tensorflow
     except ImportError as error:
-        raise InputError("TensorFlow cannot be imported: %s" % error, hint="name another Python with --python PATH") from error
+        raise InputError("TensorFlow cannot be imported: %s" % error, hint="name another Python with `python=PATH`") from error
     except TypeError as error:
         raise InputError("TensorFlow cannot be imported: %s" % str(error).splitlines()[0], hint=PROTOBUF_HINT) from error
     return tensorflow.compat.v1
@@ -79,7 +81,7 @@ def _v1() -> Any:
 
 def _load_frozen(v1: Any, path: str) -> None:
     definition = v1.GraphDef()
-    with open(path, "rb") as stream:
+    with open_input(path) as stream:
         data = stream.read()
     try:
         definition.ParseFromString(data)
@@ -87,9 +89,9 @@ def _load_frozen(v1: Any, path: str) -> None:
         if os.path.basename(path) != "saved_model.pb":
             _parse_text(definition, data, path)
     if os.path.basename(path) == "saved_model.pb" and not definition.node:
-        raise FormatError("this is a SavedModel's file, not a frozen graph", path, hint="use --saved-model with its folder")
+        raise FormatError("this is a SavedModel's file, not a frozen graph", path, hint="use `saved_model` with its folder")
     if not definition.node:
-        raise FormatError("no op in it: not a frozen GraphDef", path, hint="freeze the model (freeze_graph), or use --saved-model DIR")
+        raise FormatError("no op in it: not a frozen GraphDef", path, hint="freeze the model (freeze_graph), or use `saved_model=DIR`")
     try:
         v1.import_graph_def(definition, name="")
     except Exception as error:
@@ -112,7 +114,7 @@ def _load_saved(v1: Any, session: Any, path: str, tags: List[str], signature: Op
     except Exception as error:
         if "could not be found in SavedModel" in str(error):
             message = "%s: no MetaGraph with the tags %s" % (printable(path), ", ".join(tags))
-            raise InputError(message, hint="list them with: saved_model_cli show --dir DIR; then --tags") from error
+            raise InputError(message, hint="list them with: saved_model_cli show --dir DIR; then `tags`") from error
         raised = _load_error(path, error)
         version = _written_by(path)
         if version and not version.startswith("1.") and tensorflow_version().startswith("1."):
@@ -130,7 +132,7 @@ def _load_saved(v1: Any, session: Any, path: str, tags: List[str], signature: Op
         return _Signature(next(iter(plain.values())))
     if not plain:
         return None
-    raise InputError("%s has the signatures %s" % (printable(path), ", ".join(sorted(plain))), hint="choose one with --signature NAME")
+    raise InputError("%s has the signatures %s" % (printable(path), ", ".join(sorted(plain))), hint="choose one with `signature=NAME`")
 
 
 def _written_by(path: str) -> str:
@@ -139,7 +141,7 @@ def _written_by(path: str) -> str:
 
     model = saved_model_pb2.SavedModel()
     try:
-        with open(os.path.join(path, "saved_model.pb"), "rb") as stream:
+        with open_input(os.path.join(path, "saved_model.pb")) as stream:
             model.ParseFromString(stream.read())
         return str(model.meta_graphs[0].meta_info_def.tensorflow_version)
     except Exception:
@@ -182,10 +184,12 @@ def _feed(graph: Any, named: Dict[str, str], name: str, path: str) -> Tuple[Any,
     wanted = tensor.dtype.base_dtype.as_numpy_dtype
     if path.endswith(".npy"):
         try:
-            value = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            hint = "save strings as an array of str or bytes, not of objects" if "pickle" in str(error) else None
-            raise FormatError("not a readable .npy file: %s" % error, path, hint=hint) from error
+            with open_input(path) as stream:
+                value = read_npy(stream, path, os.path.getsize(path), lambda shape, dtype: None)
+        except FormatError as error:
+            if "pickle" in error.message:
+                error.hint = "save strings as an array of str or bytes, not of objects"
+            raise
         value = _cast(value, np.dtype(wanted), tensor, path)
     else:
         value = _raw(tensor, np.dtype(wanted), path)
@@ -229,7 +233,7 @@ def _outputs(graph: Any, names: List[str], signature: Any) -> List[Any]:
         return [_tensor(graph, {}, name, "output").op for name in sorted(signature.outputs.values())]
     sinks = _sinks(graph)
     if not sinks:
-        raise InputError("the graph has no op that could be an output", hint="name the outputs with --outputs")
+        raise InputError("the graph has no op that could be an output", hint="name the outputs with `outputs`")
     return sinks
 
 
@@ -265,7 +269,7 @@ def _check_feeds(graph: Any, fetches: List[Any], feeds: Dict[Any, np.ndarray]) -
         if op.type in ("Placeholder", "PlaceholderV2") and op.outputs[0].name not in fed:
             missing.add("%s (%s %s)" % (op.name, op.outputs[0].dtype.name, op.outputs[0].shape))
     if missing:
-        raise InputError("inputs are missing: %s" % ", ".join(sorted(missing)), hint="add --inputs NAME=FILE.npy for each")
+        raise InputError("inputs are missing: %s" % ", ".join(sorted(missing)), hint="add `inputs=NAME=FILE.npy` for each")
 
 
 def _refuse_functions(job: Dict[str, Any], fetches: List[Any], feeds: Dict[Any, np.ndarray]) -> None:

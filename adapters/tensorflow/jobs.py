@@ -185,7 +185,7 @@ def _run_script(job: ScriptJob, action: str, twice: bool) -> JobResult:
 def _python_word(words: Sequence[str]) -> Tuple[Optional[str], List[str]]:
     """Return the word ``python`` (None where the script's name comes first) and what follows."""
     if not words:
-        raise UsageError("no script behind --", hint="goldwatch golden tf dump -o OUT -- python script.py ARGUMENTS")
+        raise UsageError("no script in `words`", hint="give `words=python script.py ARGUMENTS`")
     first = words[0]
     if _PYTHON_WORD.match(os.path.basename(first)):
         return first, list(words[1:])
@@ -245,7 +245,7 @@ def _compare(result: JobResult, first: Dict[int, str], second: Dict[int, str]) -
 
 
 def dump_graph(job: GraphJob, twice: bool = False) -> JobResult:
-    """Run a frozen graph or SavedModel once; see ``goldwatch golden tf dump --pb``.
+    """Run a frozen graph or SavedModel once; see :class:`GraphJob`.
 
     Raises
     ------
@@ -299,13 +299,13 @@ def _graph_result(python: Python, outcome: Outcome) -> JobResult:
 
 def _hash_model(job: GraphJob) -> Dict[str, Any]:
     if not job.saved_model:
-        require_file(job.path, "--pb")
+        require_file(job.path, "`pb`")
         return {"model": sha256_of_file(job.path)}
     if not os.path.isdir(job.path):
-        raise MissingPath("--saved-model %s is not a folder" % printable(job.path), hint="give the folder that holds saved_model.pb")
+        raise MissingPath("`saved_model` %s is not a folder" % printable(job.path), hint="give the folder that holds saved_model.pb")
     names = [name for name in ("saved_model.pb", "saved_model.pbtxt") if os.path.isfile(os.path.join(job.path, name))]
     if not names:
-        raise MissingPath("--saved-model %s holds no saved_model.pb" % printable(job.path), hint="a frozen graph goes to --pb")
+        raise MissingPath("`saved_model` %s holds no saved_model.pb" % printable(job.path), hint="a frozen graph goes to `pb`")
     source = {"model": sha256_of_file(os.path.join(job.path, names[0]))}
     variables = os.path.join(job.path, "variables")
     for name in sorted(os.listdir(variables)) if os.path.isdir(variables) else []:

@@ -87,7 +87,7 @@ def script_failure(outcome: Outcome, what: str) -> Optional[GoldwatchError]:
     how = "was killed by %s" % signal_name(-code) if outcome.died else "failed with exit code %d" % code
     hint = "its own message stands above"
     if outcome.told["state"]["npu_missing"]:
-        hint = "npu_bridge is not there, and golden data needs none: --without-npu runs the script with a stand-in that changes nothing"
+        hint = "npu_bridge is not there, and golden data needs none: `without_npu` runs the script with a stand-in that changes nothing"
     return ProgramFailed("%s %s%s" % (what, how, _kept(outcome)), code, hint=hint)
 
 
@@ -109,7 +109,7 @@ def note_program(outcome: Outcome, job: Dict[str, Any], version: str) -> None:
     if not quiet and outcome.own_error is None and not outcome.told["state"]["done"]:
         for number, out in job["wanted"].items():
             if golden_files(out) or os.path.exists(os.path.join(out, MANIFEST_FILE)):
-                # With --force: what an earlier run left is not what this one tells of.
+                # With force: what an earlier run left is not what this one tells of.
                 continue
             with GoldenWriter(out, "tensorflow", version, job["source"]) as writer:
                 writer.extra.update(job["extra"], complete=False, run={"index": number}, dumps=0, refused=[], program=program)
@@ -127,7 +127,7 @@ def never_reached(outcome: Outcome, wanted: Sequence[int], estimator: bool, driv
         if number in raised:
             return InputError(
                 "run %d raised %s: the dump of a run that raised is not used" % (number, raised[number]),
-                hint="choose another run with --run-index",
+                hint="choose another run with `run_index`",
             )
     runs = int(state["runs"])
     numbers = ", ".join(map(str, missing))

@@ -20,7 +20,7 @@ _PROBE_TIMEOUT_S = 60
 PROTOBUF_HINT = "TensorFlow 1.15 needs protobuf older than 3.21: pip install 'protobuf>=3.20.2,<3.21' in that environment"
 _HINT = (
     "TensorFlow 1.15 exists for Python 3.7 only: python3.7 -m venv tf115 && tf115/bin/pip install 'tensorflow==1.15.*' "
-    "'protobuf>=3.20.2,<3.21', then add --python tf115/bin/python"
+    "'protobuf>=3.20.2,<3.21', then add `python=tf115/bin/python`"
 )
 # Looks for TensorFlow without importing it (that takes seconds) and without the current folder, which may hold a tensorflow.py.
 _PROBE = """
@@ -82,7 +82,7 @@ def find_tensorflow_python(wanted: Optional[str], word: Optional[str]) -> Python
     if wanted is not None:
         python = probe(resolve_python(wanted))
         if python is None or python.tensorflow is None:
-            raise EnvironmentProblem("--python %s has no TensorFlow" % printable(wanted), hint=_HINT)
+            raise EnvironmentProblem("`python` %s has no TensorFlow" % printable(wanted), hint=_HINT)
         return python
     tried: List[str] = []
     named = shutil.which(word) if word else None

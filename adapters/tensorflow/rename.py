@@ -11,6 +11,7 @@ from typing import Any, Container, List, Optional, Sequence, Set, Tuple
 import numpy as np
 
 from ...errors import InputError, UsageError, require_folder
+from ...filesystem import open_input
 from ...naming import MAPPING_FILE, TIMESTAMP_DIGITS, fits, is_hash_name, parse_golden_name, read_mapping, sanitise_golden
 from .rules import feed_of
 
@@ -87,7 +88,7 @@ def _compile(pattern: str, text: str) -> Tuple[Any, str]:
     try:
         return re.compile(pattern), text
     except re.error as error:
-        raise UsageError("--rule %s: %s" % (pattern, error), hint="give a Python regular expression and its replacement") from error
+        raise UsageError("`rule` %s: %s" % (pattern, error), hint="give a Python regular expression and its replacement") from error
 
 
 def _plan_one(folder: str, name: str, rules: Sequence[Tuple[Any, str]], mapped: Container[str]) -> Renaming:
@@ -130,7 +131,7 @@ def _by_rules(name: str, rules: Sequence[Tuple[Any, str]]) -> Renaming:
         try:
             changed = pattern.sub(text, op)
         except (re.error, IndexError) as error:
-            raise UsageError("--rule %s %s: %s" % (pattern.pattern, text, error), hint="its replacement names no such group") from error
+            raise UsageError("`rule` %s %s: %s" % (pattern.pattern, text, error), hint="its replacement names no such group") from error
         if changed != op:
             notes.append("%s -> %s" % (pattern.pattern, text))
             op = changed
@@ -168,7 +169,7 @@ def _refuse_conflicts(plan: Sequence[Renaming], present: Set[str]) -> List[Renam
 def _content(path: str) -> Tuple[Optional[str], str]:
     """Return why the file is no array of numbers (its header tells) or None, and its dtype."""
     try:
-        with open(path, "rb") as stream:
+        with open_input(path) as stream:
             version = np.lib.format.read_magic(stream)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             dtype = read(stream)[2]

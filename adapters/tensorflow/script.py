@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import List, Optional, Sequence, Tuple
 
 from ...errors import UsageError
+from ...filesystem import open_input
 
 FILE, MODULE, CODE, STDIN = "file", "module", "code", "stdin"
 
@@ -55,7 +56,7 @@ def parse_python_words(words: Sequence[str]) -> Tuple[List[str], str, str, List[
             found = _short_flags(word, rest, options)
             if found is not None:
                 return options, found[0], found[1], rest
-    raise UsageError("no script behind --", hint="goldwatch golden tf dump -o OUT -- python script.py ARGUMENTS")
+    raise UsageError("no script in `words`", hint="give `words=python script.py ARGUMENTS`")
 
 
 def _short_flags(word: str, rest: List[str], options: List[str]) -> Optional[Tuple[str, str]]:
@@ -93,7 +94,7 @@ def run_as_main(kind: str, target: str, arguments: Sequence[str]) -> None:
         runpy.run_path(target, run_name="__main__")
         return
     if kind == FILE:
-        with open(target, "rb") as stream:
+        with open_input(target) as stream:
             source = stream.read()
         vars(module)["__file__"] = os.path.abspath(target) if sys.version_info >= (3, 9) else target
         vars(module)["__loader__"] = SourceFileLoader("__main__", target)
@@ -109,6 +110,6 @@ def run_as_main(kind: str, target: str, arguments: Sequence[str]) -> None:
 
 def _is_source(path: str) -> bool:
     """Tell a source file from a zip or a .pyc: both have bytes that no source may have."""
-    with open(path, "rb") as stream:
+    with open_input(path) as stream:
         start = stream.read(512)
     return not start.startswith(b"PK\x03\x04") and b"\x00" not in start

@@ -640,7 +640,7 @@ def test_files(tmp_path):
     (tmp_path / "text").write_text("keep me")
     with pytest.raises(UsageError, match="exists already") as caught:
         deinplace_file(str(model), str(tmp_path / "x"), report=str(tmp_path / "text"))
-    assert "--report" in caught.value.hint
+    assert "`report`" in caught.value.hint
     assert model.read_bytes() == data
     assert not (tmp_path / "x").exists()
     assert sorted(os.listdir(str(tmp_path))) == ["hard.prototxt", "link.prototxt", "net.prototxt", "new_net.prototxt", "r.json", "text"]

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import time
 
 import pytest
 
@@ -67,7 +66,6 @@ def counts(job, parent):
     touch(job["ready"])
     while not got:
         time.sleep(0.01)
-    time.sleep(0.3)  # for a second one to come
     parent.tell(got=len(got))
     return 130
 
@@ -111,15 +109,13 @@ def do(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def when_ready(tmp_path):
+def when_ready(tmp_path, until):
     """Do something in another thread once the child is ready."""
     threads = []
 
     def start(action):
         def wait():
-            deadline = time.monotonic() + 60
-            while not (tmp_path / "ready").exists() and time.monotonic() < deadline:
-                time.sleep(0.01)
+            until((tmp_path / "ready").exists)
             action()
 
         threads.append(threading.Thread(target=wait))
@@ -134,18 +130,13 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def gone(pid):
-    """Wait until a process is no more (or a zombie that somebody else has to reap)."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        try:
-            with open("/proc/%d/stat" % pid) as stream:
-                if stream.read().rpartition(")")[2].split()[0] == "Z":
-                    return True
-        except OSError:
-            return True
-        time.sleep(0.01)
-    return False
+def alive(pid):
+    """Whether a process is there, and no zombie that somebody else has to reap."""
+    try:
+        with open("/proc/%d/stat" % pid) as stream:
+            return stream.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_the_last_of_each_message_counts(do):
@@ -208,9 +199,25 @@ def test_no_such_python(do):
         do("tells", python="/none/python")
 
 
-def test_ctrl_c_is_passed_on_once(do, when_ready):
+@pytest.fixture
+def asked(monkeypatch):
+    """The signals that the child's group was sent."""
+    numbers = []
+    ask = parent._Child._ask
+
+    def note(child, number, next_s):
+        numbers.append(number)
+        ask(child, number, next_s)
+
+    monkeypatch.setattr(parent._Child, "_ask", note)
+    return numbers
+
+
+def test_ctrl_c_is_passed_on_once(do, when_ready, asked):
     when_ready(interrupt)
     outcome = do("counts")
+    # What is left of its group when it has ended is killed.
+    assert asked == [signal.SIGINT, signal.SIGKILL]
     assert outcome.interrupted and outcome.returncode == 130 and outcome.told == {"got": 1}
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -235,21 +242,23 @@ def born(monkeypatch):
 def test_ctrl_c_at_the_childs_birth_is_not_lost(do, born):
     born.append(None)
     outcome = do("sleeps")
-    assert outcome.interrupted and outcome.returncode != 0 and gone(born[1])
+    # Not even a Python that is still starting answers with a traceback.
+    assert outcome.interrupted and outcome.returncode == 130 and outcome.log == "" and not alive(born[1])
 
 
-def test_a_child_that_does_not_heed_is_killed_with_its_group(do, when_ready, monkeypatch):
+def test_a_child_that_does_not_heed_is_killed_with_its_group(do, when_ready, monkeypatch, until):
     monkeypatch.setattr(parent, "INTERRUPT_S", 0.1)
     monkeypatch.setattr(parent, "TERMINATE_S", 0.1)
     when_ready(interrupt)
     outcome = do("resists")
-    assert outcome.interrupted and outcome.returncode == -signal.SIGKILL and gone(outcome.told["grandchild"])
+    assert outcome.interrupted and outcome.returncode == -signal.SIGKILL
+    until(lambda: not alive(outcome.told["grandchild"]))
 
 
-def test_a_second_ctrl_c_kills(do, when_ready):
+def test_a_second_ctrl_c_kills(do, when_ready, until, asked):
     def twice():
         interrupt()
-        time.sleep(3 * parent._TICK_S)
+        until(lambda: asked)
         interrupt()
 
     when_ready(twice)
@@ -269,7 +278,7 @@ def test_an_error_of_the_caller_leaves_no_child(do, born):
 
     with pytest.raises(ZeroDivisionError):
         do("goes_on", progress)
-    assert gone(born[0])
+    assert not alive(born[0])
 
 
 def test_a_program_that_the_child_left_running_delays_nothing(do):

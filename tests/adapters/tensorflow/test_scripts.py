@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -340,16 +339,14 @@ def test_an_empty_dump_is_an_error(tmp_path):
     assert "2 GB" in done["refusals"][0]["reason"] or "2 GB" in done["refusals"][1]["reason"]
 
 
-def test_interrupted(script, tmp_path, run_tf):
+def test_interrupted(script, tmp_path, run_tf, until):
     import subprocess
     import sys
 
     name = script(QUIET + "import time\ntf.Session().run(tf.add(1.0, 2.0, name='y'))\nopen('ready', 'w').close()\ntime.sleep(60)\n")
     command = [sys.executable, "-m", "goldwatch", "golden", "tf", "dump", "-o", "g", "--", "python", name]
     child = subprocess.Popen(command, cwd=str(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.time() + 60
-    while not (tmp_path / "ready").exists() and time.time() < deadline:
-        time.sleep(0.1)
+    until((tmp_path / "ready").exists)
     child.send_signal(signal.SIGINT)
     assert child.wait(timeout=30) == 130
     assert (tmp_path / "g" / "manifest.json").exists()

@@ -76,7 +76,7 @@ def no_others(monkeypatch, tmp_path):
 def test_no_python_with_tensorflow(no_others):
     with pytest.raises(EnvironmentProblem) as caught:
         find_tensorflow_python(None, "python")
-    assert "3.7" in caught.value.hint and "--python" in caught.value.hint
+    assert "3.7" in caught.value.hint and "`python=" in caught.value.hint
 
 
 def test_the_word_comes_first_then_the_running_one_then_pyenv(no_others, monkeypatch):

@@ -11,17 +11,19 @@ import tokenize
 import warnings
 import zipfile
 import zlib
-from typing import IO, Callable, Tuple
+from typing import IO, Callable, Sequence, Tuple
 
 import numpy as np
 
-from ...errors import FormatError
+from ..errors import FormatError
 
 # What numpy raises for files that are cut, damaged, encrypted, or claim a size beyond memory; a header is parsed as Python.
 LOAD_ERRORS = (
     *(ValueError, OSError, EOFError, MemoryError, RuntimeError, KeyError, TypeError, OverflowError, SyntaxError, NotImplementedError),
     *(tokenize.TokenError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
 )
+# What numpy's parser of headers raises, in words of Python's tokenizer or of a codec.
+_UNREADABLE_HEADER = (tokenize.TokenError, SyntaxError, UnicodeError, struct.error, KeyError, TypeError)
 Check = Callable[[Tuple[int, ...], np.dtype], None]
 _BLOCK_BYTES = 1 << 24
 _NO_NPY = "not an npy file of numbers: "
@@ -31,9 +33,19 @@ def told(error: BaseException) -> str:
     """Return what numpy says, but not its advice to load pickles."""
     if "allow_pickle" in str(error) or "pickle" in str(error):
         return "it holds Python objects, or is no numpy file at all; pickles are never loaded"
+    if isinstance(error, _UNREADABLE_HEADER) or "parse header" in str(error):
+        return "its header is damaged"
     if isinstance(error, MemoryError):
         return "its header tells of more values than fit into memory"
     return str(error) or type(error).__name__
+
+
+def count(shape: Sequence[int]) -> int:
+    """Return the number of elements, however many (numpy's product of 64-bit integers wraps around)."""
+    total = 1
+    for dim in shape:
+        total *= dim
+    return total
 
 
 def read_npy(stream: IO[bytes], path: str, size_bytes: int, check: Check) -> np.ndarray:
@@ -63,7 +75,7 @@ def read_npy(stream: IO[bytes], path: str, size_bytes: int, check: Check) -> np.
     if dtype.hasobject:
         raise FormatError(_NO_NPY + "it holds Python objects; pickles are never loaded", path)
     check(shape, dtype)
-    need, there = dtype.itemsize * int(np.prod(shape, dtype=object)), size_bytes - stream.tell()
+    need, there = dtype.itemsize * count(shape), size_bytes - stream.tell()
     if need > there:
         raise FormatError(_NO_NPY + "%s of shape %s needs %d bytes, %d are there" % (dtype, list(shape), need, there), path)
     data = bytearray(need)
