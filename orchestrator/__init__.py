@@ -5,7 +5,9 @@ What this package names is public, and imported when first used: ``import goldwa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, List
+from typing import TYPE_CHECKING, List
+
+from .lazy import imported_when_used
 
 __version__ = "0.1.0"
 
@@ -20,25 +22,6 @@ if TYPE_CHECKING:
     from .model.graph import ModelGraph, load_model
     from .verdict.arrays import TensorResult, assert_close, compare_arrays
     from .verdict.limits import Limits
-
-_HOMES = {
-    "DumpFile": "dumps.container",
-    "DumpPlan": "config.plan",
-    "DumpTree": "dumps.tree",
-    "GoldenSet": "dumps.golden",
-    "GoldwatchError": "errors",
-    "Limits": "verdict.limits",
-    "ModelGraph": "model.graph",
-    "RunResult": "engine.result",
-    "TensorResult": "verdict.arrays",
-    "WatchedRows": "api",
-    "assert_close": "verdict.arrays",
-    "compare": "api",
-    "compare_arrays": "verdict.arrays",
-    "load_model": "model.graph",
-    "open_result": "api",
-    "watch": "api",
-}
 
 __all__ = [
     "DumpFile",
@@ -61,15 +44,19 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used (PEP 562)."""
-    if name not in _HOMES:
-        raise AttributeError("module 'goldwatch' has no attribute %r" % name)
-    import importlib
-
-    value = getattr(importlib.import_module("%s.%s" % (__name__, _HOMES[name])), name)
-    globals()[name] = value
-    return value
+__getattr__ = imported_when_used(
+    __name__,
+    api=("WatchedRows", "compare", "open_result", "watch"),
+    config__plan=("DumpPlan",),
+    dumps__container=("DumpFile",),
+    dumps__golden=("GoldenSet",),
+    dumps__tree=("DumpTree",),
+    engine__result=("RunResult",),
+    errors=("GoldwatchError",),
+    model__graph=("ModelGraph", "load_model"),
+    verdict__arrays=("TensorResult", "assert_close", "compare_arrays"),
+    verdict__limits=("Limits",),
+)
 
 
 def __dir__() -> List[str]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-
-from goldwatch.interrupts import heed_interrupts
 
 
 def main() -> None:
     """Run the command line and exit."""
-    heed_interrupts()
     try:
+        from goldwatch.interrupts import heed_interrupts
+
+        heed_interrupts()
         from goldwatch.cli import main as run
 
         run()
     except KeyboardInterrupt:
         # Before the command line is there: stderr may be closed.
-        with contextlib.suppress(OSError, AttributeError):
+        if sys.stderr is not None and not sys.stderr.closed:
             sys.stderr.write("goldwatch: interrupted\n")
         sys.exit(130)
 

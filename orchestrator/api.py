@@ -10,15 +10,18 @@ from types import TracebackType
 from typing import Callable, Iterator, List, Optional, Tuple, Type
 
 from .comparing.row import Row
-from .comparing.workers import default_jobs
 from .engine.listed import compare_folders
 from .engine.options import ComparisonOptions
 from .engine.result import RunResult, stored_result
+from .errors import UsageError
+from .processes import default_jobs
 from .verdict.arrays import LimitsLike, as_limits
 from .watching.options import WatchOptions
 from .watching.watch import Watch
 
 __all__ = ["WatchedRows", "compare", "open_result", "watch"]
+
+_MOST_JOBS = 1024
 
 OnProgress = Callable[[int, int], None]
 
@@ -49,7 +52,7 @@ def compare(
     limits
         As for :func:`compare_arrays`.
     jobs
-        Processes; None takes all processors.
+        Processes, 1 to 1024; None takes all processors.
     progress
         Called with (pairs done, pairs known so far).
 
@@ -63,12 +66,14 @@ def compare(
     GoldwatchError
         A folder is missing, nothing is there to compare, ``out`` holds another run, …; the message says which.
     """
+    processes = _processes(jobs)
+    table = as_limits(limits)
     folder, temporary = _out(out)
-    options = ComparisonOptions(os.fspath(target), os.fspath(golden), folder, _path(model), limits=as_limits(limits))
+    options = ComparisonOptions(os.fspath(target), os.fspath(golden), folder, _path(model), limits=table)
     try:
         result = compare_folders(
             options,
-            jobs or default_jobs(),
+            processes,
             on_progress=lambda found: progress(found.pairs_done, found.pairs) if progress is not None else None,
         )
     except BaseException:
@@ -78,6 +83,14 @@ def compare(
     if temporary:
         weakref.finalize(result, shutil.rmtree, folder, ignore_errors=True)
     return result
+
+
+def _processes(jobs: Optional[int]) -> int:
+    if jobs is None:
+        return default_jobs()
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or not 1 <= jobs <= _MOST_JOBS:
+        raise UsageError("jobs=%r: expected a number of processes, 1 to %d" % (jobs, _MOST_JOBS), hint="None takes all processors")
+    return jobs
 
 
 def _path(model: Optional[str]) -> Optional[str]:
@@ -125,25 +138,22 @@ def watch(
     stop_on_divergence
         End at the first failing row.
     """
+    processes = _processes(jobs)
+    table = as_limits(limits)
     folder, temporary = _out(out)
-    options = ComparisonOptions(os.fspath(target), os.fspath(golden), folder, _path(model), limits=as_limits(limits))
+    options = ComparisonOptions(os.fspath(target), os.fspath(golden), folder, _path(model), limits=table)
     chosen = WatchOptions(until_idle_s=until_idle, pid=pid, expect_all=expect_all, stop_on_divergence=stop_on_divergence)
-    return WatchedRows(options, chosen, jobs or default_jobs(), temporary)
+    return WatchedRows(options, chosen, processes, temporary)
 
 
 class WatchedRows:
     """The rows of a watch, as they are stored; made by :func:`watch`.
 
     Leaving the ``with`` block stops the watch, whatever had come; :attr:`result` is there when the rows were followed to their end.
-
-    Attributes
-    ----------
-    result
-        What the watch came to, a :class:`RunResult`; None before its end.
     """
 
     def __init__(self, options: ComparisonOptions, chosen: WatchOptions, jobs: int, temporary: bool) -> None:
-        self.result: Optional[RunResult] = None
+        self._result: Optional[RunResult] = None
         self._waiting: List[Row] = []
         self._watch = Watch(options, jobs, watch=chosen, on_row=self._waiting.append)
         self._temporary = temporary
@@ -157,6 +167,19 @@ class WatchedRows:
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         self._watch.__exit__(kind, error, trace)
 
+    @property
+    def result(self) -> RunResult:
+        """What the watch came to.
+
+        Raises
+        ------
+        UsageError
+            The rows have not been followed to their end.
+        """
+        if self._result is None:
+            raise UsageError("the watch has no result before the end of its rows", hint="go through all rows first")
+        return self._result
+
     def stop(self) -> None:
         """End the watch: what has come is compared, and the rows then end."""
         self._watch.stop("asked")
@@ -165,7 +188,7 @@ class WatchedRows:
         for _ in self._watch.turns():
             yield from self._taken()
         yield from self._taken()
-        self.result = self._watch.finish()
+        self._result = self._watch.finish()
 
     def _taken(self) -> List[Row]:
         rows = list(self._waiting)

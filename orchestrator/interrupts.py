@@ -23,10 +23,26 @@ def heed_interrupts() -> None:
         signal.signal(signal.SIGINT, _interrupt)
 
 
+def heed_termination() -> None:
+    """Raise SystemExit at SIGTERM, but never where Python would drop it, as :func:`heed_interrupts` tells."""
+    signal.signal(signal.SIGTERM, _terminate)
+
+
 def _interrupt(number: int, frame: Optional[FrameType]) -> None:
-    if frame is not None and frame.f_code.co_name == "cb" and "importlib" in frame.f_code.co_filename:
+    if not _put_off(number, frame):
+        raise KeyboardInterrupt
+
+
+def _terminate(number: int, frame: Optional[FrameType]) -> None:
+    if not _put_off(number, frame):
+        raise SystemExit(128 + number)
+
+
+def _put_off(number: int, frame: Optional[FrameType]) -> bool:
+    """Have a signal sent again a moment later if what is raised now would be dropped; tell whether that is so."""
+    dropped = frame is not None and frame.f_code.co_name == "cb" and "importlib" in frame.f_code.co_filename
+    if dropped:
         again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
         again.daemon = True
         again.start()
-        return
-    raise KeyboardInterrupt
+    return dropped

@@ -13,10 +13,11 @@ import os
 import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import Dict, Iterable, List, Optional, Tuple
 
 from .errors import FormatError
-from .filesystem import MAX_NAME_BYTES
+from .filesystem import MAX_NAME_BYTES, read_input
 
 MAPPING_FILE = "mapping.csv"
 MAPPING_LIMIT_BYTES = 100 * 1024 * 1024
@@ -85,6 +86,7 @@ def sanitise_golden(name: str) -> str:
     return _GOLDEN_UNSAFE.sub("_", name)
 
 
+@lru_cache(maxsize=8192)
 def parse_dump_name(file_name: str) -> Optional[DumpName]:
     """Return the parts of a device dump's file name, or None when it is not one.
 
@@ -184,14 +186,10 @@ def read_mapping(path: str) -> Dict[str, str]:
     ------
     FormatError
         The file is larger than 100 MiB, a line has no name, or one hash stands for two names.
-    OSError
-        The file cannot be read.
+    MissingPath, OSError
+        The file cannot be read, or is no file.
     """
-    with open(path, "rb") as stream:
-        data = stream.read(MAPPING_LIMIT_BYTES + 1)
-    if len(data) > MAPPING_LIMIT_BYTES:
-        raise FormatError("larger than %d bytes" % MAPPING_LIMIT_BYTES, path)
-    text = data.decode("utf-8", "surrogateescape")
+    text = read_input(path, MAPPING_LIMIT_BYTES).decode("utf-8", "surrogateescape")
     if text and not text.endswith("\n"):
         # The writer appends whole lines; what stands behind the last newline may still be growing.
         complete, _, rest = text.rpartition("\n")

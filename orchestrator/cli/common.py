@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import sys
+import textwrap
 from typing import Any, Callable, Dict, Iterable, List, NoReturn, Optional, TypeVar
 
 import click
@@ -22,6 +23,7 @@ from .streams import OutputGone, guard_streams
 F = TypeVar("F", bound=Callable[..., Any])
 
 _WINDOW_BYTES = 1 << 20
+_COLUMNS = 80
 _OPTIONS = {
     "other_results": "-o names another folder, --force discards them",
     "damaged_store": "-o names another folder, --force discards it",
@@ -101,10 +103,37 @@ def put_file(text: str) -> None:
 
 
 def say(message: str, quiet: bool = False) -> None:
-    """Print one line of progress or advice on stderr."""
+    """Print one line of progress or advice on stderr; on a terminal as many as its width needs."""
     if not quiet:
-        sys.stderr.write(printable(message) + "\n")
+        sys.stderr.write("\n".join(wrapped(message, columns_of(sys.stderr), " " * (len(message) - len(message.lstrip())) + "  ")) + "\n")
         sys.stderr.flush()
+
+
+def columns_of(stream: Any) -> Optional[int]:
+    """Return a terminal's columns (those of COLUMNS come first); None for pipes and files, where no line is too long."""
+    if not stream.isatty():
+        return None
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdigit() and int(asked):
+        return int(asked)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _COLUMNS
+    except (OSError, ValueError):
+        return _COLUMNS
+
+
+def wrapped(text: str, width: Optional[int], indent: str = "  ") -> List[str]:
+    """Return a text with control characters as escapes, in lines of at most so many columns; in one for None."""
+    text = printable(text)
+    if width is None or len(text) <= width:
+        return [text]
+    return textwrap.wrap(text, max(len(indent) + 16, width), subsequent_indent=indent, break_on_hyphens=False)
+
+
+def put_wrapped(text: str, indent: str = "  ") -> None:
+    """Print a text on stdout, wrapped as :func:`columns_of` stdout says."""
+    for line in wrapped(text, columns_of(sys.stdout), indent):
+        put(line)
 
 
 def say_note(note: str, quiet: bool = False) -> None:
@@ -148,14 +177,14 @@ def report_error(kind: str, message: str, hint: Optional[str], as_json: bool) ->
         say("  hint: " + hint)
 
 
-def run_command(command: click.Command, argv: Optional[Any] = None) -> NoReturn:
-    """Run ``command`` and exit with the documented code; a user's mistake never shows a traceback."""
+def run_command(command: click.Command, argv: Optional[Any] = None, name: str = "goldwatch") -> NoReturn:
+    """Run ``command``, which the user calls ``name``, and exit with the documented code; a user's mistake never shows a traceback."""
     words = list(sys.argv[1:] if argv is None else argv)
     as_json = wants_json(words)
     guard_streams()
     try:
         try:
-            code = _exit_code(command, words, as_json)
+            code = _exit_code(command, words, name, as_json)
             sys.stdout.flush()
             problem = getattr(sys.stdout, "problem", None)
             if problem is not None:
@@ -168,10 +197,10 @@ def run_command(command: click.Command, argv: Optional[Any] = None) -> NoReturn:
     sys.exit(code)
 
 
-def _exit_code(command: click.Command, words: List[str], as_json: bool) -> int:
+def _exit_code(command: click.Command, words: List[str], name: str, as_json: bool) -> int:
     """Run ``command`` and return its exit code, errors told; raises OutputGone where stdout does not take what is printed."""
     try:
-        code = command.main(args=words, prog_name="goldwatch", standalone_mode=False)
+        code = command.main(args=words, prog_name=name, standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as error:
         return int(error.exit_code)

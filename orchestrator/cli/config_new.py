@@ -16,8 +16,8 @@ from ..config.models import load_for_writing, require_models
 from ..config.op_list import list_ops
 from ..config.plan import DATA, DEBUG_MODES, LEVELS, MODES, SCENES, DumpPlan, PlanError
 from ..config.select import Selection
-from ..errors import FormatError, MissingPath, UsageError, require_file
-from ..filesystem import replacing
+from ..errors import MissingPath, UsageError, require_file
+from ..filesystem import read_input, replacing
 from .common import format_option, print_json, put, put_cells, put_file, say, set_up_logging, verbosity_options
 from .option_syntax import in_options, parse_list, parse_model, parse_range, parse_skip
 from .steps import written_steps
@@ -175,10 +175,7 @@ def _only_with_plan(given: Dict[str, Any]) -> None:
 
 def _read_plan_file(path: str) -> DumpPlan:
     require_file(path, "--plan")
-    with open(path, "rb") as stream:
-        data = stream.read(_PLAN_LIMIT_BYTES + 1)
-    if len(data) > _PLAN_LIMIT_BYTES:
-        raise FormatError("larger than 10 MiB", path)
+    data = read_input(path, _PLAN_LIMIT_BYTES)
     plan = read_plan(data, path)
     for finding in left_out(data, path):
         say("warning: --plan: %s: %s" % (finding.pointer, finding.message), False)
@@ -225,8 +222,7 @@ def _merged(path: str, configuration: Configuration) -> str:
     data = b""
     if os.path.exists(path):
         require_file(path, "-o")
-        with open(path, "rb") as stream:
-            data = stream.read(_PLAN_LIMIT_BYTES + 1)
+        data = read_input(path, _PLAN_LIMIT_BYTES)
     return merge_dump(data, configuration.text, path).decode("utf-8")
 
 

@@ -55,7 +55,8 @@ def deinplace(
     Example: goldwatch golden caffe deinplace net.prototxt -o net_for_dump.prototxt --report changes.json
     """
     set_up_logging(quiet, verbose)
-    path, done = deinplace_file(model, output, phase.upper(), level, stages, not keep_dropout, force, report)
+    with golden_words():
+        path, done = deinplace_file(model, output, phase.upper(), level, stages, not keep_dropout, force, report)
     if output_format == "json":
         print_json(dict(done.report(), output=path))
         return

@@ -152,7 +152,8 @@ def _tell(result: JobResult, output_format: str, quiet: bool) -> int:
     if output_format != "json":
         _show(result, quiet)
     if result.failure is not None:
-        raise result.failure
+        with golden_words():
+            raise result.failure
     refused = sum(len(entry["refusals"]) for entry in result.done)
     if refused:
         counted = "1 dump" if refused == 1 else "%d dumps" % refused

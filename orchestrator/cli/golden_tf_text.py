@@ -18,6 +18,7 @@ from ..errors import EXIT_INCOMPLETE, InputError, MissingPath, UsageError
 from ..filesystem import read_input
 from ..naming import MAPPING_FILE, mapping_line, printable, read_mapping
 from .common import format_option, print_json, put, put_file, say
+from .golden_words import golden_words
 
 _LISTING_LIMIT_BYTES = 256 * 1024 * 1024
 
@@ -145,7 +146,8 @@ def rename(folder: str, really: bool, rules: Tuple[Tuple[str, str], ...], output
 
     Example: goldwatch golden tf rename golden --apply
     """
-    plan = plan_renames(folder, rules)
+    with golden_words():
+        plan = plan_renames(folder, rules)
     if really:
         plan = apply_renames(folder, plan)
     conflict = any(step.action == REPORT and step.new is not None for step in plan)

@@ -1,18 +1,55 @@
-"""What the library says of golden folders, in the words of the command line."""
+"""What the library says of golden data, in the words of the command line."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import Iterator
+import re
+from typing import Iterator, Match
 
-from ..adapters.manifest import GoldenExists
+from ..errors import GoldwatchError
+
+# The library names its own parameters: `name`, or `name=value`.
+_OPTIONS = {
+    "backend": "--backend",
+    "channel_order": "--channel-order",
+    "force": "--force",
+    "inputs": "-i",
+    "max_input_bytes": "--max-input",
+    "mean": "--mean",
+    "output": "-o",
+    "outputs": "--outputs",
+    "pb": "--pb",
+    "python": "--python",
+    "report": "--report",
+    "rule": "--rule",
+    "run_index": "--run-index",
+    "saved_model": "--saved-model",
+    "scale": "--scale",
+    "seed": "--random",
+    "signature": "--signature",
+    "tags": "--tags",
+    "without_npu": "--without-npu",
+    "words": "--",
+}
+_PARAMETER = re.compile("`(%s)(?:=([^`]*))?`" % "|".join(_OPTIONS))
 
 
 @contextlib.contextmanager
 def golden_words() -> Iterator[None]:
-    """Name the options in the hints of what is raised inside."""
+    """Name the options for the parameters in what is raised inside."""
     try:
         yield
-    except GoldenExists as error:
-        error.hint = "choose an empty folder, or add --force to replace them"
+    except GoldwatchError as error:
+        error.message = with_options(error.message)
+        error.hint = None if error.hint is None else with_options(error.hint)
         raise
+
+
+def with_options(text: str) -> str:
+    """Return a text of the library's with options in the place of parameters."""
+    return _PARAMETER.sub(_option, text)
+
+
+def _option(match: Match[str]) -> str:
+    option = _OPTIONS[match.group(1)]
+    return option if match.group(2) is None else "%s %s" % (option, match.group(2))

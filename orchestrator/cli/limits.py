@@ -11,7 +11,7 @@ from ..config.limits_file import load_limits
 from ..errors import UsageError
 from ..naming import printable
 from ..verdict.limits import LIMITED, Limit, Limits, named_limits, natural_comparison, parse_limit
-from .common import format_option, print_json, put
+from .common import format_option, print_json, put, put_wrapped
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -79,5 +79,5 @@ def limits(limit_texts: Sequence[str], limits_name: Optional[str], output_format
         put("%s  %s  %s" % (who.ljust(widths[0]), metric.ljust(widths[1]), value))
     put("" if lines else "no metric decides")
     if any(limit.metric == "DifferentElements" for limit in chosen.entries):
-        put("DifferentElements is for integers and bools, in the place of the three distances; the others are for floats.")
+        put_wrapped("DifferentElements is for integers and bools, in the place of the three distances; the others are for floats.", "")
     return 0

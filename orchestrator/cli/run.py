@@ -9,10 +9,10 @@ from typing import Any, Optional, Tuple
 
 import click
 
-from ..comparing.workers import default_jobs
 from ..errors import EXIT_FAIL, InputError, UsageError
 from ..launch.prepare import ACL, NPU, PLAN, Prepared, find_program, make_golden, prepare
 from ..launch.program import LOG_FILE, Program
+from ..processes import default_jobs
 from ..results.outfolder import make_folder
 from ..verdict.summary import exit_code
 from ..watching.ends import Signals

@@ -6,9 +6,9 @@ from typing import Any, Callable, TypeVar
 
 import click
 
-from ..comparing.workers import default_jobs
 from ..engine.result import RunResult
 from ..errors import UsageError
+from ..processes import default_jobs
 from ..watching.ends import Signals
 from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
 from ..watching.watch import Watch

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy import imported_when_used
 
 if TYPE_CHECKING:
     from .dump import DeviceDump, Place, dump_name, overflow_record, recorded, statistics, write_files
@@ -14,25 +15,6 @@ if TYPE_CHECKING:
     from .model import DeviceModel, DeviceOp, DeviceTensor
     from .server import DumpServer, Event, Report
     from .synthetic import Network
-
-_PLACES = {
-    "DeviceDump": "dump",
-    "DeviceModel": "model",
-    "DeviceOp": "model",
-    "DeviceTensor": "model",
-    "DumpServer": "server",
-    "Event": "server",
-    "Fault": "faults",
-    "Network": "synthetic",
-    "Place": "dump",
-    "Report": "server",
-    "dump_name": "dump",
-    "overflow_record": "dump",
-    "quota": "faults",
-    "recorded": "dump",
-    "statistics": "dump",
-    "write_files": "dump",
-}
 
 __all__ = [
     "DeviceDump",
@@ -53,9 +35,11 @@ __all__ = [
     "write_files",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for."""
-    if name not in _PLACES:
-        raise AttributeError("module %s has no attribute %s" % (__name__, name))
-    return getattr(importlib.import_module("." + _PLACES[name], __name__), name)
+__getattr__ = imported_when_used(
+    __name__,
+    dump=("DeviceDump", "Place", "dump_name", "overflow_record", "recorded", "statistics", "write_files"),
+    faults=("Fault", "quota"),
+    model=("DeviceModel", "DeviceOp", "DeviceTensor"),
+    server=("DumpServer", "Event", "Report"),
+    synthetic=("Network",),
+)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import calendar
 import json
 import os
-import sys
 import time
-from typing import Any, Iterable, List, Optional, Tuple
+from typing import Any, Iterable, List, NoReturn, Optional, Tuple
 
 import click
 
-from ..errors import FormatError, GoldwatchError, UsageError, require_file
+from ..cli.common import print_json, put, run_command
+from ..errors import FormatError, UsageError
+from ..filesystem import read_input
 from .dump import GENERATIONS, DeviceDump, recorded
 from .faults import KINDS, Fault, quota
 from .server import CHUNK_BYTES, DumpServer
 from .synthetic import NETWORK_FILE, Network
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_ACL_BYTES = 10 << 20
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
 
@@ -51,7 +53,7 @@ def program() -> None:
 def make(folder: str, ops: int, size: int, seed: int, broken: Optional[int], inputs: bool, name: str) -> None:
     """Make a network in FOLDER: model.json (the om json), golden/ (npy) and network.json, from which serve makes the dumps."""
     Network(ops, size, seed, broken, inputs, name).write(folder)
-    click.echo("%s: %d ops of %d bytes" % (folder, ops, size))
+    put("%s: %d ops of %d bytes" % (folder, ops, size))
 
 
 @program.command(epilog="Faults: " + "; ".join("%s - %s" % item for item in KINDS.items()) + ".")
@@ -99,10 +101,10 @@ def serve(source: str, root: Optional[str], acl: Optional[str], **given: Any) ->
     report = server.run()
     counts = report.counts()
     if given["output_format"] == "json":
-        click.echo(json.dumps({"files": report.files, "bytes": report.bytes_written, "chunks": counts}))
+        print_json({"files": report.files, "bytes": report.bytes_written, "chunks": counts}, indent=None)
     else:
         fates = ", ".join("%d %s" % (count, what) for what, count in sorted(counts.items()))
-        click.echo("%s: %d files, %d bytes; chunks: %s" % (root, report.files, report.bytes_written, fates or "none"))
+        put("%s: %d files, %d bytes; chunks: %s" % (root, report.files, report.bytes_written, fates or "none"))
     return int(given["exit_code"])
 
 
@@ -110,13 +112,12 @@ def _from_acl(path: str, root: Optional[str]) -> Tuple[str, str]:
     """Return dump_path and dump_mode of an acl.json."""
     if root is not None:
         raise UsageError("ROOT and --acl exclude one another")
-    require_file(path, "--acl")
-    with open(path, encoding="utf-8") as stream:
-        try:
-            dump = json.load(stream)["dump"]
-            return str(dump["dump_path"]), str(dump.get("dump_mode", "output"))
-        except (ValueError, KeyError, TypeError) as error:
-            raise FormatError("no dump configuration with a dump_path: %r" % error, path) from None
+    data = read_input(path, _ACL_BYTES)
+    try:
+        dump = json.loads(data.decode("utf-8"))["dump"]
+        return str(dump["dump_path"]), str(dump.get("dump_mode", "output"))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise FormatError("no dump configuration with a dump_path: %r" % error, path) from None
 
 
 def _devices(source: str, mode: str, given: Any) -> List[Iterable[DeviceDump]]:
@@ -137,22 +138,9 @@ def _devices(source: str, mode: str, given: Any) -> List[Iterable[DeviceDump]]:
     return [of(device) for device in range(given["devices"])]
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Run the program and exit: 0, or the documented code of the error."""
-    try:
-        sys.exit(program.main(prog_name="python -m goldwatch.testing", standalone_mode=False) or 0)
-    except click.exceptions.Exit as error:
-        sys.exit(error.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        sys.exit(130)
-    except GoldwatchError as error:
-        click.echo("goldwatch.testing: %s" % error, err=True)
-        if error.hint:
-            click.echo("  hint: " + error.hint, err=True)
-        sys.exit(error.exit_code)
+    run_command(program, name="python -m goldwatch.testing")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,102 @@
+"""``goldwatch compare-op``."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import click
+
+from ..comparing.pair_task import Settings
+from ..comparing.row import MEASURES, METRICS, NOT_COMPARED
+from ..detail.element_files import MOST_ROWS
+from ..detail.pairs import OpPairs, Wanted, pairs_in_files, pairs_in_folders
+from ..detail.run import OpDetail, compare_op
+from ..detail.tensor_detail import ALL, BAD, DEFAULT_TOP, NONE, DetailSettings
+from ..detail.topn import MOST
+from ..engine.file_pair import is_file_pair
+from ..errors import UsageError
+from ..processes import default_jobs
+from ..verdict.judging import RowJudge
+from .common import format_option, print_json, put, say, say_note, set_up_logging, verbosity_options
+from .limits import limit_options, read_limits
+from .option_values import parse_time
+
+
+@click.command("compare-op")
+@click.argument("target")
+@click.argument("golden")
+@click.argument("op", required=False)
+@click.option("-f", "--model", metavar="OM.json", help="The model: json of an om (atc --mode=1), or GE's text graph.")
+@click.option("--input", "input_index", type=click.IntRange(0), metavar="I", help="Only this input.")
+@click.option("--output", "output_index", type=click.IntRange(0), metavar="I", help="Only this output.")
+@click.option("--top", type=click.IntRange(1, MOST), default=DEFAULT_TOP, show_default=True, metavar="N", help="Length of the top-n lists.")
+@click.option("--max-rows", type=click.IntRange(1, MOST_ROWS), default=MOST_ROWS, show_default=True, metavar="N",
+              help="Rows of one element file at most.")  # fmt: skip
+@click.option("--rows", type=click.Choice([ALL, BAD, NONE]), default=ALL, show_default=True,
+              help="Which elements are listed; bad: off by more than the target type's rounding.")  # fmt: skip
+@click.option("--time", metavar="T|all", help="The time folder that counts.  [default: the newest of each device and model]")
+@click.option("--jobs", type=click.IntRange(1, 1024), help="Processes that write.  [default: all processors]")
+@limit_options
+@click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files.")
+@click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the files that are written.")
+@format_option
+@verbosity_options
+def command(target: str, golden: str, op: Optional[str], out: str, **given: Any) -> int:
+    """Look at one operator element by element: where its error sits and what it looks like.
+
+    TARGET and GOLDEN are folders as for compare, and OP is the device's op name or one of its original names; or two single files (dump,
+    npy, pb, quant), without OP. Exit code: 0 all its tensors pass, 1 some is outside its limits, 3 something could not be compared, 4 bad
+    input.
+
+    Example: goldwatch compare-op dump golden conv1 -f model.json -o detail
+    """
+    quiet = given["quiet"]
+    set_up_logging(quiet, given["verbose"])
+    limits = read_limits(given["limits_name"], given["limit_texts"])
+    wanted = _wanted(given)
+    pairs = _pairs(target, golden, op, given, wanted)
+    for note in pairs.notes:
+        say_note(note, quiet)
+    compared = tuple(name for name in MEASURES if name in METRICS or name in limits.metrics)
+    settings = DetailSettings(
+        out=out, rows=given["rows"], max_rows=given["max_rows"], top=given["top"], compare=Settings(compared, False, RowJudge(limits))
+    )
+    found = compare_op(pairs, settings, given["jobs"] or default_jobs(), given["allow_missing"])
+    if given["output_format"] == "json":
+        print_json(found.document())
+    else:
+        _tell(found)
+        say("%s: %d files written" % (out, len(found.files)), quiet)
+    return found.exit_code
+
+
+def _wanted(given: Any) -> Wanted:
+    if given["input_index"] is not None and given["output_index"] is not None:
+        raise UsageError("--input and --output exclude each other")
+    if given["input_index"] is not None:
+        return Wanted("input", given["input_index"])
+    return Wanted("output", given["output_index"]) if given["output_index"] is not None else Wanted()
+
+
+def _pairs(target: str, golden: str, op: Optional[str], given: Any, wanted: Wanted) -> OpPairs:
+    if is_file_pair(target, golden):
+        if op is not None:
+            raise UsageError("OP %s: two single files are one op's already" % op)
+        return pairs_in_files(target, golden, given["model"], wanted)
+    if op is None:
+        raise UsageError("OP is missing: of two folders one op is looked at", hint="goldwatch compare tells which")
+    return pairs_in_folders(target, golden, op, given["model"], wanted, parse_time(given["time"]))
+
+
+def _tell(found: OpDetail) -> None:
+    for tensor in found.tensors:
+        row, document = tensor.row, tensor.document
+        put("%s: %s%s" % (row.tensor, row.verdict.replace("_", " "), ": " + row.reason if row.reason else ""))
+        if row.verdict == NOT_COMPARED or not document.get("count"):
+            continue
+        put("  %d of %d elements are off by more than the rounding of %s" % (document["bad"], document["count"], row.target_dtype))
+        for finding in document["findings"]:
+            put("  %s (explains %.1f %% of the error)" % (finding["sentence"], 100 * finding["share"])
+                if finding["kind"] != "healthy" else "  " + finding["sentence"])  # fmt: skip
+        if not document["findings"]:
+            put("  no pattern explains 90 % of the error")

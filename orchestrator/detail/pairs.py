@@ -1,0 +1,170 @@
+"""Which tensors are looked at: all of one op of two folders, or those of two single files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Sequence, Tuple, cast
+
+from ..comparing.file_planner import Planner
+from ..comparing.pair_task import PairTask
+from ..comparing.row import Row
+from ..dumps.golden import GoldenSet
+from ..dumps.listing import DumpEntry
+from ..dumps.tree import Combo, DumpTree, find_dumps, op_key
+from ..engine.file_pair import pair_files
+from ..engine.goldens import Goldens
+from ..engine.options import AUTO
+from ..errors import InputError, UsageError, require_folder
+from ..model.graph import ModelGraph, load_model
+from ..naming import nearest_names, parse_golden_name, sanitise_device, sanitise_golden
+from .others import files_beside, golden_files
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which tensors of an op are wanted.
+
+    Attributes
+    ----------
+    kind, index
+        ``input`` or ``output``, and its number; None for all.
+    """
+
+    kind: Optional[str] = None
+    index: Optional[int] = None
+
+    def has(self, row: Row) -> bool:
+        """Tell whether a row's tensor is wanted."""
+        return self.kind is None or (row.kind == self.kind and row.tensor_index == self.index)
+
+
+@dataclass(frozen=True)
+class OpPairs:
+    """The tensors of one op.
+
+    Attributes
+    ----------
+    op
+        The target's op name, as its file has it.
+    tasks
+        What can be compared.
+    rows
+        Tensors that cannot, with the reason.
+    notes
+        What was taken and what was assumed.
+    others
+        The other golden tensors, one of which may be the right one.
+    """
+
+    op: str
+    tasks: Tuple[PairTask, ...]
+    rows: Tuple[Row, ...] = ()
+    notes: Tuple[str, ...] = ()
+    others: Any = ()
+
+
+def pairs_in_folders(
+    target: str, golden: str, op: str, model: Optional[str], wanted: Optional[Wanted] = None, time: Optional[str] = None, steps: str = AUTO
+) -> OpPairs:
+    """Return the tensors of one op below TARGET with their counterparts below GOLDEN.
+
+    Parameters
+    ----------
+    op
+        The op's name on the device, or one of its original names.
+    model
+        om json or GE graph, or None.
+    time, steps
+        As :class:`goldwatch.engine.options.ComparisonOptions` has them.
+
+    Raises
+    ------
+    InputError
+        There is no dump of the op, or no such tensor.
+    UsageError
+        Several devices, models or steps have one.
+    """
+    wanted = wanted or Wanted()
+    require_folder(target, "TARGET")
+    require_folder(golden, "GOLDEN")
+    graph = load_model(model) if model is not None else None
+    tree = find_dumps(target, time=time)
+    found = GoldenSet.open(golden)
+    combo, entries = _entries_of(tree, op, graph, model)
+    # Only the store's records of golden files are not kept: nothing is stored here.
+    goldens = Goldens(golden, steps, cast(Any, None), os.path.realpath(golden) != os.path.realpath(target))
+    goldens.take(found)
+    planner = Planner(combo.place, goldens.of(combo.place), graph)
+    tasks: List[PairTask] = []
+    rows: List[Row] = []
+    for entry in entries:
+        plan = planner.plan(entry)
+        tasks += [task for task in plan.tasks if wanted.has(task.row)]
+        rows += [row for row in (*plan.rows, *plan.waiting) if wanted.has(row)]
+    _require_some(op, wanted, tasks, rows, target)
+    notes = tuple(tree.notes + [task.row.reason for task in tasks if task.row.reason])
+    other = golden_files(goldens.of(combo.place), tasks[0].golden.path) if tasks else ()
+    return OpPairs(entries[0].name.op_name, tuple(tasks), tuple(rows), notes + tuple(tree.left_notes), tuple(other))
+
+
+def _require_some(op: str, wanted: Wanted, tasks: Sequence[PairTask], rows: Sequence[Row], where: str) -> None:
+    if tasks or rows:
+        return
+    what = "tensor" if wanted.kind is None else "%s %d" % (wanted.kind, wanted.index or 0)
+    raise InputError("%s: %s has no %s" % (where, op, what), hint="goldwatch inspect tells what a dump file holds")
+
+
+def _entries_of(tree: DumpTree, op: str, graph: Optional[ModelGraph], model: Optional[str]) -> Tuple[Combo, List[DumpEntry]]:
+    """Return the one folder of dumps that has the op, and its newest files there (several for slices, or for ops of one origin)."""
+    names = _device_names(op, graph)
+    found: List[Tuple[Combo, List[DumpEntry]]] = []
+    for combo in tree.combos:
+        newest: Dict[Any, DumpEntry] = {}
+        for entry in combo.files:
+            if sanitise_device(entry.name.op_name) in names:
+                key = op_key(entry.name)
+                if key not in newest or newest[key].name.timestamp_us <= entry.name.timestamp_us:
+                    newest[key] = entry
+        if newest:
+            found.append((combo, sorted(newest.values(), key=lambda entry: (entry.name.op_name, entry.name.timestamp_us))))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        places = ", ".join(combo.rel or combo.folder for combo, _ in found[:_SHOWN])
+        raise UsageError(
+            "TARGET: %s: %d devices, models or steps have a dump of %s (%s)" % (tree.root, len(found), op, places),
+            hint="name one of these folders as TARGET",
+        )
+    if not tree.combos:
+        raise InputError("TARGET: %s: no dump file was found at or below it" % tree.root)
+    raise InputError("TARGET: %s: there is no dump of %s%s" % (tree.root, op, _near(tree, op, graph, model)))
+
+
+def _device_names(op: str, graph: Optional[ModelGraph]) -> List[str]:
+    """Return the op names, as file names have them, that ``op`` means."""
+    if graph is None or graph.ops_named(op):
+        return [sanitise_device(op)]
+    from_it = graph.ops_from(op)
+    if not from_it:
+        key = sanitise_golden(op)
+        from_it = [node for node in graph.ops if key in (sanitise_golden(name) for name in node.originals)]
+    return [sanitise_device(node.name) for node in from_it] or [sanitise_device(op)]
+
+
+def _near(tree: DumpTree, op: str, graph: Optional[ModelGraph], model: Optional[str]) -> str:
+    dumped = {entry.name.op_name for combo in tree.combos for entry in combo.files}
+    known = dumped | ({name for node in graph.ops for name in node.originals} if graph is not None else set())
+    near = nearest_names(op, sorted(known), 3, 0.5)
+    text = "; the nearest names are %s" % ", ".join(near) if near else "; there are, for example, %s" % ", ".join(sorted(dumped)[:3])
+    return text + ("" if model is not None else " (original names are known with the model's json)")
+
+
+def pairs_in_files(target: str, golden: str, model: Optional[str] = None, wanted: Optional[Wanted] = None) -> OpPairs:
+    """Return the tensors of two files, as :func:`goldwatch.engine.file_pair.pair_files` pairs them."""
+    place = (wanted.kind, wanted.index or 0) if wanted is not None and wanted.kind is not None else None
+    found = pair_files(target, golden, load_model(model) if model is not None else None, place)
+    others = tuple(files_beside(golden, target)) if parse_golden_name(os.path.basename(golden)) is not None else ()
+    return OpPairs(found.op, found.tasks, found.rows, (), others)

@@ -1,0 +1,312 @@
+"""One pair of tensors in detail: its metrics and verdict, its findings, its files."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..comparing.pair import compare_pair, geometry_of
+from ..comparing.pair_task import PairTask, Settings
+from ..comparing.patterns import Finding
+from ..comparing.row import FAIL, METRICS, PASS, Row
+from ..dumps.golden import GoldenEntry, open_golden
+from ..errors import GoldwatchError
+from ..filesystem import writing_whole
+from ..naming import sanitise_golden
+from ..results.jsonfile import row_document
+from ..results.rowsql import plain_tree
+from ..tensors.axes import Layout, element_count, layout_of, plain_letters
+from ..tensors.geometry import Geometry
+from ..tensors.ordered import ordered_windows
+from ..tensors.tensor import Tensor
+from .element_files import Elements, Written, write_bad, write_chosen, write_elements
+from .errors import errors_of
+from .findings import Evidence
+from .measures import Measures, reals
+from .others import Probe, best_other
+from .reordered import reordered
+from .topn import Top
+
+ALL, BAD, NONE = "all", "bad", "none"
+DEFAULT_TOP = 20
+_LEAST_ULP = -1
+
+WriteMany = Callable[[List[Tuple[Any, ...]]], List[Written]]
+
+
+@dataclass(frozen=True)
+class DetailSettings:
+    """What is written of each tensor.
+
+    Attributes
+    ----------
+    out
+        The folder, which is there.
+    rows
+        ``all`` elements, ``bad`` ones (off by more than the rounding of the target's type), or ``none``.
+    max_rows
+        Rows of one element file at most.
+    top
+        How many of the largest errors are listed.
+    compare
+        The metrics and limits.
+    """
+
+    out: str
+    rows: str = ALL
+    max_rows: int = 1000000
+    top: int = DEFAULT_TOP
+    compare: Settings = Settings()
+
+
+class TensorDetail(NamedTuple):
+    """What was found of one tensor.
+
+    Attributes
+    ----------
+    row
+        As the result table would have it.
+    document
+        Its entry in detail.json.
+    files
+        What was written, relative to OUT.
+    """
+
+    row: Row
+    document: Dict[str, Any]
+    files: Tuple[str, ...]
+
+
+@dataclass
+class _Pass:
+    """What one pass over the elements collects."""
+
+    measures: Measures
+    evidence: Evidence
+    probe: Probe
+    absolute: Top
+    relative: Top
+    least: List[float]
+    greatest: List[float]
+
+    def update(self, window: Any) -> None:
+        x, y = window.x.reshape(-1), window.y.reshape(-1)
+        errors = errors_of(x, y)
+        self.measures.update(window, errors)
+        self.evidence.update(window, errors)
+        self.probe.update(window.start, x)
+        keys = errors.absolute
+        if keys.dtype.kind == "f":
+            # What is NaN on one side only is the worst of all.
+            keys = np.where(np.isnan(keys), np.inf, keys)
+        self.absolute.update(window.start, keys, x, y)
+        self.relative.update(window.start, np.where((y == 0) | ~np.isnan(errors.relative), errors.relative, np.inf), x, y)
+        for number, values in enumerate((errors.absolute, errors.relative)):
+            known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+            if known.size:
+                self.least[number] = min(self.least[number], known.min().item())
+                self.greatest[number] = max(self.greatest[number], known.max().item())
+
+
+def detail_of(task: PairTask, others: Iterable[GoldenEntry], settings: DetailSettings, write_many: WriteMany) -> TensorDetail:
+    """Compare a pair, look for what its error looks like, and write its files.
+
+    Parameters
+    ----------
+    others
+        Golden tensors, one of which may be the right one.
+    write_many
+        Calls :func:`goldwatch.detail.element_files.write_elements` with each of several lists of arguments.
+    """
+    row = compare_pair(task, settings.compare)
+    if row.verdict not in (PASS, FAIL):
+        return not_compared(row)
+    golden, _ = open_golden(task.golden)
+    geometry = geometry_of(task, golden)
+    letters = axis_letters(task, golden, geometry)
+    if not geometry.sizes:
+        # A scalar is one element along one axis.
+        geometry = replace(geometry, layout=Layout("ND", (("0", ""),), (1,)), letters=("0",), sizes=(1,))
+        letters = ("0",)
+    elements = Elements(task.target, golden, geometry, letters)
+    found = _collect(task, golden, geometry, letters, row, settings)
+    findings = _findings(found, task, golden, elements, others, row) if geometry.count else []
+    stem = "%s_%s_%d" % (_file_name_of(row), row.kind, row.tensor_index or 0)
+    files = _write(elements, found, stem, row, settings, write_many)
+    document = _document(row, found, findings, elements, golden)
+    document["files"] = list(files)
+    return TensorDetail(row, document, files)
+
+
+def _file_name_of(row: Row) -> str:
+    """Return an op's name as files have it, a slice's with its context and thread."""
+    tail = row.tensor.split(":%s:%d" % (row.kind, row.tensor_index or 0), 1)[-1]
+    return sanitise_golden(row.op + tail.replace(":", "_"))
+
+
+def not_compared(row: Row) -> TensorDetail:
+    """Return what is said of a tensor that cannot be compared."""
+    empty: Dict[str, Any] = {"histogram": None, "signed_ulp_histogram": None, "target": None, "golden": None, "where": {}, "findings": []}
+    document = {**_head(row), **empty, "files": []}
+    return TensorDetail(row, document, ())
+
+
+def axis_letters(task: PairTask, golden: Tensor, geometry: Geometry) -> Tuple[str, ...]:
+    """Return the names of the golden's axes: the letters of its layout, ``0``, ``1`` … where it has none."""
+    letters = geometry.letters
+    if task.as_stored:
+        return _stored_letters(golden, letters)
+    if letters and not letters[0].isdigit():
+        return letters
+    for name in (golden.format, task.origin_format):
+        plain = plain_letters(name, len(letters)) if name is not None else None
+        if plain and not plain[0].isdigit():
+            return tuple(plain)
+    return letters
+
+
+def _stored_letters(golden: Tensor, letters: Tuple[str, ...]) -> Tuple[str, ...]:
+    """Return the names of a device layout's stored axes (``N C1 H W C0``) where each is one."""
+    layout = layout_of(golden.format, golden.shape)
+    if layout is None or len(layout.axes) != len(letters) or layout.name == "FRACTAL_NZ":
+        return letters
+    return tuple(letter + part for letter, part in layout.axes)
+
+
+def _collect(
+    task: PairTask, golden: Tensor, geometry: Geometry, letters: Tuple[str, ...], row: Row, settings: DetailSettings
+) -> _Pass:
+    largest = float(row.metrics.get("MaxAbsoluteError", math.nan))
+    found = _Pass(
+        Measures(task.target.dtype, golden.dtype, geometry.sizes, largest),
+        Evidence(task.target.dtype.name, geometry, letters),
+        Probe(geometry.count),
+        Top(settings.top),
+        Top(settings.top),
+        [math.inf, math.inf],
+        [-math.inf, -math.inf],
+    )
+    for window in ordered_windows(task.target, golden, geometry):
+        found.update(window)
+    return found
+
+
+def _findings(
+    found: _Pass, task: PairTask, golden: Tensor, elements: Elements, others: Iterable[GoldenEntry], row: Row
+) -> List[Finding]:
+    shares = found.measures.shares
+    more: List[Optional[Finding]] = []
+    if found.evidence.bad:
+        total = shares.total * shares.unit**2
+
+        def explained(tensor: Tensor) -> Optional[float]:
+            return _share_of(tensor, elements, total)
+
+        more.append(best_other(others, found.probe, golden, explained))
+        if found.evidence.even is not None:
+            more.append(reordered(found.probe, golden, elements.geometry.sizes, elements.letters))
+    distance = float(row.metrics.get("RelativeEuclideanDistance", math.nan))
+    return found.evidence.findings(found.measures, [finding for finding in more if finding is not None], distance)
+
+
+def _share_of(tensor: Tensor, elements: Elements, total: float) -> Optional[float]:
+    """Return how much of the squared error is gone against another golden tensor; None where it cannot be read."""
+    rest = 0.0
+    try:
+        for window in ordered_windows(elements.target, elements.golden, elements.geometry):
+            x, y = reals(window.x.reshape(-1)), reals(tensor.elements(window.start, window.start + window.x.size))
+            if x.shape != y.shape:
+                return None
+            with np.errstate(all="ignore"):
+                square = np.square(x - y)
+            rest += float(square[np.isfinite(square)].sum())
+    except (GoldwatchError, OSError):
+        return None
+    return max(0.0, 1.0 - rest / total) if total > 0 and math.isfinite(rest) else None
+
+
+def _write(
+    elements: Elements, found: _Pass, stem: str, row: Row, settings: DetailSettings, write_many: WriteMany
+) -> Tuple[str, ...]:
+    base = os.path.join(settings.out, stem)
+    written = [base + "_summary.txt"]
+    with writing_whole(written[0]) as stream:
+        stream.write(_summary(elements, found, row).encode("utf-8", "backslashreplace"))
+    for name, top in (("absolute", found.absolute), ("relative", found.relative)):
+        path = "%s_%s_error_topn.csv" % (base, name)
+        write_chosen(elements, path, top.positions, top.x, top.y)
+        written.append(path)
+    paths = ("%s_%d.csv" % (base, number) for number in itertools.count())
+    if settings.rows == ALL:
+        count = elements.geometry.count
+        starts = range(0, max(count, 1), settings.max_rows)
+        calls = [(write_elements, elements, next(paths), start, min(start + settings.max_rows, count)) for start in starts]
+        written += [file.path for file in write_many(calls)]
+    elif settings.rows == BAD:
+        written += [file.path for file in write_bad(elements, paths, settings.max_rows)]
+    _remove_later(paths)
+    return tuple(os.path.basename(path) for path in written)
+
+
+def _remove_later(paths: Iterator[str]) -> None:
+    """Remove the files of an earlier run behind the last one of this."""
+    for path in paths:
+        if not os.path.isfile(path):
+            return
+        os.unlink(path)
+
+
+def _summary(elements: Elements, found: _Pass, row: Row) -> str:
+    letters = elements.letters
+    name = "".join(letters) if letters and not letters[0].isdigit() else "ND"
+    lines = [
+        ("TotalCount", str(elements.geometry.count)),
+        ("LeftOp", row.op),
+        ("RightOp", row.golden if row.golden != "*" else row.op),
+        ("Format", name),
+    ]
+    for number, what in enumerate(("Absolute", "Relative")):
+        lines.append(("Min%sError" % what, _short(found.least[number])))
+        lines.append(("Max%sError" % what, _short(found.greatest[number])))
+    return "".join("%s: %s\n" % line for line in lines)
+
+
+def _short(value: Any) -> str:
+    """Return a number exactly when it is whole; NaN where no element has such an error."""
+    if isinstance(value, int):
+        return str(value)
+    return "%.9g" % value if math.isfinite(value) else "NaN"
+
+
+def _head(row: Row) -> Dict[str, Any]:
+    document = row_document(row, METRICS)
+    names = ("tensor", "verdict", "reason", "shape", "target_dtype", "golden_dtype", "target_file", "golden_file", "metrics", "nan", "inf")
+    return {name: document[name] for name in names}
+
+
+def _document(row: Row, found: _Pass, findings: Sequence[Finding], elements: Elements, golden: Tensor) -> Dict[str, Any]:
+    measures = found.measures
+    document = _head(row)
+    document.update(
+        axes=list(elements.letters),
+        count=element_count(elements.geometry.sizes),
+        bad=found.evidence.bad,
+        histogram=measures.errors.document(),
+        signed_ulp_histogram=measures.ulps.document(_LEAST_ULP),
+        target=plain_tree(measures.target.document()),
+        golden=plain_tree(measures.golden.document()),
+        where=found.evidence.where(measures.shares),
+        findings=[finding_document(finding) for finding in findings],
+    )
+    return document
+
+
+def finding_document(finding: Finding) -> Dict[str, Any]:
+    """Return a finding as detail.json has it."""
+    detail = plain_tree(finding.detail)
+    return {"kind": finding.kind, "share": round(min(1.0, max(0.0, finding.share)), 6), "detail": detail, "sentence": finding.sentence}

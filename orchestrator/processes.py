@@ -1,0 +1,172 @@
+"""Processes that compute for us: fresh Pythons, so that they hold nothing of ours and no fork happens beside threads.
+
+They are no processes of :mod:`multiprocessing`, which would run the user's ``__main__`` once more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from typing import Any, List, Optional, Set, Tuple
+
+from .serving import receive, send
+
+# So long a process that is told to stop may go on, in seconds.
+_GRACE_S = 5.0
+_CODE = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[4])\n"
+    "from goldwatch.serving import serve\nserve(*map(int, sys.argv[1:4]))"
+)
+
+
+def default_jobs() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) or 1
+
+
+class ProcessDied(Exception):
+    """The process ``pid`` ended in the middle of a call."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__("process %d ended" % pid)
+        self.pid = pid
+
+
+class Child:
+    """A process that is starting; :meth:`call` waits until it has started.
+
+    The thread that makes it must live as long as it is used: the kernel ends it with that thread.
+    """
+
+    def __init__(self) -> None:
+        calls, ours = os.pipe()
+        theirs, answers = os.pipe()
+        self._calls, self._answers = os.fdopen(ours, "wb"), os.fdopen(theirs, "rb")
+        words = [sys.executable, "-c", _CODE, str(calls), str(answers), str(os.getpid()), json.dumps(sys.path)]
+        try:
+            # A session of its own: Ctrl-C in the terminal comes to us alone.
+            self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, pass_fds=[calls, answers], start_new_session=True)
+        finally:
+            os.close(calls)
+            os.close(answers)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def call(self, function: Tuple[Any, ...]) -> Any:
+        """Return what ``function[0](*function[1:])`` returns there, or raise what it raises; ProcessDied when the process ends."""
+        data = pickle.dumps(function, pickle.HIGHEST_PROTOCOL)
+        try:
+            send(self._calls, data)
+            answer = receive(self._answers)
+        except (EOFError, OSError) as error:
+            raise ProcessDied(self.pid) from error
+        good, result = pickle.loads(answer)
+        if not good:
+            raise result
+        return result
+
+    def stop(self) -> None:
+        """Have it end as soon as it can, and undo what is half done; may be called by any thread."""
+        self._process.terminate()
+
+    def wait(self, deadline: float) -> None:
+        """Wait until it has ended, which it has to before ``deadline`` (of :func:`time.monotonic`); may be called by any thread."""
+        try:
+            self._process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+    def close(self) -> None:
+        """End it and take its exit status."""
+        self._process.kill()
+        self._process.wait()
+        self._answers.close()
+        with contextlib.suppress(OSError):  # Part of a call that it did not take.
+            self._calls.close()
+
+
+class Processes:
+    """``jobs`` processes, with a thread for each that hands it one call after the other; one that dies is replaced at the next call.
+
+    Attributes
+    ----------
+    jobs
+        Their number.
+    there
+        Whether one of them has answered a call.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+        self.there = False
+        self._threads: Optional[ThreadPoolExecutor] = None
+        self._own = threading.local()
+        self._lock = threading.Lock()
+        self._children: Set[Child] = set()
+        self._closed = False
+
+    def start(self, *function: Any) -> None:
+        """Start them, without waiting, each with a first call of ``function[0](*function[1:])``; a second time does nothing."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self.jobs, "goldwatch-process")
+            for _ in range(self.jobs):
+                self.submit(*function)
+
+    def submit(self, *function: Any) -> Future[Any]:
+        """Have ``function[0](*function[1:])`` called in one of them, which :meth:`start` has started.
+
+        The future raises what the call raises, and ProcessDied when its process ends.
+        """
+        assert self._threads is not None
+        return self._threads.submit(self._call, function)
+
+    def pids(self) -> List[int]:
+        """Return the process ids."""
+        with self._lock:
+            return sorted(child.pid for child in self._children)
+
+    def close(self, now: bool = False) -> None:
+        """End them, and no others, when their calls are done; ``now`` has them drop what they are doing."""
+        with self._lock:
+            self._closed = True
+            children = list(self._children)
+        if now:
+            for child in children:
+                child.stop()
+            deadline = time.monotonic() + _GRACE_S
+            for child in children:
+                child.wait(deadline)
+        if self._threads is not None:
+            self._threads.shutdown(wait=True)
+        for child in children:
+            child.close()
+
+    def _call(self, function: Tuple[Any, ...]) -> Any:
+        """Have a function called in this thread's process; runs in a thread."""
+        child: Optional[Child] = getattr(self._own, "child", None)
+        if child is None:
+            with self._lock:
+                if self._closed:
+                    raise CancelledError
+                child = self._own.child = Child()
+                self._children.add(child)
+        try:
+            result = child.call(function)
+        except ProcessDied:
+            self._own.child = None
+            with self._lock:
+                self._children.discard(child)
+            child.close()
+            raise
+        self.there = True
+        return result

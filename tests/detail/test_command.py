@@ -1,0 +1,119 @@
+"""``goldwatch compare-op`` from the command line: which tensors, exit codes, bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import jsonschema
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from goldwatch.cli import goldwatch
+from goldwatch.dumps.write import TensorData, write_dump
+from goldwatch.errors import GoldwatchError
+from goldwatch.schemas import load_text
+from goldwatch.tensors.dtypes import dtype_by_name
+
+STAMP = "1234567890123456"
+SHAPE = (1, 4, 3, 5)
+
+
+def run(*words):
+    """Return exit code and what was printed on stdout."""
+    done = CliRunner().invoke(goldwatch, ["compare-op", *map(str, words), "-q"], standalone_mode=False)
+    if isinstance(done.exception, GoldwatchError):
+        return done.exception.exit_code, done.exception.message
+    assert done.exception is None, done.exception
+    return done.return_value, done.output
+
+
+def tensor(array, layout="NCHW"):
+    return TensorData(array.tobytes(), dtype_by_name(array.dtype.name), layout, array.shape, array.shape)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A model of one op that was made from conv/a, its dump in two steps' folders, and golden data."""
+    golden = np.random.RandomState(0).standard_normal(SHAPE).astype(np.float32)
+    op = {"name": "conv_device", "type": "Conv2D", "id": 1, "input": [], "output_desc": [{"attr": []}]}
+    op["attr"] = [{"key": "_datadump_original_op_names", "value": {"list": {"s": ["conv/a"]}}}]
+    desc = [{"key": "_datadump_origin_name", "value": {"s": "conv/a"}}, {"key": "_datadump_origin_output_index", "value": {"i": 0}}]
+    op["output_desc"][0]["attr"] = desc
+    (tmp_path / "model.json").write_text(json.dumps({"name": "net", "graph": [{"name": "g", "op": [op]}]}))
+    (tmp_path / "golden").mkdir()
+    np.save(str(tmp_path / "golden" / ("conv_a.0.%s.npy" % STAMP)), golden)
+    np.save(str(tmp_path / "golden" / ("twice.0.%s.npy" % STAMP)), golden * 2 + 1)
+    for step in "01":
+        folder = tmp_path / "dump" / "20260102030405" / "0" / "net" / "1" / step
+        folder.mkdir(parents=True)
+        write_dump(str(folder / ("Conv2D.conv_device.1.2.%s" % STAMP)), outputs=[tensor((golden * 2 + 1).astype(np.float16))])
+    return tmp_path
+
+
+def test_an_op_by_its_device_name_and_by_its_original(tree):
+    step = tree / "dump" / "20260102030405" / "0" / "net" / "1" / "1"
+    for number, name in enumerate(("conv_device", "conv/a", "conv_a")):
+        out = tree / ("out%d" % number)
+        code, printed = run(step, tree / "golden", name, "-f", tree / "model.json", "-o", out, "--format", "json")
+        document = json.loads(printed)
+        assert code == 1 and document == json.loads((out / "detail.json").read_text())
+        jsonschema.validate(document, json.loads(load_text("detail.schema.json")))
+        (entry,) = document["tensors"]
+        assert document["op"] == "conv_device" and entry["tensor"] == "conv_device:output:0"
+        # Another golden tensor explains it.
+        assert entry["findings"][0]["kind"] == "other-tensor" and entry["findings"][0]["detail"]["tensor"] == "twice:output:0"
+        names = ["_summary.txt", "_0.csv", "_absolute_error_topn.csv", "_relative_error_topn.csv"]
+        assert sorted(os.listdir(str(out))) == sorted(["detail.json"] + ["conv_device_output_0" + name for name in names])
+
+
+def test_several_steps_want_a_choice(tree):
+    code, message = run(tree / "dump", tree / "golden", "conv/a", "-f", tree / "model.json", "-o", tree / "out")
+    assert code == 2 and "2 devices, models or steps" in message and not (tree / "out").exists()
+
+
+def test_exit_codes(tree):
+    step = tree / "dump" / "20260102030405" / "0" / "net" / "1" / "1"
+    model = ("-f", tree / "model.json", "--rows", "none")
+    assert run(step, tree / "golden", "other", *model, "-o", tree / "a")[0] == 4
+    assert run(step, tree / "golden", "conv/a", "--input", 3, *model, "-o", tree / "a")[0] == 4
+    assert run(step, tree / "golden", "conv/a", "--limit", "CosineSimilarity=-1", "--limit", "RelativeEuclideanDistance=9", "--limit",
+               "WorstSliceDistance=99", *model, "-o", tree / "b")[0] == 0  # fmt: skip
+    (path,) = (tree / "golden").glob("conv_a*")
+    path.write_bytes(path.read_bytes()[:150])
+    code, printed = run(step, tree / "golden", "conv/a", *model, "-o", tree / "c")
+    assert code == 3 and "cut short" in printed
+    path.unlink()
+    code, printed = run(step, tree / "golden", "conv/a", *model, "-o", tree / "d")
+    assert code == 4 and "no golden" in printed
+    shutil.rmtree(str(tree / "golden"))
+    assert run(step, tree / "golden", "conv/a", *model, "-o", tree / "e")[0] == 4
+
+
+def test_two_dumps_and_a_tensor_of_them(tmp_path):
+    random = np.random.RandomState(0)
+    arrays = [random.standard_normal(SHAPE).astype(np.float16) for _ in range(2)]
+    names = [str(tmp_path / ("Add.add.1.2.123456789012345%d" % number)) for number in range(2)]
+    for name, shift in zip(names, (0, 1)):
+        write_dump(name, inputs=[tensor(arrays[0])], outputs=[tensor(arrays[1] + np.float16(shift))])
+    code, printed = run(*names, "-o", tmp_path / "all", "--format", "json")
+    assert code == 1 and [entry["tensor"] for entry in json.loads(printed)["tensors"]] == ["add:input:0", "add:output:0"]
+    code, printed = run(*names, "--input", 0, "-o", tmp_path / "one", "--format", "json")
+    assert code == 0 and [entry["tensor"] for entry in json.loads(printed)["tensors"]] == ["add:input:0"]
+    assert (tmp_path / "one" / "add_input_0_0.csv").read_text().startswith("N,C,H,W,Left,Right,")
+    np.save(str(tmp_path / "x.npy"), arrays[1])
+    code, printed = run(names[0], tmp_path / "x.npy", "-o", tmp_path / "npy", "--format", "json")
+    assert code == 0 and [entry["tensor"] for entry in json.loads(printed)["tensors"]] == ["add:output:0"]
+
+
+def test_bad_files(tmp_path):
+    np.save(str(tmp_path / "a.npy"), np.ones(3))
+    np.save(str(tmp_path / "b.npy"), np.ones(4))
+    assert run(tmp_path / "a.npy", tmp_path / "nothing.npy", "-o", tmp_path / "o")[0] == 4
+    assert run(tmp_path / "a.npy", tmp_path, "-o", tmp_path / "o")[0] == 4
+    assert run(tmp_path / "a.npy", tmp_path / "a.npy", "op", "-o", tmp_path / "o")[0] == 2
+    assert run(tmp_path, tmp_path, "-o", tmp_path / "o")[0] == 2
+    code, printed = run(tmp_path / "a.npy", tmp_path / "b.npy", "-o", tmp_path / "o")
+    assert code == 3 and "differs in shape" in printed

@@ -1,0 +1,192 @@
+"""Planted patterns of every kind are recognised with float16's rounding on top; healthy tensors have no finding but that."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from goldwatch.detail.errors import errors_of
+from goldwatch.detail.findings import Evidence
+from goldwatch.detail.measures import Measures
+from goldwatch.tensors.geometry import match_layouts
+from goldwatch.tensors.ordered import ordered_windows
+from goldwatch.tensors.tensor import Tensor
+
+SHAPES = [
+    (1, 16, 28, 28), (2, 32, 5, 7), (1, 64, 56, 56), (3, 8, 6, 6), (1, 1000), (64, 48), (2, 9, 33), (4, 12, 3, 10, 11), (5000,),
+    (40, 50, 30),
+]  # fmt: skip
+LARGE = (1, 48, 96, 96)
+
+
+def golden_of(shape, seed=0, mean=0.3):
+    return (np.random.RandomState(seed).standard_normal(shape) + mean).astype(np.float32)
+
+
+def main_axis(shape):
+    return max(range(len(shape)), key=lambda axis: (shape[axis] > 3, axis == 1, shape[axis]))
+
+
+def exchanged(values, first=1, second=3):
+    axis = main_axis(values.shape)
+    order = np.arange(values.shape[axis])
+    order[[first, second]] = order[[second, first]]
+    return np.take(values, order, axis)
+
+
+def replaced(values, by, index=2):
+    made = values.copy()
+    np.moveaxis(made, main_axis(values.shape), 0)[index] = by
+    return made
+
+
+def shuffled(values):
+    axis = main_axis(values.shape)
+    return np.take(values, np.random.RandomState(1).permutation(values.shape[axis]), axis)
+
+
+def from_place_on(values, by):
+    made = values.copy()
+    made.reshape(-1)[values.size // 2 :] = by
+    return made
+
+
+def bfloat16(values):
+    bits = np.ascontiguousarray(values).view(np.uint32).astype(np.uint64)
+    bits = (bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) & np.uint64(0xFFFF0000)
+    return bits.astype(np.uint32).view(np.float32)
+
+
+PLANTED = {
+    "scale": lambda y: y * 1.0497,
+    "offset": lambda y: y + 0.5,
+    "sign-flip": lambda y: -y,
+    "shift": lambda y: np.roll(y, 1, main_axis(y.shape)),
+    "axis-flip": lambda y: np.flip(y, main_axis(y.shape)),
+    "saturation": lambda y: np.clip(y * 40000, -65504, 65504),
+    "flush-to-zero": lambda y: np.where(np.abs(y) < 0.2, 0, y),
+    "nan": lambda y: from_place_on(y, np.nan),
+    "inf": lambda y: from_place_on(y, np.inf),
+}
+WITH_AXES = {"channel-permutation": exchanged, "region": lambda y: replaced(y, 0.7)}
+TYPES = {"bfloat16": bfloat16, "an 8-bit integer": lambda y: np.round(y / np.abs(y).max() * 127) * (np.abs(y).max() / 127)}
+
+
+def kinds(document):
+    return [finding["kind"] for finding in document["findings"]]
+
+
+@pytest.mark.parametrize("kind", sorted(PLANTED))
+@pytest.mark.parametrize("shape", SHAPES + [LARGE], ids=str)
+def test_what_was_planted_comes_first(look, kind, shape):
+    golden = golden_of(shape)
+    target = PLANTED[kind](golden).astype(np.float16)
+    if kind == "saturation":
+        golden *= 40000
+    found = look(target, golden)["findings"]
+    assert found and found[0]["kind"] == kind, found
+    assert 0.9 <= found[0]["share"] <= 1.0 and found[0]["sentence"]
+
+
+@pytest.mark.parametrize("kind", sorted(WITH_AXES))
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES + [LARGE] if len(shape) > 1 and np.prod(shape) // max(shape) > 1], ids=str)
+def test_what_was_planted_along_an_axis_comes_first(look, kind, shape):
+    golden = golden_of(shape)
+    found = look(WITH_AXES[kind](golden).astype(np.float16), golden)["findings"]
+    assert found and found[0]["kind"] == kind, found
+
+
+@pytest.mark.parametrize("name", sorted(TYPES))
+@pytest.mark.parametrize("shape", SHAPES + [LARGE], ids=str)
+def test_a_coarser_type_is_named(look, name, shape):
+    golden = golden_of(shape)
+    found = look(TYPES[name](golden).astype(np.float16), golden)["findings"]
+    assert kinds({"findings": found})[:1] == ["coarser-type"] and name in found[0]["sentence"], found
+
+
+@pytest.mark.parametrize("coarser, stored", [("float16", "float32"), ("float16", "float64"), ("float32", "float64")])
+def test_a_target_of_fewer_digits_than_its_type(look, coarser, stored):
+    golden = golden_of((1, 16, 28, 28)).astype(np.float64) / 3
+    (found,) = look(golden.astype(coarser).astype(stored), golden)["findings"]
+    assert found["kind"] == "coarser-type" and found["detail"]["type"] == coarser
+    # With a pattern besides, that is told first.
+    assert kinds(look((golden * 1.05).astype(coarser).astype(stored), golden))[0] == "scale"
+
+
+@pytest.mark.parametrize("shape", SHAPES + [LARGE], ids=str)
+def test_a_long_shift_and_many_channels(look, shape):
+    golden = golden_of(shape)
+    axis = main_axis(shape)
+    step = shape[axis] // 3
+    found = look(np.roll(golden, step, axis).astype(np.float16), golden)["findings"]
+    assert found[0]["kind"] == "shift" and found[0]["detail"]["by"][axis] == step, found
+    if len(shape) > 1 and np.prod(shape) // shape[axis] > 8:
+        assert "channel-permutation" in kinds(look(shuffled(golden).astype(np.float16), golden))
+
+
+@pytest.mark.parametrize("shape", [(1, 16, 28, 28), (48, 48), (2, 5, 7, 7), (1, 24, 112, 112)], ids=str)
+def test_two_axes_exchanged(look, shape):
+    golden = golden_of(shape)
+    assert kinds(look(golden.swapaxes(-1, -2).astype(np.float16), golden))[0] == "axis-swap"
+
+
+def test_bytes_read_with_the_axes_in_another_order(look):
+    for shape in ((2, 3, 5, 7), (1, 30, 100, 110)):
+        golden = golden_of(shape)
+        found = look(golden.transpose(0, 2, 3, 1).reshape(shape).astype(np.float16), golden)["findings"]
+        assert found[0]["kind"] == "axis-swap" and found[0]["detail"]["order"] == [0, 2, 3, 1], found
+
+
+def test_the_border(look):
+    golden = golden_of((1, 16, 56, 56))
+    target = golden.astype(np.float16)
+    target[:, :, [0, 55]] += 1
+    found = look(target, golden)["findings"]
+    assert found[0]["kind"] == "region" and found[0]["detail"]["indices"] == [0, 55]
+    assert found[0]["sentence"].startswith("indices 0, 55 of axis 2 (of 56) hold 100 % of the squared error: the border")
+
+
+def test_where_the_values_are_large_is_no_region(look):
+    golden = golden_of((1, 16, 20, 20))
+    golden[:, 5] *= 1000
+    assert kinds(look((golden * 1.05).astype(np.float16), golden)) == ["scale"]
+
+
+def findings_of(target, golden):
+    """Return the kinds that are found, without files."""
+    tensors = Tensor.from_array(target), Tensor.from_array(golden)
+    geometry = match_layouts(tensors[0], golden.shape)
+    largest = float(np.abs(target.astype(np.float64) - golden).max())
+    evidence = Evidence(tensors[0].dtype.name, geometry, geometry.letters)
+    measures = Measures(tensors[0].dtype, tensors[1].dtype, geometry.sizes, largest)
+    for window in ordered_windows(*tensors, geometry):
+        errors = errors_of(window.x.reshape(-1), window.y.reshape(-1))
+        measures.update(window, errors)
+        evidence.update(window, errors)
+    distance = float(np.linalg.norm(target.astype(np.float64) - golden) / np.linalg.norm(golden.astype(np.float64)))
+    return [finding.kind for finding in evidence.findings(measures, [], distance)]
+
+
+def test_a_thousand_healthy_tensors():
+    random = np.random.RandomState(7)
+    for number in range(1000):
+        shape = tuple(min(size, 24) for size in SHAPES[number % len(SHAPES)])
+        golden = (random.standard_normal(shape) * 10.0 ** random.uniform(-6, 4)).astype(np.float32)
+        if number % 3 == 0:
+            golden = np.maximum(golden, 0)
+        assert findings_of(golden.astype(np.float16), golden) == ["healthy"], number
+        # An operator that sums in float16: some units in the last place, here and there.
+        noise = 1 + 4e-4 * random.standard_normal(shape)
+        assert set(findings_of((golden * noise).astype(np.float16), golden)) <= {"healthy"}, number
+
+
+def test_a_constant_that_float16_does_not_have_is_no_offset(look):
+    golden = np.full((1, 8, 6, 6), 0.1, np.float32)
+    assert kinds(look(golden.astype(np.float16), golden)) == ["healthy"]
+
+
+def test_whole_numbers_are_compared_exactly(look):
+    golden = np.full((4, 4), 1 << 60, np.int64)
+    document = look(golden + np.eye(4, dtype=np.int64), golden)
+    assert document["bad"] == 4 and "healthy" not in kinds(document)
+    assert kinds(look(golden, golden)) == ["healthy"]
