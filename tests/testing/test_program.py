@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -128,12 +128,10 @@ def test_a_quota_and_an_exit_code(tmp_path, net) -> None:
     assert done.returncode == 7 and "disk_full" in done.stdout and "written" in done.stdout
 
 
-def test_killed_in_the_middle(tmp_path, net) -> None:
+def test_killed_in_the_middle(tmp_path, net, until) -> None:
     root = str(tmp_path / "a")
     process = subprocess.Popen([sys.executable, "-m", "goldwatch.testing", "serve", net, root, "--chunk", "100", "--delay", "0.01"])
-    deadline = time.monotonic() + 60
-    while not (os.path.exists(root) and find_dumps(root).combos) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: os.path.exists(root) and find_dumps(root).combos)
     process.send_signal(signal.SIGKILL)
     assert process.wait(30) == -signal.SIGKILL
     assert find_dumps(root).combos
@@ -158,6 +156,17 @@ def test_killed_in_the_middle(tmp_path, net) -> None:
 def test_mistakes_get_a_message(tmp_path, net, words, code, text) -> None:
     done = serve_or_make(*words, cwd=str(tmp_path))
     assert done.returncode == code and text in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("redirection", [">&-", ">/dev/full", "2>&-", "2>/dev/full"])
+@pytest.mark.parametrize("words", ["make other", "serve net a", "serve net a --format json"])
+def test_streams_that_take_nothing(tmp_path, net, words, redirection) -> None:
+    command = "%s -m goldwatch.testing %s %s" % (shlex.quote(sys.executable), words, redirection)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "universal_newlines": True}
+    done = subprocess.run(["bash", "-c", command], cwd=str(tmp_path), timeout=120, **pipes)
+    assert done.returncode == (0 if redirection[0] == "2" else 4), done.stderr
+    assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
+    assert done.stderr == "" or "goldwatch: stdout: not everything could be printed" in done.stderr
 
 
 def test_help_costs_no_numpy() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import time
 import types
 
 import pytest
@@ -324,10 +323,9 @@ def test_it_runs_in_a_thread_and_stops_like_a_killed_process(tmp_path) -> None:
     assert server.report.finished and not server.running
 
 
-def test_stopping_does_not_wait_for_a_slow_rate(tmp_path) -> None:
+def test_stopping_does_not_wait_for_a_slow_rate(tmp_path, until) -> None:
     server = DumpServer(str(tmp_path), [plain("A.b.1.2.3", b"x" * 5000000)], bytes_per_s=1000).start()
-    while not server.report.bytes_written:
-        time.sleep(0.005)
+    until(lambda: server.report.bytes_written)
     server.stop()
     report = server.join(10)
     assert [event.what for event in report.events] == ["stopped"]
