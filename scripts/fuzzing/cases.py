@@ -9,8 +9,18 @@ import shutil
 
 import numpy as np
 
+from goldwatch.adapters.npyfile import read_npy
+from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
+from goldwatch.config.check import check_file
+from goldwatch.dumps import DumpFile
+from goldwatch.dumps.npy import open_npy
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.errors import GoldwatchError
+from goldwatch.model.graph import load_model
+from goldwatch.naming import read_mapping
+from goldwatch.netfiles.caffe_net import Net, State
+from goldwatch.netfiles.caffemodel import read_weights
+from goldwatch.netfiles.prototxt import read_document
 
 from . import judge, seeds
 from .mutate import changed, damaged, damaged_head, text_of
@@ -162,7 +172,7 @@ def merges(random, command):
 
 def nets(random, command):
     """prototxt and caffemodel files."""
-    from goldwatch.netfiles.caffemodel import read_weights, weight_shapes
+    from goldwatch.netfiles.caffemodel import weight_shapes
 
     with open("net.prototxt", "wb") as stream:
         stream.write(damaged(random, seeds.PROTOTXT.encode(), 6))
@@ -222,9 +232,58 @@ def conversions(random, command):
     return _plain_end(code, text)
 
 
+def readers(random, command):
+    """One damaged file given to the library's reader of its kind: its own error, or what the judge reads in it too."""
+    name, data = random.choice(seeds.small_files())
+    with open(name, "wb") as stream:
+        stream.write((damaged_head if random.random() < 0.5 else damaged)(random, data))
+    try:
+        read = READERS[name](name)
+    except GoldwatchError as error:
+        return None if error.message else "an error without a sentence"
+    if not isinstance(read, np.ndarray):
+        return None
+    try:
+        expected = judge.npy(name) if name.endswith(".npy") else judge.dump_tensor(name, "output", 0)
+    except (judge.Unreadable, judge.Abstain):
+        return None  # the library reads more than the judge knows
+    equal_nan = {"equal_nan": True} if read.dtype.kind in "fc" else {}
+    if read.dtype.kind == expected.dtype.kind and np.array_equal(read.reshape(-1), expected.reshape(-1), **equal_nan):
+        return None
+    return "it was read as %s of %s, the judge has %s of %s" % (read.dtype, read.shape, expected.dtype, expected.shape)
+
+
+def _stream(name):
+    with open(name, "rb") as stream:
+        return read_npy(stream, name, os.path.getsize(name), lambda shape, dtype: None)
+
+
+def _listing(name):
+    with open(name, "rb") as stream:
+        return parse_listing(stream.read().decode("utf-8", "surrogateescape"), name)
+
+
+#: The readers of the files of seeds.small_files.
+READERS = {
+    "x.npy": lambda name: open_npy(name).array(),
+    "y.npy": _stream,
+    "Add.x.1.2.3": lambda name: DumpFile(name).array(),
+    "model.json": load_model,
+    "ge_proto_00000000_Build.txt": load_model,
+    "mapping.csv": read_mapping,
+    "net.prototxt": lambda name: Net(read_document(name), State()),
+    "net.caffemodel": read_weights,
+    "acl.json": lambda name: check_file(name, elsewhere=True),
+    "train.py": lambda name: check_file(name, elsewhere=True),
+    "listing": _listing,
+}
+
 KINDS = {
     kind.__name__: kind
-    for kind in (dumps, npy, headers, models, names, stores, limits, configurations, merges, nets, manifests, listings, conversions)
+    for kind in (
+        *(dumps, npy, headers, models, names, stores, limits, configurations, merges, nets, manifests, listings, conversions),
+        readers,
+    )
 }
 
 

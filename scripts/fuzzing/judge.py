@@ -6,6 +6,8 @@ outputs); of npy: numpy's own reader.
 
 from __future__ import annotations
 
+import io
+import re
 import struct
 
 import numpy as np
@@ -61,8 +63,12 @@ def distance_problem(target, golden):
 
 
 def npy(path):
+    with open(path, "rb") as stream:
+        data = stream.read()
+    # Numbers of Python 2, which numpy itself reads in the older forms of the header only.
+    head = re.sub(rb"(?<=\d)L(?=[,) ])", b" ", data[:256])
     try:
-        return np.load(path, allow_pickle=False)
+        return np.load(io.BytesIO(head + data[256:]), allow_pickle=False)
     except Exception as error:
         raise Unreadable("%s: %s" % (path, error)) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import importlib
 import json
@@ -137,6 +138,7 @@ class Loop:
     def __init__(self, kinds, seed, work, jobs):
         self.kinds, self.seed, self.work, self.jobs = kinds, seed, work, jobs
         self.done = 0
+        self.counts = collections.Counter()
         self.failures = []
         self._next = 0
         self._running = {}
@@ -186,6 +188,7 @@ class Loop:
                 what, kind, seed, problem = json.loads(line)
                 told.append((what, kind, seed))
                 self.done += what == "end"
+                self.counts[kind] += what == "end"
                 if what == "end" and self.done % 10000 == 0:
                     print("%d cases, %d failed" % (self.done, len(self.failures)), flush=True)
                 if problem:
@@ -198,6 +201,7 @@ class Loop:
                 how = "signal %d" % (status & 127) if status & 127 else "exit code %d" % (status >> 8)
                 self._failed(told[-1][1], told[-1][2], "the process died: %s" % how, pid)
                 self.done += 1
+                self.counts[told[-1][1]] += 1
             shutil.rmtree(os.path.join(self.work, "case-%d" % pid), ignore_errors=True)
             left = batch[len({(kind, seed) for _, kind, seed in told}) :]
             if left:

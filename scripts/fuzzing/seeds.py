@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import io
 import json
 import os
+import pathlib
+import tempfile
+from random import Random
 
 import numpy as np
 
@@ -103,6 +108,29 @@ def network(random, broken=None):
         )
     with open("model.json", "w", encoding="utf-8") as out:
         json.dump({"name": "net", "graph": [{"name": "net", "op": ops}]}, out)
+
+
+@functools.lru_cache(maxsize=1)
+def small_files():
+    """Return (name, bytes) of one whole file for each reader of the library."""
+    values = np.arange(24, dtype="<f4").reshape(2, 3, 4)
+    npy, before = io.BytesIO(), os.getcwd()
+    np.save(npy, values)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            network(Random(1))
+            write_dump("Add.x.1.2.3", outputs=[TensorData(values, format="ND")])
+            dump, model = (pathlib.Path(name).read_bytes() for name in ("Add.x.1.2.3", "model.json"))
+        finally:
+            os.chdir(before)
+    acl = json.dumps(CONFIGURATIONS["acl"][0]).encode()
+    return (
+        ("x.npy", npy.getvalue()), ("y.npy", npy.getvalue()), ("Add.x.1.2.3", dump), ("model.json", model),
+        ("ge_proto_00000000_Build.txt", GE_TEXT.encode()), ("mapping.csv", b"123456789012,Add.op_0.1.2.3\n12,Relu.op_1.1.2.3\n"),
+        ("net.prototxt", PROTOTXT.encode()), ("net.caffemodel", caffemodel()), ("acl.json", acl), ("train.py", SCRIPTS[1].encode()),
+        ("listing", LISTING.encode()),
+    )  # fmt: skip
 
 
 def files(folder):

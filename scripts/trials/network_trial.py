@@ -91,7 +91,7 @@ def _runs(trial: Trial) -> Iterable[Found]:
         yield Found(trial, fault.kind, rank, right, summary.failed > 0, what)
 
 
-def run_all(seeds: Sequence[int], faults: int, jobs: int, devices: Sequence[str]) -> List[Found]:
+def run_all(seeds: Sequence[int], faults: int, jobs: int, devices: Sequence[str], nets: Sequence[str] = tuple(NETS)) -> List[Found]:
     """Run every network of every seed on every device.
 
     Parameters
@@ -101,7 +101,7 @@ def run_all(seeds: Sequence[int], faults: int, jobs: int, devices: Sequence[str]
     jobs
         Processes.
     """
-    trials = [Trial(net, device, seed, faults) for seed in seeds for net in NETS for device in devices]
+    trials = [Trial(net, device, seed, faults) for seed in seeds for net in nets for device in devices]
     if jobs == 1:
         return [found for trial in trials for found in run_trial(trial)]
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:

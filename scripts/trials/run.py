@@ -7,7 +7,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from goldwatch.comparing.pair import PairTask, Settings, compare_tensors
+from goldwatch.comparing.pair import compare_tensors
+from goldwatch.comparing.pair_task import PairTask, Settings
 from goldwatch.comparing.patterns import AlignedPair, align
 from goldwatch.comparing.row import PASS, Row
 from goldwatch.dumps.golden import GoldenEntry
@@ -18,13 +19,14 @@ from goldwatch.tensors.tensor import Tensor
 from goldwatch.verdict.explaining import TensorReader
 from goldwatch.verdict.judging import RowJudge
 from goldwatch.verdict.limits import Limits
+from goldwatch.verdict.observations import Observation, ObservedOp
 from goldwatch.verdict.summary import Summary, summarise
 
 from .faults import FAULTS, Fault
 from .networks import EXACT, Device, Net
 
 Array = Any
-MEASURED = ("CosineSimilarity", "RelativeEuclideanDistance", "WorstSliceDistance", "DifferentElements")
+MEASURED = ("CosineSimilarity", "RelativeEuclideanDistance", "StandardDeviation", "WorstSliceDistance", "DifferentElements")
 _NO_FILE = GoldenEntry("", "", "", 0, 0, "npy")
 
 
@@ -68,10 +70,10 @@ class Reader(TensorReader):
         self._golden = golden
         self._made = made
 
-    def pair(self, row: Row) -> Optional[AlignedPair]:
-        layout = "NCHW" if self._golden[row.op].ndim == 4 else "ND"
-        target, golden = (Tensor.from_array(side[row.op], layout) for side in (self._made, self._golden))
-        return replace(align(target, golden, match_layouts(target, golden.shape, layout)), dtype=row.target_dtype or "")
+    def pair(self, op: ObservedOp, row: Observation) -> Optional[AlignedPair]:
+        layout = "NCHW" if self._golden[op.name].ndim == 4 else "ND"
+        target, golden = (Tensor.from_array(side[op.name], layout) for side in (self._made, self._golden))
+        return replace(align(target, golden, match_layouts(target, golden.shape, layout)), dtype=row.dtype)
 
 
 def judged(net: Net, golden: Dict[str, Array], made: Dict[str, Array], rows: List[Row]) -> Summary:

@@ -10,7 +10,8 @@ import collections
 
 import numpy as np
 
-from goldwatch.comparing.pair import PairTask, Settings, compare_tensors
+from goldwatch.comparing.pair import compare_tensors
+from goldwatch.comparing.pair_task import PairTask, Settings
 from goldwatch.comparing.row import FAIL, MEASURES, PASS, Row
 from goldwatch.dumps.golden import GoldenEntry
 from goldwatch.tensors.dtypes import decode, dtype_by_name
@@ -24,12 +25,17 @@ NOISE = {
 }  # fmt: skip
 """Largest inherited distance of a healthy tensor, relative, by element type."""
 
-RANGE = {"float16": (-13, 13), "bfloat16": (-125, 120), "float32": (-125, 120), "float64": (-125, 120), "complex64": (-125, 120)}
-"""Magnitudes as powers of two: the type's normal range, less what the largest of a million values needs; others: 2**-3 to 2**3."""
+RANGE = {"float16": (-24, 13), "bfloat16": (-125, 120), "float32": (-125, 120), "float64": (-125, 120), "complex64": (-125, 120)}
+"""Magnitudes as powers of two: the type's range, less what the largest of a million values needs; others: 2**-3 to 2**3.
+
+That of float16 goes down to its smallest number, where rounding is as large as the value; the others' normal range is wide enough.
+"""
+
+LOWEST = {"float16": -65504.0, "bfloat16": float.fromhex("-0x1.fep127"), "float32": float.fromhex("-0x1.fffffep127")}
 
 WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
 KINDS = (
-    *("normal", "relu", "softmax flat", "softmax peaked", "masked -1e4", "masked -inf"),
+    *("normal", "relu", "softmax flat", "softmax peaked", "masked -1e4", "masked -inf", "masked otherwise"),
     *("constant", "embedding", "layer norm", "channels"),
 )
 _GOLDEN = GoldenEntry("", "", "", 0, 0, "npy")
@@ -85,9 +91,10 @@ def a_golden(random, kind, shape):
     if kind in ("softmax flat", "softmax peaked"):
         scores = np.exp((0.05 if kind == "softmax flat" else 6.0) * y)
         return scores / scores.sum(axis=-1, keepdims=True) if shape else np.ones(())
-    if kind in ("masked -1e4", "masked -inf"):
+    if kind.startswith("masked"):
         masked = np.arange(last) >= random.randint(1, last + 1)
-        return np.where(masked, -np.inf if kind == "masked -inf" else y - 1e4, y)
+        number = (-np.inf, -1e9, LOWEST["float32"])[random.randint(3)] if kind == "masked otherwise" else -np.inf
+        return np.where(masked, y - 1e4 if kind == "masked -1e4" else number, y)
     if kind == "constant":
         return 3.0 + 0.01 * y
     if kind == "embedding":
@@ -120,6 +127,12 @@ def healthy(random):
     if dtype in WHOLE:
         y = random.randint(0, 2 if dtype == "bool" else 100, shape).astype(dtype)
         wide = "int64" if random.random_sample() < 0.5 and dtype not in ("bool", "uint64") else dtype
+        if dtype in ("int32", "int64", "uint32") and random.random_sample() < 0.5:
+            # Ids that a float32 golden cannot hold, and labels that the device gives as floats.
+            y = random.randint(2**24, 2**31 - 1, shape)
+            return "%s, large ids" % dtype, {"x": np.asarray(y).astype(dtype), "y": np.asarray(y).astype(np.float32)}
+        if random.random_sample() < 0.3:
+            return "%s, labels" % dtype, {"x": np.asarray(y).astype(np.float16), "y": np.asarray(y), "dtype": "float16"}
         return "%s, whole numbers" % dtype, {"x": np.asarray(y), "y": np.asarray(y).astype(wide)}
     kind = KINDS[random.randint(len(KINDS))]
     y = np.asarray(a_golden(random, kind, shape))
@@ -139,6 +152,9 @@ def healthy(random):
     if dtype == "complex64":
         target, y = (np.stack([side, side], -1).astype(np.float32).view(dtype)[..., 0] for side in (x, golden))
         return "complex64, %s" % kind, {"x": np.asarray(target), "y": np.asarray(y)}
+    if kind == "masked otherwise" and dtype in LOWEST:
+        # The device's own mask: the lowest number of its type, or -inf.
+        x = np.where(golden <= -1e8, (LOWEST[dtype], -np.inf)[random.randint(2)], x)
     origin = ("NCHW", "NHWC", None)[random.randint(3)] if len(shape) == 4 else None
     return "%s, %s" % (dtype, kind), {"x": np.asarray(store(x, dtype)), "y": golden, "dtype": dtype, "origin": origin}
 
@@ -149,11 +165,26 @@ def _whole(random, dtype, shape, count, wrong, step):
     places = random.permutation(y.size)[:count]
     x[places] = ~x[places] if dtype == "bool" else x[places] + step
     golden = y.astype(np.float32) if wrong == "float golden" else y
-    return {"x": x.reshape(shape), "y": golden, "op_type": "ArgMaxV2"}
+    target = x.astype(np.float16) if wrong == "float target" else x
+    return {"x": target.reshape(shape), "y": golden, "op_type": "ArgMaxV2"}
 
 
 def _labels(random):
-    return _whole(random, ("int32", "int64")[random.randint(2)], (256,), 4, ("", "float golden")[random.randint(2)], 7)
+    return _whole(random, ("int32", "int64")[random.randint(2)], (256,), 4, ("", "float golden", "float target")[random.randint(3)], 7)
+
+
+def _tiny(random):
+    y = random.standard_normal((4, 8, 16, 16)) * 10.0 ** random.uniform(-6.5, -5)
+    x = np.where(np.arange(16) < 8, y, 0.0) if random.random_sample() < 0.5 else np.roll(y, 1, axis=-1)
+    return {"x": x.astype(np.float16), "y": y.astype(np.float32)}
+
+
+def _masked_scores(random):
+    """Scores that are wrong in one row, masked by the lowest numbers of their types."""
+    arguments = _scores(random)
+    lowest = LOWEST[arguments["dtype"]]
+    x = np.where(arguments["x"] < -5000, lowest, arguments["x"]).astype(arguments["x"].dtype)
+    return {**arguments, "x": x, "y": np.where(arguments["y"] < -5000, -1e9, arguments["y"]).astype(np.float32)}
 
 
 def _device(random, y, values, origin=None):
@@ -250,6 +281,8 @@ BROKEN = {
     "one stale filter of 256": _stale_filter,
     "one token of [1, T, D] zero or its neighbour": _token,
     "one row of attention scores wrong behind a -1e4 mask": _scores,
+    "the same behind masks by different numbers": _masked_scores,
+    "half or shifted, below float16's normal range": _tiny,
     "scale 1.04": lambda r: _whole_tensor(r, "scale 1.04"),
     "constant 3 against 3.1": _constant,
     "all zero": lambda r: _whole_tensor(r, "zero"),

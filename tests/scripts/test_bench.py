@@ -77,3 +77,13 @@ def test_a_workload_holds_what_its_list_says(benches, tmp_path):
     for what in ("plain", "floor"):
         command = [sys.executable, os.path.join(SCRIPTS, "benches", "plain.py"), root, what]
         assert json.loads(subprocess.check_output(command).decode())["seconds"] > 0
+
+
+@pytest.mark.parametrize("name, words, shown", [
+    ("compare_op", ("--elements", "20000", "--repeat", "1"), "largest process"),
+    ("convert", ("--files", "3", "--elements", "2000", "--repeat", "1"), "original layout"),
+    ("inspect", ("--files", "20", "--repeat", "1"), "20 files"),
+])  # fmt: skip
+def test_the_benches_of_single_operators_and_files_run(name, words, shown):
+    done = bench(name, *words)
+    assert done.returncode == 0 and shown in done.stdout, done.stderr

@@ -48,9 +48,10 @@ def run(tmp_path):
     return call
 
 
-PARTS = ("ran .envs/project/ruff", "ran .envs/project/mypy", "ran .envs/tensorflow/python -m pytest", "ran .envs/project/python -m pytest")
+PARTS = ("ran .envs/project/ruff", "ran .envs/project/mypy", "scripts/page_types")
+PARTS += ("ran .envs/tensorflow/python -m pytest", "ran .envs/project/python -m pytest")
 OTHERS = ("ran .envs/py37/python -m pytest", "ran .envs/newest/python -m pytest")
-MORE = OTHERS + ("check_protobuf_versions", "scripts/fuzz --seconds 60", "ran demo")
+MORE = OTHERS + ("check_protobuf_versions", "scripts/fuzz --seconds 60", "scripts/interrupt_test", "scripts/crash_test", "ran demo")
 
 
 def test_all_is_well(run):

@@ -32,6 +32,22 @@ def test_the_trial_can_fail(monkeypatch):
     assert tensor_trial.wrong(found, "broken") > 20
 
 
+def test_planted_faults_are_found_and_healthy_networks_are_left_alone():
+    result = trial("--networks", "--seeds", "7000", "--nets", "mobilenet,transformer", "--faults", "5", "--jobs", "1", "--misses")
+    assert (result.returncode, result.stderr) == (0, ""), result.stdout
+    assert "| float16 | 2 | 0 | 0 |" in result.stdout and "| float16 sums | 2 | 0 | 0 |" in result.stdout
+    assert "| **all** | 20 |" in result.stdout
+
+
+def test_the_trial_of_networks_can_fail(monkeypatch):
+    monkeypatch.syspath_prepend(os.path.dirname(SCRIPT))
+    from trials import network_trial
+
+    monkeypatch.setattr("goldwatch.verdict.estimates.SUSPECT_SCORE", 60.0)
+    found = network_trial.run_all([7000], 4, 1, ["float16"], ["transformer"])
+    assert network_trial.figures(found)["first"] < 0.9
+
+
 @pytest.mark.parametrize("arguments", [(), ("--tensors", "x")])
 def test_usage(arguments):
     assert trial(*arguments).returncode == 2
