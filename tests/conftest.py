@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import pty
+import re
 import signal
+import struct
+import subprocess
+import termios
+import time
 
 import hypothesis
 import pytest
@@ -56,6 +63,45 @@ def cpu_seconds():
 
 
 @pytest.fixture
+def until():
+    """Waits for a condition, ``until(lambda: …)``, and returns what it gave; the test fails when that never comes."""
+
+    def wait(condition, patience_s=60.0):
+        end = time.monotonic() + patience_s
+        while True:
+            value = condition()
+            if value:
+                return value
+            assert time.monotonic() < end, "waited too long"
+            time.sleep(0.01)
+
+    return wait
+
+
+@pytest.fixture
 def shared_dir(request):
     """The folder given with --shared."""
     return request.config.getoption("--shared")
+
+
+@pytest.fixture
+def on_terminal():
+    """Runs a command on a terminal of so many columns, ``on_terminal(words, 80)``: what it shows, without colours, and its exit code."""
+
+    def run(words, columns=80, **options):
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        # A parent that uses readline hands on the columns of its own terminal.
+        environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        process = subprocess.Popen(words, stdout=theirs, stderr=theirs, stdin=theirs, env=environment, **options)
+        os.close(theirs)
+        blocks = [b"-"]
+        with contextlib.suppress(OSError):
+            while blocks[-1]:
+                blocks.append(os.read(ours, 65536))
+        os.close(ours)
+        text = b"".join(blocks[1:]).decode("utf-8").replace("\r\n", "\n")
+        lines = [line.rsplit("\r", 1)[-1] for line in re.sub("\x1b\\[[0-9;]*[mK]", "", text).split("\n")]
+        return "\n".join(lines), process.wait(60)
+
+    return run

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import types
 
 import pytest
@@ -48,8 +49,11 @@ def test_the_import_loads_nothing_heavy():
 
 def test_every_public_name_is_there_and_documented():
     assert set(goldwatch.__all__) <= set(dir(goldwatch))
+    with open(DOCS, encoding="utf-8") as stream:
+        page = stream.read()
     for name in goldwatch.__all__:
         assert getattr(goldwatch, name).__doc__
+        assert name == "__version__" or "goldwatch." + name in page
     with pytest.raises(AttributeError, match="no_such_name"):
         goldwatch.no_such_name  # noqa: B018
 
@@ -98,9 +102,24 @@ def test_rows_come_while_files_arrive(folder, tmp_path):
 
 def test_a_watch_can_be_stopped(folder):
     with goldwatch.watch(str(folder / "dump"), str(folder / "net" / "golden"), model=str(folder / "net" / "model.json"), jobs=1) as rows:
+        with pytest.raises(goldwatch.GoldwatchError, match="before the end"):
+            rows.result  # noqa: B018
         for _ in rows:
             rows.stop()
     assert rows.result.summary.rows > 0
+
+
+@pytest.mark.parametrize("jobs", [0, -1, 1.5, True, "2"])
+def test_a_number_of_processes_is_one(tmp_path, jobs):
+    for function in (goldwatch.compare, goldwatch.watch):
+        with pytest.raises(goldwatch.GoldwatchError, match="jobs="):
+            function(str(tmp_path), str(tmp_path), jobs=jobs)
+
+
+def test_rows_of_a_verdict_that_does_not_exist(folder):
+    result = goldwatch.compare(str(folder / "dump"), str(folder / "net" / "golden"), jobs=1)
+    with pytest.raises(goldwatch.GoldwatchError, match="there is no verdict 'FAIL'"):
+        result.rows("FAIL")
 
 
 def test_errors_are_goldwatch_errors(tmp_path):
@@ -143,6 +162,4 @@ def test_ctrl_c_and_close_end_our_own_processes_only(folder):
 
 
 def _wait():
-    import time
-
-    time.sleep(600)
+    threading.Event().wait()

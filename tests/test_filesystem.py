@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
@@ -83,6 +84,29 @@ def test_a_pipe_is_read_where_pipes_are_welcome(tmp_path):
         writer.start()
         assert stream.read() == b"x" * 100
     writer.join()
+
+
+def test_a_pipe_whose_writer_comes_later_is_waited_for(tmp_path):
+    path = str(tmp_path / "fifo")
+    os.mkfifo(path)
+    found = []
+
+    def read():
+        with open_input(path, pipes=True) as stream:
+            found.append(stream.read())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    writing = None
+    while writing is None and reader.is_alive():
+        # It can be opened without waiting as soon as a reader is there.
+        with contextlib.suppress(OSError):
+            writing = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    assert writing is not None, "the reader took the pipe for an empty file: %r" % found
+    os.write(writing, b"late")
+    os.close(writing)
+    reader.join()
+    assert found == [b"late"]
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):

@@ -1,4 +1,4 @@
-"""Ctrl-C in a callback of the import system is not lost."""
+"""Signals in a callback of the import system are not lost."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ import pytest
 
 SCRIPT = """
 import os, signal, sys, time, weakref
-from goldwatch.interrupts import heed_interrupts
+from goldwatch.interrupts import heed_interrupts, heed_termination
+number = getattr(signal, sys.argv[2])
 if sys.argv[1] == "heeded":
     heed_interrupts()
+    heed_termination()
+else:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 
 def callback(file_name):
     # As importlib/_bootstrap.py's own: a function of this name in a file of that name, called at the end of an object's life.
-    space = {"os": os, "signal": signal}
-    exec(compile("def cb(_):\\n    os.kill(os.getpid(), signal.SIGINT)\\n    sum(range(9))\\n", file_name, "exec"), space)
+    space = {"os": os, "number": number}
+    exec(compile("def cb(_):\\n    os.kill(os.getpid(), number)\\n    sum(range(9))\\n", file_name, "exec"), space)
     return space["cb"]
 
 class Lock:
@@ -29,15 +33,16 @@ try:
     for _ in range(1000):
         time.sleep(0.005)
     print("lost")
-except KeyboardInterrupt:
+except (KeyboardInterrupt, SystemExit):
     print("heeded")
 """
 
 
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
 @pytest.mark.parametrize("how", ["heeded", "lost"])
-def test_an_interrupt_in_the_import_systems_callback(how):
+def test_a_signal_in_the_import_systems_callback(how, number):
     """Python itself loses it: that is why."""
-    done = subprocess.run([sys.executable, "-c", SCRIPT, how], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
+    done = subprocess.run([sys.executable, "-c", SCRIPT, how, number], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
     assert done.stdout.decode().split() == [how]
 
 

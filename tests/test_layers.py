@@ -15,9 +15,12 @@ LAYERS = (
         "goldwatch.errors",
         "goldwatch.filesystem",
         "goldwatch.interrupts",
+        "goldwatch.lazy",
         "goldwatch.naming",
         "goldwatch.protowire",
         "goldwatch.elements",
+        "goldwatch.processes",
+        "goldwatch.serving",
     ),
     ("goldwatch.proto",),
     ("goldwatch.schemas",),
@@ -32,13 +35,14 @@ LAYERS = (
     ("goldwatch.convert",),
     ("goldwatch.config",),
     ("goldwatch.engine",),
+    ("goldwatch.detail",),
     # Beside each other: neither imports the other.
     ("goldwatch.launch",),
     ("goldwatch.watching",),
     ("goldwatch.adapters",),
     ("goldwatch.testing",),
     ("goldwatch.api",),
-    ("goldwatch.cli", "goldwatch.__main__"),
+    ("goldwatch.cli", "goldwatch.__main__", "goldwatch.testing.__main__"),
 )
 ADAPTERS_MAY_IMPORT = (
     "goldwatch.errors",

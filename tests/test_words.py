@@ -1,0 +1,64 @@
+"""The library speaks no command-line words: options are named in cli/ only."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+
+from goldwatch.cli import golden_words
+from goldwatch.cli.golden_words import with_options
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+OPTION = re.compile(r"(?<![\w-])(?:--[a-z][a-z-]*|-[fio](?=[ )]))")
+# Options of other programs that the library names, reads or sets.
+OTHERS = ("atc --mode=1 --om=%s --json=%s", "atc --mode", "saved_model_cli show --dir")
+OTHERS += ("--tf_xla_clustering_fuel", "--check-hash-based-pycs")
+COMMAND_LINES = ("orchestrator/cli", "orchestrator/testing/__main__.py")
+
+
+def modules():
+    for top in ("orchestrator", "adapters", "schemas", "proto"):
+        for base, _, names in os.walk(os.path.join(ROOT, top)):
+            for name in names:
+                path = os.path.relpath(os.path.join(base, name), ROOT)
+                if name.endswith(".py") and not path.startswith(COMMAND_LINES):
+                    yield path
+
+
+def texts(path):
+    """Yield (line, text) of each string in a module that is no docstring."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as stream:
+        tree = ast.parse(stream.read())
+    # A string that stands alone is documentation.
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        value = getattr(node, "value", None) if isinstance(node, ast.Constant) else getattr(node, "s", None)
+        if isinstance(value, str) and id(node) not in alone:
+            yield node.lineno, value
+
+
+def test_no_text_of_the_library_names_an_option():
+    paths = list(modules())
+    assert len(paths) > 200
+    found = []
+    for path in paths:
+        for line, text in texts(path):
+            for words in OTHERS:
+                text = text.replace(words, "")
+            found += ["%s:%d: %s" % (path, line, option) for option in OPTION.findall(text)]
+    assert found == []
+
+
+def test_parameters_become_options():
+    text = "use `backend=caffe` with `python=PATH`, or `force`; `inputs=NAME=FILE`; `import caffe` and `other` stay"
+    assert with_options(text) == "use --backend caffe with --python PATH, or --force; -i NAME=FILE; `import caffe` and `other` stay"
+
+
+def test_every_parameter_that_a_text_of_the_adapters_names_has_its_option():
+    named = set()
+    for path in modules():
+        if path.startswith("adapters"):
+            for _, text in texts(path):
+                named |= set(re.findall(r"`([a-z_]+)(?:=[^`]*)?`", text))
+    assert named == set(golden_words._OPTIONS)
