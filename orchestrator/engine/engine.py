@@ -113,7 +113,7 @@ class Engine:
         keep_gone
             Files that were compared and are no longer there belong to the run.
         """
-        same = same_model(self.store, self.options.models)
+        same = same_model(self.store, self.options.sources)
         if not self.store.continued:
             return
         believed = believe(self.store, self.catalogue.root, self.goldens.folder)

@@ -22,9 +22,13 @@ def test_commands(tmp_path):
     for name in ("target", "golden"):
         np.save(str(tmp_path / (name + ".npy")), np.ones((2, 3), np.float32))
     shutil.copy(os.path.join(HERE, "..", "data", "caffe", "resblock", "resblock.prototxt"), str(tmp_path / "net.prototxt"))
+    with open(os.path.join(os.path.dirname(DOCS), "metrics.md"), encoding="utf-8") as stream:
+        metric = re.search(r"```python\n(def compare.*?)```", stream.read(), re.S)
+    (tmp_path / "custom" / "algorithm").mkdir(parents=True)
+    (tmp_path / "custom" / "algorithm" / "alg_MeanError.py").write_text(metric.group(1))
     with open(DOCS, encoding="utf-8") as stream:
         commands = re.findall(r"^\$ goldwatch (.*)$", stream.read(), re.M)
-    assert len(commands) == 12
+    assert len(commands) == 13
     for command in commands:
         words = [sys.executable, "-m", "goldwatch", *shlex.split(command)]
         done = subprocess.run(words, cwd=str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
