@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ..comparing.row import CORRUPT, EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, NOTHING_FINITE, PASS, Row
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
-from ..model.graph import ModelGraph
+from ..model.graphs import AnyGraph
 from .deciding import decides
 from .estimates import Estimator, first_of
 from .explaining import TensorReader, explained
@@ -103,7 +103,7 @@ def summarise(
     ops: int,
     limits: Limits,
     program: Optional[Mapping[str, Any]] = None,
-    graph: Optional[ModelGraph] = None,
+    graph: AnyGraph = None,
     allow_missing: bool = False,
     reader: Optional[TensorReader] = None,
     warnings: Iterable[str] = (),
@@ -119,7 +119,7 @@ def summarise(
     program
         ``{"exit_code": int or None, "signal": name or None}`` of a launched program.
     graph
-        The model: tells which operators feed which.
+        The model, or that of each place: tells which operators feed which.
     allow_missing
         Rows that only lack a golden or a dump file do not make the run incomplete; corrupt files and differing shapes still do, and so it
         does when no output was compared at all.
