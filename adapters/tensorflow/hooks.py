@@ -27,8 +27,8 @@ class DumpResult:
     Attributes
     ----------
     done
-        One entry per golden folder: ``run``, ``out``, the counts ``dumps``, ``saved``, ``skipped``, ``refused``, and ``notes``: what else is
-        to be known of it, as in the manifest.
+        One entry per golden folder: ``run``, ``out``, the counts ``dumps``, ``saved``, ``skipped``, ``refused``, and ``notes``: what else
+        is to be known of it, as in the manifest.
     """
 
     def __init__(self, recorder: Recorder) -> None:
