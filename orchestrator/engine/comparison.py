@@ -10,6 +10,7 @@ from typing import Any, Callable, Collection, List, Mapping, Optional, Tuple, Ty
 from ..comparing.workers import Workers
 from ..dumps.place import Place
 from ..errors import Interrupted, require_file, require_folder
+from ..interrupts import caused_by_interrupt
 from ..model.graph import ModelGraph
 from ..results.csvfile import Columns
 from ..results.files import write_tables
@@ -104,7 +105,7 @@ class Run:
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         self.workers.close(now=kind is not None)
         try:
-            if kind is not None and issubclass(kind, KeyboardInterrupt):
+            if caused_by_interrupt(error):
                 if self.tables_when_interrupted:
                     self.write_tables()
                 raise self._interrupted(sum(self.store.counts().values()))
