@@ -15,6 +15,7 @@ from .first_divergence import FirstDivergence, divergence_of, earlier
 from .inputs import Inputs
 from .limits import Limits
 from .observations import Observations
+from .second_look import looked_at
 from .sentences import explain
 from .suspects import Suspect, find_suspects
 from .unused_limits import UnusedLimits
@@ -151,7 +152,7 @@ def summarise(
     total = sum(counts.values())
     unforgiven = counts[NOT_COMPARED] - (missing if allow_missing else 0)
     inputs = Inputs(seen, graph)
-    estimates = Estimator(seen, inputs, decides, reader.redo).run()
+    estimates = looked_at(Estimator(seen, inputs, decides, reader.redo).run(), reader.pair)
     first = None if first_row is None else divergence_of(first_row, inputs, seen, limits)
     own = None if first is None else first_of(estimates, first.op, first.place)
     found = find_suspects(estimates, seen)
