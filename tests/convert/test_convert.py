@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from in_process import run_here
 
 from goldwatch.dumps.container import DumpFile
 from goldwatch.dumps.write import TensorData, write_dump
@@ -20,9 +21,8 @@ NAME = "Conv2D.conv1.3.7.1767323045000000"
 
 
 def convert(*args):
-    command = [sys.executable, "-m", "goldwatch", "convert", *map(str, args)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return done.returncode, done.stderr.decode()
+    done = run_here(["goldwatch", "convert", *args])
+    return done.returncode, done.stderr
 
 
 def report(out):
