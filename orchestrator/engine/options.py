@@ -9,7 +9,8 @@ from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 from ..comparing.pair_task import Settings
 from ..comparing.row import MEASURES, METRICS
 from ..errors import FormatError, UsageError
-from ..model.graph import ModelGraph, load_model
+from ..model.graph import load_model
+from ..model.graphs import ModelGraphs, load_models
 from ..model.rebase import onto_unfused, through_quantisation
 from ..results.csvfile import Columns
 from ..verdict.judging import RowJudge
@@ -27,7 +28,7 @@ class ComparisonOptions:
     target, golden, out
         Folders.
     model
-        om json or GE text graph, or None.
+        om json or GE text graph, that of all dumps; or a folder of them, each for the dumps of its own model_name; or None.
     quantisation
         The quantisation json, where the model is quantised and GOLDEN is not.
     unfused
@@ -84,20 +85,23 @@ class ComparisonOptions:
             raise UsageError("until when a tensor is needed is known by the model only: checking addresses needs it")
         if self.quantisation and self.unfused:
             raise UsageError("a quantisation json and an unfused build exclude each other")
+        if (self.quantisation or self.unfused) and os.path.isdir(self.model or ""):
+            raise UsageError("a quantisation json and an unfused build belong to one model", hint="name its file, not a folder of models")
 
     @property
     def models(self) -> Tuple[str, ...]:
         """The model's file and the one that leads its names on, as far as there are any."""
         return tuple(path for path in (self.model, self.quantisation, self.unfused) if path is not None)
 
-    def graph(self) -> Optional[ModelGraph]:
-        """Read the model, its original names led on where a second file says so; None without one. Raises as :func:`load_model`."""
+    def graphs(self) -> ModelGraphs:
+        """Read the models, the original names led on where a second file says so; none without. Raises as :func:`load_models`."""
         if self.model is None:
-            return None
-        graph = load_model(self.model)
+            return ModelGraphs()
         if self.quantisation is not None:
-            return through_quantisation(graph, load_model(self.quantisation))
-        return onto_unfused(graph, load_model(self.unfused)) if self.unfused is not None else graph
+            return ModelGraphs.of_all(through_quantisation(load_model(self.model), load_model(self.quantisation)))
+        if self.unfused is not None:
+            return ModelGraphs.of_all(onto_unfused(load_model(self.model), load_model(self.unfused)))
+        return load_models(self.model)
 
     def settings(self) -> Settings:
         """Return what the workers compute: the metrics shown and those with limits."""
@@ -157,17 +161,17 @@ class ComparisonOptions:
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise FormatError("the store does not say what was compared (%s: %s)" % (type(error).__name__, error), out) from None
 
-    def selection(self, graph: Optional[ModelGraph]) -> Optional[FrozenSet[int]]:
-        """Return the json's ids that were asked for; None when all are.
+    def selection(self, graphs: ModelGraphs) -> Optional[FrozenSet[int]]:
+        """Return the json's ids that were asked for, of every model the same; None when all are.
 
         Raises
         ------
         UsageError
             An id is beyond the json's.
         """
-        if graph is None or not (self.op_range or self.select):
+        if not graphs or not (self.op_range or self.select):
             return None
-        ids = {op.id for op in graph.ops}
+        ids = {op.id for graph in graphs.graphs for op in graph.ops}
         last = max(ids, default=0)
         if self.op_range:
             start, stop, step = self.op_range

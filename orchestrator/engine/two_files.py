@@ -32,7 +32,7 @@ def compare_files(options: ComparisonOptions, force: bool = False) -> RunResult:
     """
     if options.op_range or options.select or options.time is not None or options.quantisation is not None or options.unfused is not None:
         raise UsageError("a range or selection of ops, a time, a quantisation or an unfused model are for folders, not for two files")
-    pairs = pair_files(options.target, options.golden, options.graph())
+    pairs = pair_files(options.target, options.golden, options.graphs())
     with RunStore.begin(options.out, options.identity(), force) as store:
         rows = [*compare_pairs(pairs.tasks, options.settings()), *pairs.rows]
         with store.transaction():
