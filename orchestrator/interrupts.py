@@ -11,13 +11,17 @@ from typing import Optional
 _AGAIN_S = 0.01
 
 
+_DROPPING = (("__del__", ""), ("cb", "importlib"), ("remove", "weakref"), ("_remove", "_weakrefset"))
+"""Functions, with a part of their file's name, that are called at the end of an object's life."""
+
+
 def heed_interrupts() -> None:
     """Raise KeyboardInterrupt at SIGINT, as Python does, but never where Python would drop it.
 
-    The import system ends the life of each module's lock in a weak reference's callback (``_get_module_lock.<locals>.cb`` of
-    importlib/_bootstrap.py); what is raised in it is printed as "Exception ignored in" and forgotten. Imports run thousands of them, so one
-    Ctrl-C in a hundred at the start of a program was lost. There the signal is sent again a moment later. A handler that somebody else has
-    installed stays.
+    What is raised at the end of an object's life (``__del__``, a weak reference's callback) is printed as "Exception ignored in" and
+    forgotten. The import system ends each module's lock so (``_get_module_lock.<locals>.cb`` of importlib/_bootstrap.py), thousands of
+    times, so one Ctrl-C in a hundred at the start of a program was lost. There the signal is sent again a moment later. A handler that
+    somebody else has installed stays.
     """
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
@@ -28,19 +32,29 @@ def heed_termination() -> None:
     signal.signal(signal.SIGTERM, _terminate)
 
 
+def caused_by_interrupt(error: Optional[BaseException]) -> bool:
+    """Tell whether KeyboardInterrupt is an error, its cause, or what was handled when it was raised."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def _interrupt(number: int, frame: Optional[FrameType]) -> None:
-    if not _put_off(number, frame):
+    if not put_off(number, frame):
         raise KeyboardInterrupt
 
 
 def _terminate(number: int, frame: Optional[FrameType]) -> None:
-    if not _put_off(number, frame):
+    if not put_off(number, frame):
         raise SystemExit(128 + number)
 
 
-def _put_off(number: int, frame: Optional[FrameType]) -> bool:
+def put_off(number: int, frame: Optional[FrameType]) -> bool:
     """Have a signal sent again a moment later if what is raised now would be dropped; tell whether that is so."""
-    dropped = frame is not None and frame.f_code.co_name == "cb" and "importlib" in frame.f_code.co_filename
+    dropped = False
+    while frame is not None and not dropped:
+        code, frame = frame.f_code, frame.f_back
+        dropped = any(code.co_name == name and part in code.co_filename for name, part in _DROPPING)
     if dropped:
         again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
         again.daemon = True

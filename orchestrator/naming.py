@@ -31,6 +31,7 @@ _GOLDEN = re.compile(r"(?P<op>[.A-Za-z0-9_-]+)\.(?P<index>[0-9]{1,9})\.(?P<times
 _HASH_GOLDEN = re.compile(r"(?P<digits>[0-9]{1,20})\.(?:npy|pb|quant)\Z")
 _HASH_TARGET = re.compile(r"[0-9]{1,20}\Z")
 _OVERFLOW_TYPE = "opdebug"
+_RUN_TIME = re.compile(r"[0-9]{14}")
 _NEAREST_LETTERS = 200
 _NEAREST_CANDIDATES = 50
 
@@ -84,6 +85,11 @@ def sanitise_device(name: str) -> str:
 def sanitise_golden(name: str) -> str:
     """Return ``name`` as golden files must carry it: everything outside ``[A-Za-z0-9_-]`` becomes ``_``."""
     return _GOLDEN_UNSAFE.sub("_", name)
+
+
+def run_name(model: Optional[str]) -> Optional[str]:
+    """Return a model's name without the time of its run, which the name of a training graph holds: ge_default_20200808163719_121."""
+    return None if model is None else _RUN_TIME.sub("", model)
 
 
 @lru_cache(maxsize=8192)

@@ -17,7 +17,7 @@
 --   version       goldwatch's version at the first start
 --   result_files  the tables of this run in OUT
 --   summary       result.json's summary, once the run has finished
---   graph         the network: ops, what feeds them, shapes and layouts; so that a report needs nothing but this file
+--   graphs        the networks: ops, what feeds them, shapes and layouts; so that a report needs nothing but this file
 CREATE TABLE run (
     key   TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL,

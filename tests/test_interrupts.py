@@ -1,11 +1,17 @@
-"""Signals in a callback of the import system are not lost."""
+"""Signals are not lost at the end of an object's life, and an interruption is told from other errors."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import threading
 
 import pytest
+
+from goldwatch.interrupts import caused_by_interrupt
+from goldwatch.watching.ends import Signals
 
 SCRIPT = """
 import os, signal, sys, time, weakref
@@ -17,17 +23,19 @@ if sys.argv[1] == "heeded":
 else:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 
-def callback(file_name):
-    # As importlib/_bootstrap.py's own: a function of this name in a file of that name, called at the end of an object's life.
-    space = {"os": os, "number": number}
-    exec(compile("def cb(_):\\n    os.kill(os.getpid(), number)\\n    sum(range(9))\\n", file_name, "exec"), space)
-    return space["cb"]
+def callback(name, file_name):
+    # As the library's own: a function of this name in a file of that name, called at the end of an object's life.
+    space = {"end": lambda: os.kill(os.getpid(), number)}
+    exec(compile("def %s(_):\\n    end()\\n    sum(range(9))\\n" % name, file_name, "exec"), space)
+    return space[name]
 
 class Lock:
     pass
 
+if sys.argv[3] == "__del__":
+    Lock.__del__ = callback("__del__", "any.py")
 lock = Lock()
-reference = weakref.ref(lock, callback("<frozen importlib._bootstrap>"))
+reference = weakref.ref(lock, callback(*sys.argv[3:5])) if sys.argv[4:] else None
 try:
     del lock
     for _ in range(1000):
@@ -40,10 +48,39 @@ except (KeyboardInterrupt, SystemExit):
 
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
 @pytest.mark.parametrize("how", ["heeded", "lost"])
-def test_a_signal_in_the_import_systems_callback(how, number):
+@pytest.mark.parametrize("where", ["cb <frozen importlib._bootstrap>", "remove lib/weakref.py", "_remove lib/_weakrefset.py", "__del__"])
+def test_a_signal_at_the_end_of_an_objects_life(where, how, number):
     """Python itself loses it: that is why."""
-    done = subprocess.run([sys.executable, "-c", SCRIPT, how, number], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
+    words = [sys.executable, "-c", SCRIPT, how, number, *where.split(" ", 1)]
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60)
     assert done.stdout.decode().split() == [how]
+
+
+def test_a_watchs_second_signal_is_not_lost_either():
+    class Closing:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGINT)
+            sum(range(9))
+
+    names = []
+    with pytest.raises(KeyboardInterrupt), Signals(names.append):
+        Closing()
+        assert names == ["SIGINT"]
+        Closing()
+        threading.Event().wait(30)
+
+
+def while_handling(inner, outer):
+    outer.__context__ = inner
+    return outer
+
+
+def test_what_an_interrupt_caused():
+    assert caused_by_interrupt(KeyboardInterrupt())
+    assert caused_by_interrupt(while_handling(KeyboardInterrupt(), SystemError("returned a result with an error set")))
+    assert caused_by_interrupt(while_handling(while_handling(KeyboardInterrupt(), OSError()), ValueError()))
+    assert not caused_by_interrupt(while_handling(OSError(), ValueError()))
+    assert not caused_by_interrupt(None)
 
 
 def test_elsewhere_it_is_raised_at_once():

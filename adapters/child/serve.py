@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict
 
 from ...errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, GoldwatchError
 from ...filesystem import open_input
-from ...interrupts import heed_interrupts
+from ...interrupts import caused_by_interrupt, heed_interrupts
 from .signals import hear
 
 PROGRESS_INTERVAL_S = 0.1
@@ -87,10 +87,12 @@ def served(parent: Parent, work: Callable[[], Any]) -> int:
         return EXIT_INTERRUPTED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except OSError as error:
-        parent.tell(error=_os_error(error))
-        return EXIT_BAD_INPUT
     except Exception as error:
+        if caused_by_interrupt(error):
+            return EXIT_INTERRUPTED
+        if isinstance(error, OSError):
+            parent.tell(error=_os_error(error))
+            return EXIT_BAD_INPUT
         parent.tell(exception={"text": _text_of(error), "where": _where(error), "trace": traceback.format_exc()})
         return RAISED
     return int(code or 0)

@@ -16,6 +16,7 @@ from ...filesystem import open_input
 from ...naming import printable
 from ..golden_writer import GoldenWriter
 from .convert import is_fused, plain_array
+from .notes import add_notes
 from .patches import LOCAL_CLI, Action
 from .pt_commands import CommandPlan, PrintCommand, plan_commands
 from .recorder import Refused, optimiser_state, tensorflow_version, training_refusal
@@ -168,25 +169,25 @@ class Driver:
             writer.extra.update(self.job["extra"], run={"index": number, "kind": "tfdbg"}, optimiser=optimiser_state(self._config))
             writer.extra.update(dumps=dumps, refused=refusals)
             collisions = dict(writer.collisions)
-        self.done.append(
-            {
-                "out": out,
-                "run": number,
-                "drive": True,
-                "dumps": dumps,
-                "saved": counts["written"],
-                "skipped": counts["skipped"],
-                "refused": len(refusals),
-                "parked": counts["parked"],
-                "hashed": counts["hashed"],
-                "collisions": collisions,
-                "refusals": refusals,
-                "fused": sorted({command.op_type for command in plan.commands if is_fused(command.op_type)}),
-                "calls": [],
-                "xla": sorted({command.op for command in plan.commands if is_xla(command.op_type)}),
-                "optimiser": optimiser_state(self._config),
-            }
-        )
+        entry = {
+            "out": out,
+            "run": number,
+            "drive": True,
+            "dumps": dumps,
+            "saved": counts["written"],
+            "skipped": counts["skipped"],
+            "refused": len(refusals),
+            "parked": counts["parked"],
+            "hashed": counts["hashed"],
+            "collisions": collisions,
+            "refusals": refusals,
+            "fused": sorted({command.op_type for command in plan.commands if is_fused(command.op_type)}),
+            "calls": [],
+            "xla": sorted({command.op for command in plan.commands if is_xla(command.op_type)}),
+            "optimiser": optimiser_state(self._config),
+        }
+        add_notes(entry)
+        self.done.append(entry)
 
     def _write(self, writer: GoldenWriter, command: PrintCommand, path: str, refusals: List[Dict[str, str]]) -> None:
         try:

@@ -15,8 +15,9 @@ from ...naming import nearest_names, printable
 from ..npyfile import read_npy
 from .convert import convert
 from .longnames import Unwatched, unwatched
+from .notes import GRAPPLER_OFF, add_notes
 from .pythons import PROTOBUF_HINT
-from .recorder import GRAPPLER_OFF, TF2_TRAINING, feed_names, golden_config, tensorflow_version, watch_options
+from .recorder import TF2_TRAINING, feed_names, golden_config, tensorflow_version, watch_options
 from .runs import needed_ops, only_sets_up, trains
 
 NPU_HINT = "golden data comes from the original CPU or GPU graph: give the model as it was before npu_bridge or ATC changed it"
@@ -63,8 +64,8 @@ def dump_graph(job: Dict[str, Any], report: Any) -> None:
             done = convert(root, job["out"], version, job["source"], job["force"], extra, missing, provisional=True)
         finally:
             shutil.rmtree(root, ignore_errors=True)
-    done["run"] = 0
-    done["optimiser"] = GRAPPLER_OFF
+    done.update(run=0, optimiser=GRAPPLER_OFF)
+    add_notes(done)
     report.state.update(runs=1, done=[done])
     report.tell()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import warnings
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from tensorflow.python.client import session as session_module
@@ -15,6 +16,7 @@ from ...errors import InputError, UsageError
 from ..golden_writer import refuse_golden
 from ..manifest import sha256_of_file
 from .longnames import unwatched
+from .notes import xla_note
 from .patches import activate, deactivate, patch_monitored, patch_session
 from .recorder import Recorder, Refused, Ticket, feed_names, watch_options
 
@@ -25,7 +27,8 @@ class DumpResult:
     Attributes
     ----------
     done
-        One entry per golden folder: ``run``, ``out`` and the counts ``dumps``, ``saved``, ``skipped``, ``refused``.
+        One entry per golden folder: ``run``, ``out``, the counts ``dumps``, ``saved``, ``skipped``, ``refused``, and ``notes``: what else
+        is to be known of it, as in the manifest.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -60,6 +63,7 @@ def dump_session(
     """Save the tensors of one of the runs that ``sess`` makes inside the ``with`` block.
 
     The session's own optimiser settings stay; build it with ``golden_config()`` so that grappler fuses no op away (the manifest tells).
+    Ops in a jit scope of the graph are compiled by XLA even then and missing: that is warned of.
 
     Parameters
     ----------
@@ -98,12 +102,20 @@ def dump_session(
     finally:
         deactivate(recorder)
     _raise_own(recorder)
+    _warn_of_clusters(recorder.done)
     _raise_missing(recorder)
 
 
 def _raise_own(recorder: Recorder) -> None:
     if recorder.error is not None:
         raise recorder.error
+
+
+def _warn_of_clusters(done: List[Dict[str, Any]]) -> None:
+    """Warn where ops are missing because XLA compiled them: the numbers look whole and are not."""
+    for entry in done:
+        if entry["xla"]:
+            warnings.warn("%s: %s" % (entry["out"], xla_note(entry)), stacklevel=4)
 
 
 def _raise_missing(recorder: Recorder) -> None:
@@ -166,6 +178,7 @@ class DumpHook(session_run_hook.SessionRunHook):  # type: ignore[misc]
             ticket.unwatched.values = list(run_values.results or [])
             self._recorder.finish(ticket)
             _raise_own(self._recorder)
+            _warn_of_clusters(self._recorder.done[-1:])
 
     def end(self, session: Any) -> None:
         """Check that every chosen step was saved."""

@@ -14,14 +14,12 @@ from ..golden_writer import refuse_golden
 from ..manifest import add_to_manifest, sha256_of_file
 from .parent import never_reached, note_program, run_job, scratch_folder, script_failure
 from .pythons import Python, find_tensorflow_python
-from .recorder import GRAPPLER_ON
 from .script import CODE, FILE, parse_python_words
 from .twice import Difference, advice, compare_runs
 
 Tell = Callable[[str], None]
 
 _PYTHON_WORD = re.compile(r"python(\d+(\.\d+)?)?[a-z]?\Z")
-DRIVE_NOTE = "tfdbg ran with the optimiser as the script set it: ops that grappler fused or folded are missing; dump keeps them"
 
 
 @dataclass(frozen=True)
@@ -202,34 +200,10 @@ def _judged(python: Python, outcome: Outcome, document: Dict[str, Any], what: st
     if outcome.own_error is not None and not outcome.interrupted:
         raise outcome.own_error
     failure = script_failure(outcome, what)
-    done = [dict(entry, notes=_notes(entry)) for entry in state["done"]]
-    done.sort(key=lambda entry: int(entry["run"]))
+    done = sorted(state["done"], key=lambda entry: int(entry["run"]))
     if failure is None:
         failure = never_reached(outcome, list(document["wanted"]), document["estimator"], document["action"] == "drive")
-    for entry in done:
-        if entry["notes"]:
-            add_to_manifest(entry["out"], notes=entry["notes"])
     return JobResult(python, version, done, failure)
-
-
-def _notes(entry: Dict[str, Any]) -> List[str]:
-    notes: List[str] = []
-    if entry.get("drive"):
-        fused = ", ".join(entry["fused"])
-        notes.append(DRIVE_NOTE + (" (fused in this run: %s)" % fused if fused else ""))
-    elif entry["optimiser"] == GRAPPLER_ON:
-        notes.append(GRAPPLER_ON)
-    if entry["xla"]:
-        clusters = ", ".join(printable(name) for name in entry["xla"][:5])
-        notes.append("XLA compiled ops into clusters (%s), and the ops inside them have no golden data: switch XLA off" % clusters)
-    for op, names in entry["collisions"].items():
-        notes.append("collision: %s all become %s; their files have hash names (mapping.csv)" % (", ".join(names), op))
-    if entry["hashed"]:
-        notes.append("%d files have hash names, for theirs are longer than 255 bytes (mapping.csv)" % entry["hashed"])
-    if entry["calls"]:
-        calls = ", ".join(entry["calls"][:5])
-        notes.append("%s call functions, whose inner ops cannot be dumped: freeze the model (inlined) for those" % calls)
-    return notes
 
 
 def _compare(result: JobResult, first: Dict[int, str], second: Dict[int, str]) -> None:
@@ -291,10 +265,9 @@ def _graph_result(python: Python, outcome: Outcome) -> JobResult:
     if outcome.returncode != 0:
         raise outcome.problem("the run of the graph", "its own message stands above")
     state = outcome.told["state"]
-    done = [dict(entry, notes=_notes(entry)) for entry in state["done"]]
-    for entry in done:
-        add_to_manifest(entry["out"], complete=True, **({"notes": entry["notes"]} if entry["notes"] else {}))
-    return JobResult(python, str(state["version"]), done)
+    for entry in state["done"]:
+        add_to_manifest(entry["out"], complete=True)
+    return JobResult(python, str(state["version"]), list(state["done"]))
 
 
 def _hash_model(job: GraphJob) -> Dict[str, Any]:

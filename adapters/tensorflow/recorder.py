@@ -13,10 +13,9 @@ from ...errors import GoldwatchError, InputError
 from ...naming import printable
 from .convert import convert
 from .longnames import Unwatched, explicit_watches, long_tensors
+from .notes import GRAPPLER_OFF, GRAPPLER_ON, add_notes
 from .runs import trains
 
-GRAPPLER_OFF = "grappler and graph optimisation are off (disable_meta_optimizer, opt_level L0)"
-GRAPPLER_ON = "the session was built with graph optimisation on: ops that grappler fused or folded are missing"
 TF2_TRAINING = "TensorFlow %s builds the gradient graph otherwise than 1.15: golden data of a training step would have other tensors"
 
 
@@ -142,8 +141,8 @@ class Recorder:
         except OSError as error:
             self.fail(InputError("run %d: %s: %s" % (ticket.number, error.filename or ticket.out, error.strerror or error)))
         else:
-            done["run"] = ticket.number
-            done["optimiser"] = ticket.extra["optimiser"]
+            done.update(run=ticket.number, optimiser=ticket.extra["optimiser"])
+            add_notes(done)
             self.done.append(done)
             self._changed()
         finally:

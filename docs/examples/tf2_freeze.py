@@ -6,6 +6,8 @@ import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
+if not tf.__version__.startswith("2"):
+    sys.exit("this needs TensorFlow 2, not %s; a SavedModel of TensorFlow 1 needs no freezing" % tf.__version__)
 signature = sys.argv[3] if len(sys.argv) > 3 else "serving_default"
 model = tf.saved_model.load(sys.argv[1])
 function = convert_variables_to_constants_v2(model.signatures[signature], lower_control_flow=False, aggressive_inlining=True)

@@ -17,6 +17,7 @@ import click
 
 from ..errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_USAGE, GoldwatchError
 from ..filesystem import open_input
+from ..interrupts import caused_by_interrupt
 from ..naming import printable
 from .streams import OutputGone, guard_streams
 
@@ -205,8 +206,7 @@ def _exit_code(command: click.Command, words: List[str], name: str, as_json: boo
     except click.exceptions.Exit as error:
         return int(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        report_error("interrupted", "interrupted", "nothing is lost: the same command begins anew, or goes on with what OUT holds", as_json)
-        return EXIT_INTERRUPTED
+        return _interrupted(as_json)
     except click.UsageError as error:
         if as_json:
             report_error("usage", error.format_message(), None, True)
@@ -221,9 +221,18 @@ def _exit_code(command: click.Command, words: List[str], name: str, as_json: boo
     except GoldwatchError as error:
         report_error(error.kind, error.message, _with_options(error), as_json)
         return error.exit_code
-    except OSError as error:
+    except Exception as error:
+        if caused_by_interrupt(error):
+            return _interrupted(as_json)
+        if not isinstance(error, OSError):
+            raise
         report_error("environment", _os_error_text(error), None, as_json)
         return EXIT_BAD_INPUT
+
+
+def _interrupted(as_json: bool) -> int:
+    report_error("interrupted", "interrupted", "nothing is lost: the same command begins anew, or goes on with what OUT holds", as_json)
+    return EXIT_INTERRUPTED
 
 
 def _show_usage_error(error: click.UsageError) -> None:

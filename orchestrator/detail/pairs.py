@@ -16,7 +16,8 @@ from ..engine.file_pair import pair_files
 from ..engine.goldens import Goldens
 from ..engine.options import AUTO
 from ..errors import InputError, UsageError, require_folder
-from ..model.graph import ModelGraph, load_model
+from ..model.graph import ModelGraph
+from ..model.graphs import ModelGraphs, load_models
 from ..naming import nearest_names, parse_golden_name, sanitise_device, sanitise_golden
 from .others import files_beside, golden_files
 
@@ -76,7 +77,7 @@ def pairs_in_folders(
     op
         The op's name on the device, or one of its original names.
     model
-        om json or GE graph, or None.
+        om json or GE graph, a folder of them, or None.
     time, steps
         As :class:`goldwatch.engine.options.ComparisonOptions` has them.
 
@@ -90,14 +91,14 @@ def pairs_in_folders(
     wanted = wanted or Wanted()
     require_folder(target, "TARGET")
     require_folder(golden, "GOLDEN")
-    graph = load_model(model) if model is not None else None
+    graphs = load_models(model) if model is not None else ModelGraphs()
     tree = find_dumps(target, time=time)
     found = GoldenSet.open(golden)
-    combo, entries = _entries_of(tree, op, graph, model)
+    combo, entries = _entries_of(tree, op, graphs)
     # Only the store's records of golden files are not kept: nothing is stored here.
     goldens = Goldens(golden, steps, cast(Any, None), os.path.realpath(golden) != os.path.realpath(target))
     goldens.take(found)
-    planner = Planner(combo.place, goldens.of(combo.place), graph)
+    planner = Planner(combo.place, goldens.of(combo.place), graphs.of(combo.place.model))
     tasks: List[PairTask] = []
     rows: List[Row] = []
     for entry in entries:
@@ -117,11 +118,11 @@ def _require_some(op: str, wanted: Wanted, tasks: Sequence[PairTask], rows: Sequ
     raise InputError("%s: %s has no %s" % (where, op, what), hint="goldwatch inspect tells what a dump file holds")
 
 
-def _entries_of(tree: DumpTree, op: str, graph: Optional[ModelGraph], model: Optional[str]) -> Tuple[Combo, List[DumpEntry]]:
+def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[Combo, List[DumpEntry]]:
     """Return the one folder of dumps that has the op, and its newest files there (several for slices, or for ops of one origin)."""
-    names = _device_names(op, graph)
     found: List[Tuple[Combo, List[DumpEntry]]] = []
     for combo in tree.combos:
+        names = _device_names(op, graphs.of(combo.place.model))
         newest: Dict[Any, DumpEntry] = {}
         for entry in combo.files:
             if sanitise_device(entry.name.op_name) in names:
@@ -140,7 +141,7 @@ def _entries_of(tree: DumpTree, op: str, graph: Optional[ModelGraph], model: Opt
         )
     if not tree.combos:
         raise InputError("TARGET: %s: no dump file was found at or below it" % tree.root)
-    raise InputError("TARGET: %s: there is no dump of %s%s" % (tree.root, op, _near(tree, op, graph, model)))
+    raise InputError("TARGET: %s: there is no dump of %s%s" % (tree.root, op, _near(tree, op, graphs)))
 
 
 def _device_names(op: str, graph: Optional[ModelGraph]) -> List[str]:
@@ -154,17 +155,17 @@ def _device_names(op: str, graph: Optional[ModelGraph]) -> List[str]:
     return [sanitise_device(node.name) for node in from_it] or [sanitise_device(op)]
 
 
-def _near(tree: DumpTree, op: str, graph: Optional[ModelGraph], model: Optional[str]) -> str:
+def _near(tree: DumpTree, op: str, graphs: ModelGraphs) -> str:
     dumped = {entry.name.op_name for combo in tree.combos for entry in combo.files}
-    known = dumped | ({name for node in graph.ops for name in node.originals} if graph is not None else set())
+    known = dumped | {name for graph in graphs.graphs for node in graph.ops for name in node.originals}
     near = nearest_names(op, sorted(known), 3, 0.5)
     text = "; the nearest names are %s" % ", ".join(near) if near else "; there are, for example, %s" % ", ".join(sorted(dumped)[:3])
-    return text + ("" if model is not None else " (original names are known with the model's json)")
+    return text + ("" if graphs else " (original names are known with the model's json)")
 
 
 def pairs_in_files(target: str, golden: str, model: Optional[str] = None, wanted: Optional[Wanted] = None) -> OpPairs:
     """Return the tensors of two files, as :func:`goldwatch.engine.file_pair.pair_files` pairs them."""
     place = (wanted.kind, wanted.index or 0) if wanted is not None and wanted.kind is not None else None
-    found = pair_files(target, golden, load_model(model) if model is not None else None, place)
+    found = pair_files(target, golden, load_models(model) if model is not None else None, place)
     others = tuple(files_beside(golden, target)) if parse_golden_name(os.path.basename(golden)) is not None else ()
     return OpPairs(found.op, found.tasks, found.rows, (), others)

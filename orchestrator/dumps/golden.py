@@ -15,6 +15,7 @@ from ..naming import (
     parse_dump_name,
     parse_golden_name,
     read_mapping,
+    run_name,
     sanitise_device,
     sanitise_golden,
 )
@@ -23,7 +24,7 @@ from .container import DumpFile
 from .listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk
 from .npy import open_npy
 from .place import Place, place_of
-from .tree import run_name, tree_of
+from .tree import tree_of
 
 _SUFFIX_RANK = {"npy": 2, "pb": 1, "quant": 0}
 # The parts of a place that tell runs apart; a model_id does not.

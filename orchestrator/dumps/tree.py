@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..naming import DumpName
+from ..naming import DumpName, run_name
 from .listing import DumpEntry, FolderListing, list_folder, walk
 from .place import Place, name_order, place_of
 
 __all__ = ["Combo", "DumpEntry", "DumpTree", "find_dumps", "list_folder", "tree_of"]
 
 ALL_TIMES = "all"
-_RUN_TIME = re.compile(r"[0-9]{14}")
 
 
 @dataclass
@@ -169,11 +167,6 @@ def _one_per_device(combos: List[Combo]) -> List[Combo]:
             getattr(first, field_name).extend(getattr(combo, field_name))
         first.files.sort(key=lambda entry: (entry.name.timestamp_us, entry.rel))
     return result
-
-
-def run_name(model: Optional[str]) -> Optional[str]:
-    """Return a model's name without the time of its run, which the name of a training graph holds: ge_default_20200808163719_121."""
-    return None if model is None else _RUN_TIME.sub("", model)
 
 
 def _is_empty_step(listing: FolderListing) -> bool:

@@ -12,6 +12,7 @@ from ..dumps.container import DumpFile
 from ..dumps.place import Place
 from ..errors import GoldwatchError
 from ..model.graph import ModelGraph
+from ..model.graphs import ModelGraphs
 from ..model.nodes import OpNode, execution_key
 from .catalogue import Catalogue
 from .target_file import EARLIER
@@ -70,7 +71,7 @@ class _Lived:
     until: str
 
 
-def find_overlaps(catalogue: Catalogue, graph: ModelGraph) -> List[Overlap]:
+def find_overlaps(catalogue: Catalogue, graphs: ModelGraphs) -> List[Overlap]:
     """Return the memory faults that the dumps show, in the order of the execution; every header is read once.
 
     A tensor is needed until the last op that takes it has run, directly or through ops that hand on its memory.
@@ -78,8 +79,9 @@ def find_overlaps(catalogue: Catalogue, graph: ModelGraph) -> List[Overlap]:
     found: List[Overlap] = []
     for place, files in sorted(catalogue.by_place().items(), key=lambda item: Place.order(item[0])):
         lived: List[_Lived] = []
+        graph = graphs.of(place.model)
         for file in files:
-            if file.state != EARLIER:
+            if graph is not None and file.state != EARLIER:
                 lived += _outputs(file.path, file.dumped().op_name, graph)
         found += _sweep(place, lived)
     return found

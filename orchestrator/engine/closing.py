@@ -126,7 +126,7 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
             rows = rows + engine.planner(place).absent([file.dumped() for file in there])
             kept.update(row_key(row) for row in rows)
             engine.put_rows(rows)
-        behind = max(engine.store.op_count(), len(engine.graph.ops) if engine.graph is not None else 0)
+        behind = max(engine.store.op_count(), engine.graphs.op_count(engine.places()))
         lost = [_folder_row(engine, rel, behind, "the folder %s cannot be listed: %s" % (rel, why), CORRUPT) for rel, why in unlisted]
         for combo in empty:
             if combo.place not in taken:

@@ -10,11 +10,11 @@ from typing import Any, Callable, Collection, List, Mapping, Optional, Tuple, Ty
 from ..comparing.workers import Workers
 from ..dumps.place import Place
 from ..errors import Interrupted, require_file, require_folder
-from ..model.graph import ModelGraph
+from ..interrupts import caused_by_interrupt
 from ..results.csvfile import Columns
 from ..results.files import write_tables
 from ..results.finishing import ResultFiles
-from ..results.network import GRAPH, network_document
+from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore
 from ..verdict.run_sentence import run_sentence
 from ..verdict.summary import Summary, exit_code, summarise
@@ -76,7 +76,8 @@ class Run:
             require_folder(self.options.target, "TARGET")
         require_folder(self.options.golden, "GOLDEN")
         for path in self.options.models:
-            require_file(path, "the model")
+            if not os.path.isdir(path):
+                require_file(path, "the model")
         self.workers = Workers(self.jobs, self.options.settings())
         try:
             self._open()
@@ -89,22 +90,21 @@ class Run:
         return self
 
     def _open(self) -> None:
-        self.graph: Optional[ModelGraph] = self.options.graph()
-        if self.graph is not None:
-            self.notes += ["%s: %s" % (self.options.model, note) for note in self.graph.notes]
-        self.options.selection(self.graph)
+        self.graphs = self.options.graphs()
+        self.notes += self.graphs.notes
+        self.options.selection(self.graphs)
         self.look()
         self.store = RunStore.begin(self.options.out, self.inputs, self.force)
         self.notes += self.store.notes
         self.catalogue = Catalogue(self.options.target)
         dumps_too = os.path.realpath(self.options.golden) != self.catalogue.root
         self.goldens = Goldens(self.options.golden, self.options.golden_steps, self.store, dumps_too)
-        self.engine = Engine(self.options, self.graph, self.store, self.workers, self.catalogue, self.goldens, self.on_row)
+        self.engine = Engine(self.options, self.graphs, self.store, self.workers, self.catalogue, self.goldens, self.on_row)
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         self.workers.close(now=kind is not None)
         try:
-            if kind is not None and issubclass(kind, KeyboardInterrupt):
+            if caused_by_interrupt(error):
                 if self.tables_when_interrupted:
                     self.write_tables()
                 raise self._interrupted(sum(self.store.counts().values()))
@@ -143,13 +143,13 @@ class Run:
         """
         with self.store.transaction():
             self.notes += note_overflows(self.engine)
-        ops = len(self.graph.ops) if self.graph is not None else self.store.op_count()
-        reader = RunReader(self.engine, self.options.model)
-        if self.graph is not None:
-            self.store.set(GRAPH, network_document(self.graph))
+        ops = self.graphs.op_count(self.store.places()) if self.graphs else self.store.op_count()
+        reader = RunReader(self.engine)
+        if self.graphs:
+            self.store.set(GRAPHS, [network_document(graph) for graph in self.graphs.seen(self.store.places())])
         with ResultFiles(self.store, self._columns, self._mapping, self.options.metrics) as results:
             summary = summarise(
-                results.rows, ops, self.options.limits, program, self.graph, self.options.allow_missing, reader, self.unmatched
+                results.rows, ops, self.options.limits, program, self.graphs, self.options.allow_missing, reader, self.unmatched
             )
             summary = self._with_overlaps(summary)
             files = results.finish(summary, self.options.limits)
@@ -160,8 +160,8 @@ class Run:
         return RunResult(self.options, summary, code, sentence, tuple(files), *told, tuple(results.chosen.rows))
 
     def _with_overlaps(self, summary: Summary) -> Summary:
-        if not self.options.check_addresses or self.graph is None:
+        if not self.options.check_addresses:
             return summary
-        found = find_overlaps(self.catalogue, self.graph)
+        found = find_overlaps(self.catalogue, self.graphs)
         warnings = tuple(overlap.sentence for overlap in found)
         return replace(summary, warnings=summary.warnings + warnings, address_overlaps=tuple(overlap.document() for overlap in found))

@@ -11,10 +11,9 @@ from ..comparing.file_planner import Planner
 from ..comparing.pair_task import PairTask
 from ..comparing.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..comparing.workers import Workers
-from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
 from ..dumps.slices import slices_told
-from ..model.graph import ModelGraph
+from ..model.graphs import ModelGraphs
 from ..results.rowsql import row_key
 from ..results.store import RunStore
 from .cancelled import CancelledOutputs
@@ -46,6 +45,8 @@ class Engine:
 
     Parameters
     ----------
+    graphs
+        The model of each place.
     store
         Where rows go; open for writing.
     workers
@@ -72,7 +73,7 @@ class Engine:
     def __init__(
         self,
         options: ComparisonOptions,
-        graph: Optional[ModelGraph],
+        graphs: ModelGraphs,
         store: RunStore,
         workers: Workers,
         catalogue: Catalogue,
@@ -80,7 +81,7 @@ class Engine:
         on_row: Optional[OnRow] = None,
     ) -> None:
         self.options = options
-        self.graph = graph
+        self.graphs = graphs
         self.store = store
         self._cancelled = CancelledOutputs(store)
         self.workers = workers
@@ -96,7 +97,7 @@ class Engine:
         self.changed_places: Set[Place] = set()
         self.come: Dict[Place, Set[str]] = {}
         self.own_places: Set[Place] = set()
-        self.selection = options.selection(graph)
+        self.selection = options.selection(graphs)
         self.queue = PairQueue(self._wanted)
         self._planners: Dict[Place, Planner] = {}
         self._foreign: Dict[Place, List[TargetFile]] = {}
@@ -113,7 +114,7 @@ class Engine:
         keep_gone
             Files that were compared and are no longer there belong to the run.
         """
-        same = same_model(self.store, self.options.models)
+        same = same_model(self.store, [*self.graphs.files, *self.options.models[1:], *self.options.user_code.scripts])
         if not self.store.continued:
             return
         believed = believe(self.store, self.catalogue.root, self.goldens.folder)
@@ -126,7 +127,7 @@ class Engine:
                 file, _ = self.meet(path)
                 if file is not None and file.state != EARLIER:
                     file.remember(deleted)
-                    if self.graph is not None and self.graph.ops_named(file.op_name):
+                    if self._is_own(file):
                         self.own_places.add(file.place)
                     self._note_come(file)
 
@@ -135,9 +136,9 @@ class Engine:
         golden = self.goldens.of(place)
         found = self._planners.get(place)
         if found is None:
-            found = self._planners[place] = Planner(
-                place, golden, self.graph, self.selection, self.options.overflow, self.options.unfused is not None
-            )
+            graph = self.graphs.of(place.model)
+            unfused = self.options.unfused is not None
+            found = self._planners[place] = Planner(place, golden, graph, self.selection, self.options.overflow, unfused)
         found.refresh(golden)
         return found
 
@@ -146,8 +147,10 @@ class Engine:
         return list(self._planners)
 
     def is_taken(self, place: Place) -> bool:
-        """Tell whether a place belongs to the run: it has ops of the model, or no place has."""
-        return self.graph is None or not self.own_places or place in self.own_places
+        """Tell whether a place belongs to the run: a model stands for its name; or it has ops of the only model, or no place has."""
+        if self.graphs.by_name:
+            return self.graphs.of(place.model) is not None
+        return not self.graphs or not self.own_places or place in self.own_places
 
     def meet(self, path: str) -> Tuple[Optional[TargetFile], bool]:
         """Return the file at a path below TARGET, if it is an op's dump, and whether it is new; the newest dump of an op counts."""
@@ -174,7 +177,7 @@ class Engine:
         """Return what a file's tensors come to; None where that is known at the end only."""
         planner, entry = self.planner(file.place), file.entry()
         if not self.closing:
-            if self._is_foreign(file, entry):
+            if self._is_foreign(file):
                 file.hold()
                 return None
             if planner.waits_for_group(entry):
@@ -232,11 +235,11 @@ class Engine:
         self._valid.pop(file.rel, None)
         return planner.plan(entry, file.iteration, parts or {0: entry})
 
-    def _is_foreign(self, file: TargetFile, entry: DumpEntry) -> bool:
+    def _is_foreign(self, file: TargetFile) -> bool:
         """Tell whether the file's place may be another model's: no op of this one has come there so far."""
-        if self.graph is None or file.place in self.own_places:
+        if not self.graphs or file.place in self.own_places:
             return False
-        if not self.graph.ops_named(entry.name.op_name):
+        if not self._is_own(file):
             self._foreign.setdefault(file.place, []).append(file)
             return True
         self.own_places.add(file.place)
@@ -245,6 +248,10 @@ class Engine:
                 held.release()
                 self.release(held)
         return False
+
+    def _is_own(self, file: TargetFile) -> bool:
+        graph = self.graphs.of(file.place.model)
+        return graph is not None and (self.graphs.by_name or bool(graph.ops_named(file.op_name)))
 
     def accept(self, file: TargetFile, plan: FilePlan) -> None:
         """Store what is known of a planned file and queue its pairs. Must be called inside a transaction of the store."""

@@ -11,8 +11,10 @@ from ..comparing.row import NOT_COMPARED, PASS, Row
 from ..dumps.container import DumpFile, TensorInfo
 from ..dumps.golden import GoldenEntry
 from ..dumps.npy import open_npy
+from ..dumps.place import place_of
 from ..errors import InputError, NotComparable, require_folder
 from ..model.graph import ModelGraph
+from ..model.graphs import ModelGraphs
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OUTPUT, PAIR, DumpedOp
 from ..naming import parse_dump_name, parse_golden_name
@@ -39,15 +41,15 @@ class FilePairs(NamedTuple):
     rows: Tuple[Row, ...]
 
 
-def pair_files(target: str, golden: str, graph: Optional[ModelGraph] = None, wanted: Optional[Tuple[str, int]] = None) -> FilePairs:
+def pair_files(target: str, golden: str, graphs: Optional[ModelGraphs] = None, wanted: Optional[Tuple[str, int]] = None) -> FilePairs:
     """Return the tensors of two files: dumps, npy, pb or quant.
 
     Two dumps pair by kind and index. Against a file of one tensor, output 0 of a dump counts unless another is wanted.
 
     Parameters
     ----------
-    graph
-        The model: tells the original layouts of an op that it knows.
+    graphs
+        The models: tell the original layouts of an op that they know.
     wanted
         ``input`` or ``output``, and its number; None for all.
 
@@ -57,6 +59,7 @@ def pair_files(target: str, golden: str, graph: Optional[ModelGraph] = None, wan
         A file cannot be read, or has no such tensor.
     """
     left, right = _Side(target), _Side(golden)
+    graph = graphs.of(place_of(os.path.dirname(target), {left.op}).model) if graphs is not None else None
     places = _places(left, right, wanted)
     tasks: List[PairTask] = []
     rows: List[Row] = []

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
 from ..comparing.pair_task import Settings
 from ..comparing.row import MEASURES, METRICS
 from ..errors import FormatError, UsageError
-from ..model.graph import ModelGraph, load_model
+from ..model.graph import load_model
+from ..model.graphs import ModelGraphs, load_models
 from ..model.rebase import onto_unfused, through_quantisation
 from ..results.csvfile import Columns
 from ..verdict.judging import RowJudge
 from ..verdict.limits import Limits, limits_with
+from .user_code import UserCode, find_user_code
 
 AUTO, ONE, EACH = "auto", "one", "each"
 
@@ -27,7 +29,7 @@ class ComparisonOptions:
     target, golden, out
         Folders.
     model
-        om json or GE text graph, or None.
+        om json or GE text graph, that of all dumps; or a folder of them, each for the dumps of its own model_name; or None.
     quantisation
         The quantisation json, where the model is quantised and GOLDEN is not.
     unfused
@@ -53,6 +55,10 @@ class ComparisonOptions:
         Look for tensors that overlap in memory while both are needed.
     strict
         A run that passes but has suspects ends with 1.
+    custom
+        Folder with the user's own metrics and conversions, whose code is run; None: there are none.
+    metric_arguments
+        For the names of the user's metrics their options.
     """
 
     target: str
@@ -72,6 +78,8 @@ class ComparisonOptions:
     quantisation: Optional[str] = None
     unfused: Optional[str] = None
     check_addresses: bool = False
+    custom: Optional[str] = None
+    metric_arguments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if (self.op_range or self.select) and self.model is None:
@@ -84,25 +92,35 @@ class ComparisonOptions:
             raise UsageError("until when a tensor is needed is known by the model only: checking addresses needs it")
         if self.quantisation and self.unfused:
             raise UsageError("a quantisation json and an unfused build exclude each other")
+        if (self.quantisation or self.unfused) and os.path.isdir(self.model or ""):
+            raise UsageError("a quantisation json and an unfused build belong to one model", hint="name its file, not a folder of models")
 
     @property
     def models(self) -> Tuple[str, ...]:
         """The model's file and the one that leads its names on, as far as there are any."""
         return tuple(path for path in (self.model, self.quantisation, self.unfused) if path is not None)
 
-    def graph(self) -> Optional[ModelGraph]:
-        """Read the model, its original names led on where a second file says so; None without one. Raises as :func:`load_model`."""
+    @property
+    def user_code(self) -> UserCode:
+        """The user's metrics and conversions. Raises as :func:`find_user_code`."""
+        return find_user_code(self.custom, self.metric_arguments)
+
+    def graphs(self) -> ModelGraphs:
+        """Read the models, the original names led on where a second file says so; none without. Raises as :func:`load_models`."""
         if self.model is None:
-            return None
-        graph = load_model(self.model)
+            return ModelGraphs()
         if self.quantisation is not None:
-            return through_quantisation(graph, load_model(self.quantisation))
-        return onto_unfused(graph, load_model(self.unfused)) if self.unfused is not None else graph
+            return ModelGraphs.of_all(through_quantisation(load_model(self.model), load_model(self.quantisation)))
+        if self.unfused is not None:
+            return ModelGraphs.of_all(onto_unfused(load_model(self.model), load_model(self.unfused)))
+        return load_models(self.model)
 
     def settings(self) -> Settings:
         """Return what the workers compute: the metrics shown and those with limits."""
         wanted = tuple(name for name in MEASURES if name in self.metrics or name in self.limits.metrics)
-        return Settings(wanted, self.overflow, RowJudge(self.limits))
+        code = self.user_code
+        own = tuple(metric for metric in code.metrics if metric.name in self.metrics or metric.name in self.limits.metrics)
+        return Settings(wanted, self.overflow, RowJudge(self.limits), own, code.conversions)
 
     def columns(self, golden_address: bool, overflow: bool = False) -> Columns:
         """Return the columns of the result table; ``overflow``: that column is there also where it was not asked for."""
@@ -127,6 +145,9 @@ class ComparisonOptions:
         for name, path in (("quantisation", self.quantisation), ("unfused", self.unfused)):
             if path is not None:
                 found[name] = os.path.realpath(path)
+        if self.custom is not None:
+            found["custom"] = os.path.realpath(self.custom)
+            found["user_metrics"] = {name: dict(self.metric_arguments.get(name, {})) for name in self.user_code.names}
         return found
 
     @classmethod
@@ -139,13 +160,14 @@ class ComparisonOptions:
             The store that it comes from holds something else.
         """
         try:
+            own = {str(name): dict(entry) for name, entry in found.get("user_metrics", {}).items()}
             return cls(
                 target=str(found["target"]),
                 golden=str(found["golden"]),
                 out=out,
                 model=None if found["model"] is None else str(found["model"]),
                 metrics=tuple(str(name) for name in found["metrics"]),
-                limits=limits_with(found["limits"]),
+                limits=limits_with(found["limits"], own),
                 op_range=None if found["range"] is None else (found["range"][0], found["range"][1], found["range"][2]),
                 select=None if found["select"] is None else tuple((first, last) for first, last in found["select"]),
                 overflow=bool(found["overflow"]),
@@ -153,21 +175,23 @@ class ComparisonOptions:
                 golden_steps=found.get("golden_steps", AUTO),
                 quantisation=found.get("quantisation"),
                 unfused=found.get("unfused"),
+                custom=found.get("custom"),
+                metric_arguments={name: entry for name, entry in own.items() if entry},
             )
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise FormatError("the store does not say what was compared (%s: %s)" % (type(error).__name__, error), out) from None
 
-    def selection(self, graph: Optional[ModelGraph]) -> Optional[FrozenSet[int]]:
-        """Return the json's ids that were asked for; None when all are.
+    def selection(self, graphs: ModelGraphs) -> Optional[FrozenSet[int]]:
+        """Return the json's ids that were asked for, of every model the same; None when all are.
 
         Raises
         ------
         UsageError
             An id is beyond the json's.
         """
-        if graph is None or not (self.op_range or self.select):
+        if not graphs or not (self.op_range or self.select):
             return None
-        ids = {op.id for op in graph.ops}
+        ids = {op.id for graph in graphs.graphs for op in graph.ops}
         last = max(ids, default=0)
         if self.op_range:
             start, stop, step = self.op_range

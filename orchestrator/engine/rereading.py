@@ -6,7 +6,7 @@ import os
 import time
 from typing import Optional
 
-from ..comparing.pair import geometry_of, open_counterpart
+from ..comparing.aligned import converted, geometry_of, open_counterpart
 from ..comparing.pair_task import PairTask
 from ..comparing.patterns import AlignedPair, align
 from ..errors import GoldwatchError
@@ -24,13 +24,10 @@ class RunReader(TensorReader):
     ----------
     engine
         The run's.
-    model
-        The model's file, or None.
     """
 
-    def __init__(self, engine: Engine, model: Optional[str]) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._model = model
 
     def pair(self, op: ObservedOp, row: Observation) -> Optional[AlignedPair]:
         """Return a row's elements; None where a file is gone (deleted after its comparison, say) or has become unreadable."""
@@ -39,6 +36,7 @@ class RunReader(TensorReader):
             if task is None:
                 return None
             golden, _ = open_counterpart(task)
+            task = converted(task, golden, self._engine.workers.settings.conversions)
             return align(task.target, golden, geometry_of(task, golden), task.as_stored)
         except (GoldwatchError, OSError, MemoryError):
             return None
@@ -53,10 +51,11 @@ class RunReader(TensorReader):
     def stale(self, op: ObservedOp) -> str:
         """Compare the dump file's time with the model file's, and with its time folder's."""
         file = self._engine.file_of(op.file)
-        if file is None or self._model is None:
+        graph = self._engine.graphs.of(op.place.model)
+        if file is None or graph is None or graph.path is None:
             return ""
         try:
-            dumped, made = os.path.getmtime(file.path), os.path.getmtime(self._model)
+            dumped, made = os.path.getmtime(file.path), os.path.getmtime(graph.path)
         except OSError:
             return ""
         if dumped > made - _YOUNGER_S or (op.place.time or "") > time.strftime("%Y%m%d%H%M%S", time.localtime(made)):

@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..comparing.row import FAIL, MEASURES, VERDICTS, Row
 from ..errors import EnvironmentProblem, GoldwatchError, UsageError
-from ..model.graph import ModelGraph
+from ..model.graphs import ModelGraphs
 from ..naming import printable
 from ..results.files import noted_tables
 from ..results.jsonfile import RESULT_FILE, result_chunks, row_document
@@ -132,6 +132,8 @@ def _flat(row: Row) -> Dict[str, Any]:
     for name, value in metrics.items():
         if isinstance(value, dict):
             document.update({"%s_%s_%s" % (name, side, what): float(part) for side, pair in value.items() for what, part in pair.items()})
+        elif name not in MEASURES:
+            document[name] = row.metrics[name]
         elif name in row.metrics or value is not None:
             document[name] = float("nan") if value is None else float(value)
     return document
@@ -152,20 +154,20 @@ def stored_result(out: str) -> RunResult:
     """
     with RunStore.open(out) as store:
         options = ComparisonOptions.from_identity(out, store.get("inputs"))
-        graph = _graph_of(options)
-        ops = len(graph.ops) if graph is not None else store.op_count()
+        graphs = _graphs_of(options)
+        ops = graphs.op_count(store.places()) if graphs else store.op_count()
         judged = store.get(JUDGED) or {}
         unmatched = judged.get("unmatched", [])
         forgiving = bool(judged.get("allow_missing"))
-        summary = summarise(store.rows("index"), ops, options.limits, store.get("program"), graph, forgiving, warnings=unmatched)
+        summary = summarise(store.rows("index"), ops, options.limits, store.get("program"), graphs, forgiving, warnings=unmatched)
         names = [*noted_tables(store), RESULT_FILE]
     files = tuple(path for path in (os.path.join(out, os.path.basename(str(name))) for name in names) if os.path.isfile(path))
     code = exit_code(summary, strict=bool(judged.get("strict")))
     return RunResult(options, summary, code, run_sentence(summary, unmatched), files)
 
 
-def _graph_of(options: ComparisonOptions) -> Optional[ModelGraph]:
+def _graphs_of(options: ComparisonOptions) -> ModelGraphs:
     try:
-        return options.graph()
+        return options.graphs()
     except (GoldwatchError, OSError):
-        return None
+        return ModelGraphs()

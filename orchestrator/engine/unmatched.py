@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Dict, List
 
 from ..comparing.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
+from ..model.graph import ModelGraph
 from ..naming import nearest_names
 
 if TYPE_CHECKING:
@@ -24,17 +25,21 @@ def unmatched(run: Run) -> List[str]:
 
 
 def _of_another_model(run: Run) -> List[str]:
-    if run.graph is None or not run.catalogue.files:
-        return []
-    names: Dict[str, bool] = {}
+    dumped: Dict[ModelGraph, Dict[str, bool]] = {}
     for file in run.catalogue.files.values():
-        names.setdefault(file.op_name, run.engine.planner(file.place).knows(file.op_name))
+        graph = run.graphs.of(file.place.model)
+        if graph is not None:
+            dumped.setdefault(graph, {}).setdefault(file.op_name, run.engine.planner(file.place).knows(file.op_name))
+    return [text for graph, names in dumped.items() for text in _unknown_ops(graph, names)]
+
+
+def _unknown_ops(graph: ModelGraph, names: Dict[str, bool]) -> List[str]:
     unknown = [name for name, known in names.items() if not known]
     if 2 * len(unknown) <= len(names):
         return []
     none = "none of TARGET's ops is" if len(unknown) == len(names) else "%d of TARGET's %d ops are not" % (len(unknown), len(names))
-    said = "%s in %s: is it the json of the model that was dumped?" % (none, run.options.model)
-    near = nearest_names(unknown[0], (op.name for op in run.graph.ops), _SHOWN)
+    said = "%s in %s: is it the json of the model that was dumped?" % (none, graph.path)
+    near = nearest_names(unknown[0], (op.name for op in graph.ops), _SHOWN)
     return [said + (" (%s; the model has %s)" % (unknown[0], ", ".join(near)) if near else " (%s is not)" % unknown[0])]
 
 

@@ -8,6 +8,7 @@ from ..lazy import imported_when_used
 
 if TYPE_CHECKING:
     from .graph import ModelGraph, computational_graphs, load_model
+    from .graphs import ModelGraphs, load_models
     from .groups import Group
     from .never import never_dumps, no_dump_reason
     from .nodes import OpNode, TensorDesc, execution_key
@@ -18,6 +19,7 @@ __all__ = [
     "DumpedOp",
     "Group",
     "ModelGraph",
+    "ModelGraphs",
     "OpNode",
     "Pairing",
     "RowPlan",
@@ -25,6 +27,7 @@ __all__ = [
     "computational_graphs",
     "execution_key",
     "load_model",
+    "load_models",
     "never_dumps",
     "no_dump_reason",
 ]
@@ -32,6 +35,7 @@ __all__ = [
 __getattr__ = imported_when_used(
     __name__,
     graph=("ModelGraph", "computational_graphs", "load_model"),
+    graphs=("ModelGraphs", "load_models"),
     groups=("Group",),
     never=("never_dumps", "no_dump_reason"),
     nodes=("OpNode", "TensorDesc", "execution_key"),

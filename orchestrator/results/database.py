@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sqlite3
 from typing import Iterator, Optional
@@ -13,6 +14,12 @@ from ..filesystem import NETWORK_FILE_SYSTEMS, file_system
 from .identity import DamagedStore
 
 BUSY_TIMEOUT_S = 30.0
+
+_text = functools.partial(str, encoding="utf-8", errors="surrogateescape")
+"""A TEXT that is not UTF-8 (damage) is told by its checksum instead of ending the query.
+
+No Python function: a signal's handler would run in it, and sqlite3 of Python 3.7 calls on with the exception set.
+"""
 
 
 def connect_writer(path: str) -> sqlite3.Connection:
@@ -86,11 +93,6 @@ def _tried(name: str, uri: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _text(data: bytes) -> str:
-    """Return a TEXT; one that is not UTF-8 (damage) is told by its checksum instead of ending the query."""
-    return data.decode("utf-8", "surrogateescape")
 
 
 @contextlib.contextmanager

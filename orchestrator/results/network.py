@@ -1,4 +1,4 @@
-"""The network of a run as one document of its store, so that a report needs neither the model's file nor the dumps."""
+"""The networks of a run as one document of its store, so that a report needs neither the model's file nor the dumps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional, Sequence
 from ..model.graph import ModelGraph
 from ..model.nodes import OpNode, TensorDesc
 
-GRAPH = "graph"
+GRAPHS = "graphs"
 SUMMARY = "summary"
 
 
@@ -17,11 +17,11 @@ def network_document(graph: ModelGraph) -> Dict[str, Any]:
     Returns
     -------
     dict
-        ``{"ops": [{"name", "type", "id", "graph", "originals" (null: the file does not say), "inputs": [[producer, output index] or null],
-        "controls": [producer], "input_descs", "output_descs"}]}`` in the order of the file; a desc is ``{"dtype", "layout", "shape",
-        "origin_layout", "origin_shape", "origin", "origin_index"}``.
+        ``{"model", "ops"}``; each op in the order of the file ``{"name", "type", "id", "graph", "originals" (null: the file does not say),
+        "inputs": [[producer, output index] or null], "controls": [producer], "input_descs", "output_descs"}``, a desc ``{"dtype", "layout",
+        "shape", "origin_layout", "origin_shape", "origin", "origin_index"}``.
     """
-    return {"ops": [_op(op) for op in graph.ops]}
+    return {"model": graph.name, "ops": [_op(op) for op in graph.ops]}
 
 
 def _op(op: OpNode) -> Dict[str, Any]:

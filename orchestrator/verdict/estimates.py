@@ -22,6 +22,13 @@ Redo = Callable[[ObservedOp, Observation, Sequence[InputState]], Optional[Redone
 
 _MOST_REDONE = 24
 
+class Told(NamedTuple):
+    """What the tensors of an output told: in a sentence, and the kind of explanation that it is (empty where it is none)."""
+
+    sentence: str
+    kind: str = ""
+
+
 ALL, SLICE, FACTOR = "all", "slice", "factor"
 
 
@@ -93,6 +100,8 @@ class Estimate:
         Of operators that decide.
     fed_otherwise
         The output is no output but an input of the network, which differs from golden data itself.
+    told
+        What the tensors told where the distances did not (:mod:`.second_look`).
     """
 
     op: ObservedOp
@@ -109,6 +118,7 @@ class Estimate:
     normal: Normal
     decision: Optional[Decision] = None
     fed_otherwise: bool = False
+    told: Optional[Told] = None
 
     @property
     def suspect(self) -> bool:

@@ -150,6 +150,9 @@ def explanations_of(
         return _of_integers(estimate, pair) + stale
     found = _golden_spoiled(estimate, around)
     found += _of_patterns(estimate, pair, others, around) if pair is not None else _of_row(estimate)
+    told = estimate.told
+    if told is not None:
+        found.sort(key=lambda entry: entry.kind != told.kind)
     return (found or _without_pattern(estimate, pair, around)) + stale
 
 

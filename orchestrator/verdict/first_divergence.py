@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, Optional
 
 from ..comparing.row import FAIL, Row
 from ..dumps.place import NOWHERE, Place
-from ..model.graph import ModelGraph
+from ..model.graphs import AnyGraph
 from .inputs import BAD, UNKNOWN, Inputs, overall
 from .judging import judge_row
 from .limits import Limit, Limits
@@ -68,7 +68,7 @@ def earlier(first: Optional[Row], row: Row) -> Optional[Row]:
     return row
 
 
-def first_divergence(rows: Iterable[Row], limits: Limits, graph: Optional[ModelGraph] = None) -> Optional[FirstDivergence]:
+def first_divergence(rows: Iterable[Row], limits: Limits, graph: AnyGraph = None) -> Optional[FirstDivergence]:
     """Return the first operator with a failing row, or None.
 
     Parameters

@@ -8,6 +8,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence
 from ..comparing.row import FAIL
 from ..dumps.place import Place
 from ..model.graph import ModelGraph
+from ..model.graphs import AnyGraph, ModelGraphs
 from ..model.never import CONSTANT_TYPES, INPUT_TYPES, VARIABLE_TYPES
 from ..model.nodes import OpNode
 from .observations import Observation, Observations, ObservedOp
@@ -55,20 +56,24 @@ class Inputs:
     observations
         The run's rows.
     graph
-        The model; without it an op's own input rows are all that is known.
+        The model, or that of each place; without it an op's own input rows are all that is known.
     """
 
-    def __init__(self, observations: Observations, graph: Optional[ModelGraph] = None) -> None:
+    def __init__(self, observations: Observations, graph: AnyGraph = None) -> None:
         self._seen = observations
-        self._graph = graph
+        self._graphs = ModelGraphs.of_all(graph)
         self._first: Optional[Dict[Place, ObservedOp]] = None
 
     def node(self, op: ObservedOp) -> Optional[OpNode]:
         """Return the model's op that an observed one is."""
-        if self._graph is None:
+        graph = self._graph(op)
+        if graph is None:
             return None
-        named = self._graph.ops_named(op.name)
+        named = graph.ops_named(op.name)
         return next((node for node in named if node.type == op.type), named[0] if named else None)
+
+    def _graph(self, op: ObservedOp) -> Optional[ModelGraph]:
+        return self._graphs.of(op.place.model)
 
     def of(self, op: ObservedOp) -> List[InputState]:
         """Return the data inputs of an operator.
@@ -76,14 +81,14 @@ class Inputs:
         An input's own row decides; where it was not compared, or lies where an output of the same op lies (the dump then holds the output's
         bytes), the output row of its producer. Constants and variables count only where they were compared: nothing computes them.
         """
-        node = self.node(op)
-        if node is None:
+        node, graph = self.node(op), self._graph(op)
+        if node is None or graph is None:
             return [self._state(op, number, None, None) for number in sorted(op.inputs)]
         found = []
         for number, source in enumerate(node.inputs):
             if source is None:
                 continue
-            producer = self._graph.producer(node, source[0]) if self._graph is not None else None
+            producer = graph.producer(node, source[0])
             if producer is not None and producer.type in _FIXED_TYPES and not self._compared(op, number):
                 continue
             found.append(self._state(op, number, producer.name if producer is not None else source[0], source[1]))
@@ -108,8 +113,8 @@ class Inputs:
 
     def behind(self, op: ObservedOp) -> List[Observation]:
         """Return the compared tensors that reach an operator's unknown inputs through operators that were not compared."""
-        node = self.node(op)
-        if node is None or self._graph is None:
+        node, graph = self.node(op), self._graph(op)
+        if node is None or graph is None:
             return []
         waiting = [(node, state.number, 0) for state in self.of(op) if state.state == UNKNOWN]
         found: List[Observation] = []
@@ -117,7 +122,7 @@ class Inputs:
         while waiting:
             at, number, steps = waiting.pop()
             source = at.inputs[number]
-            producer = self._graph.producer(at, source[0]) if source is not None else None
+            producer = graph.producer(at, source[0]) if source is not None else None
             if producer is None or producer.position in walked or steps > _MOST_STEPS_BACK:
                 continue
             walked.add(producer.position)
@@ -130,19 +135,18 @@ class Inputs:
                     waiting.append((producer, back, steps + 1))
         return found
 
-
     def of_network(self, op: ObservedOp) -> List[InputState]:
         """Return those inputs of an operator that are inputs of the whole network and were compared.
 
         Without a model only the first operator of a place is known to read them.
         """
-        node = self.node(op)
-        if node is None or self._graph is None:
-            return self.of(op) if self._graph is None and self._is_first(op) else []
+        node, graph = self.node(op), self._graph(op)
+        if node is None or graph is None:
+            return self.of(op) if graph is None and self._is_first(op) else []
         found = []
         for state in self.of(op):
             source = node.inputs[state.number]
-            producer = self._graph.producer(node, source[0]) if source is not None else None
+            producer = graph.producer(node, source[0]) if source is not None else None
             if producer is not None and producer.type in INPUT_TYPES and state.seen is not None:
                 found.append(state)
         return found
@@ -150,8 +154,8 @@ class Inputs:
     def stands_first(self, op: ObservedOp) -> bool:
         """Tell whether nothing but inputs of the network feeds an operator, directly or through what was not compared."""
         node = self.node(op)
-        if node is None or self._graph is None:
-            return self._graph is None and self._is_first(op)
+        if node is None:
+            return self._graph(op) is None and self._is_first(op)
         return not self.behind(op) and all(state.seen is None for state in self.of(op))
 
     def _is_first(self, op: ObservedOp) -> bool:
@@ -163,10 +167,10 @@ class Inputs:
 
     def consumers(self, op: ObservedOp, number: int) -> List[ObservedOp]:
         """Return the observed operators that an output feeds; none without a model."""
-        node = self.node(op)
-        if node is None or self._graph is None:
+        node, graph = self.node(op), self._graph(op)
+        if node is None or graph is None:
             return []
-        found = [self._seen.find(op.place, consumer.name) for consumer in self._graph.consumers(node, number)]
+        found = [self._seen.find(op.place, consumer.name) for consumer in graph.consumers(node, number)]
         return [one for one in found if one is not None]
 
 

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ..comparing.row import CORRUPT, EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, NOTHING_FINITE, PASS, Row
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
-from ..model.graph import ModelGraph
+from ..model.graphs import AnyGraph
 from .deciding import decides
 from .estimates import Estimator, first_of
 from .explaining import TensorReader, explained
@@ -15,6 +15,7 @@ from .first_divergence import FirstDivergence, divergence_of, earlier
 from .inputs import Inputs
 from .limits import Limits
 from .observations import Observations
+from .second_look import looked_at
 from .sentences import explain
 from .suspects import Suspect, find_suspects
 from .unused_limits import UnusedLimits
@@ -103,7 +104,7 @@ def summarise(
     ops: int,
     limits: Limits,
     program: Optional[Mapping[str, Any]] = None,
-    graph: Optional[ModelGraph] = None,
+    graph: AnyGraph = None,
     allow_missing: bool = False,
     reader: Optional[TensorReader] = None,
     warnings: Iterable[str] = (),
@@ -119,7 +120,7 @@ def summarise(
     program
         ``{"exit_code": int or None, "signal": name or None}`` of a launched program.
     graph
-        The model: tells which operators feed which.
+        The model, or that of each place: tells which operators feed which.
     allow_missing
         Rows that only lack a golden or a dump file do not make the run incomplete; corrupt files and differing shapes still do, and so it
         does when no output was compared at all.
@@ -151,7 +152,7 @@ def summarise(
     total = sum(counts.values())
     unforgiven = counts[NOT_COMPARED] - (missing if allow_missing else 0)
     inputs = Inputs(seen, graph)
-    estimates = Estimator(seen, inputs, decides, reader.redo).run()
+    estimates = looked_at(Estimator(seen, inputs, decides, reader.redo).run(), reader.pair)
     first = None if first_row is None else divergence_of(first_row, inputs, seen, limits)
     own = None if first is None else first_of(estimates, first.op, first.place)
     found = find_suspects(estimates, seen)

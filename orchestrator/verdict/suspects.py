@@ -154,6 +154,8 @@ def _finding(entry: Estimate) -> str:
     """Return what the numbers say, in one of the forms: out of good inputs, or worse than bad ones explain."""
     if entry.fed_otherwise:
         return "the network's input %s differs from golden data already" % entry.output.tensor
+    if entry.told:
+        return entry.told.sentence
     if entry.decision is not None and not entry.output.spoiled:
         return _decided(entry)
     if entry.output.spoiled:
@@ -193,7 +195,7 @@ def _decided(entry: Estimate) -> str:
 
 
 def _brief(entry: Estimate) -> str:
-    if entry.fed_otherwise or (entry.decision is not None and not entry.output.spoiled):
+    if entry.fed_otherwise or entry.told or (entry.decision is not None and not entry.output.spoiled):
         return _finding(entry)
     if entry.output.spoiled:
         return "NaN or Inf come out of it, not into it"

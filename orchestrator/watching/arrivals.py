@@ -12,6 +12,7 @@ from ..dumps.header import COMPLETE, HEADERLESS, LONG
 from ..engine.engine import Engine
 from ..engine.signature import Signature, look_at
 from ..engine.target_file import DELETED, EARLIER, GONE, UNREADABLE, WAITING, TargetFile
+from ..model.graph import ModelGraph
 from ..model.never import no_dump_reason
 from ..naming import MAPPING_FILE, sanitise_device
 
@@ -46,12 +47,10 @@ class Arrivals:
         self._due: OrderedDict[str, float] = OrderedDict()
         engine.retry = self._retry
         engine.release = lambda file: later(file.path)
-        self._expected = self._expected_ops()
+        self._expected = {graph: self._expected_ops(graph) for graph in engine.graphs.graphs}
 
-    def _expected_ops(self) -> Optional[Set[str]]:
-        graph, selection = self.engine.graph, self.engine.selection
-        if graph is None:
-            return None
+    def _expected_ops(self, graph: ModelGraph) -> Set[str]:
+        selection = self.engine.selection
         wanted = [op for op in graph.ops if no_dump_reason(op) is None]
         return {sanitise_device(op.name) for op in wanted if selection is None or op.id in selection}
 
@@ -173,9 +172,9 @@ class Arrivals:
     def all_come(self) -> bool:
         """Tell whether every op of the model that can dump has come, in every place seen."""
         own = self.engine.own_places
-        if self._expected is None or not own:
-            return False
-        return all(self._expected <= self.engine.come.get(place, set()) for place in own)
+        of = self.engine.graphs.of
+        expected = [(place, self._expected[graph]) for place in own for graph in [of(place.model)] if graph is not None]
+        return bool(expected) and all(ops <= self.engine.come.get(place, set()) for place, ops in expected)
 
     def counts(self) -> Tuple[int, int]:
         """Return how many files wait to become whole, and how many wait for golden data."""

@@ -6,6 +6,8 @@ import signal
 from types import FrameType
 from typing import Any, Callable, Dict, Optional
 
+from ..interrupts import put_off
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -67,6 +69,8 @@ class Signals:
         if self.name is None:
             self.name = signal.Signals(number).name
             self.on_first(self.name)
+            return
+        if put_off(number, frame):
             return
         for other in SIGNALS:
             signal.signal(other, signal.SIG_IGN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import struct
 
@@ -60,7 +61,7 @@ def changed(random, document, most=3):
     for _ in range(random.randint(1, most)):
         holders = list(_holders(document))
         if not holders:
-            return random.choice(_VALUES)
+            return _value(random)
         holder, key = random.choice(holders)
         way = random.randrange(5)
         if way == 0:
@@ -72,8 +73,13 @@ def changed(random, document, most=3):
         elif way == 3 and isinstance(holder[key], str):
             holder[key] = _misspelt(random, holder[key])
         else:
-            holder[key] = random.choice(_VALUES)
+            holder[key] = _value(random)
     return document
+
+
+def _value(random):
+    # A copy: what is put into a document is changed with it.
+    return copy.deepcopy(random.choice(_VALUES))
 
 
 def _holders(node):

@@ -7,7 +7,10 @@ import os
 import subprocess
 import sys
 
+import click
 import pytest
+
+from goldwatch.cli.common import run_command
 
 
 def goldwatch(*args: str, **environment: str) -> subprocess.CompletedProcess:
@@ -69,3 +72,30 @@ def test_json_errors_are_one_document_on_stdout() -> None:
         assert document["error"]["kind"] == kind
         assert set(document["error"]) == {"kind", "message", "hint"}
         assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["--format", "json"]])
+@pytest.mark.parametrize("kind", [SystemError, OSError, ValueError])
+def test_an_error_that_ctrl_c_caused_is_an_interruption(kind, words, capsys):
+    @click.command()
+    @click.option("--format")
+    def command(format):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise kind("returned a result with an error set") from error
+
+    with pytest.raises(SystemExit) as ended:
+        run_command(command, words)
+    assert ended.value.code == 130
+    out, err = capsys.readouterr()
+    assert "interrupted" in (out if words else err)
+
+
+def test_an_error_of_another_cause_keeps_its_traceback():
+    @click.command()
+    def command():
+        raise ValueError("a defect") from OSError("another")
+
+    with pytest.raises(ValueError, match="a defect"):
+        run_command(command, [])

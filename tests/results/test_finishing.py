@@ -13,7 +13,7 @@ from goldwatch.errors import EnvironmentProblem
 from goldwatch.model.graph import load_model
 from goldwatch.results.csvfile import Columns, cells, mapping_cells
 from goldwatch.results.finishing import ResultFiles
-from goldwatch.results.network import GRAPH, SUMMARY, network_document
+from goldwatch.results.network import GRAPHS, SUMMARY, network_document
 from goldwatch.results.rowsql import RowReader
 from goldwatch.results.store import RunStore
 from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
@@ -110,12 +110,14 @@ def test_the_network_is_kept(tmp_path):
     model.write_json(path)
     graph = load_model(path)
     with RunStore.begin(str(tmp_path / "out"), {}) as store:
-        store.set(GRAPH, network_document(graph))
+        store.set(GRAPHS, [network_document(graph)])
     os.unlink(path)
     os.rename(str(tmp_path / "out"), str(tmp_path / "moved"))
     with RunStore.open(str(tmp_path / "moved")) as store:
-        ops = {op["name"]: op for op in store.get(GRAPH)["ops"]}
+        (found,) = store.get(GRAPHS)
+        ops = {op["name"]: op for op in found["ops"]}
     conv = ops["conv"]
+    assert found["model"] == "net"
     assert conv["inputs"] == [["data", 0]] and conv["originals"] == ["conv1", "relu1"] and conv["type"] == "Conv2D"
     assert conv["output_descs"][0]["layout"] == "NC1HWC0" and conv["output_descs"][0]["shape"] == [1, 1, 4, 5, 16]
     assert conv["output_descs"][0]["origin_layout"] == "NCHW" and conv["output_descs"][0]["origin"] == "conv1"

@@ -406,3 +406,18 @@ def test_links_in_out_are_not_written_through(out, name, make):
             RunStore.begin(out, INPUTS, force)
         assert name in caught.value.message and "link" in caught.value.message
     assert os.path.getsize(victim) == 0 and os.path.exists(victim)
+
+
+def test_no_python_function_runs_inside_sqlite(store, make_row):
+    """A signal's handler would run in it, and sqlite3 of Python 3.7 makes a SystemError of what it raises."""
+    store.put(make_row(1))
+    reading = database.connect_reader(store.path)
+    called = []
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code) if event == "call" else None)
+    try:
+        rows = reading.execute("SELECT * FROM row").fetchall()
+    finally:
+        sys.setprofile(None)
+        reading.close()
+    assert len(rows) == 1 and any(isinstance(value, str) for value in rows[0])
+    assert not called

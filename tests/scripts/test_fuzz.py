@@ -57,6 +57,15 @@ def test_a_seed_makes_the_same_case(fuzzing, tmp_path):
     assert made("a") == made("b")
 
 
+def test_a_case_leaves_nothing_behind_for_the_next(fuzzing):
+    from fuzzing.mutate import changed
+
+    def made():
+        return [changed(random.Random(seed), {"a": [[], {}], "b": {"c": [1]}}, most=12) for seed in range(500)]
+
+    assert made() == made()
+
+
 def bad(name):
     def case(rng, command):
         if name == "raises":

@@ -6,6 +6,8 @@ from .find import best_of_each, find_patterns
 from .finding import KINDS, Finding
 from .pair import AlignedPair, align
 from .region import fewest, region_of
-from .values import within_rounding
+from .values import lattice_step, within_rounding
 
-__all__ = ["KINDS", "AlignedPair", "Finding", "align", "best_of_each", "fewest", "find_patterns", "region_of", "within_rounding"]
+__all__ = [
+    "KINDS", "AlignedPair", "Finding", "align", "best_of_each", "fewest", "find_patterns", "lattice_step", "region_of", "within_rounding",
+]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Tuple
 import numpy as np
 
 from ...tensors.rounding import ulp
-from .finding import CLAIMED, Difference, Finding, claimed
+from .finding import Difference, Finding, claimed
 
 Array = Any
 
@@ -15,6 +15,9 @@ _LARGEST = {
     "float16": 65504.0, "bfloat16": 3.3895314e38, "float32": 3.4028235e38, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0,
     "hifloat8": 32768.0, "int8": 127.0, "uint8": 255.0, "int16": 32767.0,
 }  # fmt: skip
+_LEVELS = 256
+_LEAST_LEVELS = 12
+_OFF_LATTICE = 0.06
 _COARSER = {"float16": ("bfloat16",), "float32": ("bfloat16", "float16"), "float64": ("bfloat16", "float16", "float32")}
 _LEAST_FACTOR = 1e-3
 _SUM_OFF = 0.02
@@ -197,16 +200,22 @@ def flush_to_zero(d: Difference) -> Optional[Finding]:
     )
 
 
-def _step_of(distinct: Array) -> float:
-    """Return the step of a grid that values lie on but for their rounding: from the small ones outwards, where a wrong step adds up."""
-    steps = np.diff(distinct)
-    step = float(np.median(steps[steps <= 1.5 * steps.min() + 1e-300]))
-    for most in (4, 16, 64, 256):
-        number = np.round(distinct / step)
-        near = (np.abs(number) <= most) & (number != 0)
-        if near.sum() >= 4:
-            step = float((distinct[near] * number[near]).sum() / (number[near] ** 2).sum())
-    return step
+def lattice_step(values: Array) -> Optional[float]:
+    """Return the step of the at most 256 evenly spaced values that all of ``values`` are, but for a float16's rounding, or None.
+
+    Parameters
+    ----------
+    values
+        Finite numbers of any shape. An 8-bit integer with a scale and an offset, stored as float, is such a lattice; its ends lie on it.
+    """
+    distinct = np.unique(values)
+    if not _LEAST_LEVELS <= len(distinct) <= _LEVELS:
+        return None
+    distinct = distinct - distinct[0]
+    steps = distinct[-1] / np.arange(len(distinct) - 1, _LEVELS)
+    numbers = distinct / steps[:, None]
+    off = np.sqrt(((numbers - np.round(numbers)) ** 2).mean(axis=1))
+    return float(steps[int(np.argmax(off < _OFF_LATTICE))]) if (off < _OFF_LATTICE).any() else None
 
 
 def coarser_type(d: Difference, dtype: str) -> Optional[Finding]:
@@ -228,12 +237,9 @@ def coarser_type(d: Difference, dtype: str) -> Optional[Finding]:
 
 def _steps(values: Array, dtype: str) -> Tuple[Any, str]:
     """Return the distance of the values that x can take, and the coarser type's name; (None, "") where x is as fine as its type."""
-    distinct = np.unique(values)
-    if len(distinct) <= 256 and values.size >= 2 * len(distinct) and len(distinct) > 8:
-        step = _step_of(distinct)
-        off = np.abs(distinct / step - np.round(distinct / step))
-        if np.abs(distinct).max() / step <= 256 and (off < 0.2).mean() > CLAIMED:
-            return step, "an 8-bit integer with a scale of %.6g" % step
+    step = lattice_step(values)
+    if step is not None:
+        return step, "an 8-bit integer with a scale of %.6g" % step
     for coarser in _COARSER.get(dtype, ()):
         coarse = ulp(values, coarser)
         on_grid = values == np.round(values / coarse) * coarse

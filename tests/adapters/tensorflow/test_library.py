@@ -71,6 +71,25 @@ def test_dump_session_that_cannot(v1, tmp_path):
             pass
 
 
+def test_clusters_that_xla_makes_in_a_session_of_the_users_own_are_warned_of(v1, tmp_path, read_golden):
+    """golden_config cannot keep a jit scope of the graph from being compiled; ops that are missing are never missing silently."""
+    from goldwatch.adapters.tensorflow import DumpHook, dump_session, golden_config
+    from tensorflow.contrib.compiler import jit
+
+    step = v1.train.get_or_create_global_step()
+    x = v1.placeholder(v1.float32, [4], name="x")
+    with jit.experimental_jit_scope():
+        y = v1.tanh(v1.multiply(v1.add(x, 1.0), 2.0), name="y")
+    warned = pytest.warns(UserWarning, match=r"a: XLA compiled ops into clusters \(cluster")
+    with v1.Session(config=golden_config()) as session, warned, dump_session(session, str(tmp_path / "a")) as result:
+        session.run(y, {x: np.ones(4)})
+    (note,) = read_golden(tmp_path / "a").manifest["notes"]
+    assert "XLA compiled" in note and result.done[0]["notes"] == [note]
+    hook, warned = DumpHook(str(tmp_path / "h")), pytest.warns(UserWarning, match="h: XLA compiled")
+    with warned, v1.train.MonitoredTrainingSession(hooks=[hook], config=golden_config()) as session:
+        session.run([y, step], {x: np.ones(4)})
+
+
 def test_dump_hook_with_an_estimator(v1, tmp_path, read_golden):
     from goldwatch.adapters.tensorflow import DumpHook, golden_config
 

@@ -1,0 +1,166 @@
+"""The models of a run: one for all dumps, or, of a training, one for each model_name."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Union
+
+from ..dumps.place import Place
+from ..errors import FormatError, InputError
+from ..naming import run_name, sanitise_device
+from .graph import ModelGraph, load_model
+
+MODEL_FILES = ("*.json", "ge_proto_*_Build.txt")
+"""Which files of a folder may be models."""
+
+_SHOWN = 8
+
+AnyGraph = Union[ModelGraph, "ModelGraphs", None]
+"""A model of all dumps, or one for each model_name, or none."""
+
+
+class ModelGraphs:
+    """A mapping from the model_name of dumps to the model; false where there is none.
+
+    Parameters
+    ----------
+    graphs
+        Several for each model_name (``by_name``), else at most one: that is every dump's.
+    path
+        The file or the folder that they were read from, for messages.
+    by_name
+        A model stands for the dumps of its own name only.
+    notes
+        What is to be said about the files.
+    """
+
+    def __init__(self, graphs: Sequence[ModelGraph] = (), path: str = "", by_name: bool = False, notes: Sequence[str] = ()) -> None:
+        self.path = path
+        self.by_name = by_name
+        self._notes = tuple(notes)
+        self._named: Dict[str, ModelGraph] = {}
+        for graph in graphs:
+            self._take(graph)
+        self.graphs = tuple(dict.fromkeys(self._named.values()))
+        for graph in self.graphs:
+            self._named.setdefault(sanitise_device(graph.graph_names[0]), graph)
+        self._found: Dict[Optional[str], Optional[ModelGraph]] = {}
+
+    @classmethod
+    def of_all(cls, graph: AnyGraph) -> ModelGraphs:
+        """Return a model as that of all dumps; none for None, and models by name as they are."""
+        if isinstance(graph, ModelGraphs):
+            return graph
+        return cls() if graph is None else cls([graph], graph.path or graph.name)
+
+    def _take(self, graph: ModelGraph) -> None:
+        """Take a model under its name; of several of one name the one that reads the training data counts, else the last."""
+        key = sanitise_device(graph.name)
+        before = self._named.get(key)
+        if before is None or graph.is_computational or not before.is_computational:
+            self._named[key] = graph
+        if before is not None:
+            left = before if self._named[key] is graph else graph
+            self._notes += ("%s: left out, %s is of %s too" % (left.path, self._named[key].path, graph.name),)
+
+    def __len__(self) -> int:
+        return len(self.graphs)
+
+    @property
+    def notes(self) -> List[str]:
+        """What is to be said about the files and what was odd in them."""
+        return [*self._notes, *("%s: %s" % (graph.path or self.path, note) for graph in self.graphs for note in graph.notes)]
+
+    @property
+    def files(self) -> List[str]:
+        """The files that count."""
+        return [graph.path for graph in self.graphs if graph.path is not None]
+
+    @property
+    def names(self) -> List[str]:
+        """The models' names."""
+        return [graph.name for graph in self.graphs]
+
+    def of(self, model_name: Optional[str]) -> Optional[ModelGraph]:
+        """Return the model of the dumps below a model_name folder (None: below none), or None.
+
+        A name counts as the device writes it; where that is nobody's, a name that differs in the time of the run only. Dumps
+        below no such folder are of the only model there is, else of the only one that reads the training data.
+        """
+        if not self.by_name:
+            return self.graphs[0] if self.graphs else None
+        if model_name not in self._found:
+            self._found[model_name] = self._find(model_name)
+        return self._found[model_name]
+
+    def seen(self, places: Iterable[Place]) -> List[ModelGraph]:
+        """Return the models of some places, each once; a model of all dumps without any too."""
+        if not self.by_name:
+            return list(self.graphs)
+        found = {self.of(place.model) for place in places}
+        return [graph for graph in self.graphs if graph in found]
+
+    def op_count(self, places: Iterable[Place]) -> int:
+        """Return the number of ops of the models of some places, each model once."""
+        return sum(len(graph.ops) for graph in self.seen(places))
+
+    def _find(self, model_name: Optional[str]) -> Optional[ModelGraph]:
+        if model_name is None:
+            found = list(self.graphs) if len(self.graphs) == 1 else [graph for graph in self.graphs if graph.is_computational]
+        else:
+            key = sanitise_device(model_name)
+            if key in self._named:
+                return self._named[key]
+            found = list(dict.fromkeys(graph for name, graph in self._named.items() if run_name(name) == run_name(key)))
+        return found[0] if len(found) == 1 else None
+
+    def require(self, model_names: Iterable[Optional[str]]) -> None:
+        """Raise InputError where there are names and models, and none is of the other's."""
+        names = sorted({name or "" for name in model_names})
+        if not self.by_name or not names or any(self.of(name or None) is not None for name in names):
+            return
+        dumped = _listed([name or "no model's folder" for name in names])
+        raise InputError(
+            "%s: no model of TARGET has a graph in it: TARGET holds %s; the graphs are of %s" % (self.path, dumped, _listed(self.names)),
+            hint="a single file in place of the folder is taken for all dumps",
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (" and %d more" % (len(names) - _SHOWN) if len(names) > _SHOWN else "")
+
+
+def load_models(path: str) -> ModelGraphs:
+    """Read a model's file, which is then every dump's, or the models of a folder, each for the dumps of its own name.
+
+    Of a folder the ``.json`` files and ``ge_proto_*_Build.txt`` count; those that are no models are passed over with a note.
+
+    Raises
+    ------
+    MissingPath, InputError, FormatError
+        As :func:`load_model`; no file of the folder is a model.
+    """
+    if not os.path.isdir(path):
+        return ModelGraphs.of_all(load_model(path))
+    graphs: List[ModelGraph] = []
+    notes: List[str] = []
+    for name in _model_files(path):
+        try:
+            graphs.append(load_model(os.path.join(path, name)))
+        except FormatError as error:
+            notes.append("no model, passed over: %s" % error.message)
+    if not graphs:
+        raise InputError(
+            "%s: no model in this folder%s" % (path, "; " + notes[0] if notes else ""),
+            hint="models are the json of an om or a graph (*.json), and ge_proto_*_Build.txt",
+        )
+    return ModelGraphs(graphs, path, True, notes)
+
+
+def _model_files(folder: str) -> Tuple[str, ...]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise InputError("%s: the folder cannot be listed: %s" % (folder, error.strerror or error)) from None
+    return tuple(name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in MODEL_FILES))

@@ -1,0 +1,114 @@
+"""Outputs whose distance alone accuses nobody, because their inputs' error is as large: their tensors tell more."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Callable, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..comparing.patterns import AlignedPair, lattice_step
+from ..comparing.patterns.finding import Difference
+from .estimates import Estimate, Told
+from .observations import Observation, ObservedOp
+from .own_error import HOPELESS, RARE_SPREAD, SUSPECT_SCORE, rounding, sum_noise
+from .recomputing import known, own_distance
+from .words import percent
+
+MOST_LOOKED_AT = 48
+"""Outputs of which the tensors are read; those nearest to a suspicion first."""
+
+Read = Callable[[ObservedOp, Observation], Optional[AlignedPair]]
+
+_LEAST = 1e-3
+_SURE = 2.0 * SUSPECT_SCORE
+_HIGHEST = 2.0 * _SURE
+_FEW = 256
+_ELEMENTS = 32768
+_OF_8_BITS = frozenset(("float16", "float32", "float64"))
+_MADE_OF_INTEGERS = ("quant", "cast")
+
+
+def looked_at(estimates: Sequence[Estimate], read: Read) -> List[Estimate]:
+    """Return the estimates, some of them raised by what their tensors tell.
+
+    Parameters
+    ----------
+    estimates
+        Of every compared output, in execution order.
+    read
+        Reads a row's two tensors again; None where it cannot.
+    """
+    found = list(estimates)
+    doubtful = sorted((number for number, entry in enumerate(found) if _doubtful(entry)), key=lambda number: -found[number].score)
+    for number in doubtful[:MOST_LOOKED_AT]:
+        entry = found[number]
+        pair = read(entry.op, entry.output)
+        seen = None if pair is None else _computed(entry, pair, read) or _coarser(entry, pair, read)
+        if seen is not None:
+            found[number] = seen
+    return found
+
+
+def _doubtful(entry: Estimate) -> bool:
+    """Tell whether an output may hide an error of its own behind that of its inputs."""
+    row = entry.output
+    if entry.suspect or entry.fed_otherwise or entry.decision is not None or row.whole or row.spoiled or not entry.known:
+        return False
+    return row.distance >= _LEAST and entry.inputs_distance < HOPELESS and row.dtype in _OF_8_BITS
+
+
+def _computed(entry: Estimate, pair: AlignedPair, read: Read) -> Optional[Estimate]:
+    """Compute an operator of a rare type once more, of which the others say little; None where nothing is wrong with it."""
+    if not known(entry.op.type) or not entry.normal.rare:
+        return None
+    pairs = _inputs(entry, read)
+    own = own_distance(entry.op.type, pairs, pair) if pairs else None
+    usual = math.hypot(rounding(pair.dtype, entry.output.rms), sum_noise(pair.dtype))
+    score = min(math.log(own / usual) / RARE_SPREAD, _HIGHEST) if own else 0.0
+    if not own or score <= SUSPECT_SCORE:
+        return None
+    told = Told("its output differs by %s from what it should make of the device's own inputs" % percent(own))
+    return replace(entry, score=score, told=told)
+
+
+def _coarser(entry: Estimate, pair: AlignedPair, read: Read) -> Optional[Estimate]:
+    """Find an output rounded to 8 bits; None where it is as fine as it should be."""
+    step = _own_lattice(entry, pair, read)
+    if step is None:
+        return None
+    sentence = "its output has only values of an 8-bit integer with a scale of %.4g; golden data and its inputs have others" % step
+    return replace(entry, score=_SURE, told=Told(sentence, "rounding"))
+
+
+def _inputs(entry: Estimate, read: Read) -> List[AlignedPair]:
+    """Return all inputs' tensors; nothing where one cannot be read."""
+    pairs = [read(state.owner, state.seen) for state in entry.inputs if state.owner is not None and state.seen is not None]
+    kept = [pair for pair in pairs if pair is not None]
+    return kept if len(kept) == len(entry.inputs) else []
+
+
+def _own_lattice(entry: Estimate, pair: AlignedPair, read: Read) -> Optional[float]:
+    """Return the step of the few values that an output has, where neither golden data nor an input have so few."""
+    if any(word in entry.op.type.lower() for word in _MADE_OF_INTEGERS):
+        return None
+    target, golden = _sides(pair)
+    step = lattice_step(target)
+    if step is None or lattice_step(golden) is not None:
+        return None
+    pairs = _inputs(entry, read)
+    return step if pairs and not any(_few_values(_sides(one)[0]) for one in pairs) else None
+
+
+def _few_values(values: np.ndarray) -> bool:
+    """Tell whether an input has so few values that its operator's output may have as few."""
+    distinct = len(np.unique(values))
+    return distinct <= _FEW and (2 * distinct <= values.size or lattice_step(values) is not None)
+
+
+def _sides(pair: AlignedPair) -> Tuple[np.ndarray, np.ndarray]:
+    """Return the first elements of both sides that are finite and no mask."""
+    target, golden = (np.asarray(side).reshape(-1)[:_ELEMENTS].astype(np.float64) for side in (pair.target, pair.golden))
+    kept = Difference(target, golden).kept
+    return target[kept], golden[kept]

@@ -1,0 +1,144 @@
+"""Errors that hide behind inputs that are as wrong: found in the tensors, through the command and function by function."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from goldwatch.comparing.patterns import AlignedPair, lattice_step
+from goldwatch.verdict.recomputing import known, own_distance
+
+
+def noisy(random, values, share):
+    return (values * (1 + share * random.standard_normal(values.shape))).astype(np.float16)
+
+
+def eight_bits(values):
+    step = np.abs(values.astype(np.float32)).max() / 127
+    return np.round(values.astype(np.float32) / step) * step
+
+
+def deep(scene, random, wrong, share=0.02):
+    """Twelve operators whose errors have grown to ``share``; ``wrong`` maps names to what spoils their outputs."""
+    source, values = "data", random.standard_normal((64, 64)).astype(np.float32)
+    scene.data(values)
+    for number in range(12):
+        kind = ("Mystery", "Relu", "Mystery", "Scale")[number % 4]
+        name = "%s%d" % (kind.lower(), number)
+        golden, made = (side[source].astype(np.float32) for side in (scene.golden, scene.made))
+        golden, made = ((np.maximum(side, 0) if kind == "Relu" else side + np.float32(0.1) * number) for side in (golden, made))
+        made = noisy(random, made, share) if number == 0 else made
+        scene.op(name, kind, [source], golden, wrong[name](made) if name in wrong else made)
+        source = name
+    return source
+
+
+@pytest.mark.parametrize("name", ["mystery6", "scale7", "relu9"])
+def test_rounding_to_8_bits_is_found_behind_inputs_that_are_as_wrong(scene, random, name):
+    deep(scene, random, {name: eight_bits})
+    _, summary, _ = scene.compare()
+    suspects = {suspect["op"]: suspect for suspect in summary["suspects"]}
+    assert "only values of an 8-bit integer" in suspects[name]["evidence"]
+    assert suspects[name]["explanations"][0]["kind"] == "rounding"
+    # What passes the few values on is not guilty of them.
+    assert not any("8-bit" in suspect["evidence"] for op, suspect in suspects.items() if op != name)
+
+
+def test_nothing_is_told_of_the_same_network_without_it(scene, random):
+    deep(scene, random, {})
+    _, summary, _ = scene.compare()
+    assert not any("8-bit" in suspect["evidence"] for suspect in summary["suspects"])
+
+
+def test_values_that_golden_data_hold_too_are_no_error(scene, random):
+    values = np.round(random.standard_normal((64, 64)) * 20).astype(np.float32)
+    scene.data(values)
+    made, off = values.astype(np.float16), 0.01 * random.standard_normal((64, 64)).astype(np.float32)
+    made[0, :8] += 3
+    scene.op("embedding", "Gather", ["data"], values, made)
+    scene.op("dequant", "AscendDequant", ["embedding"], values * 0.1 + off, made * 0.1)
+    _, summary, _ = scene.compare()
+    assert not any("8-bit" in suspect["evidence"] for suspect in summary["suspects"])
+
+
+def test_a_mean_that_occurs_once_is_computed_again(scene, random):
+    values = random.uniform(0.5, 1.5, (1, 32, 6, 6)).astype(np.float32)
+    scene.data(values)
+    for number, kind in enumerate(("Mystery", "Relu", "Scale", "Mystery")):
+        source = ["data", "op0", "op1", "op2"][number]
+        made = noisy(random, scene.made[source], 0.004) if not number else scene.made[source]
+        scene.op("op%d" % number, kind, [source], values, made)
+    golden = values.mean(axis=(2, 3))
+    wrong = scene.made["op3"].astype(np.float32).mean(axis=(2, 3)) * 1.02
+    scene.op("mean", "ReduceMean", ["op3"], golden, wrong)
+    _, summary, _ = scene.compare()
+    assert [suspect["op"] for suspect in summary["suspects"]][:1] == ["mean"]
+
+
+def whole(target, golden=None):
+    golden = target if golden is None else golden
+    return AlignedPair(np.asarray(target), np.asarray(golden), "float16", total=int(np.asarray(target).size))
+
+
+def slow_softmax(x, axis):
+    moved = np.moveaxis(x, axis, -1)
+    made = np.empty_like(moved)
+    for index in np.ndindex(moved.shape[:-1]):
+        raised = [math.exp(value - max(moved[index])) for value in moved[index]]
+        made[index] = [value / math.fsum(raised) for value in raised]
+    return np.moveaxis(made, -1, axis)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_softmax_finds_its_axis_in_golden_data(random, axis):
+    golden, target = random.standard_normal((3, 5, 7)), random.standard_normal((3, 5, 7))
+    made = slow_softmax(target, axis)
+    found = own_distance("SoftmaxV2", [whole(target, golden)], whole(made * 1.03, slow_softmax(golden, axis)))
+    assert found == pytest.approx(0.03, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "slow"),
+    [("Add", lambda a, b: a + b), ("Sub", lambda a, b: a - b), ("Mul", lambda a, b: a * b), ("Maximum", max), ("Minimum", min)],
+)
+def test_two_inputs(random, kind, slow):
+    goldens, targets = ([random.standard_normal((4, 6)) for _ in range(2)] for _ in range(2))
+    made, right = (np.array([[slow(a, b) for a, b in zip(*rows)] for rows in zip(*sides)]) for sides in (targets, goldens))
+    made[2, 3] += 1.0
+    norm = math.sqrt(math.fsum((v - (1.0 if (i, j) == (2, 3) else 0.0)) ** 2 for i, row in enumerate(made) for j, v in enumerate(row)))
+    found = own_distance(kind, [whole(t, g) for t, g in zip(targets, goldens)], whole(made, right))
+    assert found == pytest.approx(1.0 / norm, rel=1e-9)
+
+
+@pytest.mark.parametrize("axes", [(2, 3), (1,), (0, 1, 2, 3), (3,)])
+def test_a_mean_finds_its_axes_in_golden_data(random, axes):
+    golden, target = random.uniform(1, 2, (2, 3, 4, 5)), random.uniform(1, 2, (2, 3, 4, 5))
+    found = own_distance("ReduceMean", [whole(target, golden)], whole(target.mean(axis=axes) * 0.9, golden.mean(axis=axes)))
+    assert found == pytest.approx(0.1, rel=1e-9)
+
+
+def test_what_does_not_follow_from_golden_data_is_not_judged(random):
+    x = random.standard_normal((8, 8))
+    assert own_distance("Relu", [whole(x)], whole(x, np.abs(x))) is None
+    assert own_distance("Add", [whole(x)], whole(x)) is None
+    assert own_distance("Add", [whole(x), whole(x[:3])], whole(x)) is None
+    assert own_distance("Conv2D", [whole(x)], whole(x)) is None and not known("Conv2D")
+    sampled = AlignedPair(x, x, "float16", total=1000)
+    assert own_distance("Relu", [sampled], whole(x)) is None
+
+
+@pytest.mark.parametrize("count", [40, 100, 5000])
+def test_a_lattice_is_told_from_values_of_float16(random, count):
+    values = random.standard_normal(count)
+    assert lattice_step(values.astype(np.float16).astype(np.float64)) is None
+    step = np.abs(values).max() / 127
+    rounded = (np.round(values / step) * step).astype(np.float16).astype(np.float64)
+    assert lattice_step(rounded) == pytest.approx(step, rel=1e-2)
+
+
+def test_few_values_off_any_lattice_are_none(random):
+    values = np.sort(random.standard_normal(60))[random.randint(0, 60, 4000)]
+    assert lattice_step(values) is None
+    assert lattice_step(np.zeros(100)) is None and lattice_step(np.ones(0)) is None
