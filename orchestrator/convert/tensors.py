@@ -12,7 +12,7 @@ from ..tensors.dtypes import Array, DType, decode, dtype_by_code, dtype_by_numpy
 from ..tensors.geometry import match_layouts
 from ..tensors.layouts import convert
 from ..tensors.tensor import Tensor
-from .custom import UserConversions
+from ..tensors.user_conversions import UserConversions
 from .elements import encode
 from .options import ORIGINAL, ConvertOptions
 
