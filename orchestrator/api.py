@@ -101,7 +101,8 @@ def _chosen(limits: LimitsLike, custom: Optional[str], metric_args: Optional[Met
     """Return the options that compare and watch share beside their folders, by name."""
     folder, arguments = _path(custom), {name: dict(entry) for name, entry in (metric_args or {}).items()}
     own = find_user_code(folder, arguments).names
-    return {"limits": as_limits(limits, own), "metrics": (*METRICS, *own), "custom": folder, "metric_arguments": arguments, "max_elements": max_elements}
+    found: Dict[str, Any] = {"limits": as_limits(limits, own), "metrics": (*METRICS, *own), "max_elements": max_elements}
+    return {**found, "custom": folder, "metric_arguments": arguments}
 
 
 def _processes(jobs: Optional[int]) -> int:
