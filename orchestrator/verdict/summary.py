@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
-from ..comparing.row import CORRUPT, EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, NOTHING_FINITE, PASS, Row
+from ..comparing.row import CORRUPT, EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, Row
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..model.graphs import AnyGraph
 from .deciding import decides
@@ -61,6 +61,8 @@ class Summary:
         Tensors that overlap in memory while both are needed, as documents; None where that was not looked for (then not in result.json).
     sentence
         The broken operator in one sentence (not in result.json).
+    sampled
+        How many rows are of a sample of the elements; 0: not in result.json.
     """
 
     verdict: str
@@ -80,6 +82,7 @@ class Summary:
     warnings: Tuple[str, ...] = ()
     address_overlaps: Optional[Tuple[Mapping[str, Any], ...]] = None
     sentence: str = ""
+    sampled: int = 0
 
     def document(self) -> Dict[str, Any]:
         """Return result.json's ``summary``; numbers that are not finite stay floats."""
@@ -95,6 +98,7 @@ class Summary:
             "first_divergence": None if self.first is None else self.first.document(),
             "suspects": [suspect.document() for suspect in self.suspects],
             "warnings": list(self.warnings),
+            **({"sampled": self.sampled} if self.sampled else {}),
             **({} if self.address_overlaps is None else {"address_overlaps": [dict(entry) for entry in self.address_overlaps]}),
         }
 
@@ -136,11 +140,14 @@ def summarise(
     unused = UnusedLimits()
     empty: List[str] = []
     with_nan: List[str] = []
+    sampled: List[str] = []
     for row in rows:
         if row.warning == NOTHING_FINITE:
             empty.append(row.tensor)
         elif row.verdict == PASS and row.nan is not None and row.nan["target"]:
             with_nan.append(row.tensor)
+        if row.warning == SAMPLED:
+            sampled.append(row.tensor)
         seen.add(row)
         unused.add(row)
         first_row = earlier(first_row, row)
@@ -173,8 +180,9 @@ def summarise(
         program=program,
         first=first,
         suspects=tuple(suspects),
-        warnings=(*warnings, *_without_finite(empty), *_with_nan(with_nan), *unused.warnings(limits)),
+        warnings=(*warnings, *_without_finite(empty), *_with_nan(with_nan), *_sampled(sampled), *unused.warnings(limits)),
         sentence=explain(first, compared, suspects, own),
+        sampled=len(sampled),
     )
 
 
@@ -186,6 +194,11 @@ def _without_finite(tensors: List[str]) -> Tuple[str, ...]:
 def _with_nan(tensors: List[str]) -> Tuple[str, ...]:
     """Return the warning about tensors that pass by what is beside their NaN."""
     return _about(tensors, "NaN at the same places on both sides, which were left out")
+
+
+def _sampled(tensors: List[str]) -> Tuple[str, ...]:
+    """Return the warning about tensors of which not all was compared."""
+    return _about(tensors, "been compared by a sample of the elements, which misses what lies elsewhere")
 
 
 def _about(tensors: List[str], finding: str) -> Tuple[str, ...]:
