@@ -22,6 +22,8 @@ OnProgress = Callable[[Progress], None]
 _SLICE = 16
 # Less than this is compared before other processes have started.
 _FEW, _LITTLE_BYTES = 200, 16 << 20
+# Each process costs as much as comparing so much; one keeps up with this one, which plans and stores, however many small files there are.
+_WORTH_BYTES = 32 << 20
 # A golden tensor's pairs are compared together: those that are known only by the last files planned wait for more.
 _UNRIPE = 256
 
@@ -94,8 +96,9 @@ class _Listing:
         engine.settled = True
         engine.continue_store(keep_gone=False)
         waiting = deque(_meet(run, self.tree))
-        if len(waiting) > _FEW or sum(os.path.getsize(file.path) for file in waiting if os.path.exists(file.path)) > _LITTLE_BYTES:
-            run.workers.start()
+        size_bytes = sum(found.size_bytes for found in (look_at(file.path) for file in waiting) if found is not None)
+        if len(waiting) > _FEW or size_bytes > _LITTLE_BYTES:
+            run.workers.start(most=1 + size_bytes // _WORTH_BYTES)
         # Files that are held until an op of the model comes are met again here.
         engine.release = waiting.append
         while waiting:
