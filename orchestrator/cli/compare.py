@@ -41,8 +41,8 @@ def comparison_options(function: F) -> F:
     """Add the options that ``compare``, ``watch`` and ``run`` share."""
     for option in reversed(
         [
-            click.option("-f", "--model", metavar="OM.json", help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder "
-                         "of them, one for each model_name."),
+            click.option("-f", "--model", metavar="OM.json",
+                         help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them, one for each model_name."),
             click.option("--quant-json", "quantisation", metavar="JSON",
                          help="The quantisation json: a quantised model against golden data of the net before it was quantised."),
             click.option("--unfused-om", "unfused", metavar="JSON",
