@@ -86,13 +86,14 @@ class Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
 
-    def close(self) -> None:
-        """End it and take its exit status."""
+    def close(self) -> int:
+        """End it and return its exit status, negative for a signal."""
         self._process.kill()
-        self._process.wait()
+        status = self._process.wait()
         self._answers.close()
         with contextlib.suppress(OSError):  # Part of a call that it did not take.
             self._calls.close()
+        return status
 
 
 class Processes:

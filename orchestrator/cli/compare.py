@@ -12,6 +12,7 @@ from ..engine.listed import compare_folders
 from ..engine.options import AUTO, EACH, ONE, ComparisonOptions
 from ..engine.result import RunResult
 from ..engine.two_files import compare_files
+from ..engine.user_code import find_user_code
 from ..errors import UsageError
 from ..processes import default_jobs
 from ..results.table import render_table
@@ -30,7 +31,7 @@ from .common import (
     verbosity_options,
 )
 from .limits import limit_options, read_limits
-from .option_values import parse_metrics, parse_range, parse_select, parse_time
+from .option_values import parse_metric_args, parse_metrics, parse_range, parse_select, parse_time
 from .progress import ProgressBar
 from .verdict_text import verdict_lines
 
@@ -48,7 +49,11 @@ def comparison_options(function: F) -> F:
             click.option("--unfused-om", "unfused", metavar="JSON",
                          help="The model of a build without fusion, whose dumps GOLDEN holds."),
             click.option("--jobs", type=click.IntRange(1, 1024), help="Processes that compare.  [default: all processors]"),
-            click.option("--metrics", metavar="NAME,…", help="The metrics to show, in this order.  [default: all ten]"),
+            click.option("--metrics", metavar="NAME,…",
+                         help="The metrics to show, in this order; all: the ten, and those of --custom.  [default: all]"),
+            click.option("--custom", metavar="DIR",
+                         help="Folder with algorithm/alg_NAME.py and format_convert/convert_A_to_B.py of your own; their code is run."),
+            click.option("--metric-args", multiple=True, metavar="NAME:KEY=VALUE,…", help="Options of a metric of --custom."),
             click.option("--range", "op_range", metavar="START,END[,STEP]", help="Only ops with these OpSequence numbers (json ids)."),
             click.option("--select", multiple=True, metavar="3,7-9", help="Only ops with these OpSequence numbers."),
             click.option("--time", metavar="T|all", help="The time folder that counts.  [default: the newest of each device and model]"),
@@ -81,13 +86,17 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
         raise UsageError("--check-addresses needs -f: until when a tensor is needed is known by the model only")
     if given["quantisation"] and given["unfused"]:
         raise UsageError("--quant-json and --unfused-om exclude each other")
+    arguments = parse_metric_args(given["metric_args"])
+    if arguments and given["custom"] is None:
+        raise UsageError("--metric-args needs --custom, the folder that holds the metrics")
+    own = find_user_code(given["custom"], arguments).names
     return ComparisonOptions(
         target=target,
         golden=golden,
         out=out,
         model=given["model"],
-        metrics=parse_metrics(given["metrics"]),
-        limits=read_limits(given["limits_name"], given["limit_texts"]),
+        metrics=parse_metrics(given["metrics"], own),
+        limits=read_limits(given["limits_name"], given["limit_texts"], own),
         op_range=parse_range(given["op_range"]),
         select=parse_select(given["select"]),
         overflow=given["overflow"],
@@ -99,6 +108,8 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
         quantisation=given["quantisation"],
         unfused=given["unfused"],
         check_addresses=given["check_addresses"],
+        custom=given["custom"],
+        metric_arguments=arguments,
     )
 
 

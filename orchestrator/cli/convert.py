@@ -8,7 +8,8 @@ from typing import Any, Optional, Tuple
 import click
 
 from ..convert.options import DUMP, FORMS, NPY, ConvertOptions, known_dtype, known_layout
-from ..convert.run import REPORT_FILE, Report, convert_files, find_sources
+from ..convert.run import REPORT_FILE, Report, convert_files
+from ..convert.sources import find_sources
 from ..errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..processes import default_jobs
 from .common import format_option, print_json, say, set_up_logging, verbosity_options

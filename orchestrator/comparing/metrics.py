@@ -6,7 +6,6 @@ are exact. The divergence needs a second pass (:class:`KLPass`); :func:`compare_
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
@@ -313,7 +312,7 @@ class KLPass:
             return self._first
         values = dict(self._first.values)
         values[_KL] = self._sums.value()
-        return dataclasses.replace(self._first, values=values, needs_second_pass=False)
+        return self._first.but(values=values, needs_second_pass=False)
 
 
 def compare_blocks(

@@ -185,7 +185,9 @@ def _packed(whole: Array, dtype: DType) -> Array:
 
 def _losses(before: Array, after: Array) -> Tuple[int, int]:
     """Count what the stored type could not hold."""
-    if before.dtype.kind == "c":
+    if after.dtype.kind == "c":
+        # Real numbers become complex ones with an imaginary part of zero.
+        before = before if before.dtype.kind == "c" else before.astype(np.complex128)
         before, after = before.view(before.real.dtype), after.view(after.real.dtype)
     vanished = int(np.count_nonzero((before != 0) & (after == 0) & ~_is_nan(before)))
     if after.dtype.kind == "f":

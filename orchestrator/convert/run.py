@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Tuple
 
 from ..dumps.container import DumpFile
-from ..dumps.listing import walk
 from ..dumps.npy import open_npy
 from ..dumps.overflow import overflow_records
-from ..errors import GoldwatchError, InputError, UsageError
-from ..filesystem import remove_leftovers, writing_whole
+from ..errors import GoldwatchError, NotComparable, UsageError
+from ..filesystem import read_input, remove_leftovers, writing_whole
 from ..naming import (
     MAPPING_FILE,
+    MAPPING_LIMIT_BYTES,
     DumpName,
     compose_dump_name,
     fits,
@@ -29,35 +29,17 @@ from ..naming import (
 )
 from ..processes import ProcessDied, Processes
 from ..tensors.tensor import Tensor
+from ..tensors.user_conversions import UserConversions
 from . import writers
-from .custom import UserConversions
 from .options import BIN, CONTAINERS, DUMP, NPY, TXT, ConvertOptions
-from .tensors import Converted, convert_tensor
+from .sources import Source, require_own_names
+from .tensors import Converted, convert_tensor, foreign_order
 
 REPORT_FILE = "convert.json"
 _PLAIN_NPY_LAYOUT = "ND"
 _GOLDEN_SUFFIXES = (".npy", ".pb", ".quant")
 
 Document = Dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Source:
-    """One file to be converted.
-
-    Attributes
-    ----------
-    path
-        The file.
-    name
-        Its own name, or the one that mapping.csv gives.
-    folder
-        Where its results go, relative to OUT.
-    """
-
-    path: str
-    name: str
-    folder: str
 
 
 @dataclass
@@ -84,39 +66,6 @@ class Report:
         return {"files": self.files, "failed": self.failed}
 
 
-def find_sources(inputs: Sequence[str]) -> List[Source]:
-    """Return the dump files, golden files and npy files that the inputs name; folders are walked.
-
-    Raises
-    ------
-    MissingPath
-        An input does not exist.
-    InputError
-        Nothing at all is there to be converted.
-    """
-    found: List[Source] = []
-    for path in inputs:
-        if not os.path.isdir(path):
-            found.append(Source(path, os.path.basename(path), ""))
-            continue
-        for listing in walk(path, "INPUT"):
-            listed: List[Any] = [*listing.dumps, *listing.overflow, *listing.golden]
-            entries = [(entry.path, entry.hash_name, _full_name(entry)) for entry in listed]
-            found += [Source(where, name if hashed else os.path.basename(where), listing.rel) for where, hashed, name in entries]
-            own = [name for name in listing.others if name.endswith(".npy")]
-            found += [Source(os.path.join(listing.folder, name), name, listing.rel) for name in own]
-    if not found:
-        raise InputError("%s: no dump file and no npy was found" % ", ".join(inputs))
-    return found
-
-
-def _full_name(entry: Any) -> str:
-    name = entry.name
-    return compose_dump_name(name) if isinstance(name, DumpName) else "%s.%d.%d.%s" % (
-        name.op_name, name.output_index, name.timestamp_us, name.suffix
-    )  # fmt: skip
-
-
 def convert_files(
     sources: Sequence[Source], out: str, options: ConvertOptions, jobs: int = 1, on_file: Optional[Callable[[int], None]] = None
 ) -> Report:
@@ -139,6 +88,7 @@ def convert_files(
         ``out`` cannot be written.
     """
     UserConversions(options.custom)
+    require_own_names(sources)
     if options.form == DUMP and len(sources) > 1:
         raise UsageError("one op has one file: %d inputs cannot all become a dump of %s" % (len(sources), options.op_name))
     os.makedirs(out, exist_ok=True)
@@ -190,8 +140,13 @@ def _write_mappings(out: str, names: Sequence[Tuple[str, str, str]]) -> None:
     for folder, short, full in names:
         folders.setdefault(folder, []).append(mapping_line(short, full))
     for folder, lines in folders.items():
-        with writing_whole(os.path.join(out, folder, MAPPING_FILE)) as stream:
-            stream.write("".join(sorted(lines)).encode("utf-8", "surrogateescape"))
+        path = os.path.join(out, folder, MAPPING_FILE)
+        # What is there already belongs to other files of the folder.
+        known = read_input(path, MAPPING_LIMIT_BYTES).splitlines(True) if os.path.exists(path) else []
+        kept = [line if line.endswith(b"\n") else line + b"\n" for line in known]
+        made = [line.encode("utf-8", "surrogateescape") for line in sorted(lines)]
+        with writing_whole(path) as stream:
+            stream.write(b"".join(dict.fromkeys(kept + made)))
 
 
 def convert_file(source: Source, out: str, options: ConvertOptions) -> Report:
@@ -266,7 +221,7 @@ class _Job:
 
     def _tensor(self, tensor: Tensor, stem: str, what: str) -> None:
         options = self.options
-        as_stored = options.layout is None and options.shape is None and options.dtype is None
+        as_stored = options.layout is None and options.shape is None and options.dtype is None and not foreign_order(tensor.dtype)
         if as_stored and (options.form == BIN or options.form == NPY and writers.copies_as_npy(tensor)):
             name = self._name("%s.%s" % (stem, options.form))
             (writers.copy_bin if options.form == BIN else writers.copy_npy)(self._path(name), tensor)
@@ -308,7 +263,10 @@ class _Job:
         return short
 
     def _path(self, name: str) -> str:
-        return os.path.join(self.out, self.source.folder, name)
+        path = os.path.join(self.out, self.source.folder, name)
+        if os.path.exists(path) and os.path.samefile(path, self.source.path):
+            raise NotComparable("the result would replace the file itself: choose another folder for the results")
+        return path
 
     def _note(self, name: str, what: str, dtype: str, stored: str, layout: Optional[str], shape: Any, notes: Sequence[str] = ()) -> None:
         if dtype != stored and self.options.dtype is None and what != "npy" and layout is not None:

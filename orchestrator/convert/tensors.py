@@ -8,11 +8,11 @@ import numpy as np
 
 from ..errors import NotComparable, UsageError
 from ..tensors.axes import unpack
-from ..tensors.dtypes import Array, DType, decode, dtype_by_numpy
+from ..tensors.dtypes import Array, DType, decode, dtype_by_code, dtype_by_numpy
 from ..tensors.geometry import match_layouts
 from ..tensors.layouts import convert
 from ..tensors.tensor import Tensor
-from .custom import UserConversions
+from ..tensors.user_conversions import UserConversions
 from .elements import encode
 from .options import ORIGINAL, ConvertOptions
 
@@ -67,13 +67,21 @@ def convert_tensor(tensor: Tensor, options: ConvertOptions, user: UserConversion
         There is no such conversion, the shapes do not agree, or the type has no numbers.
     """
     units, layout, notes = _laid_out(tensor, options, user)
-    if options.dtype is None or options.dtype.name == tensor.dtype.name:
-        return Converted(units, tensor.dtype, layout, notes)
-    values = Converted(units, tensor.dtype, layout).numbers()
+    dtype = tensor.dtype
+    if foreign_order(dtype):
+        units, dtype = units.astype(units.dtype.newbyteorder("<")), dtype_by_code(dtype.code)
+    if options.dtype is None or options.dtype.name == dtype.name:
+        return Converted(units, dtype, layout, notes)
+    values = Converted(units, dtype, layout).numbers()
     encoded = encode(values, options.dtype)
     lost = [(encoded.overflowed, "overflowed"), (encoded.vanished, "became zero")]
     notes += tuple("%d of %d elements %s" % (count, values.size, what) for count, what in lost if count)
     return Converted(_units(encoded.raw, options.dtype, values.shape), options.dtype, layout, notes)
+
+
+def foreign_order(dtype: DType) -> bool:
+    """Tell whether elements are stored with their highest byte first, as only npy files may have them."""
+    return dtype.storage is not None and np.dtype(dtype.storage).newbyteorder("<") != np.dtype(dtype.storage)
 
 
 def _units(raw: Array, dtype: DType, shape: Tuple[int, ...]) -> Array:
@@ -103,7 +111,9 @@ def _laid_out(tensor: Tensor, options: ConvertOptions, user: UserConversions) ->
         return _to_original(tensor, stored, wanted, options.shape)
     if wanted == tensor.format and options.shape in (None, tensor.shape):
         return stored, wanted, ()
-    return convert(stored, tensor.format, wanted, tensor.shape, options.shape, max(1, tensor.sub_format)), wanted, ()
+    found = convert(stored, tensor.format, wanted, tensor.shape, options.shape, max(1, tensor.sub_format))
+    padded = options.shape is None and not _is_plain(tensor.format) and _is_plain(wanted)
+    return found, wanted, ("no original shape is known: what fills the last blocks is kept",) if padded else ()
 
 
 def _same_count(stored: Array, shape: Tuple[int, ...]) -> Tuple[int, ...]:

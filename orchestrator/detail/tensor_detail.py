@@ -10,7 +10,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 import numpy as np
 
-from ..comparing.pair import compare_pair, geometry_of
+from ..comparing.aligned import geometry_of
+from ..comparing.pair import compare_pair
 from ..comparing.pair_task import PairTask, Settings
 from ..comparing.patterns import Finding
 from ..comparing.row import FAIL, METRICS, PASS, Row

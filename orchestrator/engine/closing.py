@@ -13,6 +13,8 @@ from ..results.rowsql import row_key
 from .engine import Engine
 from .target_file import EARLIER, GONE, HELD, PLANNED, WAITING, TargetFile
 
+_STANDS_FOR_IT = "another op of its L1 fusion group stands for it"
+
 
 def settle(engine: Engine) -> List[str]:
     """Plan what waited for the end: cut and damaged files, L1 fusion groups, loops, tensors without golden data. Their pairs are queued.
@@ -74,13 +76,11 @@ def _settle_groups(engine: Engine, place: Place, files: List[TargetFile]) -> Non
         if file.state not in (EARLIER, GONE):
             groups.setdefault(str(file.group[0]), []).append(file)
     for members in groups.values():
-        kept, left_out = planner.leave_out([file.entry() for file in members])
-        names = {entry.rel for entry in kept}
-        for tensor, reason in left_out:
-            engine.store.omit(tensor, reason)
-        for file in members:
-            if file.rel not in names:
-                engine.remove_rows(file, set(), "another op of its L1 fusion group stands for it")
+        left_out = planner.leave_out([file.dumped() for file in members])
+        for number, file in enumerate(members):
+            if number in left_out:
+                engine.store.omit(file.op_name, _STANDS_FOR_IT)
+                engine.remove_rows(file, set(), _STANDS_FOR_IT)
             elif file.state == HELD and not engine.is_held_slice(file):
                 _accept(engine, file)
 
@@ -139,7 +139,7 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
             if (not there and not rows) or not engine.is_taken(place):
                 continue
             _number(engine, place, there, [row.op for row in rows])
-            rows = rows + engine.planner(place).absent([file.entry() for file in there])
+            rows = rows + engine.planner(place).absent([file.dumped() for file in there])
             kept.update(row_key(row) for row in rows)
             engine.put_rows(rows)
         behind = max(engine.store.op_count(), engine.graphs.op_count(engine.places()))

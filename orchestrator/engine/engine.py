@@ -114,7 +114,7 @@ class Engine:
         keep_gone
             Files that were compared and are no longer there belong to the run.
         """
-        same = same_model(self.store, [*self.graphs.files, *self.options.models[1:]])
+        same = same_model(self.store, [*self.graphs.files, *self.options.models[1:], *self.options.user_code.scripts])
         if not self.store.continued:
             return
         believed = believe(self.store, self.catalogue.root, self.goldens.folder)
@@ -401,29 +401,38 @@ class Engine:
         if not finished:
             return
         with self.store.transaction():
+            taken: List[Row] = []
+            complete: List[TargetFile] = []
             for tasks, rows in finished:
+                self.progress.pairs_done += len(tasks)
                 for task, row in zip(tasks, rows):
-                    self.progress.pairs_done += 1
-                    self._take_result(task, row)
+                    file = self._take_result(task, row)
+                    if file is not None:
+                        taken.append(self._cancelled.judged(row))
+                        file.has_rows = True
+                        if not file.pending:
+                            complete.append(file)
+            self.put_rows(taken)
+            for file in complete:
+                self._complete(file)
 
-    def _take_result(self, task: PairTask, row: Row) -> None:
+    def _take_result(self, task: PairTask, row: Row) -> Optional[TargetFile]:
+        """Return the file of a result, which is no longer pending; None where the result does not count."""
         file = self._file_of(row)
-        if file is None or not self._wanted(task):
-            return
+        if file is None or file.pending.get(tensor_key(task.row)) is not task:
+            return None
         if not self.settled:
             found = look_at(file.path)
             if found is None and row.verdict not in (PASS, FAIL):
                 del file.pending[tensor_key(row)]
                 file.missing += 1
-                return
+                return None
             golden_same = look_at(task.golden.path) == self.goldens.signature(task.golden.path)
             if not golden_same or (found is not None and found != file.signature):
                 self.store.event("retried", row.op, "%s: the file changed while it was compared" % row.tensor)
                 file.doubt()
                 self.retry(file, file.path if golden_same else task.golden.path)
-                return
+                return None
         del file.pending[tensor_key(row)]
         self.progress.bytes_done += task.nbytes
-        self.put_rows([self._cancelled.judged(row)], file)
-        if not file.pending:
-            self._complete(file)
+        return file

@@ -132,6 +132,8 @@ def _flat(row: Row) -> Dict[str, Any]:
     for name, value in metrics.items():
         if isinstance(value, dict):
             document.update({"%s_%s_%s" % (name, side, what): float(part) for side, pair in value.items() for what, part in pair.items()})
+        elif name not in MEASURES:
+            document[name] = row.metrics[name]
         elif name in row.metrics or value is not None:
             document[name] = float("nan") if value is None else float(value)
     return document

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import product
-from typing import FrozenSet, Iterable, Iterator, List, NamedTuple, Tuple
+from typing import FrozenSet, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -105,7 +105,7 @@ def placed_blocks(
         if part[0] == 0:
             yield from _unpacked(target, golden, geometry, max_elements)
         return
-    for box, starts, sizes in _share(boxes(geometry, target.order, golden.order, borders), widths, part):
+    for box, starts, sizes in _share(_planned(geometry, target.order, golden.order, borders, widths, part[1]), part):
         left = fetch(target, box.target_start, box.target_strides, starts, sizes, widths[0])
         right = fetch(golden, box.golden_start, box.golden_strides, starts, sizes, widths[1])
         first = box.golden_start + sum(at * stride for at, stride in zip(starts, box.golden_strides))
@@ -156,10 +156,17 @@ def element_bytes(tensor: Tensor) -> int:
 _Slab = Tuple[Box, Ints, Ints]
 
 
-def _share(found: Iterable[Box], widths: Tuple[int, int], part: Tuple[int, int]) -> Iterator[_Slab]:
+@lru_cache(maxsize=128)
+def _planned(
+    geometry: Geometry, target_order: str, golden_order: str, borders: FrozenSet[int], widths: Tuple[int, int], parts: int
+) -> Tuple[Tuple[Box, List[List[int]]], ...]:
+    """Return a geometry's boxes, each with where its slabs begin (:func:`_grid`); a network has few geometries and many tensors."""
+    return tuple((box, _grid(box, widths, parts)) for box in boxes(geometry, target_order, golden_order, borders))
+
+
+def _share(planned: Sequence[Tuple[Box, List[List[int]]]], part: Tuple[int, int]) -> Iterator[_Slab]:
     """Yield the slabs ``(box, starts, sizes)`` of one share: neighbours, so that its reads follow one another."""
     number, parts = part
-    planned = [(box, _grid(box, widths, parts)) for box in found]
     total = sum(element_count([len(cuts) - 1 for cuts in grid]) for _, grid in planned)
     low, high = number * total // parts, (number + 1) * total // parts
     at = 0
@@ -256,6 +263,20 @@ def _grow(size: int, stride: int, extent: int, reads: int, width: int) -> Tuple[
 def fetch(tensor: Tensor, start: int, strides: Ints, starts: Ints, sizes: Ints, width: int) -> Array:
     """Read one slab and return it as a strided array of shape ``sizes``."""
     first = start + sum(at * stride for at, stride in zip(starts, strides))
+    extent, outer, steps = _laid_out(sizes, strides, width)
+    if not outer:
+        data = tensor.elements(first, first + extent)
+    else:
+        data = _gather(tensor, [first + offset for offset in _offsets(sizes, strides, outer)], extent)
+    item = data.itemsize
+    if data.ndim != 1 or data.strides != (item,):
+        data = np.ascontiguousarray(data)
+    return np.ndarray(sizes, data.dtype, data, 0, tuple(step * item for step in steps))
+
+
+@lru_cache(maxsize=512)
+def _laid_out(sizes: Ints, strides: Ints, width: int) -> Tuple[int, Ints, Ints]:
+    """Return the elements of one read, the axes along which reads follow one another, and the strides of what was read."""
     steps = [0] * len(sizes)
     extent, reads = 1, 1
     outer: List[int] = []
@@ -266,21 +287,14 @@ def fetch(tensor: Tensor, start: int, strides: Ints, starts: Ints, sizes: Ints, 
         else:
             outer.append(axis)
         reads = after
-    if reads == 1:
-        data = tensor.elements(first, first + extent)
-    else:
-        data = _gather(tensor, [first + offset for offset in _offsets(sizes, strides, outer)], extent)
-        step = extent
-        for axis in outer:
-            steps[axis] = step
-            step *= sizes[axis]
-    item = data.itemsize
-    if data.ndim != 1 or data.strides != (item,):
-        data = np.ascontiguousarray(data)
-    return np.ndarray(sizes, data.dtype, data, 0, tuple(step * item for step in steps))
+    step = extent
+    for axis in outer:
+        steps[axis] = step
+        step *= sizes[axis]
+    return extent, tuple(outer), tuple(steps)
 
 
-def _offsets(sizes: Ints, strides: Ints, outer: List[int]) -> Iterator[int]:
+def _offsets(sizes: Ints, strides: Ints, outer: Ints) -> Iterator[int]:
     """Yield the offset of each read; the axes in ``outer`` vary the faster the earlier they stand."""
     for place in product(*(range(sizes[axis]) for axis in reversed(outer))):
         yield sum(at * strides[axis] for at, axis in zip(place, reversed(outer)))

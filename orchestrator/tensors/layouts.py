@@ -104,10 +104,10 @@ def convert(
     if stored.size != size:
         raise FormatError("shape %s has %d elements, the array %d" % (list(shape_from), size, stored.size))
     if format_from == "FRACTAL_NZ" and len(shape_from) == 4 and shape_to is not None and len(shape_to) == 4:
-        matrix = convert(stored, format_from, "ND", shape_from, _as_matrix(shape_to))
+        matrix = convert(stored, format_from, "ND", shape_from, _as_matrix(shape_to, shape_from))
         return matrix.reshape(tuple(shape_to))
     if format_to == "FRACTAL_NZ" and len(shape_from) == 4 and shape_to is not None and len(shape_to) == 4:
-        return convert(stored, "ND", format_to, _as_matrix(shape_from), shape_to)
+        return convert(stored, "ND", format_to, _as_matrix(shape_from, shape_to), shape_to)
     source = _require(layout_of(format_from, shape_from, groups), format_from)
     target = _target(format_to, shape_to, stored.dtype.itemsize, source, groups)
     source, target = _same_letters(source, target, shape_from)
@@ -124,9 +124,11 @@ def convert(
     return result
 
 
-def _as_matrix(shape: Sequence[int]) -> Tuple[int, int]:
-    """Return the matrix [N, C·H·W] that a fully connected op makes of [N, C, H, W]."""
-    return shape[0], shape[1] * shape[2] * shape[3]
+def _as_matrix(shape: Sequence[int], stored: Sequence[int]) -> Tuple[int, int]:
+    """Return the matrix that a FRACTAL_NZ of four dims holds: [N, C·H·W] as a fully connected op makes it of [N, C, H, W], else [H, W]."""
+    flat = shape[0], shape[1] * shape[2] * shape[3]
+    blocks = -(-flat[1] // max(1, stored[3])), -(-flat[0] // max(1, stored[2]))
+    return (shape[2], shape[3]) if tuple(shape[:2]) == (1, 1) and blocks != tuple(stored[:2]) else flat
 
 
 def _mismatch(format_from: str, shape_from: Sequence[int], format_to: str, shape_to: Optional[Sequence[int]]) -> FormatError:

@@ -6,11 +6,10 @@ import ast
 import os
 import shutil
 import socket
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from in_process import run_here
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: Modules that may call open(): the one that knows how, and readers of the kernel's own files.
@@ -46,8 +45,7 @@ COMMANDS = [
 
 
 def run(words, folder):
-    command = [sys.executable, "-m", "goldwatch", *words]
-    return subprocess.run(command, cwd=str(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=120)
+    return run_here(["goldwatch", *words], folder)
 
 
 def make_special(path, kind):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner
+from in_process import run_here
 
 from goldwatch.cli.config_new import new
 from goldwatch.comparing.row import Row
@@ -58,11 +57,9 @@ def test_everything_is_said_aloud(folder):
     assert '"dump_list": [\n            {}\n        ]' in result.output
     code, _ = write("--dump-path", folder)
     assert code == 0
-    process = subprocess.run(
-        [sys.executable, "-m", "goldwatch", "config", "new", "--dump-path", folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert b"everything is dumped" in process.stderr
-    assert json.loads(process.stdout.decode()) == {"dump": {"dump_list": [{}], "dump_path": folder}}
+    process = run_here(["goldwatch", "config", "new", "--dump-path", folder])
+    assert "everything is dumped" in process.stderr
+    assert json.loads(process.stdout) == {"dump": {"dump_list": [{}], "dump_path": folder}}
 
 
 @pytest.mark.parametrize(
@@ -268,17 +265,17 @@ def test_list(om):
 def test_json_output_is_one_document(folder, om, tmp_path):
     out = str(tmp_path / "acl.json")
     words = ["config", "new", "--dump-path", folder, "--om", om, "--first", "1", "-o", out, "--format", "json"]
-    process = subprocess.run([sys.executable, "-m", "goldwatch"] + words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = run_here(["goldwatch", *words])
     assert process.returncode == 0
-    document = json.loads(process.stdout.decode())
+    document = json.loads(process.stdout)
     assert document["file"] == out and document["for"] == "acl"
     assert json.loads(document["text"]) == json.loads((tmp_path / "acl.json").read_text())
     assert document["plan"]["models"] == [{"name": "net", "layers": ["trans_in"]}]
-    assert b"per step" in process.stderr
+    assert "per step" in process.stderr
     words[-3:-2] = [str(tmp_path / "no" / "x")]
-    process = subprocess.run([sys.executable, "-m", "goldwatch"] + words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = run_here(["goldwatch", *words])
     assert process.returncode == 4
-    assert set(json.loads(process.stdout.decode())["error"]) == {"kind", "message", "hint"}
+    assert set(json.loads(process.stdout)["error"]) == {"kind", "message", "hint"}
 
 
 GE_GRAPH = """
@@ -340,9 +337,9 @@ def test_narrow_without_a_divergence(folder, om, tmp_path):
 
 def test_help_shows_an_example():
     for words in (["config", "new"], ["config", "check"], ["config"]):
-        process = subprocess.run([sys.executable, "-m", "goldwatch"] + words + ["--help"], stdout=subprocess.PIPE)
+        process = run_here(["goldwatch", *words, "--help"])
         assert process.returncode == 0
-        assert b"Example: goldwatch config" in process.stdout
+        assert "Example: goldwatch config" in process.stdout
 
 
 def second_model(tmp_path):

@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from in_process import run_here
 
 from goldwatch.dumps.container import DumpFile
 from goldwatch.dumps.write import TensorData, write_dump
@@ -20,9 +21,8 @@ NAME = "Conv2D.conv1.3.7.1767323045000000"
 
 
 def convert(*args):
-    command = [sys.executable, "-m", "goldwatch", "convert", *map(str, args)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return done.returncode, done.stderr.decode()
+    done = run_here(["goldwatch", "convert", *args])
+    return done.returncode, done.stderr
 
 
 def report(out):
@@ -121,7 +121,8 @@ def test_npy_in_fortran_order(tmp_path, dtype):
     array = np.asfortranarray(np.arange(12, dtype="u2").astype("<u2" if dtype == "V2" else dtype).reshape(3, 4))
     np.save(str(tmp_path / "a.npy"), array.view(dtype, type=np.ndarray) if dtype == "V2" else array)
     assert convert(tmp_path / "a.npy", "-o", tmp_path / "bin", "--to", "bin")[0] == 0
-    assert (tmp_path / "bin" / "a.bin").read_bytes() == array.tobytes("C")
+    stored = array if dtype == "V2" else array.astype(array.dtype.newbyteorder("<"))
+    assert (tmp_path / "bin" / "a.bin").read_bytes() == stored.tobytes("C")
     layouts = ("--from-layout", "ND", "--layout", "FRACTAL_NZ")
     if dtype == "<f2":
         assert convert(tmp_path / "a.npy", "-o", tmp_path / "nz", *layouts)[0] == 0
@@ -224,3 +225,47 @@ def test_names_that_are_too_long(tmp_path):
     assert convert(folder, "-o", tmp_path / "out")[0] == 0
     line = (tmp_path / "out" / "mapping.csv").read_text().strip().split(",")
     assert line[1] == full + ".output.0.npy" and load(tmp_path / "out" / line[0]).tolist() == [0, 0, 0]
+
+
+def test_hash_names_beside_one_file_and_what_mapping_csv_does_not_know(tmp_path):
+    folder, out = tmp_path / "dump", tmp_path / "out"
+    folder.mkdir()
+    for name in ("123", "999"):
+        write_dump(str(folder / name), outputs=[np.zeros(3, np.float32)])
+    (folder / "mapping.csv").write_text("123,%s\n" % NAME)
+    assert convert(folder / "123", "-o", out)[0] == 0
+    assert (out / (NAME + ".output.0.npy")).exists()
+    out.joinpath("mapping.csv").write_text("7,of an earlier run")
+    (folder / "mapping.csv").write_text("123,Conv2D.%s.3.7.1767323045000000\n" % ("x" * 240))
+    assert convert(folder, "-o", out)[0] == 0
+    assert (out / "999.output.0.npy").exists()
+    assert (out / "mapping.csv").read_text().splitlines()[0] == "7,of an earlier run"
+
+
+@pytest.mark.parametrize("dtype", [">f2", ">f4", ">f8", ">i4", ">u8", ">c8"])
+def test_npy_with_the_highest_byte_first(dtype, tmp_path):
+    values = np.arange(24).reshape(2, 3, 4).astype(dtype) - np.ones((), dtype)
+    np.save(str(tmp_path / "op.0.1767323045000000.npy"), values)
+    for form in ("pb", "bin"):
+        assert convert(tmp_path / "op.0.1767323045000000.npy", "-o", tmp_path, "--to", form)[0] == 0
+    assert DumpFile.open(str(tmp_path / "op.0.1767323045000000.pb")).tensor("output", 0).array().tolist() == values.tolist()
+    raw = (tmp_path / "op.0.1767323045000000.bin").read_bytes()
+    assert raw == values.astype(values.dtype.newbyteorder("<")).tobytes()
+
+
+def test_no_result_replaces_another_or_its_own_file(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        np.save(str(tmp_path / folder / "x.npy"), np.ones(3))
+    code, error = convert(tmp_path / "a" / "x.npy", tmp_path / "b" / "x.npy", "-o", tmp_path / "out", "--to", "txt")
+    assert code == 2 and "the same names" in error
+    assert convert(tmp_path / "a", tmp_path / "a" / "x.npy", "-o", tmp_path / "out")[0] == 0
+    code, error = convert(tmp_path / "a" / "x.npy", "-o", tmp_path / "a", "--dtype", "float16")
+    assert code == 4 and "replace the file itself" in error and load(tmp_path / "a" / "x.npy").dtype == np.float64
+
+
+def test_padding_that_is_kept_is_told(tmp_path, feature_map):
+    np.save(str(tmp_path / "x.npy"), lay_out(feature_map, "NCHW", "NC1HWC0", feature_map.shape))
+    code, error = convert(tmp_path / "x.npy", "-o", tmp_path / "out", "--from-layout", "NC1HWC0", "--layout", "NCHW")
+    assert code == 0 and "what fills the last blocks is kept" in error
+    assert load(tmp_path / "out" / "x.1x48x4x5.npy").shape == (1, 48, 4, 5)

@@ -85,3 +85,10 @@ def test_complex_numbers_stay_complex():
         encode(np.array([1j]), dtype_by_name("float32"))
     found = encode(np.array([1 + 2j], np.complex64), dtype_by_name("complex32"))
     assert found.raw.view("<f2").tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("name", ["complex32", "complex64", "complex128"])
+@pytest.mark.filterwarnings("error")
+def test_real_numbers_become_complex(name):
+    encoded = encode(np.array([1.5, -2.0, 1e300 if name != "complex128" else 3.0]), dtype_by_name(name))
+    assert encoded.overflowed == (name != "complex128") and encoded.vanished == 0

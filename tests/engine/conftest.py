@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from typing import Any, Dict, List, Optional
 
 import numpy as np
 import pytest
+from in_process import run_here
 
 from goldwatch.dumps import write_dump
 from goldwatch.engine.comparison import RunResult
@@ -74,9 +74,7 @@ class SmallNetwork:
         return [sys.executable, "-m", "goldwatch", "compare", parts["target"], parts["golden"], "-o", parts["out"], *model, *options]
 
     def compare(self, *options: str, **replaced: str) -> Any:
-        return subprocess.run(
-            self.command(*options, **replaced), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=120
-        )
+        return run_here(self.command(*options, **replaced))
 
     def result(self) -> Dict[str, Any]:
         with open(os.path.join(self.out, "result.json"), encoding="utf-8") as stream:

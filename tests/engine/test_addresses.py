@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from dataclasses import replace
 
 import jsonschema
 import numpy as np
 import pytest
+from in_process import run_here
 
 from goldwatch.schemas import load_text
 from goldwatch.testing.dump import write_files
@@ -46,7 +46,7 @@ def run(tmp_path):
         words = [sys.executable, "-m", "goldwatch", "compare", str(tmp_path / "dump"), str(tmp_path / "golden")]
         words += ["-o", str(tmp_path / "out")]
         words += ["-f", model.write_json(str(tmp_path / "net.json"))] if model_given else []
-        done = subprocess.run([*words, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+        done = run_here([*words, *options])
         if done.returncode in (0, 1, 3):
             with open(str(tmp_path / "out" / "result.json")) as stream:
                 document = json.load(stream)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 
 import jsonschema
 import pytest
+from in_process import run_here
 
 import goldwatch
 from goldwatch.schemas import load_schema
@@ -29,8 +28,8 @@ class Run:
         training.write_golden(str(folder / "golden"), golden)
 
     def command(self, name="compare", *options, target="dump", model="graphs"):
-        words = [sys.executable, "-m", "goldwatch", name, target, "golden", "-f", model, "-o", "out", "-q", *options]
-        return subprocess.run(words, cwd=str(self.folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+        words = ["goldwatch", name, target, "golden", "-f", model, "-o", "out", "-q", "--jobs", "1", *options]
+        return run_here(words, self.folder)
 
     def document(self):
         with open(str(self.folder / "out" / "result.json")) as stream:
@@ -182,8 +181,7 @@ def test_what_is_no_model_is_passed_over(make) -> None:
     (run.folder / "graphs" / "acl.json").write_text("{}")
     (run.folder / "graphs" / "ge_proto_00000001_PreRunBegin.txt").write_text("graph {")
     run.training.model(1).write_json(str(run.folder / "graphs" / "again.json"))
-    words = [sys.executable, "-m", "goldwatch", "compare", "dump", "golden", "-f", "graphs", "-o", "out"]
-    done = subprocess.run(words, cwd=str(run.folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    done = run_here(["goldwatch", "compare", "dump", "golden", "-f", "graphs", "-o", "out"], run.folder)
     assert done.returncode == 0
     assert "passed over: graphs/acl.json: no graph in it" in done.stderr and "PreRunBegin" not in done.stderr
     assert "graphs/again.json: left out" in done.stderr
@@ -241,7 +239,5 @@ def test_the_python_face(make) -> None:
 def test_one_op_of_a_training(make) -> None:
     run = make()
     below = os.path.join("dump", run.training.time, "1", SECOND, "2", "2")
-    words = ["compare-op", below, "golden", "part1/MatMul", "-f", "graphs", "-o", "out", "--rows", "none"]
-    words = [sys.executable, "-m", "goldwatch", *words]
-    done = subprocess.run(words, cwd=str(run.folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    done = run_here(["goldwatch", "compare-op", below, "golden", "part1/MatMul", "-f", "graphs", "-o", "out", "--rows", "none"], run.folder)
     assert done.returncode == 0, done.stderr

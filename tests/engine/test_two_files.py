@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 
 import numpy as np
+from in_process import run_here
 
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.tensors.dtypes import dtype_by_name
 
 
 def goldwatch(folder, *words):
-    command = [sys.executable, "-m", "goldwatch", *words]
-    return subprocess.run(command, cwd=str(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    return run_here(["goldwatch", *words], folder)
 
 
 def tensor(array, layout="NCHW"):

@@ -6,12 +6,11 @@ import json
 import math
 import os
 import struct
-import subprocess
-import sys
 
 import jsonschema
 import numpy as np
 import pytest
+from in_process import run_here
 
 from goldwatch.dumps.container import DumpFile
 from goldwatch.dumps.overflow import parse_record
@@ -26,8 +25,8 @@ STEP = os.path.join("20260102030405", "0", "net", "1", "3")
 
 
 def inspect(*args):
-    done = subprocess.run([sys.executable, "-m", "goldwatch", "inspect", *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+    done = run_here(["goldwatch", "inspect", *args])
+    return done.returncode, done.stdout, done.stderr
 
 
 def document(*args):
@@ -183,6 +182,6 @@ def test_bfloat16_knows_its_own_range(tmp_path):
 def test_a_file_without_a_header_is_told_as_such(tmp_path):
     path = tmp_path / "Add.add.1.2.1234567890123456"
     path.write_bytes(b"\x05\0\0\0\0\0\0\0hello world")
-    done = subprocess.run([sys.executable, "-m", "goldwatch", "inspect", str(tmp_path), "--format", "json"], stdout=subprocess.PIPE)
-    (broken,) = json.loads(done.stdout)["broken"]
-    assert done.returncode == 3 and broken["reason"].endswith("its 19 bytes hold no header that can be read")
+    code, out, _ = inspect(tmp_path, "--format", "json")
+    (broken,) = json.loads(out)["broken"]
+    assert code == 3 and broken["reason"].endswith("its 19 bytes hold no header that can be read")

@@ -143,6 +143,13 @@ def test_fully_connected_matrix_of_four_dims():
     np.testing.assert_array_equal(convert(stored, "FRACTAL_NZ", "NCHW", stored.shape, array.shape), array)
 
 
+def test_a_fractal_nz_matrix_with_leading_dims_of_one():
+    array = np.arange(33 * 50, dtype=np.float16).reshape(1, 1, 33, 50)
+    stored = convert(array, "NCHW", "FRACTAL_NZ", array.shape, (4, 3, 16, 16))
+    np.testing.assert_array_equal(stored, convert(array[0, 0], "ND", "FRACTAL_NZ", (33, 50)))
+    np.testing.assert_array_equal(convert(stored, "FRACTAL_NZ", "NCHW", stored.shape, array.shape), array)
+
+
 @pytest.mark.parametrize(
     "arguments, error, text",
     [

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
+from in_process import run_here
 
 from goldwatch.dumps import write_dump
 
@@ -77,7 +77,7 @@ class Scene:
         """Run the command; return (exit code, summary, stdout)."""
         command = [sys.executable, "-m", "goldwatch", "compare", self.target, golden or self.golden_dir, "-o", self.out, "-q", "--force"]
         command += ["--jobs", "1", *(["-f", self.model] if model else []), *options]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=120)
+        done = run_here(command)
         assert "Traceback" not in done.stderr, done.stderr
         with open(os.path.join(self.out, "result.json"), encoding="utf-8") as stream:
             return done.returncode, json.load(stream)["summary"], " ".join((done.stdout + done.stderr).split())

@@ -1,0 +1,88 @@
+"""The files that inputs name, each with the name and the folder of its results."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Dict, List, Sequence, Tuple
+
+from ..dumps.listing import full_name_of, walk
+from ..errors import InputError, UsageError
+from ..naming import MAPPING_FILE, DumpName, compose_dump_name, is_hash_name, read_mapping
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file to be converted.
+
+    Attributes
+    ----------
+    path
+        The file.
+    name
+        Its own name, or the one that mapping.csv gives.
+    folder
+        Where its results go, relative to OUT.
+    """
+
+    path: str
+    name: str
+    folder: str
+
+
+def find_sources(inputs: Sequence[str]) -> List[Source]:
+    """Return the dump files, golden files and npy files that the inputs name; folders are walked.
+
+    Files with hash names are called as mapping.csv says; those that it does not explain are there under their own names.
+
+    Raises
+    ------
+    MissingPath
+        An input does not exist.
+    FormatError
+        The mapping.csv beside an input cannot be used.
+    InputError
+        Nothing at all is there to be converted.
+    """
+    found: List[Source] = []
+    for path in inputs:
+        if not os.path.isdir(path):
+            found.append(Source(path, _name_of(path), ""))
+            continue
+        for listing in walk(path, "INPUT"):
+            listed: List[Any] = [*listing.dumps, *listing.overflow, *listing.golden]
+            entries = [(entry.path, entry.hash_name, _full_name(entry)) for entry in listed]
+            found += [Source(where, name if hashed else os.path.basename(where), listing.rel) for where, hashed, name in entries]
+            own = listing.unresolved + [name for name in listing.others if name.endswith(".npy")]
+            found += [Source(os.path.join(listing.folder, name), name, listing.rel) for name in own]
+    if not found:
+        raise InputError("%s: no dump file and no npy was found" % ", ".join(inputs))
+    return list({(os.path.realpath(source.path), source.folder): source for source in found}.values())
+
+
+def _name_of(path: str) -> str:
+    """Return a file's name, or the one that the mapping.csv beside it gives."""
+    folder, name = os.path.split(path)
+    mapping = os.path.join(folder, MAPPING_FILE)
+    if not is_hash_name(name) or not os.path.isfile(mapping):
+        return name
+    return full_name_of(name, read_mapping(mapping)) or name
+
+
+def _full_name(entry: Any) -> str:
+    name = entry.name
+    return compose_dump_name(name) if isinstance(name, DumpName) else "%s.%d.%d.%s" % (
+        name.op_name, name.output_index, name.timestamp_us, name.suffix
+    )  # fmt: skip
+
+
+def require_own_names(sources: Sequence[Source]) -> None:
+    """Raise UsageError where the results of two files would have the same names in the same folder."""
+    seen: Dict[Tuple[str, str], str] = {}
+    for source in sources:
+        other = seen.setdefault((source.folder, source.name), source.path)
+        if other != source.path:
+            raise UsageError(
+                "%s and %s: their results would have the same names" % (other, source.path),
+                hint="convert them into folders of their own, or name the folder that holds both",
+            )

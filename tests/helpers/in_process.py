@@ -1,0 +1,53 @@
+"""Commands run in this process: what a new one costs to start is no part of what most tests are about."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+from goldwatch.cli import goldwatch
+from goldwatch.cli.common import run_command
+from goldwatch.testing.__main__ import program
+
+DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
+
+
+def run_here(words, cwd="."):
+    """Run ``goldwatch …`` or ``python -m goldwatch.testing …`` in a folder; return what subprocess.run with pipes and texts returns."""
+    words = [str(word) for word in words]
+    name = words[2] if words[:2] == [sys.executable, "-m"] else words[0]
+    command, arguments = (program if name.endswith(".testing") else goldwatch), words[words.index(name) + 1 :]
+    before, out, err = os.getcwd(), io.StringIO(), io.StringIO()
+    os.chdir(str(cwd))
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            run_command(command, arguments)
+    except SystemExit as end:
+        return subprocess.CompletedProcess(words, end.code, out.getvalue(), err.getvalue())
+    finally:
+        os.chdir(before)
+
+
+def make_dumps(folder):
+    """Make a network of three ops and its dumps in a folder, as most pages of docs/ have them."""
+    for words in (["make", ".", "--ops", "3"], ["serve", ".", "dump"]):
+        done = run_here([sys.executable, "-m", "goldwatch.testing", *words], folder)
+        assert done.returncode == 0, done.stderr
+
+
+def run_page(page, folder, count):
+    """Run the commands of a page of docs/, which are so many, in a folder; each must succeed. Return what each printed."""
+    with open(os.path.join(DOCS, page), encoding="utf-8") as stream:
+        commands = re.findall(r"^\$ (goldwatch .*)$", stream.read(), re.M)
+    assert len(commands) == count
+    printed = []
+    for command in commands:
+        done = run_here(shlex.split(command), folder)
+        assert done.returncode == 0, (command, done.stderr)
+        printed.append(done.stdout)
+    return printed
