@@ -9,7 +9,7 @@ from typing import Any, Callable, Tuple, TypeVar
 import click
 
 from ..engine.listed import compare_folders
-from ..engine.options import AUTO, EACH, ONE, ComparisonOptions
+from ..engine.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
 from ..engine.result import RunResult
 from ..engine.two_files import compare_files
 from ..engine.user_code import find_user_code
@@ -59,6 +59,8 @@ def comparison_options(function: F) -> F:
             click.option("--time", metavar="T|all", help="The time folder that counts.  [default: the newest of each device and model]"),
             click.option("--golden-steps", type=click.Choice([AUTO, ONE, EACH]), default=AUTO, show_default=True,
                          help="One golden set for all steps, or GOLDEN/{step}/ for each; auto: each where the folders are numbers."),
+            click.option("--max-elements", type=click.IntRange(LEAST_SAMPLE), metavar="N",
+                         help="Of larger tensors compare a sample of at most N elements.  [default: all elements]"),
             click.option("--overflow", is_flag=True, help="Add the OverFlow column."),
             click.option("--check-addresses", is_flag=True, help="Report tensors that overlap in memory while both are needed."),
             click.option("--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."),
@@ -110,6 +112,7 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
         check_addresses=given["check_addresses"],
         custom=given["custom"],
         metric_arguments=arguments,
+        max_elements=given["max_elements"] or 0,
     )
 
 

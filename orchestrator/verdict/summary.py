@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ..comparing.row import CORRUPT, EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, NOTHING_FINITE, PASS, Row
+from ..comparing.row import CORRUPT, EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, Row
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..model.graphs import AnyGraph, ModelGraphs
 from ..naming import run_name
@@ -63,6 +63,8 @@ class Summary:
         Tensors that overlap in memory while both are needed, as documents; None where that was not looked for (then not in result.json).
     sentence
         The broken operator in one sentence (not in result.json).
+    sampled
+        How many rows are of a sample of the elements; 0: not in result.json.
     """
 
     verdict: str
@@ -84,6 +86,7 @@ class Summary:
     steps_without_golden: Tuple[str, ...] = ()
     address_overlaps: Optional[Tuple[Mapping[str, Any], ...]] = None
     sentence: str = ""
+    sampled: int = 0
 
     @property
     def devices_agree(self) -> Optional[bool]:
@@ -108,6 +111,7 @@ class Summary:
             "models": [model.document() for model in self.models],
             "devices_agree": self.devices_agree,
             "steps_without_golden": list(self.steps_without_golden),
+            **({"sampled": self.sampled} if self.sampled else {}),
             **({} if self.address_overlaps is None else {"address_overlaps": [dict(entry) for entry in self.address_overlaps]}),
         }
 
@@ -150,11 +154,14 @@ def summarise(
     unused = UnusedLimits()
     empty: List[str] = []
     with_nan: List[str] = []
+    sampled: List[str] = []
     for row in rows:
         if row.warning == NOTHING_FINITE:
             empty.append(row.tensor)
         elif row.verdict == PASS and row.nan is not None and row.nan["target"]:
             with_nan.append(row.tensor)
+        if row.warning == SAMPLED:
+            sampled.append(row.tensor)
         models.setdefault(run_name(row.model), JudgedModel()).add(row)
         unused.add(row)
         outputs += row.kind == "output" and row.verdict in (PASS, FAIL)
@@ -186,10 +193,11 @@ def summarise(
         program=program,
         first=worst.first,
         suspects=tuple(suspects),
-        warnings=(*warnings, *_without_finite(empty), *_with_nan(with_nan), *unused.warnings(limits)),
+        warnings=(*warnings, *_without_finite(empty), *_with_nan(with_nan), *_sampled(sampled), *unused.warnings(limits)),
         models=tuple(model.summary() for model in models.values()),
         steps_without_golden=tuple(steps_without_golden),
         sentence=explain(worst.first, compared, suspects, worst.own),
+        sampled=len(sampled),
     )
 
 
@@ -201,6 +209,11 @@ def _without_finite(tensors: List[str]) -> Tuple[str, ...]:
 def _with_nan(tensors: List[str]) -> Tuple[str, ...]:
     """Return the warning about tensors that pass by what is beside their NaN."""
     return _about(tensors, "NaN at the same places on both sides, which were left out")
+
+
+def _sampled(tensors: List[str]) -> Tuple[str, ...]:
+    """Return the warning about tensors of which not all was compared."""
+    return _about(tensors, "been compared by a sample of the elements, which misses what lies elsewhere")
 
 
 def _about(tensors: List[str], finding: str) -> Tuple[str, ...]:
