@@ -112,14 +112,14 @@ def run_user(script: str, name: str, *arguments: Any) -> Answer:
     True and what it returned, or False and what went wrong, in one line.
     """
     try:
-        return True, getattr(_module(script), name)(*arguments)
+        return True, getattr(_module(script, os.stat(script).st_mtime_ns), name)(*arguments)
     except BaseException as error:  # Also SystemExit: the user's code must not end the process quietly.
         return False, _told(error, script)
 
 
 @lru_cache(maxsize=None)
-def _module(script: str) -> Any:
-    """Import a file; what it imports may lie beside it, or beside its folder."""
+def _module(script: str, changed_ns: int) -> Any:
+    """Import a file, once more when it has changed; what it imports may lie beside it, or beside its folder."""
     folder = os.path.dirname(os.path.abspath(script))
     for place in (folder, os.path.dirname(folder)):
         if place not in sys.path:

@@ -9,6 +9,7 @@ from typing import Callable, List, Optional
 from ..dumps.golden import GoldenSet
 from ..dumps.tree import DumpTree, find_dumps
 from ..errors import InputError, require_folder
+from ..model.graphs import ModelGraphs
 from .closing import finish_rows, settle
 from .comparison import Run
 from .engine import OnRow, Progress
@@ -69,12 +70,13 @@ class _Listing:
     def __init__(self, options: ComparisonOptions) -> None:
         self.options = options
 
-    def look(self) -> None:
-        """List both folders; raise InputError where one holds nothing to compare."""
+    def look(self, graphs: ModelGraphs) -> None:
+        """List both folders; raise InputError where one holds nothing to compare, or no model for what it holds."""
         require_folder(self.options.target, "TARGET")
         self.golden = GoldenSet.open(self.options.golden)
         self.tree = find_dumps(self.options.target, time=self.options.time)
         _require_dumps(self.options, self.tree)
+        graphs.require(combo.place.model for combo in self.tree.combos)
         if not len(self.golden):
             raise InputError(
                 "GOLDEN: %s: no golden data was found at or below it" % self.options.golden,

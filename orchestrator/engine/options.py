@@ -19,6 +19,9 @@ from .user_code import UserCode, find_user_code
 
 AUTO, ONE, EACH = "auto", "one", "each"
 
+LEAST_SAMPLE = 1024
+"""A sample of fewer elements says too little of a tensor."""
+
 
 @dataclass(frozen=True)
 class ComparisonOptions:
@@ -59,6 +62,8 @@ class ComparisonOptions:
         Folder with the user's own metrics and conversions, whose code is run; None: there are none.
     metric_arguments
         For the names of the user's metrics their options.
+    max_elements
+        Of larger tensors only a sample of at most so many elements is compared; 0: everything is.
     """
 
     target: str
@@ -80,6 +85,7 @@ class ComparisonOptions:
     check_addresses: bool = False
     custom: Optional[str] = None
     metric_arguments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    max_elements: int = 0
 
     def __post_init__(self) -> None:
         if (self.op_range or self.select) and self.model is None:
@@ -90,6 +96,8 @@ class ComparisonOptions:
             raise UsageError("a quantisation json and the json of an unfused build lead on the names of a model: they need it")
         if self.check_addresses and self.model is None:
             raise UsageError("until when a tensor is needed is known by the model only: checking addresses needs it")
+        if self.max_elements and self.max_elements < LEAST_SAMPLE:
+            raise UsageError("a sample of %d elements says too little: %d or more" % (self.max_elements, LEAST_SAMPLE))
         if self.quantisation and self.unfused:
             raise UsageError("a quantisation json and an unfused build exclude each other")
         if (self.quantisation or self.unfused) and os.path.isdir(self.model or ""):
@@ -120,7 +128,7 @@ class ComparisonOptions:
         wanted = tuple(name for name in MEASURES if name in self.metrics or name in self.limits.metrics)
         code = self.user_code
         own = tuple(metric for metric in code.metrics if metric.name in self.metrics or metric.name in self.limits.metrics)
-        return Settings(wanted, self.overflow, RowJudge(self.limits), own, code.conversions)
+        return Settings(wanted, self.overflow, RowJudge(self.limits), own, code.conversions, self.max_elements)
 
     def columns(self, golden_address: bool, overflow: bool = False) -> Columns:
         """Return the columns of the result table; ``overflow``: that column is there also where it was not asked for."""
@@ -128,7 +136,7 @@ class ComparisonOptions:
 
     def identity(self) -> Dict[str, Any]:
         """Return what results depend on, as JSON values: a store of other ones is not continued."""
-        found = {
+        found: Dict[str, Any] = {
             "target": os.path.realpath(self.target),
             "golden": os.path.realpath(self.golden),
             "model": None if self.model is None else os.path.realpath(self.model),
@@ -145,6 +153,8 @@ class ComparisonOptions:
         for name, path in (("quantisation", self.quantisation), ("unfused", self.unfused)):
             if path is not None:
                 found[name] = os.path.realpath(path)
+        if self.max_elements:
+            found["max_elements"] = self.max_elements
         if self.custom is not None:
             found["custom"] = os.path.realpath(self.custom)
             found["user_metrics"] = {name: dict(self.metric_arguments.get(name, {})) for name in self.user_code.names}
@@ -176,6 +186,7 @@ class ComparisonOptions:
                 quantisation=found.get("quantisation"),
                 unfused=found.get("unfused"),
                 custom=found.get("custom"),
+                max_elements=int(found.get("max_elements", 0)),
                 metric_arguments={name: entry for name, entry in own.items() if entry},
             )
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:

@@ -223,23 +223,23 @@ def coarser_type(d: Difference, dtype: str) -> Optional[Finding]:
     values = d.x[d.kept]
     if values.size < 64 or not np.any(values):
         return None
-    step, name = _steps(values, dtype)
+    step, name = _steps(values, dtype, d.unit)
     if step is None:
         return None
     off = np.abs(d.e[d.kept])
-    # Errors that came in with the inputs add to half a step.
-    room = 0.51 * step + 3 * float(np.median(off))
+    # Errors that came in with the inputs add to half a step; the zeros of an activation have none.
+    room = 0.51 * step + 3 * float(np.median(off[off > 0])) if off.any() else 0.51 * step
     beyond = float((off[off > room] ** 2).sum())
     share = min(1.0, (d.total - beyond) / d.own) if d.total else 0.0
     big_enough = float(np.sqrt((off**2).mean())) >= 0.03 * float(np.mean(step))
     return claimed("coarser-type", share, "the target has only the values of %s" % name, type=name) if big_enough else None
 
 
-def _steps(values: Array, dtype: str) -> Tuple[Any, str]:
+def _steps(values: Array, dtype: str, unit: float) -> Tuple[Any, str]:
     """Return the distance of the values that x can take, and the coarser type's name; (None, "") where x is as fine as its type."""
     step = lattice_step(values)
     if step is not None:
-        return step, "an 8-bit integer with a scale of %.6g" % step
+        return step, "an 8-bit integer with a scale of %.6g" % (step * unit)
     for coarser in _COARSER.get(dtype, ()):
         coarse = ulp(values, coarser)
         on_grid = values == np.round(values / coarse) * coarse
