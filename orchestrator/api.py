@@ -7,12 +7,13 @@ import shutil
 import tempfile
 import weakref
 from types import TracebackType
-from typing import Callable, Iterator, List, Optional, Tuple, Type
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Type
 
-from .comparing.row import Row
+from .comparing.row import METRICS, Row
 from .engine.listed import compare_folders
 from .engine.options import ComparisonOptions
 from .engine.result import RunResult, stored_result
+from .engine.user_code import find_user_code
 from .errors import UsageError
 from .processes import default_jobs
 from .verdict.arrays import LimitsLike, as_limits
@@ -24,6 +25,7 @@ __all__ = ["WatchedRows", "compare", "open_result", "watch"]
 _MOST_JOBS = 1024
 
 OnProgress = Callable[[int, int], None]
+MetricArguments = Mapping[str, Mapping[str, str]]
 
 
 def compare(
@@ -35,6 +37,9 @@ def compare(
     limits: LimitsLike = None,
     jobs: Optional[int] = None,
     progress: Optional[OnProgress] = None,
+    custom: Optional[str] = None,
+    metric_args: Optional[MetricArguments] = None,
+    max_elements: int = 0,
 ) -> RunResult:
     """Compare the dumps of a network with golden data, or two dumps of one model.
 
@@ -45,7 +50,8 @@ def compare(
     golden
         Folder of .npy, .pb or .quant files, or another dump tree.
     model
-        The om json (``atc --mode=1``) or GE text graph; None pairs outputs by op name.
+        The om json (``atc --mode=1``) or GE text graph; of a training a folder of them, one for each model_name. None pairs outputs by
+        op name.
     out
         Folder of the store and the result files; a run of the same inputs goes on there. None: a temporary one, which lives as long as
         the result.
@@ -55,6 +61,13 @@ def compare(
         Processes, 1 to 1024; None takes all processors.
     progress
         Called with (pairs done, pairs known so far).
+    custom
+        Folder with metrics (``algorithm/alg_NAME.py``) and conversions (``format_convert/convert_A_to_B.py``) of your own, whose code is
+        run. The metrics are columns behind the others, and may be limited.
+    metric_args
+        For the names of your metrics their options, ``{"NAME": {"key": "value"}}``.
+    max_elements
+        Of larger tensors only a sample of at most so many elements (1,024 or more) is compared, which the row says; 0: everything is.
 
     Returns
     -------
@@ -67,9 +80,9 @@ def compare(
         A folder is missing, nothing is there to compare, ``out`` holds another run, …; the message says which.
     """
     processes = _processes(jobs)
-    table = as_limits(limits)
+    chosen = _chosen(limits, custom, metric_args, max_elements)
     folder, temporary = _out(out)
-    options = ComparisonOptions(os.fspath(target), os.fspath(golden), folder, _path(model), limits=table)
+    options = ComparisonOptions(os.fspath(target), os.fspath(golden), folder, _path(model), **chosen)
     try:
         result = compare_folders(
             options,
@@ -83,6 +96,14 @@ def compare(
     if temporary:
         weakref.finalize(result, shutil.rmtree, folder, ignore_errors=True)
     return result
+
+
+def _chosen(limits: LimitsLike, custom: Optional[str], metric_args: Optional[MetricArguments], max_elements: int) -> Dict[str, Any]:
+    """Return the options that compare and watch share beside their folders, by name."""
+    folder, arguments = _path(custom), {name: dict(entry) for name, entry in (metric_args or {}).items()}
+    own = find_user_code(folder, arguments).names
+    found: Dict[str, Any] = {"limits": as_limits(limits, own), "metrics": (*METRICS, *own), "max_elements": max_elements}
+    return {**found, "custom": folder, "metric_arguments": arguments}
 
 
 def _processes(jobs: Optional[int]) -> int:
@@ -113,6 +134,9 @@ def watch(
     pid: Optional[int] = None,
     expect_all: bool = False,
     stop_on_divergence: bool = False,
+    custom: Optional[str] = None,
+    metric_args: Optional[MetricArguments] = None,
+    max_elements: int = 0,
 ) -> WatchedRows:
     """Compare dumps with golden data as they arrive: a context manager that yields rows.
 
@@ -127,7 +151,7 @@ def watch(
     ----------
     target
         A dump tree; it may be missing so far.
-    model, out, limits, jobs
+    model, out, limits, jobs, custom, metric_args, max_elements
         As for :func:`compare`.
     until_idle
         End when nothing has changed for so many seconds; None: never by itself.
@@ -139,9 +163,9 @@ def watch(
         End at the first failing row.
     """
     processes = _processes(jobs)
-    table = as_limits(limits)
+    shared = _chosen(limits, custom, metric_args, max_elements)
     folder, temporary = _out(out)
-    options = ComparisonOptions(os.fspath(target), os.fspath(golden), folder, _path(model), limits=table)
+    options = ComparisonOptions(os.fspath(target), os.fspath(golden), folder, _path(model), **shared)
     chosen = WatchOptions(until_idle_s=until_idle, pid=pid, expect_all=expect_all, stop_on_divergence=stop_on_divergence)
     return WatchedRows(options, chosen, processes, temporary)
 

@@ -21,6 +21,7 @@ LAYERS = (
         "goldwatch.elements",
         "goldwatch.processes",
         "goldwatch.serving",
+        "goldwatch.usercode",
     ),
     ("goldwatch.proto",),
     ("goldwatch.schemas",),

@@ -9,9 +9,10 @@ from typing import Any, Callable, Tuple, TypeVar
 import click
 
 from ..engine.listed import compare_folders
-from ..engine.options import AUTO, EACH, ONE, ComparisonOptions
+from ..engine.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
 from ..engine.result import RunResult
 from ..engine.two_files import compare_files
+from ..engine.user_code import find_user_code
 from ..errors import UsageError
 from ..processes import default_jobs
 from ..results.table import render_table
@@ -30,7 +31,7 @@ from .common import (
     verbosity_options,
 )
 from .limits import limit_options, read_limits
-from .option_values import parse_metrics, parse_range, parse_select, parse_time
+from .option_values import parse_metric_args, parse_metrics, parse_range, parse_select, parse_time
 from .progress import ProgressBar
 from .verdict_text import verdict_lines
 
@@ -41,18 +42,25 @@ def comparison_options(function: F) -> F:
     """Add the options that ``compare``, ``watch`` and ``run`` share."""
     for option in reversed(
         [
-            click.option("-f", "--model", metavar="OM.json", help="The model: json of an om (atc --mode=1), or GE's text graph."),
+            click.option("-f", "--model", metavar="OM.json",
+                         help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them, one for each model_name."),
             click.option("--quant-json", "quantisation", metavar="JSON",
                          help="The quantisation json: a quantised model against golden data of the net before it was quantised."),
             click.option("--unfused-om", "unfused", metavar="JSON",
                          help="The model of a build without fusion, whose dumps GOLDEN holds."),
             click.option("--jobs", type=click.IntRange(1, 1024), help="Processes that compare.  [default: all processors]"),
-            click.option("--metrics", metavar="NAME,…", help="The metrics to show, in this order.  [default: all ten]"),
+            click.option("--metrics", metavar="NAME,…",
+                         help="The metrics to show, in this order; all: the ten, and those of --custom.  [default: all]"),
+            click.option("--custom", metavar="DIR",
+                         help="Folder with algorithm/alg_NAME.py and format_convert/convert_A_to_B.py of your own; their code is run."),
+            click.option("--metric-args", multiple=True, metavar="NAME:KEY=VALUE,…", help="Options of a metric of --custom."),
             click.option("--range", "op_range", metavar="START,END[,STEP]", help="Only ops with these OpSequence numbers (json ids)."),
             click.option("--select", multiple=True, metavar="3,7-9", help="Only ops with these OpSequence numbers."),
             click.option("--time", metavar="T|all", help="The time folder that counts.  [default: the newest of each device and model]"),
             click.option("--golden-steps", type=click.Choice([AUTO, ONE, EACH]), default=AUTO, show_default=True,
                          help="One golden set for all steps, or GOLDEN/{step}/ for each; auto: each where the folders are numbers."),
+            click.option("--max-elements", type=click.IntRange(LEAST_SAMPLE), metavar="N",
+                         help="Of larger tensors compare a sample of at most N elements.  [default: all elements]"),
             click.option("--overflow", is_flag=True, help="Add the OverFlow column."),
             click.option("--check-addresses", is_flag=True, help="Report tensors that overlap in memory while both are needed."),
             click.option("--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."),
@@ -80,13 +88,17 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
         raise UsageError("--check-addresses needs -f: until when a tensor is needed is known by the model only")
     if given["quantisation"] and given["unfused"]:
         raise UsageError("--quant-json and --unfused-om exclude each other")
+    arguments = parse_metric_args(given["metric_args"])
+    if arguments and given["custom"] is None:
+        raise UsageError("--metric-args needs --custom, the folder that holds the metrics")
+    own = find_user_code(given["custom"], arguments).names
     return ComparisonOptions(
         target=target,
         golden=golden,
         out=out,
         model=given["model"],
-        metrics=parse_metrics(given["metrics"]),
-        limits=read_limits(given["limits_name"], given["limit_texts"]),
+        metrics=parse_metrics(given["metrics"], own),
+        limits=read_limits(given["limits_name"], given["limit_texts"], own),
         op_range=parse_range(given["op_range"]),
         select=parse_select(given["select"]),
         overflow=given["overflow"],
@@ -98,6 +110,9 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
         quantisation=given["quantisation"],
         unfused=given["unfused"],
         check_addresses=given["check_addresses"],
+        custom=given["custom"],
+        metric_arguments=arguments,
+        max_elements=given["max_elements"] or 0,
     )
 
 
@@ -107,7 +122,7 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
 @click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files.")
 @comparison_options
 def compare(target: str, golden: str, out: str, **given: Any) -> int:
-    """Compare the dumps of a network with golden data, or two dumps of one model.
+    """Compare the dumps of a network or a training with golden data, or two dumps of one model.
 
     TARGET is a dump tree or any folder in it; GOLDEN holds .npy, .pb or .quant files, or another dump tree; or both are single files. Exit
     code: 0 all rows pass, 1 some row is outside its limits, 3 something could not be compared, 4 bad input.

@@ -30,8 +30,8 @@ def limit_options(function: F) -> F:
     )(function)
 
 
-def read_limits(name: Optional[str], texts: Sequence[str]) -> Limits:
-    """Return the limits that ``--limits`` chose with those of ``--limit`` put in their places.
+def read_limits(name: Optional[str], texts: Sequence[str], own: Sequence[str] = ()) -> Limits:
+    """Return the limits that ``--limits`` chose with those of ``--limit`` put in their places; ``own``: the user's metrics.
 
     Raises
     ------
@@ -40,20 +40,20 @@ def read_limits(name: Optional[str], texts: Sequence[str]) -> Limits:
     InputError
         The file of ``--limits`` cannot be used.
     """
-    limits = named_limits(name or "default") if name is None or name in ("default", "vendor") else load_limits(name)
-    return limits.overlaid([_read(text) for text in texts])
+    limits = named_limits(name or "default") if name is None or name in ("default", "vendor") else load_limits(name, own)
+    return limits.overlaid([_read(text, own) for text in texts])
 
 
-def _read(text: str) -> Limit:
+def _read(text: str, own: Sequence[str]) -> Limit:
     bare = text.rpartition(":")[2].strip()
-    if bare in MEASURES:
+    if bare in MEASURES or bare in own:
         sign = natural_comparison(bare)
         raise UsageError(
             "--limit %s: the value is missing" % text.strip(),
             hint="quote it, the shell takes < and > for itself: --limit '%s%s0.9', or write %s=0.9" % (text.strip(), sign, text.strip()),
         )
     try:
-        return parse_limit(text)
+        return parse_limit(text, own)
     except UsageError as error:
         raise UsageError("--limit %s: %s" % (text, error.message), hint=error.hint) from None
 

@@ -3,37 +3,62 @@
 from __future__ import annotations
 
 import re
-from typing import List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..comparing.row import MEASURES, METRICS
 from ..dumps.tree import ALL_TIMES
 from ..errors import UsageError
 from ..naming import nearest_names
 
+ALL_METRICS = "all"
+
 _SELECT = re.compile(r"\s*([0-9]{1,9})\s*(?:-\s*([0-9]{1,9})\s*)?\Z")
 
 
-def parse_metrics(text: Optional[str]) -> Tuple[str, ...]:
-    """Return the metrics of ``--metrics A,B``, in that order, each once; all ten for None.
+def parse_metrics(text: Optional[str], own: Sequence[str] = ()) -> Tuple[str, ...]:
+    """Return the metrics of ``--metrics A,B``, in that order, each once; for None and ``all`` the ten and the user's own behind them.
 
     Raises
     ------
     UsageError
         A name is unknown, or there is none.
     """
+    everything = (*METRICS, *own)
     if text is None:
-        return METRICS
-    by_lower = {name.lower(): name for name in MEASURES}
+        return everything
+    known = (*MEASURES, *own)
+    by_lower = {name.lower(): name for name in known}
     found: List[str] = []
     for word in (word.strip() for word in text.split(",")):
         name = by_lower.get(word.lower())
-        if name is None:
-            near = nearest_names(word, MEASURES, 1, 0.4)
-            hint = "did you mean %s?" % near[0] if near else "metrics: " + ", ".join(MEASURES)
+        if name is None and word.lower() != ALL_METRICS:
+            near = nearest_names(word, known, 1, 0.4)
+            hint = "did you mean %s?" % near[0] if near else "metrics: " + ", ".join(known)
             raise UsageError("--metrics: unknown metric %r" % word, hint=hint)
-        if name not in found:
-            found.append(name)
-    return tuple(found)
+        found += everything if name is None else (name,)
+    return tuple(dict.fromkeys(found))
+
+
+def parse_metric_args(texts: Sequence[str]) -> Dict[str, Dict[str, str]]:
+    """Return the options of ``--metric-args 'Name:key=value,key=value'`` by metric; several metrics with ``;`` between them.
+
+    Raises
+    ------
+    UsageError
+        Another form, a key that is no Python name, or one twice.
+    """
+    found: Dict[str, Dict[str, str]] = {}
+    for part in (part.strip() for text in texts for part in text.split(";")):
+        name, colon, words = (word.strip() for word in part.partition(":"))
+        for word in words.split(","):
+            key, sign, value = (side.strip() for side in word.partition("="))
+            if not name or not colon or not sign or not key.isidentifier():
+                hint = "write Name:key=value,key=value; a key is a Python name"
+                raise UsageError("--metric-args %s: %r is no option of a metric" % (part, word), hint=hint)
+            if key in found.setdefault(name, {}):
+                raise UsageError("--metric-args: %s is given twice for %s" % (key, name))
+            found[name][key] = value
+    return found
 
 
 def parse_range(text: Optional[str]) -> Optional[Tuple[int, int, int]]:

@@ -65,7 +65,7 @@ class Planner:
         self.selection = selection
         self.overflow = overflow
         self._by_model = by_model
-        self._left_out: List[DumpEntry] = []
+        self._left_out: List[DumpedOp] = []
         self.two_dumps = False
         self._revision = -1
         self._by_name = Pairing(None, self._has_output)
@@ -326,30 +326,18 @@ class Planner:
         row = refuse(self._row(plan, None), "the file has a hash name that no line of mapping.csv explains", CORRUPT)
         return row.but(target_file=rel)
 
-    def leave_out(self, entries: Sequence[DumpEntry]) -> Tuple[List[DumpEntry], List[Tuple[str, str]]]:
-        """Apply the rule of L1 fusion groups to all dump files of this place.
-
-        Returns
-        -------
-        list of DumpEntry
-            The files that have rows.
-        list of (tensor, reason)
-            The others' tensors.
-        """
+    def leave_out(self, dumped: Sequence[DumpedOp]) -> Set[int]:
+        """Apply the rule of L1 fusion groups to all dump files of this place; return the numbers of those that have no rows."""
         if self._model is None or self.two_dumps or self.graph is None or not any(op.l1_group for op in self.graph.ops):
-            return list(entries), []
-        dumped = [_dumped(entry, None) for entry in entries]
+            return set()
         kept = {id(item) for item in self._model.l1_selected(dumped)}
-        self._left_out = [entry for entry, item in zip(entries, dumped) if id(item) not in kept]
-        omitted = []
-        for item in dumped:
-            if id(item) not in kept:
-                omitted.append((item.op_name, "another op of its L1 fusion group stands for it"))
-        return [entry for entry, item in zip(entries, dumped) if id(item) in kept], omitted
+        found = {number for number, item in enumerate(dumped) if id(item) not in kept}
+        self._left_out = [dumped[number] for number in sorted(found)]
+        return found
 
-    def absent(self, entries: Iterable[DumpEntry]) -> List[Row]:
+    def absent(self, dumped: Iterable[DumpedOp]) -> List[Row]:
         """Return the rows of ops that have no dump file, given all that there are; those that :meth:`leave_out` left out have one."""
-        seen = [_dumped(entry, None) for entry in [*entries, *self._left_out]]
+        seen = [*dumped, *self._left_out]
         rows: List[Row] = []
         if self.two_dumps:
             rows += self._golden_only(seen)

@@ -79,6 +79,13 @@ class MetricResult:
     judged: Mapping[str, float] = field(default_factory=dict)
     masks_left_out: bool = False
 
+    def but(self, **changes: Any) -> MetricResult:
+        """Return a copy with other values of some fields, as :meth:`goldwatch.comparing.row.Row.but`."""
+        other = object.__new__(MetricResult)
+        other.__dict__.update(self.__dict__)
+        other.__dict__.update(changes)
+        return other
+
 
 def both(odd: NonFinite, other: NonFinite) -> NonFinite:
     """Return the counts of two sets of elements together."""

@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import replace
 from functools import partial
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.golden import open_golden
-from ..errors import GoldwatchError, NotComparable, TypeNotComparable
-from ..tensors.axes import plain_letters
-from ..tensors.blocks import Block, padding_blocks, placed_blocks
-from ..tensors.geometry import Geometry, is_stored_alike, match_layouts, match_stored
-from ..tensors.layouts import plain_tensor
+from ..errors import GoldwatchError, NotComparable
+from ..tensors.axes import element_count, plain_letters
+from ..tensors.dtypes import nbytes
+from ..tensors.geometry import Geometry
 from ..tensors.tensor import PIECE_BYTES, Tensor
+from .aligned import Part, blocks_of, converted, geometry_of, open_counterpart, require_zero_padding
 from .differences import sentence
-from .kernel import BLOCK
 from .metric_result import MetricResult
 from .metrics import Accumulator, KLPass, compare_blocks, overflow
 from .pair_task import Decision, PairTask, Settings
-from .row import CORRUPT, EXPECTED_ABSENT, FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, WORST_SLICE, Row
+from .row import CORRUPT, EXPECTED_ABSENT, FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, WORST_SLICE, Row
 from .same_dump import CANCELLED, OVERWRITTEN, cancelling_slack, may_cancel, same_bytes
 from .slack import Slack, explained, rounding_slack
 from .slice_sums import SliceAxis
 from .slices import borders, slice_axes
 from .sums import PairSums
+from .user_metrics import with_user_metrics
 
 SPLIT_BYTES = 16 << 20
 """Target tensors of this size on are compared in shares."""
 
 _PART_BYTES = 8 << 20
 _MOST_PARTS = 16
-
-Part = Tuple[int, int]
 
 
 def compare_pairs(tasks: Sequence[PairTask], settings: Settings, first: Optional[Row] = None) -> List[Row]:
@@ -94,9 +91,11 @@ def compare_pair(task: PairTask, settings: Settings) -> Row:
 def compare_tensors(task: PairTask, golden: Tensor, address: Optional[int], settings: Settings) -> Row:
     """Compare a task's target with a golden tensor that is open; returns as :func:`compare_pair`."""
     try:
-        geometry = geometry_of(task, golden)
-        require_zero_padding(task, geometry)
-        return row_of(task, golden, address, geometry, measure(task, golden, geometry, settings), settings)
+        found = converted(task, golden, settings.conversions)
+        geometry = geometry_of(found, golden)
+        require_zero_padding(found, geometry)
+        result = with_user_metrics(found, measure(found, golden, geometry, settings), settings)
+        return in_its_memory(task, row_of(found, golden, address, geometry, result, settings))
     except NotComparable as error:
         return _with_overflow(_refused(task, golden, error.message, error.cause), task, settings)
     except GoldwatchError as error:
@@ -107,17 +106,6 @@ def compare_tensors(task: PairTask, golden: Tensor, address: Optional[int], sett
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = "internal error, please report it: %s: %s (%s, line %s)" % (type(error).__name__, error, where.name, where.lineno)
         return _refused(task, golden, text, "internal")
-
-
-def open_counterpart(task: PairTask) -> Tuple[Tensor, Optional[int]]:
-    """Return a task's golden tensor and its device address; that of a device with another layout than the target's in its original layout.
-
-    Raises as :func:`goldwatch.dumps.golden.open_golden` and :func:`goldwatch.tensors.layouts.plain_tensor`.
-    """
-    golden, address = open_golden(task.golden)
-    if task.as_stored or task.golden.kind != "npu" or is_stored_alike(task.target, golden):
-        return golden, address
-    return plain_tensor(golden, task.origin_format, task.origin_shape), address
 
 
 def _with_overflow(row: Row, task: PairTask, settings: Settings) -> Row:
@@ -151,52 +139,58 @@ def refuse(row: Row, reason: str, cause: str) -> Row:
     return row.but(verdict=NOT_COMPARED, reason="; ".join(filter(None, (row.reason, reason))), cause=cause)
 
 
-def parts_of(task: PairTask) -> int:
+def parts_of(task: PairTask, settings: Settings) -> int:
     """Return in how many shares a pair is compared: so many for its size, whoever works on them, because sums depend on their order."""
-    return max(1, min(_MOST_PARTS, task.nbytes // _PART_BYTES)) if task.nbytes >= SPLIT_BYTES else 1
+    if settings.conversions.targets(task.target.format):
+        return 1  # The user's code takes a tensor as a whole.
+    size = task.nbytes
+    if settings.max_elements:
+        size = min(size, nbytes(task.target.dtype, settings.max_elements))
+    return max(1, min(_MOST_PARTS, size // _PART_BYTES)) if size >= SPLIT_BYTES else 1
 
 
 def measure(task: PairTask, golden: Tensor, geometry: Geometry, settings: Settings, slack: Optional[Slack] = None) -> MetricResult:
     """Compute the metrics of a pair, of a huge one share by share; without a ``slack``, with that of the two types."""
-    parts = parts_of(task) if slack is None else 1
+    parts = parts_of(task, settings) if slack is None else 1
     if parts == 1:
-        axes = _axes(task, golden, geometry, settings)
-        with_slices, without = (partial(_blocks, task, golden, geometry, wanted) for wanted in (axes, ()))
-        return compare_blocks(with_slices, settings.metrics, axes, slack or slack_of(task, golden), without)
+        axes, most = _axes(task, golden, geometry, settings), settings.max_elements
+        # The second reading needs no slices, but of a sample it is the same.
+        once, again = (partial(blocks_of, task, golden, geometry, borders(wanted), most=most) for wanted in (axes, axes if most else ()))
+        sampled = is_sampled(geometry, settings)
+        return compare_blocks(once, settings.metrics, axes, slack or slack_of(task, golden), again, sampled)
     sums = sums_of(task, golden, geometry, settings, (0, parts))
     for number in range(1, parts):
         sums.merge(sums_of(task, golden, geometry, settings, (number, parts)))
     result = sums.result()
     if not result.needs_second_pass:
         return result
-    second = divergence_of(task, golden, geometry, result, (0, parts))
+    second = divergence_of(task, golden, geometry, result, settings, (0, parts))
     for number in range(1, parts):
-        second.merge(divergence_of(task, golden, geometry, result, (number, parts)))
+        second.merge(divergence_of(task, golden, geometry, result, settings, (number, parts)))
     return second.result()
 
 
 def sums_of(task: PairTask, golden: Tensor, geometry: Geometry, settings: Settings, part: Part) -> Accumulator:
     """Return the sums of one share of a pair."""
     axes = _axes(task, golden, geometry, settings)
-    sums = Accumulator(settings.metrics, axes, slack_of(task, golden))
-    for block in _blocks(task, golden, geometry, axes, part):
+    sums = Accumulator(settings.metrics, axes, slack_of(task, golden), is_sampled(geometry, settings))
+    for block in blocks_of(task, golden, geometry, borders(axes), part, settings.max_elements):
         sums.update(*block)
     return sums
 
 
-def divergence_of(task: PairTask, golden: Tensor, geometry: Geometry, first: MetricResult, part: Part) -> KLPass:
-    """Return the second pass over one share of a pair."""
+def is_sampled(geometry: Geometry, settings: Settings) -> bool:
+    """Tell whether only a sample of the elements is compared."""
+    return 0 < settings.max_elements < element_count(geometry.shape)
+
+
+def divergence_of(task: PairTask, golden: Tensor, geometry: Geometry, first: MetricResult, settings: Settings, part: Part) -> KLPass:
+    """Return the second pass over one share of a pair; of a sample over the same elements as the first."""
     sums = KLPass(first)
-    for block in _blocks(task, golden, geometry, (), part):
+    wanted = borders(_axes(task, golden, geometry, settings) if settings.max_elements else ())
+    for block in blocks_of(task, golden, geometry, wanted, part, settings.max_elements):
         sums.update(block.x, block.y)
     return sums
-
-
-def _blocks(task: PairTask, golden: Tensor, geometry: Geometry, axes: Sequence[SliceAxis], part: Part = (0, 1)) -> Iterator[Block]:
-    """Return the blocks of one share of a pair, small enough for the accumulators."""
-    # Complex numbers count as two.
-    most = BLOCK // 2 if "c" in (task.target.dtype.kind, golden.dtype.kind) else BLOCK
-    return placed_blocks(task.target, golden, geometry, most, part, borders(axes))
 
 
 def _axes(task: PairTask, golden: Tensor, geometry: Geometry, settings: Settings) -> Tuple[SliceAxis, ...]:
@@ -223,45 +217,6 @@ def axes_of(task: PairTask, golden: Tensor, geometry: Geometry) -> Tuple[SliceAx
     return slice_axes(shape, letters.index("C") if "C" in letters else None, golden.order)
 
 
-def require_zero_padding(task: PairTask, geometry: Geometry) -> None:
-    """Make sure that what only the golden's shape tells to be padding is zero.
-
-    Raises
-    ------
-    NotComparable
-        It is not: the target is larger than the golden.
-    """
-    if geometry.padded is None or all(not block.any() for block in padding_blocks(task.target, geometry)):
-        return
-    sizes = zip(geometry.letters, geometry.sizes, geometry.padded)
-    cut = ", ".join("%s %d of %d" % ("dim " * letter.isdigit() + letter, size, padded) for letter, size, padded in sizes if size < padded)
-    raise NotComparable(
-        "the target is larger than the golden: target %s %s, laid out %s, golden %s; what would have to be padding (%s) is not zero"
-        % (task.target.format, list(task.target.shape), list(geometry.padded), list(geometry.shape), cut)
-    )
-
-
-def geometry_of(task: PairTask, golden: Tensor) -> Geometry:
-    """Return how the task's target is brought to its golden's layout.
-
-    Raises
-    ------
-    NotComparable
-        Types (of two device dumps), layouts or shapes do not agree.
-    """
-    target = task.target
-    if task.as_stored or (task.golden.kind == "npu" and is_stored_alike(target, golden)):
-        text = "data types differ: target %s, golden %s" % (target.dtype.name, golden.dtype.name)
-        if target.dtype.name == golden.dtype.name:
-            return match_stored(target, golden)
-        if not target.dtype.kind == golden.dtype.kind == "f":
-            raise TypeNotComparable(text)
-        geometry = match_stored(target, golden)
-        return replace(geometry, notes=(*geometry.notes, text))
-    golden_format = golden.format if golden.format not in ("ND", "RESERVED") else None
-    return match_layouts(target, golden.shape, task.origin_format, task.origin_shape, golden_format)
-
-
 def row_of(
     task: PairTask, golden: Tensor, address: Optional[int], geometry: Geometry, result: MetricResult, settings: Settings
 ) -> Row:
@@ -271,11 +226,15 @@ def row_of(
     if all(size == 1 for size in geometry.shape):
         notes.append("the tensor is a scalar")
     dtype = task.target.dtype.name
+    count = element_count(geometry.shape) * (2 if "c" in (task.target.dtype.kind, golden.dtype.kind) else 1)
+    sampled = result.count < count
+    if sampled:
+        notes.append("a sample: %d of %d elements were compared" % (result.count, count))
     verdict, outside, decided_by, remarks = _decide(task, golden, geometry, result, settings)
     notes += remarks
     places = _places(result, geometry, golden.order, decided_by if verdict == FAIL else "")
     reasons = [outside, *places, *result.reasons, row.reason, *result.notes, *notes]
-    finished = row.but(
+    return row.but(
         target_dtype=dtype,
         golden_dtype=golden.dtype.name,
         golden_address=address,
@@ -284,14 +243,13 @@ def row_of(
         worst_slice=None if result.worst_slice is None else (result.worst_slice.axis, result.worst_slice.index),
         nan=result.nan,
         inf=result.inf,
-        overflow=_overflow(task.target, result) if settings.overflow else None,
+        overflow=_overflow(task.target, result, sampled) if settings.overflow else None,
         verdict=verdict,
         reason="; ".join(filter(None, reasons)),
         decided_by=decided_by,
-        warning=NOTHING_FINITE if result.nothing_finite else "",
+        warning=NOTHING_FINITE if result.nothing_finite else SAMPLED if sampled else "",
         cause="",
     )
-    return in_its_memory(task, finished)
 
 
 def _decide(
@@ -336,8 +294,10 @@ def _places(result: MetricResult, geometry: Geometry, order: str, missed: str) -
     return found
 
 
-def _overflow(target: Tensor, result: MetricResult) -> Optional[bool]:
-    """Return the OverFlow column's value; a float tensor without elements does not overflow."""
+def _overflow(target: Tensor, result: MetricResult, sampled: bool) -> Optional[bool]:
+    """Return the OverFlow column's value; a float tensor without elements does not overflow, and a sample does not tell."""
+    if sampled:
+        return overflow_of(target)
     return False if not result.count and target.dtype.kind in ("f", "c") else result.overflow
 
 

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Any, Collection, Mapping, Optional, Tuple
 
 from ..dumps.golden import GoldenEntry
 from ..tensors.tensor import Tensor
+from ..tensors.user_conversions import UserConversions
 from .row import METRICS, Row
+
+if TYPE_CHECKING:
+    from .user_metrics import UserMetric
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):
     from typing import Protocol
@@ -50,11 +54,20 @@ class Settings:
         Whether the OverFlow column is wanted.
     judge
         Who knows the limits; None: whatever can be compared passes.
+    user_metrics
+        The user's own, shown or limited.
+    conversions
+        The user's own, which win over the built-in ones.
+    max_elements
+        Of larger tensors only a sample of at most so many elements is compared; 0: everything is.
     """
 
     metrics: Tuple[str, ...] = METRICS
     overflow: bool = False
     judge: Optional[Judge] = None
+    user_metrics: Tuple[UserMetric, ...] = ()
+    conversions: UserConversions = UserConversions()
+    max_elements: int = 0
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
+from .aligned import Part, geometry_of, open_counterpart, require_zero_padding
 from .metric_result import MetricResult
 from .metrics import Accumulator, KLPass
-from .pair import Part, divergence_of, geometry_of, open_counterpart, parts_of, require_zero_padding, row_of, sums_of
+from .pair import divergence_of, in_its_memory, parts_of, row_of, sums_of
 from .pair_task import PairTask, Settings
 from .row import Row
+from .user_metrics import with_user_metrics
 
 
 def ready() -> None:
@@ -25,10 +27,15 @@ def first_pass(task: PairTask, settings: Settings, part: Part) -> Tuple[int, Acc
     return part[0], sums_of(task, golden, geometry, settings, part)
 
 
-def second_pass(task: PairTask, first: MetricResult, part: Part) -> Tuple[int, KLPass]:
+def second_pass(task: PairTask, first: MetricResult, settings: Settings, part: Part) -> Tuple[int, KLPass]:
     """Return one share of the divergence."""
     golden, _ = open_counterpart(task)
-    return part[0], divergence_of(task, golden, geometry_of(task, golden), first, part)
+    return part[0], divergence_of(task, golden, geometry_of(task, golden), first, settings, part)
+
+
+def last_pass(task: PairTask, found: MetricResult, settings: Settings) -> Tuple[int, MetricResult]:
+    """Return a pair's result with the user's metrics, which take a tensor as a whole."""
+    return 0, with_user_metrics(task, found, settings)
 
 
 @dataclass
@@ -44,23 +51,29 @@ class SplitPair:
     row: Optional[Row] = None
     abandoned: bool = False
     _first: Optional[MetricResult] = None
+    _found: Optional[MetricResult] = None
     _taken: Dict[int, Any] = field(default_factory=dict)
 
     @property
     def parts(self) -> int:
         """Number of shares."""
-        return parts_of(self.task)
+        return parts_of(self.task, self.settings)
 
     def calls(self) -> List[Tuple[Any, ...]]:
         """Return the calls of the current pass, each as (function, argument, …)."""
+        if self._found is not None:
+            return [(last_pass, self.task, self._found, self.settings)]
         shares = [(number, self.parts) for number in range(self.parts)]
         if self._first is None:
             return [(first_pass, self.task, self.settings, share) for share in shares]
-        return [(second_pass, self.task, self._first, share) for share in shares]
+        return [(second_pass, self.task, self._first, self.settings, share) for share in shares]
 
     def take(self, result: Tuple[int, Any]) -> bool:
         """Take one result; tell whether the pass is complete (then :attr:`row` is there, or another pass is needed)."""
         number, sums = result
+        if self._found is not None:
+            self._finish(sums)
+            return True
         self._taken[number] = sums
         if len(self._taken) < self.parts:
             return False
@@ -71,7 +84,13 @@ class SplitPair:
         found = merged.result()
         if self._first is None and found.needs_second_pass:
             self._first = found
+        elif self.settings.user_metrics:
+            self._found = found
         else:
-            golden, address = open_counterpart(self.task)
-            self.row = row_of(self.task, golden, address, geometry_of(self.task, golden), found, self.settings)
+            self._finish(found)
         return True
+
+    def _finish(self, found: MetricResult) -> None:
+        golden, address = open_counterpart(self.task)
+        row = row_of(self.task, golden, address, geometry_of(self.task, golden), found, self.settings)
+        self.row = in_its_memory(self.task, row)

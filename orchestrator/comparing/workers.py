@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ..errors import GoldwatchError
 from ..processes import ProcessDied, Processes
+from ..usercode import stop_user_code
 from .pair import compare_pairs, parts_of, refuse
 from .pair_task import PairTask, Settings
 from .row import Row
@@ -61,10 +62,10 @@ class Workers:
         self._running: Dict[Future[Any], _Call] = {}
         self._finished: List[Tuple[Sequence[PairTask], List[Row]]] = []
 
-    def start(self) -> None:
-        """Start the processes, without waiting for them; a second call does nothing."""
+    def start(self, most: Optional[int] = None) -> None:
+        """Start the processes, no more than ``most``, without waiting for them; a second call does nothing."""
         if self.jobs > 1:
-            self._processes.start(ready)
+            self._processes.start(ready, most=most)
 
     def pids(self) -> List[int]:
         """Return the process ids."""
@@ -84,7 +85,7 @@ class Workers:
         """Hand out one batch; its rows come from :meth:`collect`. A batch that begins with a huge pair keeps all processes busy."""
         if self.jobs == 1 or (not self._processes.there and sum(task.nbytes for task in tasks) <= _AT_ONCE_BYTES):
             self._finished.append((tasks, compare_pairs(tasks, self.settings)))
-        elif parts_of(tasks[0]) > 1:
+        elif parts_of(tasks[0], self.settings) > 1:
             self._submit_split(tasks, SplitPair(tasks[0], self.settings))
         else:
             self._submit(self._whole(tasks))
@@ -179,4 +180,5 @@ class Workers:
     def close(self, now: bool = False) -> None:
         """End the processes, and no others; ``now`` drops what they are doing."""
         self._processes.close(now)
+        stop_user_code()
         self._running.clear()

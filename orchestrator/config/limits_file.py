@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Tuple
+from typing import Any, Collection, NoReturn, Tuple
 
 from ..errors import InputError
 from ..filesystem import read_input
@@ -16,8 +16,13 @@ MAX_LIMITS_BYTES = 1 << 20
 _FORM = 'for example {"RelativeEuclideanDistance": {"<": 0.05}, "rules": [{"type": "Softmax", "CosineSimilarity": {">": 0.98}}]}'
 
 
-def load_limits(path: str) -> Limits:
+def load_limits(path: str, others: Collection[str] = ()) -> Limits:
     """Return the limits of a file: those of its base, with its own put in their places as if each were given one after the other.
+
+    Parameters
+    ----------
+    others
+        Names of the user's own metrics.
 
     Raises
     ------
@@ -34,15 +39,25 @@ def load_limits(path: str) -> Limits:
         raise InputError("%s: the file is empty" % path, hint=_FORM)
     for place, (line, column) in text.duplicates():
         raise InputError("%s: line %d, column %d: %s is there twice" % (path, line, column, place[-1]), hint="keep one of them")
-    _check(path, text)
-    return limits_with(text.value)
+    _check(path, text, _schema(others))
+    return limits_with(text.value, others)
 
 
-def _check(path: str, text: JsonText) -> None:
+def _schema(others: Collection[str]) -> Any:
+    """Return the schema with the metrics that there are, and no others."""
+    schema = load_schema("limits")
+    for part in (schema, schema["definitions"]["rule"]):
+        one = part["additionalProperties"]
+        part["properties"].update(dict.fromkeys(others, one))
+        part["additionalProperties"] = False
+    return schema
+
+
+def _check(path: str, text: JsonText, schema: Any) -> None:
     """Raise for the first thing, in the file's order, that the schema does not allow."""
     from jsonschema import Draft7Validator
 
-    problems = [(_place(text, error), error) for error in Draft7Validator(load_schema("limits")).iter_errors(text.value)]
+    problems = [(_place(text, error), error) for error in Draft7Validator(schema).iter_errors(text.value)]
     if problems:
         (line, column), error = min(problems, key=lambda entry: entry[0])
         _refuse(path, line, column, error)

@@ -29,8 +29,8 @@ from ..naming import (
 )
 from ..processes import ProcessDied, Processes
 from ..tensors.tensor import Tensor
+from ..tensors.user_conversions import UserConversions
 from . import writers
-from .custom import UserConversions
 from .options import BIN, CONTAINERS, DUMP, NPY, TXT, ConvertOptions
 from .sources import Source, require_own_names
 from .tensors import Converted, convert_tensor, foreign_order

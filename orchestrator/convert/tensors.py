@@ -12,7 +12,7 @@ from ..tensors.dtypes import Array, DType, decode, dtype_by_code, dtype_by_numpy
 from ..tensors.geometry import match_layouts
 from ..tensors.layouts import convert
 from ..tensors.tensor import Tensor
-from .custom import UserConversions
+from ..tensors.user_conversions import UserConversions
 from .elements import encode
 from .options import ORIGINAL, ConvertOptions
 
@@ -96,7 +96,10 @@ def _units(raw: Array, dtype: DType, shape: Tuple[int, ...]) -> Array:
 def _laid_out(tensor: Tensor, options: ConvertOptions, user: UserConversions) -> Tuple[Array, str, Tuple[str, ...]]:
     size = tensor.source.nbytes
     tensor.require_bytes()
-    stored = _units(np.array(tensor.source.read(0, size)), tensor.dtype, tensor.shape)
+    try:
+        stored = _units(np.array(tensor.source.read(0, size)), tensor.dtype, tensor.shape)
+    except ValueError:  # without elements a dim may be larger than any array's
+        raise NotComparable("numpy has no array of shape %s" % list(tensor.shape)) from None
     wanted = options.layout
     if wanted is None:
         shape = options.shape

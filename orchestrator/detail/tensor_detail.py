@@ -10,7 +10,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 import numpy as np
 
-from ..comparing.pair import compare_pair, geometry_of
+from ..comparing.aligned import geometry_of
+from ..comparing.pair import compare_pair
 from ..comparing.pair_task import PairTask, Settings
 from ..comparing.patterns import Finding
 from ..comparing.row import FAIL, METRICS, PASS, Row
@@ -135,6 +136,9 @@ def detail_of(task: PairTask, others: Iterable[GoldenEntry], settings: DetailSet
         # A scalar is one element along one axis.
         geometry = replace(geometry, layout=Layout("ND", (("0", ""),), (1,)), letters=("0",), sizes=(1,))
         letters = ("0",)
+    if not geometry.count:
+        # Its other dims may be larger than the memory, and there is nothing to measure along them.
+        geometry = replace(geometry, sizes=(0,) * len(geometry.sizes))
     elements = Elements(task.target, golden, geometry, letters)
     found = _collect(task, golden, geometry, letters, row, settings)
     findings = _findings(found, task, golden, elements, others, row) if geometry.count else []

@@ -28,16 +28,19 @@ class CancelledOutputs:
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
-        self._outputs: Optional[Dict[Key, Row]] = None
+        self._outputs: Dict[Key, Row] = {}
+        self._read_store = False
 
     def judged(self, row: Row) -> Row:
         """Return a finished row, that of a failing input with the verdict of its producer's output where it was judged so."""
-        if self._outputs is not None and _was_cancelled(row):
+        if _was_cancelled(row):
             self._outputs[row.place, row.golden_file] = row
         if row.verdict != FAIL or row.kind != "input":
             return row
-        if self._outputs is None:
-            self._outputs = {(found.place, found.golden_file): found for found in self._store.rows(verdict=PASS) if _was_cancelled(found)}
+        if not self._read_store:
+            self._read_store = True
+            stored = {(found.place, found.golden_file): found for found in self._store.rows(verdict=PASS) if _was_cancelled(found)}
+            self._outputs = {**stored, **self._outputs}
         output = self._outputs.get((row.place, row.golden_file))
         if output is None or not all(_alike(row, output, name) for name in _SAME):
             return row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterable, List, Sequence, Set, Tuple
+from typing import Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 
 from ..comparing.pair import refuse
 from ..comparing.row import CORRUPT, DUMP_MISSING, NOT_COMPARED, Row
@@ -12,6 +12,8 @@ from ..dumps.tree import Combo
 from ..results.rowsql import row_key
 from .engine import Engine
 from .target_file import EARLIER, GONE, HELD, PLANNED, WAITING, TargetFile
+
+_STANDS_FOR_IT = "another op of its L1 fusion group stands for it"
 
 
 def settle(engine: Engine) -> List[str]:
@@ -23,14 +25,15 @@ def settle(engine: Engine) -> List[str]:
         What was left out, as sentences.
     """
     engine.settled = engine.closing = True
-    said = []
     with engine.store.transaction():
         _forget_moved(engine)
-        for place, files in engine.catalogue.by_place().items():
+        places = engine.catalogue.by_place()
+        engine.graphs.require(place.model for place in places)
+        said = _left_out(engine, places)
+        for text in said:
+            engine.store.event("left out", None, text)
+        for place, files in places.items():
             if not engine.is_taken(place):
-                text = "left out %s and the like (%s): none of its ops is in %s"
-                said.append(text % (files[0].rel, place.label() or "no place", engine.options.model))
-                engine.store.event("left out", None, said[-1])
                 continue
             _settle_groups(engine, place, files)
             _settle_loops(engine, files)
@@ -41,6 +44,21 @@ def settle(engine: Engine) -> List[str]:
                     _accept(engine, file)
                 elif file.state == GONE and (not file.has_rows or file.missing):
                     _vanished(engine, file)
+    return said
+
+
+def _left_out(engine: Engine, places: Mapping[Place, Sequence[TargetFile]]) -> List[str]:
+    """Name each model that is not compared once, however many devices and steps have dumps of it."""
+    left: Dict[str, List[Place]] = {}
+    for place in places:
+        if not engine.is_taken(place) and not (engine.is_modelled(place) and engine.goldens.lacks(place)):
+            left.setdefault(place.model or "", []).append(place)
+    said = []
+    for model, some in sorted(left.items()):
+        of = "model %s" % model if model else "dumps below no model's folder"
+        shown = places[min(some, key=Place.order)][0].rel + (" and %d more places" % (len(some) - 1) if len(some) > 1 else "")
+        why = "no graph in %s has this name" if engine.graphs.by_name else "none of its ops is in %s"
+        said.append("left out %s (%s): %s" % (of, shown, why % engine.options.model))
     return said
 
 
@@ -58,13 +76,11 @@ def _settle_groups(engine: Engine, place: Place, files: List[TargetFile]) -> Non
         if file.state not in (EARLIER, GONE):
             groups.setdefault(str(file.group[0]), []).append(file)
     for members in groups.values():
-        kept, left_out = planner.leave_out([file.entry() for file in members])
-        names = {entry.rel for entry in kept}
-        for tensor, reason in left_out:
-            engine.store.omit(tensor, reason)
-        for file in members:
-            if file.rel not in names:
-                engine.remove_rows(file, set(), "another op of its L1 fusion group stands for it")
+        left_out = planner.leave_out([file.dumped() for file in members])
+        for number, file in enumerate(members):
+            if number in left_out:
+                engine.store.omit(file.op_name, _STANDS_FOR_IT)
+                engine.remove_rows(file, set(), _STANDS_FOR_IT)
             elif file.state == HELD and not engine.is_held_slice(file):
                 _accept(engine, file)
 
@@ -123,13 +139,13 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
             if (not there and not rows) or not engine.is_taken(place):
                 continue
             _number(engine, place, there, [row.op for row in rows])
-            rows = rows + engine.planner(place).absent([file.entry() for file in there])
+            rows = rows + engine.planner(place).absent([file.dumped() for file in there])
             kept.update(row_key(row) for row in rows)
             engine.put_rows(rows)
         behind = max(engine.store.op_count(), engine.graphs.op_count(engine.places()))
         lost = [_folder_row(engine, rel, behind, "the folder %s cannot be listed: %s" % (rel, why), CORRUPT) for rel, why in unlisted]
         for combo in empty:
-            if combo.place not in taken:
+            if combo.place not in taken and engine.is_wanted(combo.place):
                 lost.append(_folder_row(engine, combo.rel, behind, "the step's folder %s holds no dump" % (combo.rel or combo.folder), ""))
         engine.put_rows(lost)
         kept.update(row_key(row) for row in lost)

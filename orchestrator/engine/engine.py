@@ -114,7 +114,7 @@ class Engine:
         keep_gone
             Files that were compared and are no longer there belong to the run.
         """
-        same = same_model(self.store, [*self.graphs.files, *self.options.models[1:]])
+        same = same_model(self.store, [*self.graphs.files, *self.options.models[1:], *self.options.user_code.scripts])
         if not self.store.continued:
             return
         believed = believe(self.store, self.catalogue.root, self.goldens.folder)
@@ -148,9 +148,17 @@ class Engine:
 
     def is_taken(self, place: Place) -> bool:
         """Tell whether a place belongs to the run: a model stands for its name; or it has ops of the only model, or no place has."""
-        if self.graphs.by_name:
-            return self.graphs.of(place.model) is not None
-        return not self.graphs or not self.own_places or place in self.own_places
+        if not self.is_wanted(place):
+            return False
+        return not self.graphs or self.graphs.by_name or not self.own_places or place in self.own_places
+
+    def is_wanted(self, place: Place) -> bool:
+        """Tell whether a place can have rows: there is a model for it and, as far as is known now, golden data for its step."""
+        return self.is_modelled(place) and not (self.settled and self.goldens.lacks(place))
+
+    def is_modelled(self, place: Place) -> bool:
+        """Tell whether there is a model for the dumps of a place, or none for any."""
+        return not self.graphs or self.graphs.of(place.model) is not None
 
     def meet(self, path: str) -> Tuple[Optional[TargetFile], bool]:
         """Return the file at a path below TARGET, if it is an op's dump, and whether it is new; the newest dump of an op counts."""
@@ -176,6 +184,9 @@ class Engine:
     def plan(self, file: TargetFile) -> Optional[FilePlan]:
         """Return what a file's tensors come to; None where that is known at the end only."""
         planner, entry = self.planner(file.place), file.entry()
+        if not self.is_wanted(file.place):
+            file.hold()
+            return None
         if not self.closing:
             if self._is_foreign(file):
                 file.hold()
@@ -390,29 +401,38 @@ class Engine:
         if not finished:
             return
         with self.store.transaction():
+            taken: List[Row] = []
+            complete: List[TargetFile] = []
             for tasks, rows in finished:
+                self.progress.pairs_done += len(tasks)
                 for task, row in zip(tasks, rows):
-                    self.progress.pairs_done += 1
-                    self._take_result(task, row)
+                    file = self._take_result(task, row)
+                    if file is not None:
+                        taken.append(self._cancelled.judged(row))
+                        file.has_rows = True
+                        if not file.pending:
+                            complete.append(file)
+            self.put_rows(taken)
+            for file in complete:
+                self._complete(file)
 
-    def _take_result(self, task: PairTask, row: Row) -> None:
+    def _take_result(self, task: PairTask, row: Row) -> Optional[TargetFile]:
+        """Return the file of a result, which is no longer pending; None where the result does not count."""
         file = self._file_of(row)
-        if file is None or not self._wanted(task):
-            return
+        if file is None or file.pending.get(tensor_key(task.row)) is not task:
+            return None
         if not self.settled:
             found = look_at(file.path)
             if found is None and row.verdict not in (PASS, FAIL):
                 del file.pending[tensor_key(row)]
                 file.missing += 1
-                return
+                return None
             golden_same = look_at(task.golden.path) == self.goldens.signature(task.golden.path)
             if not golden_same or (found is not None and found != file.signature):
                 self.store.event("retried", row.op, "%s: the file changed while it was compared" % row.tensor)
                 file.doubt()
                 self.retry(file, file.path if golden_same else task.golden.path)
-                return
+                return None
         del file.pending[tensor_key(row)]
         self.progress.bytes_done += task.nbytes
-        self.put_rows([self._cancelled.judged(row)], file)
-        if not file.pending:
-            self._complete(file)
+        return file

@@ -55,6 +55,7 @@ class Goldens:
         self._retried: Set[str] = set()
         self._mappings: Dict[str, Signature] = {}
         self._folders: Dict[str, Set[str]] = {}
+        self._real_folders: Dict[str, str] = {}
         self._inodes: Dict[int, List[str]] = {}
         self._inodes_of = -1
 
@@ -67,9 +68,14 @@ class Goldens:
 
     def of(self, place: Place) -> GoldenSet:
         """Return the set that a place is compared with."""
-        if self.steps == ONE or place.step is None or (self.steps != EACH and not self._own_steps):
-            return self.every
-        return self._set(place.step)
+        return self._set(place.step) if place.step is not None and self._by_step() else self.every
+
+    def lacks(self, place: Place) -> bool:
+        """Tell whether each step has golden data of its own, and that of a place has none."""
+        return place.step is not None and self._by_step() and not len(self.of(place))
+
+    def _by_step(self) -> bool:
+        return self.steps == EACH or (self.steps != ONE and bool(self._own_steps))
 
     @property
     def step_names(self) -> List[str]:
@@ -126,7 +132,16 @@ class Goldens:
         found = look_at(path)
         if found is not None and self._signatures.get(path) != found:
             self._signatures[path] = found
-            self.store.put_file(os.path.realpath(path), found.size_bytes, found.mtime_ns, found.text)
+            self.store.put_file(self._real_path(path), found.size_bytes, found.mtime_ns, found.text)
+
+    def _real_path(self, path: str) -> str:
+        """Return ``os.path.realpath(path)``; the folders of many files are looked at once."""
+        if os.path.islink(path):
+            return os.path.realpath(path)
+        folder, name = os.path.split(path)
+        if folder not in self._real_folders:
+            self._real_folders[folder] = os.path.realpath(folder)
+        return os.path.join(self._real_folders[folder], name)
 
     def _named(self, path: str) -> str:
         """Return a path below GOLDEN as the user would write it, for messages."""

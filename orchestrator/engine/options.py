@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
 from ..comparing.pair_task import Settings
@@ -15,8 +15,12 @@ from ..model.rebase import onto_unfused, through_quantisation
 from ..results.csvfile import Columns
 from ..verdict.judging import RowJudge
 from ..verdict.limits import Limits, limits_with
+from .user_code import UserCode, find_user_code
 
 AUTO, ONE, EACH = "auto", "one", "each"
+
+LEAST_SAMPLE = 1024
+"""A sample of fewer elements says too little of a tensor."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,12 @@ class ComparisonOptions:
         Look for tensors that overlap in memory while both are needed.
     strict
         A run that passes but has suspects ends with 1.
+    custom
+        Folder with the user's own metrics and conversions, whose code is run; None: there are none.
+    metric_arguments
+        For the names of the user's metrics their options.
+    max_elements
+        Of larger tensors only a sample of at most so many elements is compared; 0: everything is.
     """
 
     target: str
@@ -73,6 +83,9 @@ class ComparisonOptions:
     quantisation: Optional[str] = None
     unfused: Optional[str] = None
     check_addresses: bool = False
+    custom: Optional[str] = None
+    metric_arguments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    max_elements: int = 0
 
     def __post_init__(self) -> None:
         if (self.op_range or self.select) and self.model is None:
@@ -83,6 +96,8 @@ class ComparisonOptions:
             raise UsageError("a quantisation json and the json of an unfused build lead on the names of a model: they need it")
         if self.check_addresses and self.model is None:
             raise UsageError("until when a tensor is needed is known by the model only: checking addresses needs it")
+        if self.max_elements and self.max_elements < LEAST_SAMPLE:
+            raise UsageError("a sample of %d elements says too little: %d or more" % (self.max_elements, LEAST_SAMPLE))
         if self.quantisation and self.unfused:
             raise UsageError("a quantisation json and an unfused build exclude each other")
         if (self.quantisation or self.unfused) and os.path.isdir(self.model or ""):
@@ -92,6 +107,11 @@ class ComparisonOptions:
     def models(self) -> Tuple[str, ...]:
         """The model's file and the one that leads its names on, as far as there are any."""
         return tuple(path for path in (self.model, self.quantisation, self.unfused) if path is not None)
+
+    @property
+    def user_code(self) -> UserCode:
+        """The user's metrics and conversions. Raises as :func:`find_user_code`."""
+        return find_user_code(self.custom, self.metric_arguments)
 
     def graphs(self) -> ModelGraphs:
         """Read the models, the original names led on where a second file says so; none without. Raises as :func:`load_models`."""
@@ -106,7 +126,9 @@ class ComparisonOptions:
     def settings(self) -> Settings:
         """Return what the workers compute: the metrics shown and those with limits."""
         wanted = tuple(name for name in MEASURES if name in self.metrics or name in self.limits.metrics)
-        return Settings(wanted, self.overflow, RowJudge(self.limits))
+        code = self.user_code
+        own = tuple(metric for metric in code.metrics if metric.name in self.metrics or metric.name in self.limits.metrics)
+        return Settings(wanted, self.overflow, RowJudge(self.limits), own, code.conversions, self.max_elements)
 
     def columns(self, golden_address: bool, overflow: bool = False) -> Columns:
         """Return the columns of the result table; ``overflow``: that column is there also where it was not asked for."""
@@ -114,7 +136,7 @@ class ComparisonOptions:
 
     def identity(self) -> Dict[str, Any]:
         """Return what results depend on, as JSON values: a store of other ones is not continued."""
-        found = {
+        found: Dict[str, Any] = {
             "target": os.path.realpath(self.target),
             "golden": os.path.realpath(self.golden),
             "model": None if self.model is None else os.path.realpath(self.model),
@@ -131,6 +153,11 @@ class ComparisonOptions:
         for name, path in (("quantisation", self.quantisation), ("unfused", self.unfused)):
             if path is not None:
                 found[name] = os.path.realpath(path)
+        if self.max_elements:
+            found["max_elements"] = self.max_elements
+        if self.custom is not None:
+            found["custom"] = os.path.realpath(self.custom)
+            found["user_metrics"] = {name: dict(self.metric_arguments.get(name, {})) for name in self.user_code.names}
         return found
 
     @classmethod
@@ -143,13 +170,14 @@ class ComparisonOptions:
             The store that it comes from holds something else.
         """
         try:
+            own = {str(name): dict(entry) for name, entry in found.get("user_metrics", {}).items()}
             return cls(
                 target=str(found["target"]),
                 golden=str(found["golden"]),
                 out=out,
                 model=None if found["model"] is None else str(found["model"]),
                 metrics=tuple(str(name) for name in found["metrics"]),
-                limits=limits_with(found["limits"]),
+                limits=limits_with(found["limits"], own),
                 op_range=None if found["range"] is None else (found["range"][0], found["range"][1], found["range"][2]),
                 select=None if found["select"] is None else tuple((first, last) for first, last in found["select"]),
                 overflow=bool(found["overflow"]),
@@ -157,8 +185,11 @@ class ComparisonOptions:
                 golden_steps=found.get("golden_steps", AUTO),
                 quantisation=found.get("quantisation"),
                 unfused=found.get("unfused"),
+                custom=found.get("custom"),
+                max_elements=int(found.get("max_elements", 0)),
+                metric_arguments={name: entry for name, entry in own.items() if entry},
             )
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise FormatError("the store does not say what was compared (%s: %s)" % (type(error).__name__, error), out) from None
 
     def selection(self, graphs: ModelGraphs) -> Optional[FrozenSet[int]]:

@@ -6,7 +6,7 @@ import os
 import time
 from typing import Optional
 
-from ..comparing.pair import geometry_of, open_counterpart
+from ..comparing.aligned import converted, geometry_of, open_counterpart
 from ..comparing.pair_task import PairTask
 from ..comparing.patterns import AlignedPair, align
 from ..errors import GoldwatchError
@@ -36,6 +36,7 @@ class RunReader(TensorReader):
             if task is None:
                 return None
             golden, _ = open_counterpart(task)
+            task = converted(task, golden, self._engine.workers.settings.conversions)
             return align(task.target, golden, geometry_of(task, golden), task.as_stored)
         except (GoldwatchError, OSError, MemoryError):
             return None

@@ -6,6 +6,7 @@ from ..comparing.pair import compare_pairs
 from ..errors import UsageError
 from ..results.finishing import ResultFiles
 from ..results.store import RunStore
+from ..usercode import stop_user_code
 from ..verdict.run_sentence import run_sentence
 from ..verdict.summary import exit_code, summarise
 from .file_pair import pair_files
@@ -32,9 +33,13 @@ def compare_files(options: ComparisonOptions, force: bool = False) -> RunResult:
     """
     if options.op_range or options.select or options.time is not None or options.quantisation is not None or options.unfused is not None:
         raise UsageError("a range or selection of ops, a time, a quantisation or an unfused model are for folders, not for two files")
+    settings = options.settings()
     pairs = pair_files(options.target, options.golden, options.graphs())
     with RunStore.begin(options.out, options.identity(), force) as store:
-        rows = [*compare_pairs(pairs.tasks, options.settings()), *pairs.rows]
+        try:
+            rows = [*compare_pairs(pairs.tasks, settings), *pairs.rows]
+        finally:
+            stop_user_code()
         with store.transaction():
             store.put_all(sorted(rows, key=lambda row: (row.kind, row.tensor_index or 0)))
         golden_address = any(task.golden.kind != "npy" for task in pairs.tasks)

@@ -13,7 +13,7 @@ from ..naming import sanitise_device
 from .counterpart import Counterparts, HasGolden
 from .graph import ModelGraph
 from .groups import FOLLOWING_TYPES, Group, Groups, ground_truth
-from .never import no_dump_reason
+from .never import never_dumps, no_dump_reason
 from .nodes import OpNode, TensorDesc
 from .quantised import is_dequant, is_quant
 from .row_plan import EXPECTED_ABSENT, INPUT, NOT_COMPARED, OMITTED, OP, OUTPUT, PAIR, Counterpart, DumpedOp, RowPlan
@@ -81,7 +81,7 @@ class Pairing:
         lacking = self._lacking(op, dumped, base)
         if lacking and not dumped.n_inputs and not dumped.n_outputs:
             return lacking
-        return _each(dumped, base, lambda kind, index: self._counterpart(op, dumped, kind, index)) + lacking
+        return _each(dumped, base, lambda kind, index: self._counterpart(op, dumped, kind, index), no_dump_reason(op)) + lacking
 
     def _lacking(self, op: OpNode, dumped: DumpedOp, base: RowPlan) -> List[RowPlan]:
         """Return a row for each output that the model declares and the dump does not hold."""
@@ -298,7 +298,8 @@ class Pairing:
         return self.graph.ops_dumped_as(match.group("op")), match.group("number")
 
     def _rows_by_name(self, dumped: DumpedOp) -> List[RowPlan]:
-        return _each(dumped, self._unknown_row(dumped), lambda kind, index: self._by_name(dumped.op_name, kind, index))
+        base = self._unknown_row(dumped)
+        return _each(dumped, base, lambda kind, index: self._by_name(dumped.op_name, kind, index), never_dumps(dumped.op_type))
 
     def _by_name(self, name: str, kind: str, index: int) -> Counterpart:
         has = self._has_golden if kind == OUTPUT else self._has_golden_input
@@ -309,11 +310,14 @@ class Pairing:
         return Counterpart(NOT_COMPARED, "no golden data for %s:%s:%d" % (name, kind, index), name, index, golden_kind=kind)
 
 
-def _each(dumped: DumpedOp, base: RowPlan, find: Callable[[str, int], Counterpart]) -> List[RowPlan]:
-    """Return one plan per tensor of a dump; one about the op when the dump holds none."""
+def _each(dumped: DumpedOp, base: RowPlan, find: Callable[[str, int], Counterpart], silent: Optional[str] = None) -> List[RowPlan]:
+    """Return one plan per tensor of a dump; one about the op when the dump holds none (``silent``: why that is as it should be)."""
     rows = [_with(base, INPUT, index, find(INPUT, index)) for index in range(dumped.n_inputs)]
     rows += [_with(base, OUTPUT, index, find(OUTPUT, index)) for index in range(dumped.n_outputs)]
-    return rows or [_with(base, OP, None, Counterpart(NOT_COMPARED, "the dump file holds no tensor"))]
+    if rows:
+        return rows
+    status, reason = (NOT_COMPARED, "the dump file holds no tensor") if silent is None else (EXPECTED_ABSENT, silent)
+    return [_with(base, OP, None, Counterpart(status, reason))]
 
 
 def _with(base: RowPlan, kind: str, index: Optional[int], found: Counterpart) -> RowPlan:

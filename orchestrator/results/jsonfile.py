@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Dict, Iterable, Iterator, Sequence, Tuple
 
 from ..comparing.row import METRICS, Row
@@ -45,8 +46,8 @@ def row_document(row: Row, metrics: Sequence[str] = METRICS) -> Dict[str, Any]:
         "address": row.address,
         "metrics": _metrics(row, metrics),
         "worst_slice": None if row.worst_slice is None else dict(zip(("axis", "index"), row.worst_slice)),
-        "nan": plain_tree(row.nan) if row.nan is not None else None,
-        "inf": plain_tree(row.inf) if row.inf is not None else None,
+        "nan": row.nan,
+        "inf": row.inf,
         "overflow": row.overflow,
         "verdict": row.verdict,
         "reason": row.reason,
@@ -59,11 +60,13 @@ def row_document(row: Row, metrics: Sequence[str] = METRICS) -> Dict[str, Any]:
 
 
 def _metrics(row: Row, always: Sequence[str]) -> Dict[str, Any]:
-    names = list(always) + [name for name in row.metrics if name not in always]
+    metrics = row.metrics
     found: Dict[str, Any] = {}
-    for name in names:
-        value = row.metrics.get(name)
-        if name == "StandardDeviation":
+    for name in (*always, *(name for name in metrics if name not in always)):
+        value = metrics.get(name)
+        if type(value) is float and math.isfinite(value):
+            found[name] = value
+        elif name == "StandardDeviation":
             found[name] = plain_tree(value) if isinstance(value, dict) else None
         else:
             found[name] = "NaN" if value is None else plain_number(value)

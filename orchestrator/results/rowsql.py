@@ -27,8 +27,8 @@ _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 def to_sql_text(text: Optional[str]) -> SqlValue:
     """Return ``text`` as TEXT, or as a BLOB where it is not valid UTF-8 (undecodable file names, lone surrogates of a json)."""
-    if text is None:
-        return None
+    if text is None or text.isascii():
+        return text
     try:
         text.encode("utf-8")
         return text
@@ -56,11 +56,10 @@ def from_sql_text(value: Any) -> Any:
 
 def plain_number(value: Any) -> Any:
     """Return a number as int or float, or as ``"NaN"``, ``"Infinity"``, ``"-Infinity"``; None and text stay."""
-    if type(value) is not float:
-        if value is None or isinstance(value, str):
-            return value
-        if isinstance(value, int):
-            return int(value)
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return int(value)
     number = float(value)
     if math.isfinite(number):
         return number
@@ -69,6 +68,8 @@ def plain_number(value: Any) -> Any:
 
 def plain_tree(value: Any) -> Any:
     """Return nested mappings and lists with every number that is not finite as its text."""
+    if type(value) is float and math.isfinite(value):
+        return value
     if isinstance(value, dict):
         return {str(key): plain_tree(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
@@ -235,9 +236,7 @@ def _to_metric(value: Any) -> SqlValue:
     if value is None:
         return None
     if isinstance(value, dict):
-        text = _encode(value)
-        # Only what JSON does not know is spelt with these letters there.
-        return _encode(plain_tree(value)) if "N" in text or "I" in text else text
+        return _encode(plain_tree(value))
     number = plain_number(value)
     return float(number) if isinstance(number, int) and not -_INT64 <= number < _INT64 else number
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Collection, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -145,15 +145,15 @@ def assert_close(target: Any, golden: Any, *, limits: LimitsLike = None) -> None
     raise AssertionError("\n".join(lines))
 
 
-def as_limits(limits: LimitsLike) -> Limits:
-    """Return the limits that the argument of :func:`compare_arrays` stands for; raises as that does."""
+def as_limits(limits: LimitsLike, others: Collection[str] = ()) -> Limits:
+    """Return the limits that the argument of :func:`compare_arrays` stands for; raises as that does. ``others``: the user's own metrics."""
     if isinstance(limits, Limits):
         return limits
     if limits is None or isinstance(limits, str):
         return named_limits(limits or "default")
     if isinstance(limits, Mapping):
-        return limits_with(limits)
-    return parse_limits(list(limits))
+        return limits_with(limits, others)
+    return parse_limits(list(limits), others=others)
 
 
 def _checked(metrics: Sequence[str]) -> Tuple[str, ...]:

@@ -13,7 +13,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..comparing.row import DIFFERENT, MEASURES
 from ..errors import InputError, UsageError
@@ -101,6 +101,11 @@ def natural_comparison(metric: str) -> str:
     return {"CosineSimilarity": LARGER, DIFFERENT: AT_MOST}.get(metric, SMALLER)
 
 
+def _column(metric: str) -> int:
+    """Return a metric's place among the columns; the user's own come behind the others, in the order in which they are met."""
+    return LIMITED.index(metric) if metric in LIMITED else len(LIMITED)
+
+
 def _three(cosine: float, distance: float, slices: float, *dtypes: str) -> Tuple[Limit, ...]:
     values = (("CosineSimilarity", cosine), ("RelativeEuclideanDistance", distance), ("WorstSliceDistance", slices))
     return tuple(
@@ -134,8 +139,7 @@ class Limits:
     @property
     def metrics(self) -> Tuple[str, ...]:
         """The limited metrics: these are computed and judged whatever columns are shown."""
-        named = {limit.metric for limit in self.entries}
-        return tuple(name for name in LIMITED if name in named)
+        return tuple(sorted(dict.fromkeys(limit.metric for limit in self.entries), key=_column))
 
     def get(self, metric: str) -> Optional[Limit]:
         """Return the limit of ``metric`` for every tensor, or None."""
@@ -160,7 +164,7 @@ class Limits:
             rank = (ranks[limit.selector], number)
             if rank > best.get(limit.metric, (-1, -1)) and limit.matches(subject):
                 best[limit.metric] = rank
-        return tuple(self.entries[best[metric][1]] for metric in LIMITED if metric in best)
+        return tuple(self.entries[best[metric][1]] for metric in sorted(best, key=_column))
 
     def for_op(self, op_type: str, op: str) -> Tuple[Limit, ...]:
         """Return the limits for single op types and ops that are for this one."""
@@ -187,7 +191,7 @@ class Limits:
     def document(self) -> Dict[str, Any]:
         """Return the table as result.json shows it and a limits file holds it (schemas/limits.schema.json)."""
         found: Dict[str, Any] = {BASE: NO_BASE}
-        for limit in sorted(self.entries, key=lambda entry: LIMITED.index(entry.metric)):
+        for limit in sorted(self.entries, key=lambda entry: _column(entry.metric)):
             if not limit.selector:
                 found[limit.metric] = {limit.comparison: _plain(limit.value)}
         rules: List[Dict[str, Any]] = []
@@ -202,36 +206,37 @@ class Limits:
         return found
 
     @staticmethod
-    def from_document(document: Mapping[str, Any]) -> Limits:
-        """Return the limits that :meth:`document`, of this or an earlier version, made the document of.
+    def from_document(document: Mapping[str, Any], others: Collection[str] = ()) -> Limits:
+        """Return the limits that :meth:`document`, of this or an earlier version, made the document of; ``others`` as for limits_with.
 
         Raises
         ------
         InputError
             The document is not of that form.
         """
-        return Limits(limits_of_document(document))
+        return Limits(limits_of_document(document, others))
 
 
-def limits_of_document(document: Mapping[str, Any]) -> Tuple[Limit, ...]:
+def limits_of_document(document: Mapping[str, Any], others: Collection[str] = ()) -> Tuple[Limit, ...]:
     """Return the limits of a document in its order, its base left out; raises as :meth:`Limits.from_document`."""
-    plain = tuple(_limit_of(metric, entry) for metric, entry in document.items() if metric not in (BASE, RULES))
+    plain = tuple(_limit_of(metric, entry, others) for metric, entry in document.items() if metric not in (BASE, RULES))
     rules = document.get(RULES, [])
     if not isinstance(rules, list):
         raise InputError("limits: rules: a list was expected, got %r" % (rules,), hint=_SCHEMA_HINT)
-    return plain + tuple(limit for rule in rules for limit in _limits_of_rule(rule))
+    return plain + tuple(limit for rule in rules for limit in _limits_of_rule(rule, others))
 
 
-def _limits_of_rule(rule: Any) -> Tuple[Limit, ...]:
+def _limits_of_rule(rule: Any, others: Collection[str]) -> Tuple[Limit, ...]:
     selectors = [name for name in SELECTORS if isinstance(rule, Mapping) and isinstance(rule.get(name), str) and rule[name]]
     if len(selectors) != 1:
         raise InputError("limits: %r: a rule names one of %s" % (rule, ", ".join(SELECTORS)), hint=_SCHEMA_HINT)
     selector = selectors[0]
-    return tuple(_limit_of(metric, entry, selector, rule[selector]) for metric, entry in rule.items() if metric != selector)
+    return tuple(_limit_of(metric, entry, others, selector, rule[selector]) for metric, entry in rule.items() if metric != selector)
 
 
-def _limit_of(metric: str, entry: Any, selector: str = "", pattern: str = "") -> Limit:
-    if metric not in LIMITED or not isinstance(entry, Mapping) or len(entry) != 1 or set(entry) - {LARGER, SMALLER, AT_MOST}:
+def _limit_of(metric: str, entry: Any, others: Collection[str], selector: str = "", pattern: str = "") -> Limit:
+    known = metric in LIMITED or metric in others
+    if not known or not isinstance(entry, Mapping) or len(entry) != 1 or set(entry) - {LARGER, SMALLER, AT_MOST}:
         raise InputError("limits: %r: %r is not a limit" % (metric, entry), hint=_SCHEMA_HINT)
     ((comparison, value),) = entry.items()
     try:
@@ -252,8 +257,13 @@ def named_limits(name: str) -> Limits:
     return NAMED[name]
 
 
-def limits_with(document: Mapping[str, Any]) -> Limits:
+def limits_with(document: Mapping[str, Any], others: Collection[str] = ()) -> Limits:
     """Return the limits of a document's ``base`` (without one the default limits) with its own put in their places.
+
+    Parameters
+    ----------
+    others
+        Names of the user's own metrics.
 
     Raises
     ------
@@ -262,14 +272,14 @@ def limits_with(document: Mapping[str, Any]) -> Limits:
     UsageError
         Its base is not known.
     """
-    return named_limits(document.get(BASE, "default")).overlaid(limits_of_document(document))
+    return named_limits(document.get(BASE, "default")).overlaid(limits_of_document(document, others))
 
 
 def _plain(value: float) -> Any:
     return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
-def parse_limit(text: str) -> Limit:
+def parse_limit(text: str, others: Collection[str] = ()) -> Limit:
     """Return a limit from its text.
 
     Parameters
@@ -278,6 +288,8 @@ def parse_limit(text: str) -> Limit:
         ``METRIC=VALUE`` (in the metric's natural direction), ``METRIC>VALUE`` or ``METRIC<VALUE``, before it ``dtype=TYPE:``,
         ``type=OPTYPE:`` or ``op=NAME:``, each a name or a glob. Limits are strict, a metric equal to its limit is outside it; but
         DifferentElements may be equal to its own.
+    others
+        Names of the user's own metrics; their natural direction is smaller.
 
     Raises
     ------
@@ -288,7 +300,7 @@ def parse_limit(text: str) -> Limit:
     if match is None:
         raise UsageError("%r is not a limit" % text, hint=FORMS_HINT)
     metric, sign, value = match.group("metric"), match.group("sign"), match.group("value").strip()
-    _check_metric(metric)
+    _check_metric(metric, others)
     number = _parse_number(value)
     if number is None or (sign == AT_MOST and metric != DIFFERENT):
         raise UsageError("%r is not a number" % (value if number is None else "=" + value), hint=FORMS_HINT)
@@ -298,12 +310,13 @@ def parse_limit(text: str) -> Limit:
     return Limit(metric, natural_comparison(metric) if sign == "=" else sign, number, selector, pattern)
 
 
-def _check_metric(metric: str) -> None:
+def _check_metric(metric: str, others: Collection[str]) -> None:
     if metric == "StandardDeviation":
         raise UsageError("StandardDeviation is four numbers and cannot be limited", hint="metrics with limits: " + ", ".join(LIMITED))
-    if metric not in LIMITED:
-        near = nearest_names(metric, LIMITED, 1, 0.5)
-        hint = "did you mean %s?" % near[0] if near else "metrics with limits: " + ", ".join(LIMITED)
+    known = (*LIMITED, *others)
+    if metric not in known:
+        near = nearest_names(metric, known, 1, 0.5)
+        hint = "did you mean %s?" % near[0] if near else "metrics with limits: " + ", ".join(known)
         raise UsageError("unknown metric %r" % metric, hint=hint)
 
 
@@ -315,6 +328,6 @@ def _parse_number(text: str) -> Optional[float]:
     return None if math.isnan(number) or "_" in text else number
 
 
-def parse_limits(texts: Sequence[str], base: Optional[Limits] = None) -> Limits:
+def parse_limits(texts: Sequence[str], base: Optional[Limits] = None, others: Collection[str] = ()) -> Limits:
     """Return ``base`` (the default limits for None) with the limits of :func:`parse_limit` texts put in their places."""
-    return (Limits() if base is None else base).overlaid([parse_limit(text) for text in texts])
+    return (Limits() if base is None else base).overlaid([parse_limit(text, others) for text in texts])

@@ -167,9 +167,9 @@ def findings_of(target, golden):
     return [finding.kind for finding in evidence.findings(measures, [], distance)]
 
 
-def test_a_thousand_healthy_tensors():
+def test_hundreds_of_healthy_tensors():
     random = np.random.RandomState(7)
-    for number in range(1000):
+    for number in range(300):
         shape = tuple(min(size, 24) for size in SHAPES[number % len(SHAPES)])
         golden = (random.standard_normal(shape) * 10.0 ** random.uniform(-6, 4)).astype(np.float32)
         if number % 3 == 0:

@@ -160,6 +160,9 @@ def test_ops_without_outputs_never_dump(pairing, write):
         "unheard_of": (ABSENT, "an op without any output has no dump"),
         "taken": (NOT, "no dump file"),
     }
+    # A file without any tensor says no more than no file.
+    empty = {op: [(plan.status, plan.kind) for plan in rows(paired, op, 0, 0)] for op in ("clean", "unheard_of", "taken")}
+    assert empty == {"clean": [(ABSENT, "op")], "unheard_of": [(ABSENT, "op")], "taken": [(NOT, "op")]}
     silent = pairing([write.op("a", outputs=0), write.op("b", inputs=["a:0"], outputs=0)], ["a", "b"])
     assert {plan.status for plan in silent.absent_rows([])} == {NOT}
 

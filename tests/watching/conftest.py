@@ -14,6 +14,7 @@ from typing import Any, Dict, List
 
 import numpy as np
 import pytest
+from in_process import run_here
 
 from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
 
@@ -91,9 +92,8 @@ class Net:
 
     def compare_rows(self, model: bool = True, options: Any = ()) -> List[Any]:
         out = os.path.join(self.folder, "compared")
-        command = self.command("--force", *options, model=model, name="compare", out=out)
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        assert done.returncode in (0, 1, 3, 4), done.stderr.decode()
+        done = run_here(self.command("--force", "--jobs", "1", *options, model=model, name="compare", out=out))
+        assert done.returncode in (0, 1, 3, 4), done.stderr
         return rows_of(out)
 
     def rows(self) -> List[Any]:
@@ -202,6 +202,18 @@ def turn():
         raise AssertionError("the watch ended")
 
     return go_on
+
+
+@pytest.fixture
+def watch_here():
+    """Watch what is there already, in this process, to the end."""
+
+    def run(net: Net, *options: str) -> Any:
+        done = run_here(net.command("--until-idle", "0.1", "--jobs", "1", *options))
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return run
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def test_what_was_there_before_and_without_a_model(net, watch, model) -> None:
     assert net.rows() == net.compare_rows(model)
 
 
-def test_target_that_holds_the_files_directly(net, watch) -> None:
+def test_target_that_holds_the_files_directly(net, watch, watch_here) -> None:
     net.write_golden()
     files = net.files()
     folder = os.path.dirname(next(iter(files)))
@@ -60,8 +60,8 @@ def test_target_that_holds_the_files_directly(net, watch) -> None:
     assert net.rows() == net.compare_rows()
     net.put(files)
     net.target, net.out = folder, net.out + "2"
-    watcher = watch(net, "--until-idle", "0.5")
-    assert watcher.wait() == 0, watcher.stderr
+    watcher = watch_here(net)
+    assert watcher.returncode == 0, watcher.stderr
     assert [name[:7] for name in net.tables()] == ["result_"]
 
 
@@ -233,7 +233,7 @@ def test_permission_that_comes_back_and_files_that_vanish(net, watch) -> None:
     assert "vanished" in net.reasons()["op0"] and net.verdicts()["op1:output:0"] == "pass"
 
 
-def test_links_are_followed_and_each_real_file_counts_once(net, watch) -> None:
+def test_links_are_followed_and_each_real_file_counts_once(net, watch, watch_here) -> None:
     net.write_golden()
     real = net.target + "-real"
     os.makedirs(real)
@@ -252,7 +252,7 @@ def test_links_are_followed_and_each_real_file_counts_once(net, watch) -> None:
     assert watcher.wait() == 0, watcher.stderr
     assert net.count("step = '4' AND verdict = 'pass'") == 8 and net.count("step = '0'") == net.count("step = '4'") == 10
     assert net.rows() == net.compare_rows()
-    assert watch(net, "--until-idle", "0.5", "--keep", "none").wait() == 0
+    assert watch_here(net, "--keep", "none").returncode == 0
     assert [name for _, _, names in os.walk(real) for name in names] == [os.path.basename(first) + "9"]
     assert len([name for _, _, names in os.walk(other) for name in names]) == 4
 

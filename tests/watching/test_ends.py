@@ -17,9 +17,9 @@ from goldwatch.watching.watch import Watch
 STAMP = 1767323045000000
 
 
-def test_nothing_came(net, watch) -> None:
-    watcher = watch(net, "--until-idle", "0.5")
-    assert watcher.wait() == 4
+def test_nothing_came(net, watch_here) -> None:
+    watcher = watch_here(net)
+    assert watcher.returncode == 4
     assert net.target in watcher.stderr and "no dump file came" in watcher.stderr
 
 
@@ -37,7 +37,7 @@ def test_a_signal_ends_with_the_verdict_of_what_is_there(net, watch, number) -> 
     assert net.verdicts()["op2"] == "not_compared"
 
 
-def test_a_second_signal_is_130(make_net, watch) -> None:
+def test_a_second_signal_is_130(make_net, watch, watch_here) -> None:
     net = make_net(shape=(4, 64, 128, 128))
     net.write_golden()
     net.put(net.files())
@@ -46,12 +46,12 @@ def test_a_second_signal_is_130(make_net, watch) -> None:
     watcher.signal(signal.SIGINT)
     watcher.signal(signal.SIGTERM)
     assert watcher.wait() == 130, watcher.stderr
-    watcher = watch(net, "--until-idle", "0.5")
-    assert watcher.wait() == 0, watcher.stderr
+    watcher = watch_here(net)
+    assert watcher.returncode == 0, watcher.stderr
     assert net.count("verdict = 'pass'") == 8
 
 
-def test_the_producer_ends(net, watch) -> None:
+def test_the_producer_ends(net, watch, watch_here) -> None:
     net.write_golden()
     producer = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     watcher = watch(net, "--pid", str(producer.pid))
@@ -62,7 +62,7 @@ def test_the_producer_ends(net, watch) -> None:
     assert watcher.wait() == 0, watcher.stderr
     again = watch(net, "--pid", str(producer.pid), "-q")
     assert again.wait() == 0 and "warning: there is no process %d" % producer.pid in again.stderr
-    assert watch(net, "--pid", "0").wait() == 2
+    assert watch_here(net, "--pid", "0").returncode == 2
 
 
 def test_all_ops_have_come(net, watch, turn, monkeypatch) -> None:
@@ -105,39 +105,39 @@ def test_stop_on_divergence_and_the_command(make_net, watch) -> None:
         assert json.loads(stream.read()) == row
 
 
-def test_one_watcher_at_a_time(net, watch) -> None:
+def test_one_watcher_at_a_time(net, watch, watch_here) -> None:
     net.write_golden()
     net.put(net.files())
     first = watch(net)
     net.until(lambda: net.count("verdict = 'pass'") == 8)
-    second = watch(net, "--until-idle", "0.5")
-    assert second.wait() == 4 and str(first.process.pid) in second.stderr
+    second = watch_here(net)
+    assert second.returncode == 4 and str(first.process.pid) in second.stderr
     first.signal(signal.SIGKILL)
     first.process.wait()
-    third = watch(net, "--until-idle", "0.5")
-    assert third.wait() == 0, third.stderr
+    third = watch_here(net)
+    assert third.returncode == 0, third.stderr
     assert net.rows() == net.compare_rows()
 
 
-def test_missing_golden_and_bad_options(net, watch) -> None:
+def test_missing_golden_and_bad_options(net, watch, watch_here) -> None:
     net.put(net.files())
     os.rmdir(net.golden)
-    assert watch(net, "--until-idle", "0.5").wait() == 4
+    assert watch_here(net).returncode == 4
     os.mkdir(net.golden)
-    watcher = watch(net, "--until-idle", "0.5")
-    assert watcher.wait() == 4 and set(net.verdicts().values()) == {"not_compared", "expected_absent"}
+    watcher = watch_here(net)
+    assert watcher.returncode == 4 and set(net.verdicts().values()) == {"not_compared", "expected_absent"}
     for options in (["--until-idle", "-1"], ["--poll", "0"], ["--min-free", "much"], ["--keep", "some"], ["--golden-steps", "two"]):
-        assert watch(net, *options).wait() == 2
+        assert watch_here(net, *options).returncode == 2
 
 
 @pytest.mark.parametrize("options", [(), ("--golden-steps", "each")])
-def test_golden_data_for_each_step(net, watch, options) -> None:
+def test_golden_data_for_each_step(net, watch_here, options) -> None:
     net.write_golden(below="0")
     net.write_golden(below="1")
     os.unlink(net.golden_path("op3", below="1"))
     net.put(dict(net.files(step=0), **net.files(step=1)))
-    watcher = watch(net, "--until-idle", "0.5", *options)
-    assert watcher.wait() == 3, watcher.stderr
+    watcher = watch_here(net, *options)
+    assert watcher.returncode == 3, watcher.stderr
     found = {(row["step"], row["tensor"]): row for row in net.result()["rows"]}
     assert found["0", "op3:output:0"]["verdict"] == "pass" and found["0", "op3:output:0"]["golden_file"].startswith("0/")
     assert found["1", "op3:output:0"]["verdict"] == "not_compared"
@@ -145,7 +145,7 @@ def test_golden_data_for_each_step(net, watch, options) -> None:
     assert net.rows() == net.compare_rows(options=options)
 
 
-def test_the_time_folders_that_count(net, watch) -> None:
+def test_the_time_folders_that_count(net, watch, watch_here) -> None:
     net.write_golden()
     files = net.files()
 
@@ -164,27 +164,27 @@ def test_the_time_folders_that_count(net, watch) -> None:
     assert {row["time"] for row in net.result()["rows"]} == {"20260102000000", "20260103000000"}
     (empty,) = [row for row in net.result()["rows"] if row["step"] == "5"]
     assert empty["verdict"] == "not_compared" and "holds no dump" in empty["reason"]
-    assert watch(net, "--until-idle", "0.5").wait() == 3
+    assert watch_here(net).returncode == 3
     assert net.count("verdict = 'pass'") == 16
 
 
-def test_every_run_of_a_loop(net, watch) -> None:
+def test_every_run_of_a_loop(net, watch_here) -> None:
     net.write_golden()
     for later in (1, 2):
         for name in ("op0", "op1"):
             np.save(net.golden_path(name, stamp=STAMP + later), net.values[name])
     for number in range(3):
         net.put(net.files(stamp=STAMP + 10**7 * number))
-    watcher = watch(net, "--until-idle", "0.5")
-    assert watcher.wait() == 0, watcher.stderr
+    watcher = watch_here(net)
+    assert watcher.returncode == 0, watcher.stderr
     assert net.count("tensor = 'op1:output:0' AND verdict = 'pass'") == 3
     assert net.count("tensor = 'op2:output:0' AND verdict = 'pass'") == 1
     assert net.rows() == net.compare_rows()
 
 
-def test_json_is_one_document_and_quiet_is_quiet(net, watch) -> None:
+def test_json_is_one_document_and_quiet_is_quiet(net, watch_here) -> None:
     net.write_golden()
     net.put(net.files())
-    watcher = watch(net, "--until-idle", "0.5", "--format", "json", "-q")
-    assert watcher.wait() == 0
+    watcher = watch_here(net, "--format", "json", "-q")
+    assert watcher.returncode == 0
     assert json.loads(watcher.stdout) == net.result() and watcher.stderr == ""

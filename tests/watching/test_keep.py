@@ -11,33 +11,33 @@ def left(net):
     return sorted(name.split(".")[1] for _, _, names in os.walk(net.target) for name in names if name.count(".") > 2)
 
 
-def test_failed_files_stay(make_net, watch) -> None:
+def test_failed_files_stay(make_net, watch_here) -> None:
     net = make_net(bad=1)
     net.write_golden()
     net.put(net.files())
     expected = net.compare_rows()
-    assert watch(net, "--until-idle", "0.5", "--keep", "failed").wait() == 1
+    assert watch_here(net, "--keep", "failed").returncode == 1
     assert left(net) == ["op1", "op2"] and net.rows() == expected
-    assert watch(net, "--until-idle", "0.5", "--keep", "failed").wait() == 1
+    assert watch_here(net, "--keep", "failed").returncode == 1
     assert net.rows() == expected
-    assert watch(net, "--until-idle", "0.5", "--keep", "none").wait() == 1
+    assert watch_here(net, "--keep", "none").returncode == 1
     assert left(net) == [] and net.rows() == expected
-    assert watch(net, "--until-idle", "0.5").wait() == 1
+    assert watch_here(net).returncode == 1
     assert net.rows() == expected and len(os.listdir(net.golden)) == 5
 
 
-def test_what_was_not_compared_stays(net, watch) -> None:
+def test_what_was_not_compared_stays(net, watch_here) -> None:
     net.write_golden("data", "op0", "op1", "op2")
     files = net.files()
     paths = list(files)
     net.put({path: files[path] for path in paths[1:]})
     with open(paths[0], "wb") as stream:
         stream.write(files[paths[0]][:-1])
-    assert watch(net, "--until-idle", "0.5", "--keep", "none").wait() == 3
+    assert watch_here(net, "--keep", "none").returncode == 3
     assert left(net) == ["op0", "op3"]
 
 
-def test_golden_data_below_target_and_links_stay(net, watch) -> None:
+def test_golden_data_below_target_and_links_stay(net, watch_here) -> None:
     net.put(net.files())
     net.golden = os.path.join(net.target, "golden")
     net.write_golden()
@@ -45,7 +45,7 @@ def test_golden_data_below_target_and_links_stay(net, watch) -> None:
     outside = os.path.join(net.folder, "outside")
     os.rename(path, outside)
     os.symlink(outside, path)
-    assert watch(net, "--until-idle", "0.5", "--keep", "none").wait() == 0
+    assert watch_here(net, "--keep", "none").returncode == 0
     assert os.path.islink(path) and os.path.exists(outside)
     assert left(net) == ["0", "0", "0", "0", "0", "op0"]
     assert net.count("verdict = 'pass'") == 8
@@ -64,15 +64,15 @@ def test_the_disk_of_many_steps_is_that_of_one(net, watch) -> None:
     assert net.count("verdict = 'pass'") == 80 and left(net) == []
 
 
-def test_least_free_space(net, watch) -> None:
+def test_least_free_space(net, watch_here) -> None:
     net.write_golden()
     net.put(net.files())
-    watcher = watch(net, "--until-idle", "0.5", "--keep", "none", "--min-free", "1k")
-    assert watcher.wait() == 0 and len(left(net)) == 4
-    watcher = watch(net, "--until-idle", "0.5", "--min-free", "1000000T")
-    assert watcher.wait() == 0 and "bytes are free" in watcher.stderr and len(left(net)) == 4
-    watcher = watch(net, "--until-idle", "0.5", "--min-free", "1000000T", "--keep", "failed")
-    assert watcher.wait() == 0 and len(left(net)) == 0
+    watcher = watch_here(net, "--keep", "none", "--min-free", "1k")
+    assert watcher.returncode == 0 and len(left(net)) == 4
+    watcher = watch_here(net, "--min-free", "1000000T")
+    assert watcher.returncode == 0 and "bytes are free" in watcher.stderr and len(left(net)) == 4
+    watcher = watch_here(net, "--min-free", "1000000T", "--keep", "failed")
+    assert watcher.returncode == 0 and len(left(net)) == 0
 
 
 def test_a_deleted_file_that_comes_again_is_compared_again(net, watch) -> None:
@@ -96,7 +96,7 @@ def link(source, target):
 
 
 @pytest.mark.parametrize("how", [link, os.link, "folder"])
-def test_golden_data_that_are_links_to_dumps_below_target_stay(net, watch, how) -> None:
+def test_golden_data_that_are_links_to_dumps_below_target_stay(net, watch_here, how) -> None:
     """A reference run below TARGET is the golden data, by file links, hard links or a link to its folder."""
     reference = {path.replace("20260102030405", "20250102030405"): data for path, data in net.files().items()}
     net.put(dict(net.files(), **reference))
@@ -106,17 +106,17 @@ def test_golden_data_that_are_links_to_dumps_below_target_stay(net, watch, how) 
     else:
         for path in reference:
             how(path, os.path.join(net.golden, os.path.basename(path)))
-    watcher = watch(net, "--until-idle", "0.5", "--keep", "none", "--time", "all")
-    assert watcher.wait() == 0, watcher.stderr
+    watcher = watch_here(net, "--keep", "none", "--time", "all")
+    assert watcher.returncode == 0, watcher.stderr
     assert net.count("verdict = 'pass'") == 16
     assert sorted(os.path.join(base, name) for base, _, names in os.walk(net.target) for name in names) == sorted(reference)
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])
-def test_dumps_that_a_path_below_golden_leads_to_stay_whatever_its_name(net, watch, link) -> None:
+def test_dumps_that_a_path_below_golden_leads_to_stay_whatever_its_name(net, watch_here, link) -> None:
     net.write_golden()
     net.put(net.files())
     kept = next(path for path in net.files() if ".op1." in path)
     link(kept, os.path.join(net.golden, "README"))
-    assert watch(net, "--until-idle", "0.5", "--keep", "none").wait() == 0
+    assert watch_here(net, "--keep", "none").returncode == 0
     assert left(net) == ["op1"] and os.path.exists(kept)

@@ -31,30 +31,30 @@ def test_rows_come_when_all_slices_have(net, watch, sliced) -> None:
     assert net.rows() == net.compare_rows()
 
 
-def test_a_slice_that_never_comes(net, watch, sliced) -> None:
+def test_a_slice_that_never_comes(net, watch_here, sliced) -> None:
     net.write_golden()
     gone = [path for path in sliced if "op1." in path][-1]
     net.put({path: data for path, data in sliced.items() if path != gone})
-    assert watch(net, "--until-idle", "0.5").wait() == 3
+    assert watch_here(net).returncode == 3
     assert "of 3 slices, 2 is not there" in net.reasons()["op1:output:0"]
     assert net.rows() == net.compare_rows()
 
 
-def test_slices_are_deleted_together_and_stay_judged(net, watch, sliced) -> None:
+def test_slices_are_deleted_together_and_stay_judged(net, watch_here, sliced) -> None:
     net.write_golden()
     net.put(sliced)
-    assert watch(net, "--until-idle", "0.5", "--keep", "failed").wait() == 0
+    assert watch_here(net, "--keep", "failed").returncode == 0
     assert [path for path in sliced if os.path.exists(path)] == []
     before = net.verdicts()
-    assert watch(net, "--until-idle", "0.5", "--keep", "failed").wait() == 0
+    assert watch_here(net, "--keep", "failed").returncode == 0
     assert net.verdicts() == before
 
 
-def test_slices_of_a_failing_op_are_kept(make_net, watch) -> None:
+def test_slices_of_a_failing_op_are_kept(make_net, watch_here) -> None:
     net = make_net(bad=2)
     net.model.write_tree(net.target, generation="ffts+", threads=3)
     net.write_golden()
-    assert watch(net, "--until-idle", "0.5", "--keep", "failed").wait() == 1
+    assert watch_here(net, "--keep", "failed").returncode == 1
     left = sorted(name for _, _, names in os.walk(net.target) for name in names)
     assert {name.split(".")[1] for name in left} == {"op2", "op3"}
     assert len(left) == 6

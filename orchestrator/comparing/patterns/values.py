@@ -241,8 +241,9 @@ def coarser_type(d: Difference, dtype: str) -> Optional[Finding]:
     if step is None or _steps(d.y[d.kept] * d.unit, dtype)[1] == kind:
         return None
     step, off = step / d.unit, np.abs(d.e[d.kept])
-    # Errors that came in with the inputs add to half a step.
-    room = 0.51 * step + 3 * np.minimum(float(np.median(off)), step)
+    # Errors that came in with the inputs add to half a step; the zeros of an activation have none.
+    usual = float(np.median(off[off > 0])) if off.any() else 0.0
+    room = 0.51 * step + 3 * np.minimum(usual, step)
     beyond = float((off[off > room] ** 2).sum())
     share = min(1.0, (d.total - beyond) / d.own) if d.total else 0.0
     big_enough = float(np.sqrt((off**2).mean())) >= 0.03 * float(np.mean(step))

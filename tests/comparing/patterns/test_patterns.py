@@ -173,3 +173,15 @@ def test_tensors_of_every_rank_are_looked_at(shape) -> None:
         letters = tuple(str(axis) for axis in range(len(shape)))
         found = find_patterns(AlignedPair(target, golden, "float32", letters, golden.size), others=[("conv", golden * 0)])
         assert all(finding.kind in KINDS for finding in found)
+
+
+@pytest.mark.parametrize("magnitude", [3e-3, 1.0, 700.0])
+@pytest.mark.parametrize("half_zeros", [False, True])
+def test_the_scale_of_8_bit_integers_is_the_planted_one(magnitude, half_zeros):
+    golden = np.random.RandomState(5).standard_normal((16, 64)) * magnitude
+    golden = np.maximum(golden, 0) if half_zeros else golden
+    step = np.abs(golden).max() / 127
+    target = (np.round(golden / step) * step).astype(np.float16)
+    found = find_patterns(AlignedPair(target, golden.astype(np.float32), "float16", ("N", "C"), golden.size))
+    assert found[0].kind == "coarser-type"
+    assert float(found[0].sentence.rsplit(" ", 1)[1]) == pytest.approx(step, rel=1e-3)

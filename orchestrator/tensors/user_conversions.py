@@ -6,43 +6,28 @@ own, so that what it does to itself is one tensor's reason.
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-import tempfile
 from typing import Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..errors import NotComparable, UsageError, require_folder
-from ..tensors.dtypes import Array
-from ..tensors.formats import format_code, format_name
+from ..usercode import Answer, call_user, run_user
+from .dtypes import Array
+from .formats import format_code, format_name
 
 FOLDER = "format_convert"
-TIMEOUT_S = 60.0
-_TOLD_LETTERS = 300
-
-_CHILD = """
-import importlib.util, json, sys
-import numpy as np
-script, source, result, shapes = sys.argv[1:5]
-shape_from, shape_to = json.loads(shapes)
-spec = importlib.util.spec_from_file_location("user_conversion", script)
-module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-array = module.convert(shape_from, shape_to, np.load(source, allow_pickle=False))
-np.save(result, np.asarray(array), allow_pickle=False)
-"""
 
 
 class UserConversions:
-    """The conversions in a folder; they win over the built-in ones of the same pair.
+    """The conversions in a folder; they win over the built-in ones of the same pair. Picklable.
 
     Parameters
     ----------
     folder
         Holds ``format_convert``; None for no conversions.
+    required
+        Whether there must be one.
 
     Raises
     ------
@@ -50,7 +35,7 @@ class UserConversions:
         There is no such folder, or it holds no conversion.
     """
 
-    def __init__(self, folder: Optional[str] = None) -> None:
+    def __init__(self, folder: Optional[str] = None, required: bool = True) -> None:
         self._scripts: Dict[Tuple[str, str], str] = {}
         if folder is None:
             return
@@ -60,12 +45,21 @@ class UserConversions:
             pair = _pair(name)
             if pair is not None:
                 self._scripts[pair] = os.path.join(scripts, name)
-        if not self._scripts:
+        if required and not self._scripts:
             raise UsageError("%s holds no %s/convert_A_to_B.py" % (folder, FOLDER), hint="A and B are layouts, such as NC1HWC0 and NCHW")
 
     def has(self, layout_from: str, layout_to: str) -> bool:
         """Tell whether the user converts this pair."""
         return (layout_from, layout_to) in self._scripts
+
+    def targets(self, layout_from: str) -> Tuple[str, ...]:
+        """Return the layouts that the user converts a layout to."""
+        return tuple(to for origin, to in self._scripts if origin == layout_from)
+
+    @property
+    def scripts(self) -> Tuple[str, ...]:
+        """The files."""
+        return tuple(self._scripts.values())
 
     def convert(
         self, layout_from: str, layout_to: str, shape_from: Sequence[int], shape_to: Optional[Sequence[int]], array: Array
@@ -78,12 +72,8 @@ class UserConversions:
             It raised, took longer than a minute, or returned another number of elements than ``shape_to`` has, or another type.
         """
         script = self._scripts[(layout_from, layout_to)]
-        with tempfile.TemporaryDirectory(prefix="goldwatch-convert-") as folder:
-            source, result = os.path.join(folder, "source.npy"), os.path.join(folder, "result.npy")
-            np.save(source, array.reshape(-1))
-            shapes = json.dumps([list(shape_from), None if shape_to is None else list(shape_to)])
-            _run([sys.executable, "-c", _CHILD, script, source, result, shapes], script)
-            converted: Array = np.load(result, allow_pickle=False)
+        shapes = list(shape_from), None if shape_to is None else list(shape_to)
+        converted: Array = call_user(script, _converted, *shapes, array.reshape(-1))
         if converted.dtype != array.dtype:
             raise NotComparable("%s returned elements of %s, expected %s" % (script, converted.dtype, array.dtype))
         if shape_to is not None:
@@ -91,6 +81,14 @@ class UserConversions:
                 raise NotComparable("%s returned %d elements, expected the shape %s" % (script, converted.size, list(shape_to)))
             converted = converted.reshape(tuple(shape_to))
         return converted
+
+
+def _converted(script: str, shape_from: List[int], shape_to: Optional[List[int]], array: Array) -> Answer:
+    good, found = run_user(script, "convert", shape_from, shape_to, array)
+    if not good:
+        return good, found
+    result = np.asarray(found)
+    return (False, "it returned %s, expected an array" % type(found).__name__) if result.dtype.hasobject else (True, result)
 
 
 def _pair(name: str) -> Optional[Tuple[str, str]]:
@@ -102,15 +100,3 @@ def _pair(name: str) -> Optional[Tuple[str, str]]:
     if len(codes) != 2 or codes[0] is None or codes[1] is None:
         return None
     return format_name(codes[0]), format_name(codes[1])
-
-
-def _run(command: List[str], script: str) -> None:
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise NotComparable("%s did not end within %d s" % (script, TIMEOUT_S)) from None
-    if done.returncode != 0:
-        lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
-        raise NotComparable("%s failed: %s" % (script, lines[-1][:_TOLD_LETTERS] if lines else "exit code %d" % done.returncode))

@@ -1,0 +1,143 @@
+"""Functions that the user wrote, called in a Python of their own: whatever they do there costs that call and nothing else."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import signal
+import sys
+import threading
+import traceback
+from functools import lru_cache
+from typing import Any, Callable, Tuple
+
+from .errors import NotComparable
+
+TIMEOUT_S = 60.0
+"""So long one call may take, in seconds."""
+
+_TOLD_LETTERS = 300
+_PR_SET_PDEATHSIG = 1
+_own = threading.local()
+
+Answer = Tuple[bool, Any]
+
+
+def call_user(script: str, function: Callable[..., Answer], *arguments: Any) -> Any:
+    """Return what ``function(script, *arguments)`` finds in this thread's process for user code, which is started when it is not there.
+
+    Parameters
+    ----------
+    script
+        The user's file.
+    function
+        One of ours, which calls :func:`run_user` and returns as that does.
+
+    Raises
+    ------
+    NotComparable
+        The user's code raised, took longer than :data:`TIMEOUT_S`, or ended its process; the message names ``script``.
+    """
+    # Most processes that compare never come here.
+    from .processes import Child, ProcessDied
+
+    child = getattr(_own, "child", None)
+    if child is None:
+        child = _own.child = Child()
+        child.call((_begin, function))
+    late = threading.Event()
+    timer = threading.Timer(TIMEOUT_S, _end, (child.pid, late))
+    timer.start()
+    try:
+        good, found = child.call((function, script, *arguments))
+    except ProcessDied:
+        status = _drop()
+        if late.is_set():
+            raise NotComparable("%s did not end within %g s" % (script, TIMEOUT_S)) from None
+        how = "signal %d" % -status if status < 0 else "exit code %d" % status
+        raise NotComparable("%s ended its process (%s)" % (script, how)) from None
+    except BaseException:
+        # Half an answer may still be on its way.
+        _drop()
+        raise
+    finally:
+        timer.cancel()
+        timer.join()
+    if late.is_set():
+        _drop()
+    if not good:
+        raise NotComparable("%s failed: %s" % (script, found))
+    return found
+
+
+def stop_user_code() -> None:
+    """End this thread's process for user code, if there is one."""
+    if getattr(_own, "child", None) is not None:
+        _drop()
+
+
+def _drop() -> int:
+    """End the process and all that it started; return its exit status, negative for a signal."""
+    child, _own.child = _own.child, None
+    _end(child.pid, threading.Event())
+    return int(child.close())
+
+
+def _end(pid: int, late: threading.Event) -> None:
+    """Kill a process that leads a session, with its group."""
+    late.set()
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except OSError:
+        pass  # It has ended.
+
+
+def _begin(_: Callable[..., Answer]) -> None:
+    """Be called first in the process, with what is needed imported: what the user's code prints goes nowhere."""
+    # Nothing that the user's code catches keeps it alive.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(null, stream)
+    os.close(null)
+
+
+def run_user(script: str, name: str, *arguments: Any) -> Answer:
+    """Call a function of a user's file, in the process for it.
+
+    Returns
+    -------
+    True and what it returned, or False and what went wrong, in one line.
+    """
+    try:
+        return True, getattr(_module(script, os.stat(script).st_mtime_ns), name)(*arguments)
+    except BaseException as error:  # Also SystemExit: the user's code must not end the process quietly.
+        return False, _told(error, script)
+
+
+@lru_cache(maxsize=None)
+def _module(script: str, changed_ns: int) -> Any:
+    """Import a file, once more when it has changed; what it imports may lie beside it, or beside its folder."""
+    folder = os.path.dirname(os.path.abspath(script))
+    for place in (folder, os.path.dirname(folder)):
+        if place not in sys.path:
+            sys.path.append(place)
+    name = "user_" + os.path.splitext(os.path.basename(script))[0]
+    spec = importlib.util.spec_from_file_location(name, script)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _told(error: BaseException, script: str) -> str:
+    """Return an error in one line, with the line of the user's file that it came from."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == script]
+    where = " (line %s)" % lines[-1] if lines else ""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        text = ""
+    return "%s%s%s" % (type(error).__name__, ": " + text[:_TOLD_LETTERS] if text else "", where)
