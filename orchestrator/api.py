@@ -50,7 +50,8 @@ def compare(
     golden
         Folder of .npy, .pb or .quant files, or another dump tree.
     model
-        The om json (``atc --mode=1``) or GE text graph; None pairs outputs by op name.
+        The om json (``atc --mode=1``) or GE text graph; of a training a folder of them, one for each model_name. None pairs outputs by
+        op name.
     out
         Folder of the store and the result files; a run of the same inputs goes on there. None: a temporary one, which lives as long as
         the result.

@@ -43,7 +43,8 @@ def comparison_options(function: F) -> F:
     """Add the options that ``compare``, ``watch`` and ``run`` share."""
     for option in reversed(
         [
-            click.option("-f", "--model", metavar="OM.json", help="The model: json of an om (atc --mode=1), or GE's text graph."),
+            click.option("-f", "--model", metavar="OM.json",
+                         help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them, one for each model_name."),
             click.option("--quant-json", "quantisation", metavar="JSON",
                          help="The quantisation json: a quantised model (without -f: its npy or quant files) against the net before."),
             click.option("--unfused-om", "unfused", metavar="JSON",
@@ -121,7 +122,7 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
 @click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files.")
 @comparison_options
 def compare(target: str, golden: str, out: str, **given: Any) -> int:
-    """Compare the dumps of a network with golden data, or two dumps of one model.
+    """Compare the dumps of a network or a training with golden data, or two dumps of one model.
 
     TARGET is a dump tree or any folder in it; GOLDEN holds .npy, .pb or .quant files, or another dump tree; or both are single files. Exit
     code: 0 all rows pass, 1 some row is outside its limits, 3 something could not be compared, 4 bad input.
