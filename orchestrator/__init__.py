@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .engine.result import RunResult
     from .errors import GoldwatchError
     from .model.graph import ModelGraph, load_model
+    from .model.graphs import ModelGraphs, load_models
     from .verdict.arrays import TensorResult, assert_close, compare_arrays
     from .verdict.limits import Limits
 
@@ -31,6 +32,7 @@ __all__ = [
     "GoldwatchError",
     "Limits",
     "ModelGraph",
+    "ModelGraphs",
     "RunResult",
     "TensorResult",
     "WatchedRows",
@@ -39,6 +41,7 @@ __all__ = [
     "compare",
     "compare_arrays",
     "load_model",
+    "load_models",
     "open_result",
     "watch",
 ]
@@ -54,6 +57,7 @@ __getattr__ = imported_when_used(
     engine__result=("RunResult",),
     errors=("GoldwatchError",),
     model__graph=("ModelGraph", "load_model"),
+    model__graphs=("ModelGraphs", "load_models"),
     verdict__arrays=("TensorResult", "assert_close", "compare_arrays"),
     verdict__limits=("Limits",),
 )

@@ -39,6 +39,7 @@ def compare(
     progress: Optional[OnProgress] = None,
     custom: Optional[str] = None,
     metric_args: Optional[MetricArguments] = None,
+    max_elements: int = 0,
 ) -> RunResult:
     """Compare the dumps of a network with golden data, or two dumps of one model.
 
@@ -49,7 +50,8 @@ def compare(
     golden
         Folder of .npy, .pb or .quant files, or another dump tree.
     model
-        The om json (``atc --mode=1``) or GE text graph; None pairs outputs by op name.
+        The om json (``atc --mode=1``) or GE text graph; of a training a folder of them, one for each model_name. None pairs outputs by
+        op name.
     out
         Folder of the store and the result files; a run of the same inputs goes on there. None: a temporary one, which lives as long as
         the result.
@@ -64,6 +66,8 @@ def compare(
         run. The metrics are columns behind the others, and may be limited.
     metric_args
         For the names of your metrics their options, ``{"NAME": {"key": "value"}}``.
+    max_elements
+        Of larger tensors only a sample of at most so many elements (1,024 or more) is compared, which the row says; 0: everything is.
 
     Returns
     -------
@@ -76,7 +80,7 @@ def compare(
         A folder is missing, nothing is there to compare, ``out`` holds another run, …; the message says which.
     """
     processes = _processes(jobs)
-    chosen = _chosen(limits, custom, metric_args)
+    chosen = _chosen(limits, custom, metric_args, max_elements)
     folder, temporary = _out(out)
     options = ComparisonOptions(os.fspath(target), os.fspath(golden), folder, _path(model), **chosen)
     try:
@@ -94,11 +98,12 @@ def compare(
     return result
 
 
-def _chosen(limits: LimitsLike, custom: Optional[str], metric_args: Optional[MetricArguments]) -> Dict[str, Any]:
+def _chosen(limits: LimitsLike, custom: Optional[str], metric_args: Optional[MetricArguments], max_elements: int) -> Dict[str, Any]:
     """Return the options that compare and watch share beside their folders, by name."""
     folder, arguments = _path(custom), {name: dict(entry) for name, entry in (metric_args or {}).items()}
     own = find_user_code(folder, arguments).names
-    return {"limits": as_limits(limits, own), "metrics": (*METRICS, *own), "custom": folder, "metric_arguments": arguments}
+    found: Dict[str, Any] = {"limits": as_limits(limits, own), "metrics": (*METRICS, *own), "max_elements": max_elements}
+    return {**found, "custom": folder, "metric_arguments": arguments}
 
 
 def _processes(jobs: Optional[int]) -> int:
@@ -131,6 +136,7 @@ def watch(
     stop_on_divergence: bool = False,
     custom: Optional[str] = None,
     metric_args: Optional[MetricArguments] = None,
+    max_elements: int = 0,
 ) -> WatchedRows:
     """Compare dumps with golden data as they arrive: a context manager that yields rows.
 
@@ -145,7 +151,7 @@ def watch(
     ----------
     target
         A dump tree; it may be missing so far.
-    model, out, limits, jobs, custom, metric_args
+    model, out, limits, jobs, custom, metric_args, max_elements
         As for :func:`compare`.
     until_idle
         End when nothing has changed for so many seconds; None: never by itself.
@@ -157,7 +163,7 @@ def watch(
         End at the first failing row.
     """
     processes = _processes(jobs)
-    shared = _chosen(limits, custom, metric_args)
+    shared = _chosen(limits, custom, metric_args, max_elements)
     folder, temporary = _out(out)
     options = ComparisonOptions(os.fspath(target), os.fspath(golden), folder, _path(model), **shared)
     chosen = WatchOptions(until_idle_s=until_idle, pid=pid, expect_all=expect_all, stop_on_divergence=stop_on_divergence)

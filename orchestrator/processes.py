@@ -116,9 +116,16 @@ class Processes:
         self._children: Set[Child] = set()
         self._closed = False
 
-    def start(self, *function: Any) -> None:
-        """Start them, without waiting, each with a first call of ``function[0](*function[1:])``; a second time does nothing."""
+    def start(self, *function: Any, most: Optional[int] = None) -> None:
+        """Start them, without waiting, each with a first call of ``function[0](*function[1:])``; a second time does nothing.
+
+        Parameters
+        ----------
+        most
+            Start no more than so many; :attr:`jobs` is their number then.
+        """
         if self._threads is None:
+            self.jobs = min(self.jobs, most or self.jobs)
             self._threads = ThreadPoolExecutor(self.jobs, "goldwatch-process")
             for _ in range(self.jobs):
                 self.submit(*function)

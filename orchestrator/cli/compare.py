@@ -9,7 +9,8 @@ from typing import Any, Callable, Tuple, TypeVar
 import click
 
 from ..engine.listed import compare_folders
-from ..engine.options import AUTO, EACH, ONE, ComparisonOptions
+from ..engine.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
+from ..engine.quantised_files import compare_quantised_files
 from ..engine.result import RunResult
 from ..engine.two_files import compare_files
 from ..engine.user_code import find_user_code
@@ -42,9 +43,10 @@ def comparison_options(function: F) -> F:
     """Add the options that ``compare``, ``watch`` and ``run`` share."""
     for option in reversed(
         [
-            click.option("-f", "--model", metavar="OM.json", help="The model: json of an om (atc --mode=1), or GE's text graph."),
+            click.option("-f", "--model", metavar="OM.json",
+                         help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them, one for each model_name."),
             click.option("--quant-json", "quantisation", metavar="JSON",
-                         help="The quantisation json: a quantised model against golden data of the net before it was quantised."),
+                         help="The quantisation json: a quantised model (without -f: its npy or quant files) against the net before."),
             click.option("--unfused-om", "unfused", metavar="JSON",
                          help="The model of a build without fusion, whose dumps GOLDEN holds."),
             click.option("--jobs", type=click.IntRange(1, 1024), help="Processes that compare.  [default: all processors]"),
@@ -58,6 +60,8 @@ def comparison_options(function: F) -> F:
             click.option("--time", metavar="T|all", help="The time folder that counts.  [default: the newest of each device and model]"),
             click.option("--golden-steps", type=click.Choice([AUTO, ONE, EACH]), default=AUTO, show_default=True,
                          help="One golden set for all steps, or GOLDEN/{step}/ for each; auto: each where the folders are numbers."),
+            click.option("--max-elements", type=click.IntRange(LEAST_SAMPLE), metavar="N",
+                         help="Of larger tensors compare a sample of at most N elements.  [default: all elements]"),
             click.option("--overflow", is_flag=True, help="Add the OverFlow column."),
             click.option("--check-addresses", is_flag=True, help="Report tensors that overlap in memory while both are needed."),
             click.option("--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."),
@@ -78,9 +82,8 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
         raise UsageError("--range and --select count by the json's OpSequence: they need -f")
     if given["op_range"] and given["select"]:
         raise UsageError("--range and --select exclude each other")
-    for name, word in (("quantisation", "--quant-json"), ("unfused", "--unfused-om")):
-        if given[name] and given["model"] is None:
-            raise UsageError("%s leads on the names of a model: it needs -f" % word)
+    if given["unfused"] and given["model"] is None:
+        raise UsageError("--unfused-om leads on the names of a model: it needs -f")
     if given["check_addresses"] and given["model"] is None:
         raise UsageError("--check-addresses needs -f: until when a tensor is needed is known by the model only")
     if given["quantisation"] and given["unfused"]:
@@ -109,6 +112,7 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
         check_addresses=given["check_addresses"],
         custom=given["custom"],
         metric_arguments=arguments,
+        max_elements=given["max_elements"] or 0,
     )
 
 
@@ -118,7 +122,7 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
 @click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files.")
 @comparison_options
 def compare(target: str, golden: str, out: str, **given: Any) -> int:
-    """Compare the dumps of a network with golden data, or two dumps of one model.
+    """Compare the dumps of a network or a training with golden data, or two dumps of one model.
 
     TARGET is a dump tree or any folder in it; GOLDEN holds .npy, .pb or .quant files, or another dump tree; or both are single files. Exit
     code: 0 all rows pass, 1 some row is outside its limits, 3 something could not be compared, 4 bad input.
@@ -131,8 +135,9 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     if os.path.isfile(target) and os.path.isfile(golden):
         result = compare_files(options, given["force"])
     else:
+        compare_all = compare_quantised_files if options.quantisation and not options.model else compare_folders
         with ProgressBar("comparing", quiet) as bar:
-            result = compare_folders(
+            result = compare_all(
                 options,
                 given["jobs"] or default_jobs(),
                 given["force"],

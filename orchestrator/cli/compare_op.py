@@ -26,7 +26,7 @@ from .option_values import parse_time
 @click.argument("target")
 @click.argument("golden")
 @click.argument("op", required=False)
-@click.option("-f", "--model", metavar="OM.json", help="The model: json of an om (atc --mode=1), or GE's text graph.")
+@click.option("-f", "--model", metavar="OM.json", help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them.")
 @click.option("--input", "input_index", type=click.IntRange(0), metavar="I", help="Only this input.")
 @click.option("--output", "output_index", type=click.IntRange(0), metavar="I", help="Only this output.")
 @click.option("--top", type=click.IntRange(1, MOST), default=DEFAULT_TOP, show_default=True, metavar="N", help="Length of the top-n lists.")

@@ -105,9 +105,9 @@ def require_zero_padding(task: PairTask, geometry: Geometry) -> None:
 
 
 def blocks_of(
-    task: PairTask, golden: Tensor, geometry: Geometry, borders: FrozenSet[int] = frozenset(), part: Part = (0, 1)
+    task: PairTask, golden: Tensor, geometry: Geometry, borders: FrozenSet[int] = frozenset(), part: Part = (0, 1), most: int = 0
 ) -> Iterator[Block]:
-    """Return the blocks of one share of a pair, small enough for the accumulators; ``borders`` as for :func:`placed_blocks`."""
+    """Return the blocks of one share of a pair, small enough for the accumulators; ``borders`` and ``most`` as :func:`placed_blocks`."""
     # Complex numbers count as two.
-    most = BLOCK // 2 if "c" in (task.target.dtype.kind, golden.dtype.kind) else BLOCK
-    return placed_blocks(task.target, golden, geometry, most, part, borders)
+    size = BLOCK // 2 if "c" in (task.target.dtype.kind, golden.dtype.kind) else BLOCK
+    return placed_blocks(task.target, golden, geometry, size, part, borders, most)

@@ -51,6 +51,8 @@ class Accumulator:
         any the whole tensor is one slice.
     slack
         What rounding alone may change.
+    sampled
+        The blocks are a sample of the tensor.
 
     Raises
     ------
@@ -58,7 +60,9 @@ class Accumulator:
         A metric's name is unknown.
     """
 
-    def __init__(self, metrics: Sequence[str] = METRICS, axes: Sequence[SliceAxis] = (), slack: Slack = NO_ROUNDING) -> None:
+    def __init__(
+        self, metrics: Sequence[str] = METRICS, axes: Sequence[SliceAxis] = (), slack: Slack = NO_ROUNDING, sampled: bool = False
+    ) -> None:
         unknown = [name for name in metrics if name not in MEASURES]
         if unknown:
             raise UsageError("unknown metric %s" % ", ".join(map(repr, unknown)), hint="the metrics are %s" % ", ".join(MEASURES))
@@ -69,6 +73,7 @@ class Accumulator:
         self._slices = SliceSums(axes) if axes and WORST_SLICE in metrics else None
         self._differences: Optional[Differences] = Differences(slack.dtype) if DIFFERENT in metrics else None
         self._slack = slack.distance
+        self._sampled = sampled
         self._masked = MaskedSums()
         self._sums = PairSums()
         self._odd = NonFinite()
@@ -232,7 +237,7 @@ class Accumulator:
         values[WORST_SLICE] = values["RelativeEuclideanDistance"]
         if self._slices is None or not odd.agree or not sums.n:
             return None
-        worst = self._slices.worst(masks)
+        worst = self._slices.worst(masks, sampled=self._sampled)
         if worst is None:
             return None
         values[WORST_SLICE] = worst.distance
@@ -242,7 +247,7 @@ class Accumulator:
         """Return the distances without what rounding near zero explains; empty where that is next to nothing."""
         found = closer(sums, self._slack) if odd.agree and sums.n else {}
         if found and self._slices is not None:
-            worst = self._slices.worst(masks, self._slack, sums.n)
+            worst = self._slices.worst(masks, self._slack, sums.n, self._sampled)
             found[WORST_SLICE] = found["RelativeEuclideanDistance"] if worst is None else worst.distance
         elif found:
             found[WORST_SLICE] = found["RelativeEuclideanDistance"]
@@ -321,6 +326,7 @@ def compare_blocks(
     axes: Sequence[SliceAxis] = (),
     slack: Slack = NO_ROUNDING,
     again: Optional[Callable[[], Blocks]] = None,
+    sampled: bool = False,
 ) -> MetricResult:
     """Compute the metrics over blocks, reading them twice only where the divergence needs it.
 
@@ -330,12 +336,12 @@ def compare_blocks(
         Called once or twice; each time it yields the same pairs (target, golden) of equally shaped arrays, for slices with their place
         behind: :class:`goldwatch.tensors.blocks.Block`. Blocks may be views of a buffer that the next block overwrites: small tensors are
         copied to spare the second reading.
-    metrics, axes, slack
+    metrics, axes, slack, sampled
         As for :class:`Accumulator`.
     again
         Makes the blocks of the second reading, which needs no slices; None: as the first.
     """
-    first = Accumulator(metrics, axes, slack)
+    first = Accumulator(metrics, axes, slack, sampled)
     kept: Optional[List[Tuple[np.ndarray, np.ndarray]]] = [] if _KL in metrics else None
     kept_bytes = 0
     for x, y, *place in make_blocks():

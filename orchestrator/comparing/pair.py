@@ -8,7 +8,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.golden import open_golden
 from ..errors import GoldwatchError, NotComparable
-from ..tensors.axes import plain_letters
+from ..tensors.axes import element_count, plain_letters
+from ..tensors.dtypes import nbytes
 from ..tensors.geometry import Geometry
 from ..tensors.tensor import PIECE_BYTES, Tensor
 from .aligned import Part, blocks_of, converted, geometry_of, open_counterpart, require_zero_padding
@@ -16,7 +17,7 @@ from .differences import sentence
 from .metric_result import MetricResult
 from .metrics import Accumulator, KLPass, compare_blocks, overflow
 from .pair_task import Decision, PairTask, Settings
-from .row import CORRUPT, EXPECTED_ABSENT, FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, WORST_SLICE, Row
+from .row import CORRUPT, EXPECTED_ABSENT, FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, WORST_SLICE, Row
 from .same_dump import CANCELLED, OVERWRITTEN, cancelling_slack, may_cancel, same_bytes
 from .slack import Slack, explained, rounding_slack
 from .slice_sums import SliceAxis
@@ -142,41 +143,52 @@ def parts_of(task: PairTask, settings: Settings) -> int:
     """Return in how many shares a pair is compared: so many for its size, whoever works on them, because sums depend on their order."""
     if settings.conversions.targets(task.target.format):
         return 1  # The user's code takes a tensor as a whole.
-    return max(1, min(_MOST_PARTS, task.nbytes // _PART_BYTES)) if task.nbytes >= SPLIT_BYTES else 1
+    size = task.nbytes
+    if settings.max_elements:
+        size = min(size, nbytes(task.target.dtype, settings.max_elements))
+    return max(1, min(_MOST_PARTS, size // _PART_BYTES)) if size >= SPLIT_BYTES else 1
 
 
 def measure(task: PairTask, golden: Tensor, geometry: Geometry, settings: Settings, slack: Optional[Slack] = None) -> MetricResult:
     """Compute the metrics of a pair, of a huge one share by share; without a ``slack``, with that of the two types."""
     parts = parts_of(task, settings) if slack is None else 1
     if parts == 1:
-        axes = _axes(task, golden, geometry, settings)
-        with_slices, without = (partial(blocks_of, task, golden, geometry, borders(wanted)) for wanted in (axes, ()))
-        return compare_blocks(with_slices, settings.metrics, axes, slack or slack_of(task, golden), without)
+        axes, most = _axes(task, golden, geometry, settings), settings.max_elements
+        # The second reading needs no slices, but of a sample it is the same.
+        once, again = (partial(blocks_of, task, golden, geometry, borders(wanted), most=most) for wanted in (axes, axes if most else ()))
+        sampled = is_sampled(geometry, settings)
+        return compare_blocks(once, settings.metrics, axes, slack or slack_of(task, golden), again, sampled)
     sums = sums_of(task, golden, geometry, settings, (0, parts))
     for number in range(1, parts):
         sums.merge(sums_of(task, golden, geometry, settings, (number, parts)))
     result = sums.result()
     if not result.needs_second_pass:
         return result
-    second = divergence_of(task, golden, geometry, result, (0, parts))
+    second = divergence_of(task, golden, geometry, result, settings, (0, parts))
     for number in range(1, parts):
-        second.merge(divergence_of(task, golden, geometry, result, (number, parts)))
+        second.merge(divergence_of(task, golden, geometry, result, settings, (number, parts)))
     return second.result()
 
 
 def sums_of(task: PairTask, golden: Tensor, geometry: Geometry, settings: Settings, part: Part) -> Accumulator:
     """Return the sums of one share of a pair."""
     axes = _axes(task, golden, geometry, settings)
-    sums = Accumulator(settings.metrics, axes, slack_of(task, golden))
-    for block in blocks_of(task, golden, geometry, borders(axes), part):
+    sums = Accumulator(settings.metrics, axes, slack_of(task, golden), is_sampled(geometry, settings))
+    for block in blocks_of(task, golden, geometry, borders(axes), part, settings.max_elements):
         sums.update(*block)
     return sums
 
 
-def divergence_of(task: PairTask, golden: Tensor, geometry: Geometry, first: MetricResult, part: Part) -> KLPass:
-    """Return the second pass over one share of a pair."""
+def is_sampled(geometry: Geometry, settings: Settings) -> bool:
+    """Tell whether only a sample of the elements is compared."""
+    return 0 < settings.max_elements < element_count(geometry.shape)
+
+
+def divergence_of(task: PairTask, golden: Tensor, geometry: Geometry, first: MetricResult, settings: Settings, part: Part) -> KLPass:
+    """Return the second pass over one share of a pair; of a sample over the same elements as the first."""
     sums = KLPass(first)
-    for block in blocks_of(task, golden, geometry, part=part):
+    wanted = borders(_axes(task, golden, geometry, settings) if settings.max_elements else ())
+    for block in blocks_of(task, golden, geometry, wanted, part, settings.max_elements):
         sums.update(block.x, block.y)
     return sums
 
@@ -214,6 +226,10 @@ def row_of(
     if all(size == 1 for size in geometry.shape):
         notes.append("the tensor is a scalar")
     dtype = task.target.dtype.name
+    count = element_count(geometry.shape) * (2 if "c" in (task.target.dtype.kind, golden.dtype.kind) else 1)
+    sampled = result.count < count
+    if sampled:
+        notes.append("a sample: %d of %d elements were compared" % (result.count, count))
     verdict, outside, decided_by, remarks = _decide(task, golden, geometry, result, settings)
     notes += remarks
     places = _places(result, geometry, golden.order, decided_by if verdict == FAIL else "")
@@ -227,11 +243,11 @@ def row_of(
         worst_slice=None if result.worst_slice is None else (result.worst_slice.axis, result.worst_slice.index),
         nan=result.nan,
         inf=result.inf,
-        overflow=_overflow(task.target, result) if settings.overflow else None,
+        overflow=_overflow(task.target, result, sampled) if settings.overflow else None,
         verdict=verdict,
         reason="; ".join(filter(None, reasons)),
         decided_by=decided_by,
-        warning=NOTHING_FINITE if result.nothing_finite else "",
+        warning=NOTHING_FINITE if result.nothing_finite else SAMPLED if sampled else "",
         cause="",
     )
 
@@ -278,8 +294,10 @@ def _places(result: MetricResult, geometry: Geometry, order: str, missed: str) -
     return found
 
 
-def _overflow(target: Tensor, result: MetricResult) -> Optional[bool]:
-    """Return the OverFlow column's value; a float tensor without elements does not overflow."""
+def _overflow(target: Tensor, result: MetricResult, sampled: bool) -> Optional[bool]:
+    """Return the OverFlow column's value; a float tensor without elements does not overflow, and a sample does not tell."""
+    if sampled:
+        return overflow_of(target)
     return False if not result.count and target.dtype.kind in ("f", "c") else result.overflow
 
 

@@ -58,6 +58,8 @@ class Settings:
         The user's own, shown or limited.
     conversions
         The user's own, which win over the built-in ones.
+    max_elements
+        Of larger tensors only a sample of at most so many elements is compared; 0: everything is.
     """
 
     metrics: Tuple[str, ...] = METRICS
@@ -65,6 +67,7 @@ class Settings:
     judge: Optional[Judge] = None
     user_metrics: Tuple[UserMetric, ...] = ()
     conversions: UserConversions = UserConversions()
+    max_elements: int = 0
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,9 @@ MEASURES = METRICS + (WORST_SLICE, DIFFERENT)
 NOTHING_FINITE = "nothing_finite"
 """Row.warning: no element is finite, on both sides alike, so nothing was compared."""
 
+SAMPLED = "sampled"
+"""Row.warning: only a sample of the elements was compared, as was asked for."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -87,7 +90,7 @@ class Row:
         The limits that decided, as ``--limit`` takes them, joined by ``; ``: those that are not met of a failing row, all that were looked
         at of a passing one. Empty where no limit decided.
     warning
-        Empty, or what makes a passing row doubtful, for programs: ``nothing_finite``.
+        Empty, or what makes a passing row doubtful, for programs: ``nothing_finite`` or ``sampled``.
     cause
         Why a row is ``not_compared``, for programs: ``golden_missing`` or ``dump_missing`` (which can be forgiven), ``corrupt``,
         ``shape``, ``dtype``; else empty.

@@ -204,7 +204,7 @@ class SliceSums:
         self._rest_high = max(self._rest_high, other._rest_high)
         self._mask_low = min(self._mask_low, other._mask_low)
 
-    def worst(self, masks: bool = False, slack: float = 0.0, count: int = 0) -> Optional[WorstSlice]:
+    def worst(self, masks: bool = False, slack: float = 0.0, count: int = 0, sampled: bool = False) -> Optional[WorstSlice]:
         """Return the slice with the largest distance (of several the first), None without axes.
 
         The distance of a slice is ‖x − y‖ over the larger of ‖y‖ and the arithmetic mean of all slices' ‖y‖; infinite where that is 0
@@ -216,6 +216,8 @@ class SliceSums:
             What may be a mask is one, whatever else is there.
         slack, count
             How far rounding alone may move each of ``count`` elements: so much, as a norm, is taken off ‖x − y‖.
+        sampled
+            The blocks were a sample: slices of zeros may not have been met at all, and do not count.
         """
         y, d = self._y, self._d
         hiding = [] if self._left_out is None else [self._left_out]
@@ -228,10 +230,13 @@ class SliceSums:
         for number, (axis, yy, dd) in enumerate(zip(self.axes, y.sums, d.sums)):
             norms = np.sqrt(yy)
             counted = norms.size - (_hidden(norms, [side.sums[number] for side in hiding]) if hiding else 0)
+            if sampled:
+                counted = int(np.count_nonzero(norms))
             floor = float(np.add.reduce(norms)) / max(1, counted)
             distances = np.sqrt(dd)
             if slack:
-                distances = np.maximum(distances - math.ldexp(slack * math.sqrt(count / norms.size), -d.unit), 0.0)
+                each = count / (max(1, counted) if sampled else norms.size)
+                distances = np.maximum(distances - math.ldexp(slack * math.sqrt(each), -d.unit), 0.0)
             if floor > 0.0:
                 distances /= np.maximum(norms, floor)
             else:

@@ -27,10 +27,10 @@ def first_pass(task: PairTask, settings: Settings, part: Part) -> Tuple[int, Acc
     return part[0], sums_of(task, golden, geometry, settings, part)
 
 
-def second_pass(task: PairTask, first: MetricResult, part: Part) -> Tuple[int, KLPass]:
+def second_pass(task: PairTask, first: MetricResult, settings: Settings, part: Part) -> Tuple[int, KLPass]:
     """Return one share of the divergence."""
     golden, _ = open_counterpart(task)
-    return part[0], divergence_of(task, golden, geometry_of(task, golden), first, part)
+    return part[0], divergence_of(task, golden, geometry_of(task, golden), first, settings, part)
 
 
 def last_pass(task: PairTask, found: MetricResult, settings: Settings) -> Tuple[int, MetricResult]:
@@ -66,7 +66,7 @@ class SplitPair:
         shares = [(number, self.parts) for number in range(self.parts)]
         if self._first is None:
             return [(first_pass, self.task, self.settings, share) for share in shares]
-        return [(second_pass, self.task, self._first, share) for share in shares]
+        return [(second_pass, self.task, self._first, self.settings, share) for share in shares]
 
     def take(self, result: Tuple[int, Any]) -> bool:
         """Take one result; tell whether the pass is complete (then :attr:`row` is there, or another pass is needed)."""

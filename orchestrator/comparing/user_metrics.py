@@ -102,7 +102,7 @@ def user_values(task: PairTask, settings: Settings) -> Tuple[Dict[str, Any], Lis
     reasons: List[str] = []
     for metric in settings.user_metrics:
         try:
-            value, said = call_user(metric.script, _measured, metric.arguments, task)
+            value, said = call_user(metric.script, _measured, metric.arguments, task, settings.max_elements)
         except GoldwatchError as error:
             value, said = math.nan, error.message
         except MemoryError as error:
@@ -113,10 +113,10 @@ def user_values(task: PairTask, settings: Settings) -> Tuple[Dict[str, Any], Lis
     return values, reasons
 
 
-def _measured(script: str, arguments: Arguments, task: PairTask) -> Answer:
+def _measured(script: str, arguments: Arguments, task: PairTask, most: int) -> Answer:
     """Call a metric's ``compare``, in the process for the user's code."""
     golden, _ = open_counterpart(task)
-    target, truth, shape = both_sides(task, golden)
+    target, truth, shape = both_sides(task, golden, most)
     good, found = run_user(script, "compare", target, truth, SimpleNamespace(**{"shape": shape, **dict(arguments)}))
     return (True, _checked(found)) if good else (False, found)
 
@@ -143,13 +143,18 @@ def _kind(value: Any) -> str:
     return type(value).__name__ + size
 
 
-def both_sides(task: PairTask, golden: Tensor) -> Tuple[Array, Array, Sequence[int]]:
+def both_sides(task: PairTask, golden: Tensor, most: int = 0) -> Tuple[Array, Array, Sequence[int]]:
     """Return all elements of a pair, flat in C order of the golden, and the golden's shape.
 
     What float32 holds exactly comes as float32, 32-bit integers as float64, so that differences neither wrap nor overflow; 64-bit
-    integers, float64 and complex numbers come as they are.
+    integers, float64 and complex numbers come as they are. Of more than ``most`` elements (0: any number) a sample comes, piece by piece,
+    and its number in the place of the shape.
     """
     geometry = geometry_of(task, golden)
+    if 0 < most < element_count(geometry.shape):
+        pieces = [(_wide(block.x).reshape(-1), _wide(block.y).reshape(-1)) for block in blocks_of(task, golden, geometry, most=most)]
+        target, truth = (np.concatenate(parts) for parts in zip(*pieces))
+        return target, truth, target.shape
     sides: List[Array] = []
     for block in blocks_of(task, golden, geometry):
         parts = _wide(block.x), _wide(block.y)

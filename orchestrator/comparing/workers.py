@@ -62,10 +62,10 @@ class Workers:
         self._running: Dict[Future[Any], _Call] = {}
         self._finished: List[Tuple[Sequence[PairTask], List[Row]]] = []
 
-    def start(self) -> None:
-        """Start the processes, without waiting for them; a second call does nothing."""
+    def start(self, most: Optional[int] = None) -> None:
+        """Start the processes, no more than ``most``, without waiting for them; a second call does nothing."""
         if self.jobs > 1:
-            self._processes.start(ready)
+            self._processes.start(ready, most=most)
 
     def pids(self) -> List[int]:
         """Return the process ids."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
-from ..errors import MissingPath, UsageError
-from ..model import ModelGraph, OpNode, computational_graphs, load_model, no_dump_reason
+from ..errors import UsageError
+from ..model import ModelGraph, OpNode, computational_graphs, no_dump_reason
+from ..model import graphs as model_graphs
 from ..naming import nearest_names
 from ..schemas.documents import MAX_SUGGESTIONS
 from .plan import PlanError
@@ -135,14 +135,14 @@ def dumpable(ops: Iterable[OpNode]) -> List[OpNode]:
 
 
 def load_models(paths: Sequence[str], om_names: Sequence[str] = ()) -> Models:
-    """Read every model that is named; a folder stands for the GE graph files in it.
+    """Read every model that is named; a folder stands for the models in it.
 
     Raises
     ------
     MissingPath, InputError
         A file is missing, or is no model.
     """
-    return Models([load_model(path) for given in paths for path in _files(given)], om_names)
+    return Models(_graphs(paths), om_names)
 
 
 def load_for_writing(paths: Sequence[str], om_names: Sequence[str] = ()) -> Models:
@@ -155,28 +155,21 @@ def load_for_writing(paths: Sequence[str], om_names: Sequence[str] = ()) -> Mode
     MissingPath, InputError
         A file is missing, or is no model.
     """
-    files = [path for given in paths for path in _files(given)]
-    graphs = {path: load_model(path) for path in dict.fromkeys(files)}
-    several = [path for path in graphs if os.path.basename(path).startswith("ge_proto")]
+    graphs = list({graph.path: graph for graph in _graphs(paths)}.values())
+    several = [graph for graph in graphs if os.path.basename(graph.path or "").startswith("ge_proto")]
     if len(several) < 2:
-        return Models(list(graphs.values()), om_names)
-    found = computational_graphs([graphs[path] for path in several])
+        return Models(graphs, om_names)
+    found = computational_graphs(several)
     if len(found) != 1:
         names = ", ".join(str(graph.path) for graph in found)
         message = "several GE graph files read training data: %s" % names if found else "none of the GE graph files has an iterator op"
         raise UsageError(message, hint="name the one file whose first graph is the computational graph")
-    others = [graph for path, graph in graphs.items() if path not in several]
+    others = [graph for graph in graphs if graph not in several]
     return Models(others + found, om_names)
 
 
-def _files(path: str) -> List[str]:
-    if not os.path.isdir(path):
-        return [path]
-    for pattern in ("ge_proto_*_Build.txt", "ge_proto_*.txt"):
-        found = sorted(glob.glob(os.path.join(glob.escape(path), pattern)))
-        if found:
-            return found
-    raise MissingPath("model: %s is a folder without ge_proto_*.txt" % path, hint="name a model json or a GE graph file")
+def _graphs(paths: Sequence[str]) -> List[ModelGraph]:
+    return [graph for path in paths for graph in model_graphs.load_models(path).graphs]
 
 
 def require_models(models: Models, what: str) -> None:

@@ -214,6 +214,8 @@ class GoldenSet:
         key = sanitise_golden(op_name)
         if io == "output":
             entries = self._files.get((key, index), [])
+            if len(entries) == 1:
+                return entries[0]
             exact = [entry for entry in entries if entry.op_name == op_name]
             if exact or entries:
                 runs = {entry.timestamp_us: entry for entry in sorted(exact or entries, key=lambda entry: (entry.rank, entry.rel))}
@@ -291,6 +293,10 @@ class GoldenSet:
                 names = tuple(sorted(by_name))
                 found.append(Collision(key, index, names, tuple(by_name[name] for name in names)))
         return found
+
+    def outputs(self) -> Iterator[Tuple[str, int]]:
+        """Yield the sanitised op name and the number of each output that has a golden file, npy, pb or quant."""
+        yield from self._files
 
     def op_names(self) -> Iterator[str]:
         """Yield the sanitised name of every op once."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterable, List, Sequence, Set, Tuple
+from typing import Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 
 from ..comparing.pair import refuse
 from ..comparing.row import CORRUPT, DUMP_MISSING, NOT_COMPARED, Row
@@ -25,14 +25,15 @@ def settle(engine: Engine) -> List[str]:
         What was left out, as sentences.
     """
     engine.settled = engine.closing = True
-    said = []
     with engine.store.transaction():
         _forget_moved(engine)
-        for place, files in engine.catalogue.by_place().items():
+        places = engine.catalogue.by_place()
+        engine.graphs.require(place.model for place in places)
+        said = _left_out(engine, places)
+        for text in said:
+            engine.store.event("left out", None, text)
+        for place, files in places.items():
             if not engine.is_taken(place):
-                text = "left out %s and the like (%s): none of its ops is in %s"
-                said.append(text % (files[0].rel, place.label() or "no place", engine.options.model))
-                engine.store.event("left out", None, said[-1])
                 continue
             _settle_groups(engine, place, files)
             _settle_loops(engine, files)
@@ -43,6 +44,21 @@ def settle(engine: Engine) -> List[str]:
                     _accept(engine, file)
                 elif file.state == GONE and (not file.has_rows or file.missing):
                     _vanished(engine, file)
+    return said
+
+
+def _left_out(engine: Engine, places: Mapping[Place, Sequence[TargetFile]]) -> List[str]:
+    """Name each model that is not compared once, however many devices and steps have dumps of it."""
+    left: Dict[str, List[Place]] = {}
+    for place in places:
+        if not engine.is_taken(place) and not (engine.is_modelled(place) and engine.goldens.lacks(place)):
+            left.setdefault(place.model or "", []).append(place)
+    said = []
+    for model, some in sorted(left.items()):
+        of = "model %s" % model if model else "dumps below no model's folder"
+        shown = places[min(some, key=Place.order)][0].rel + (" and %d more" % (len(some) - 1) if len(some) > 1 else "")
+        why = "no graph in %s has this name" if engine.graphs.by_name else "none of its ops is in %s"
+        said.append("left out %s (%s): %s" % (of, shown, why % engine.options.model))
     return said
 
 
@@ -129,7 +145,7 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
         behind = max(engine.store.op_count(), engine.graphs.op_count(engine.places()))
         lost = [_folder_row(engine, rel, behind, "the folder %s cannot be listed: %s" % (rel, why), CORRUPT) for rel, why in unlisted]
         for combo in empty:
-            if combo.place not in taken:
+            if combo.place not in taken and engine.is_wanted(combo.place):
                 lost.append(_folder_row(engine, combo.rel, behind, "the step's folder %s holds no dump" % (combo.rel or combo.folder), ""))
         engine.put_rows(lost)
         kept.update(row_key(row) for row in lost)

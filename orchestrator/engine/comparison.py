@@ -9,8 +9,9 @@ from typing import Any, Callable, Collection, List, Mapping, Optional, Tuple, Ty
 
 from ..comparing.workers import Workers
 from ..dumps.place import Place
-from ..errors import Interrupted, require_file, require_folder
+from ..errors import Interrupted, UsageError, require_file, require_folder
 from ..interrupts import caused_by_interrupt
+from ..model.graphs import ModelGraphs
 from ..results.csvfile import Columns
 from ..results.files import write_tables
 from ..results.finishing import ResultFiles
@@ -26,7 +27,7 @@ from .options import ComparisonOptions
 from .overflows import note_overflows
 from .rereading import RunReader
 from .result import JUDGED, RunResult
-from .unmatched import unmatched
+from .unmatched import steps_without_golden, unmatched
 
 
 class Run:
@@ -43,7 +44,7 @@ class Run:
     inputs
         What the rows depend on, as JSON values; the options' by default.
     look
-        Called before OUT is touched; raises where there is nothing to do.
+        Called with the models before OUT is touched; raises where there is nothing to do.
 
     Attributes
     ----------
@@ -58,7 +59,7 @@ class Run:
         force: bool = False,
         on_row: Optional[OnRow] = None,
         inputs: Optional[Mapping[str, Any]] = None,
-        look: Callable[[], None] = lambda: None,
+        look: Callable[[ModelGraphs], None] = lambda graphs: None,
     ) -> None:
         self.options = options
         self.jobs = jobs
@@ -69,9 +70,12 @@ class Run:
         self.notes: List[str] = []
         self.left_out: List[str] = []
         self.unmatched: List[str] = []
+        self.steps_without_golden: List[str] = []
         self.tables_when_interrupted = True
 
     def __enter__(self) -> Run:
+        if self.options.quantisation is not None and self.options.model is None:
+            raise UsageError("a device's dumps are compared by the model's json, which the quantisation json leads on: it is missing")
         if os.path.lexists(self.options.target) and not os.path.isdir(self.options.target):
             require_folder(self.options.target, "TARGET")
         require_folder(self.options.golden, "GOLDEN")
@@ -93,7 +97,7 @@ class Run:
         self.graphs = self.options.graphs()
         self.notes += self.graphs.notes
         self.options.selection(self.graphs)
-        self.look()
+        self.look(self.graphs)
         self.store = RunStore.begin(self.options.out, self.inputs, self.force)
         self.notes += self.store.notes
         self.catalogue = Catalogue(self.options.target)
@@ -119,6 +123,7 @@ class Run:
     def unpaired(self) -> List[str]:
         """Return, once all is compared, what did not find its counterpart at large, as sentences; the summary warns of it too."""
         self.unmatched = unmatched(self)
+        self.steps_without_golden = steps_without_golden(self)
         return self.unmatched
 
     def write_tables(self, only: Optional[Collection[Place]] = None) -> List[str]:
@@ -148,12 +153,12 @@ class Run:
         if self.graphs:
             self.store.set(GRAPHS, [network_document(graph) for graph in self.graphs.seen(self.store.places())])
         with ResultFiles(self.store, self._columns, self._mapping, self.options.metrics) as results:
-            summary = summarise(
-                results.rows, ops, self.options.limits, program, self.graphs, self.options.allow_missing, reader, self.unmatched
-            )
+            judged = (self.options.limits, program, self.graphs, self.options.allow_missing, reader)
+            summary = summarise(results.rows, ops, *judged, self.unmatched, self.steps_without_golden)
             summary = self._with_overlaps(summary)
             files = results.finish(summary, self.options.limits)
-        self.store.set(JUDGED, {"allow_missing": self.options.allow_missing, "strict": self.options.strict, "unmatched": self.unmatched})
+        forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
+        self.store.set(JUDGED, {**forgiving, "unmatched": self.unmatched, "steps_without_golden": self.steps_without_golden})
         code = exit_code(summary, strict=self.options.strict)
         told = (tuple(self.notes), tuple(self.left_out))
         sentence = run_sentence(summary, self.unmatched)

@@ -148,9 +148,17 @@ class Engine:
 
     def is_taken(self, place: Place) -> bool:
         """Tell whether a place belongs to the run: a model stands for its name; or it has ops of the only model, or no place has."""
-        if self.graphs.by_name:
-            return self.graphs.of(place.model) is not None
-        return not self.graphs or not self.own_places or place in self.own_places
+        if not self.is_wanted(place):
+            return False
+        return not self.graphs or self.graphs.by_name or not self.own_places or place in self.own_places
+
+    def is_wanted(self, place: Place) -> bool:
+        """Tell whether a place can have rows: there is a model for it and, as far as is known now, golden data for its step."""
+        return self.is_modelled(place) and not (self.settled and self.goldens.lacks(place))
+
+    def is_modelled(self, place: Place) -> bool:
+        """Tell whether there is a model for the dumps of a place, or none for any."""
+        return not self.graphs or self.graphs.of(place.model) is not None
 
     def meet(self, path: str) -> Tuple[Optional[TargetFile], bool]:
         """Return the file at a path below TARGET, if it is an op's dump, and whether it is new; the newest dump of an op counts."""
@@ -176,6 +184,9 @@ class Engine:
     def plan(self, file: TargetFile) -> Optional[FilePlan]:
         """Return what a file's tensors come to; None where that is known at the end only."""
         planner, entry = self.planner(file.place), file.entry()
+        if not self.is_wanted(file.place):
+            file.hold()
+            return None
         if not self.closing:
             if self._is_foreign(file):
                 file.hold()

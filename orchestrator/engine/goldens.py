@@ -68,9 +68,14 @@ class Goldens:
 
     def of(self, place: Place) -> GoldenSet:
         """Return the set that a place is compared with."""
-        if self.steps == ONE or place.step is None or (self.steps != EACH and not self._own_steps):
-            return self.every
-        return self._set(place.step)
+        return self._set(place.step) if place.step is not None and self._by_step() else self.every
+
+    def lacks(self, place: Place) -> bool:
+        """Tell whether each step has golden data of its own, and that of a place has none."""
+        return place.step is not None and self._by_step() and not len(self.of(place))
+
+    def _by_step(self) -> bool:
+        return self.steps == EACH or (self.steps != ONE and bool(self._own_steps))
 
     @property
     def step_names(self) -> List[str]:

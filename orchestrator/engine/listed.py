@@ -9,6 +9,7 @@ from typing import Callable, List, Optional
 from ..dumps.golden import GoldenSet
 from ..dumps.tree import DumpTree, find_dumps
 from ..errors import InputError, require_folder
+from ..model.graphs import ModelGraphs
 from .closing import finish_rows, settle
 from .comparison import Run
 from .engine import OnRow, Progress
@@ -22,6 +23,8 @@ OnProgress = Callable[[Progress], None]
 _SLICE = 16
 # Less than this is compared before other processes have started.
 _FEW, _LITTLE_BYTES = 200, 16 << 20
+# Each process costs as much as comparing so much; one keeps up with this one, which plans and stores, however many small files there are.
+_WORTH_BYTES = 32 << 20
 # A golden tensor's pairs are compared together: those that are known only by the last files planned wait for more.
 _UNRIPE = 256
 
@@ -67,12 +70,13 @@ class _Listing:
     def __init__(self, options: ComparisonOptions) -> None:
         self.options = options
 
-    def look(self) -> None:
-        """List both folders; raise InputError where one holds nothing to compare."""
+    def look(self, graphs: ModelGraphs) -> None:
+        """List both folders; raise InputError where one holds nothing to compare, or no model for what it holds."""
         require_folder(self.options.target, "TARGET")
         self.golden = GoldenSet.open(self.options.golden)
         self.tree = find_dumps(self.options.target, time=self.options.time)
         _require_dumps(self.options, self.tree)
+        graphs.require(combo.place.model for combo in self.tree.combos)
         if not len(self.golden):
             raise InputError(
                 "GOLDEN: %s: no golden data was found at or below it" % self.options.golden,
@@ -94,8 +98,9 @@ class _Listing:
         engine.settled = True
         engine.continue_store(keep_gone=False)
         waiting = deque(_meet(run, self.tree))
-        if len(waiting) > _FEW or sum(os.path.getsize(file.path) for file in waiting if os.path.exists(file.path)) > _LITTLE_BYTES:
-            run.workers.start()
+        size_bytes = sum(found.size_bytes for found in (look_at(file.path) for file in waiting) if found is not None)
+        if len(waiting) > _FEW or size_bytes > _LITTLE_BYTES:
+            run.workers.start(most=1 + size_bytes // _WORTH_BYTES)
         # Files that are held until an op of the model comes are met again here.
         engine.release = waiting.append
         while waiting:

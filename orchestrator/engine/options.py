@@ -19,6 +19,9 @@ from .user_code import UserCode, find_user_code
 
 AUTO, ONE, EACH = "auto", "one", "each"
 
+LEAST_SAMPLE = 1024
+"""A sample of fewer elements says too little of a tensor."""
+
 
 @dataclass(frozen=True)
 class ComparisonOptions:
@@ -31,7 +34,7 @@ class ComparisonOptions:
     model
         om json or GE text graph, that of all dumps; or a folder of them, each for the dumps of its own model_name; or None.
     quantisation
-        The quantisation json, where the model is quantised and GOLDEN is not.
+        The quantisation json, where the model is quantised and GOLDEN is not; without a model TARGET holds the quantised net's own files.
     unfused
         The json of a build without fusion, of which GOLDEN holds the device dumps.
     metrics
@@ -59,6 +62,8 @@ class ComparisonOptions:
         Folder with the user's own metrics and conversions, whose code is run; None: there are none.
     metric_arguments
         For the names of the user's metrics their options.
+    max_elements
+        Of larger tensors only a sample of at most so many elements is compared; 0: everything is.
     """
 
     target: str
@@ -80,16 +85,19 @@ class ComparisonOptions:
     check_addresses: bool = False
     custom: Optional[str] = None
     metric_arguments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    max_elements: int = 0
 
     def __post_init__(self) -> None:
         if (self.op_range or self.select) and self.model is None:
             raise UsageError("a range or selection of ops counts by the json's OpSequence: it needs a model")
         if self.op_range and self.select:
             raise UsageError("a range and a selection of ops exclude each other")
-        if (self.quantisation or self.unfused) and self.model is None:
-            raise UsageError("a quantisation json and the json of an unfused build lead on the names of a model: they need it")
+        if self.unfused and self.model is None:
+            raise UsageError("the json of an unfused build leads on the names of a model: it needs that")
         if self.check_addresses and self.model is None:
             raise UsageError("until when a tensor is needed is known by the model only: checking addresses needs it")
+        if self.max_elements and self.max_elements < LEAST_SAMPLE:
+            raise UsageError("a sample of %d elements says too little: %d or more" % (self.max_elements, LEAST_SAMPLE))
         if self.quantisation and self.unfused:
             raise UsageError("a quantisation json and an unfused build exclude each other")
         if (self.quantisation or self.unfused) and os.path.isdir(self.model or ""):
@@ -108,7 +116,8 @@ class ComparisonOptions:
     def graphs(self) -> ModelGraphs:
         """Read the models, the original names led on where a second file says so; none without. Raises as :func:`load_models`."""
         if self.model is None:
-            return ModelGraphs()
+            # The files of the quantised net itself: its json is their model.
+            return ModelGraphs() if self.quantisation is None else ModelGraphs.of_all(load_model(self.quantisation))
         if self.quantisation is not None:
             return ModelGraphs.of_all(through_quantisation(load_model(self.model), load_model(self.quantisation)))
         if self.unfused is not None:
@@ -120,7 +129,7 @@ class ComparisonOptions:
         wanted = tuple(name for name in MEASURES if name in self.metrics or name in self.limits.metrics)
         code = self.user_code
         own = tuple(metric for metric in code.metrics if metric.name in self.metrics or metric.name in self.limits.metrics)
-        return Settings(wanted, self.overflow, RowJudge(self.limits), own, code.conversions)
+        return Settings(wanted, self.overflow, RowJudge(self.limits), own, code.conversions, self.max_elements)
 
     def columns(self, golden_address: bool, overflow: bool = False) -> Columns:
         """Return the columns of the result table; ``overflow``: that column is there also where it was not asked for."""
@@ -128,7 +137,7 @@ class ComparisonOptions:
 
     def identity(self) -> Dict[str, Any]:
         """Return what results depend on, as JSON values: a store of other ones is not continued."""
-        found = {
+        found: Dict[str, Any] = {
             "target": os.path.realpath(self.target),
             "golden": os.path.realpath(self.golden),
             "model": None if self.model is None else os.path.realpath(self.model),
@@ -145,6 +154,8 @@ class ComparisonOptions:
         for name, path in (("quantisation", self.quantisation), ("unfused", self.unfused)):
             if path is not None:
                 found[name] = os.path.realpath(path)
+        if self.max_elements:
+            found["max_elements"] = self.max_elements
         if self.custom is not None:
             found["custom"] = os.path.realpath(self.custom)
             found["user_metrics"] = {name: dict(self.metric_arguments.get(name, {})) for name in self.user_code.names}
@@ -176,6 +187,7 @@ class ComparisonOptions:
                 quantisation=found.get("quantisation"),
                 unfused=found.get("unfused"),
                 custom=found.get("custom"),
+                max_elements=int(found.get("max_elements", 0)),
                 metric_arguments={name: entry for name, entry in own.items() if entry},
             )
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:

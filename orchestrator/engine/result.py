@@ -159,7 +159,9 @@ def stored_result(out: str) -> RunResult:
         judged = store.get(JUDGED) or {}
         unmatched = judged.get("unmatched", [])
         forgiving = bool(judged.get("allow_missing"))
-        summary = summarise(store.rows("index"), ops, options.limits, store.get("program"), graphs, forgiving, warnings=unmatched)
+        asked = (options.limits, store.get("program"), graphs, forgiving)
+        lacking = judged.get("steps_without_golden", [])
+        summary = summarise(store.rows("index"), ops, *asked, warnings=unmatched, steps_without_golden=lacking)
         names = [*noted_tables(store), RESULT_FILE]
     files = tuple(path for path in (os.path.join(out, os.path.basename(str(name))) for name in names) if os.path.isfile(path))
     code = exit_code(summary, strict=bool(judged.get("strict")))

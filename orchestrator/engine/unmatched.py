@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Dict, List
 
 from ..comparing.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
+from ..dumps.place import name_order
 from ..model.graph import ModelGraph
 from ..naming import nearest_names
 
@@ -44,15 +45,23 @@ def _unknown_ops(graph: ModelGraph, names: Dict[str, bool]) -> List[str]:
 
 
 def _steps(run: Run) -> List[str]:
-    names = run.goldens.step_names
-    if not names or run.options.golden_steps == "one":
-        return []
-    steps = {place.step for place in run.engine.places() if place.step is not None}
-    without = sorted(step for step in steps if step not in names)
+    without, names = steps_without_golden(run), run.goldens.step_names
     if not without:
         return []
-    text = "GOLDEN's folders are steps (%s): there is none for step %s"
-    return [text % (", ".join(names[:_STEPS_SHOWN]), ", ".join(without[:_STEPS_SHOWN]))]
+    word = "step" if len(without) == 1 else "steps"
+    text = "GOLDEN's folders are steps (%s): there is none for %s %s, and no row"
+    return [text % (_shown(names) or "none", word, _shown(without))]
+
+
+def steps_without_golden(run: Run) -> List[str]:
+    """Return the dumped steps that GOLDEN has no data of, in the order of numbers, where each step has its own."""
+    places = (place for place in run.engine.places() if run.engine.is_modelled(place))
+    found = {place.step for place in places if run.goldens.lacks(place)}
+    return sorted((step for step in found if step is not None), key=name_order)
+
+
+def _shown(names: List[str]) -> str:
+    return ", ".join(names[:_STEPS_SHOWN]) + (" and %d more" % (len(names) - _STEPS_SHOWN) if len(names) > _STEPS_SHOWN else "")
 
 
 def _without_golden(run: Run) -> List[str]:

@@ -163,4 +163,6 @@ def _model_files(folder: str) -> Tuple[str, ...]:
         names = sorted(os.listdir(folder))
     except OSError as error:
         raise InputError("%s: the folder cannot be listed: %s" % (folder, error.strerror or error)) from None
-    return tuple(name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in MODEL_FILES))
+    found = (name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in MODEL_FILES))
+    # Other stages of the compiler stand for the built graph where that is not there.
+    return tuple(found) or tuple(fnmatch.filter(names, "ge_proto_*.txt"))

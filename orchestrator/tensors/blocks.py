@@ -29,6 +29,9 @@ _GAP_BYTES, _SMALL_GAP_BYTES = 16 * 1024, 2 * 1024
 _READ_NS, _BYTE_NS, _AGAIN_NS, _SLAB_NS = 2000.0, 0.1, 1.0, 15000.0
 _GOOD_NS = 0.3
 _RUN = 64
+# A sample is taken from so many places at least, in pieces of so many elements at least where it allows them.
+_SAMPLE_SLABS, _LEAST_SLAB = 64, 16
+_GOLDEN_RATIO = 0.6180339887498949
 _WHOLE_BYTES = 4 * 1024 * 1024
 
 
@@ -66,6 +69,7 @@ def placed_blocks(
     max_elements: int = 32768,
     part: Tuple[int, int] = (0, 1),
     borders: FrozenSet[int] = frozenset(),
+    most: int = 0,
 ) -> Iterator[Block]:
     """Yield equally shaped blocks that hold the same elements of the target and of the golden.
 
@@ -80,12 +84,15 @@ def placed_blocks(
         on nothing but the arguments. A small tensor is one piece of work: some shares are then empty.
     borders
         As for :func:`goldwatch.tensors.boxes.boxes`.
+    most
+        Where the golden has more elements than this: only a sample of at most so many, whole pieces from all over the tensor, the same each
+        time with the same borders. 0: everything. A small filter with groups is never sampled.
 
     Yields
     ------
     Block
-        Decoded, native byte order, equal shape of any rank, usually strided views. Every element of the golden comes exactly once, the
-        target's padding never. They are valid until the next pair is asked for.
+        Decoded, native byte order, equal shape of any rank, usually strided views. Every element of the golden (or of the sample) comes
+        exactly once, the target's padding never. They are valid until the next pair is asked for.
 
     Raises
     ------
@@ -105,7 +112,9 @@ def placed_blocks(
         if part[0] == 0:
             yield from _unpacked(target, golden, geometry, max_elements)
         return
-    for box, starts, sizes in _share(_planned(geometry, target.order, golden.order, borders, widths, part[1]), part):
+    most = most if golden.count > most else 0
+    planned = _planned(geometry, target.order, golden.order, borders, widths, part[1], most)
+    for box, starts, sizes in _share(planned, part, most):
         left = fetch(target, box.target_start, box.target_strides, starts, sizes, widths[0])
         right = fetch(golden, box.golden_start, box.golden_strides, starts, sizes, widths[1])
         first = box.golden_start + sum(at * stride for at, stride in zip(starts, box.golden_strides))
@@ -158,34 +167,54 @@ _Slab = Tuple[Box, Ints, Ints]
 
 @lru_cache(maxsize=128)
 def _planned(
-    geometry: Geometry, target_order: str, golden_order: str, borders: FrozenSet[int], widths: Tuple[int, int], parts: int
+    geometry: Geometry, target_order: str, golden_order: str, borders: FrozenSet[int], widths: Tuple[int, int], parts: int, most: int
 ) -> Tuple[Tuple[Box, List[List[int]]], ...]:
     """Return a geometry's boxes, each with where its slabs begin (:func:`_grid`); a network has few geometries and many tensors."""
-    return tuple((box, _grid(box, widths, parts)) for box in boxes(geometry, target_order, golden_order, borders))
+    return tuple((box, _grid(box, widths, parts, most)) for box in boxes(geometry, target_order, golden_order, borders))
 
 
-def _share(planned: Sequence[Tuple[Box, List[List[int]]]], part: Tuple[int, int]) -> Iterator[_Slab]:
+def _share(planned: Sequence[Tuple[Box, List[List[int]]]], part: Tuple[int, int], most: int) -> Iterator[_Slab]:
     """Yield the slabs ``(box, starts, sizes)`` of one share: neighbours, so that its reads follow one another."""
     number, parts = part
-    total = sum(element_count([len(cuts) - 1 for cuts in grid]) for _, grid in planned)
-    low, high = number * total // parts, (number + 1) * total // parts
+    sizes_of = [element_count([len(cuts) - 1 for cuts in grid]) for _, grid in planned]
+    total = sum(sizes_of)
+    wanted: Sequence[int] = range(total)
+    if most:
+        longest = max((_longest(grid) for _, grid in planned), default=1)
+        wanted = _spread(total, max(1, most // longest))
+    mine = iter(wanted[number * len(wanted) // parts : (number + 1) * len(wanted) // parts])
     at = 0
-    for box, grid in planned:
-        counts = [len(cuts) - 1 for cuts in grid]
-        size = element_count(counts)
-        for place in range(max(low - at, 0), min(high - at, size)):
+    slab = next(mine, total)
+    for (box, grid), size in zip(planned, sizes_of):
+        while slab < at + size:
+            place = slab - at
             starts, sizes = [], []
-            for cuts, count in zip(reversed(grid), reversed(counts)):
-                place, index = divmod(place, count)
+            for cuts in reversed(grid):
+                place, index = divmod(place, len(cuts) - 1)
                 starts.append(cuts[index])
                 sizes.append(cuts[index + 1] - cuts[index])
             yield box, tuple(reversed(starts)), tuple(reversed(sizes))
+            slab = next(mine, total)
         at += size
 
 
-def _grid(box: Box, widths: Tuple[int, int], parts: int) -> List[List[int]]:
-    """Return, for each axis of the box, where its slabs begin, and its size behind."""
-    tile = _slab(box.sizes, box.target_strides, box.golden_strides, widths, parts)
+def _longest(grid: List[List[int]]) -> int:
+    """Return the elements of the largest slab."""
+    return element_count([max(after - before for before, after in zip(cuts, cuts[1:])) for cuts in grid])
+
+
+def _spread(total: int, count: int) -> Sequence[int]:
+    """Return ``count`` of ``total`` numbers in order, one out of each equal stretch, at places that no period of the data meets."""
+    if count >= total:
+        return range(total)
+    borders = [number * total // count for number in range(count + 1)]
+    return [low + int(number * _GOLDEN_RATIO % 1.0 * (high - low)) for number, (low, high) in enumerate(zip(borders, borders[1:]))]
+
+
+def _grid(box: Box, widths: Tuple[int, int], parts: int, most: int = 0) -> List[List[int]]:
+    """Return, for each axis of the box, where its slabs begin, and its size behind; for a sample they are small, whatever the parts."""
+    largest = max(_LEAST_SLAB, most // _SAMPLE_SLABS) if most else 0
+    tile = _slab(box.sizes, box.target_strides, box.golden_strides, widths, 2 if most else parts, largest)
     return [_cuts(size, step) for size, step in zip(box.sizes, tile)]
 
 
@@ -196,8 +225,8 @@ def _cuts(size: int, step: int) -> List[int]:
 
 
 @lru_cache(maxsize=512)
-def _slab(sizes: Ints, target: Ints, golden: Ints, widths: Tuple[int, int], parts: int) -> Ints:
-    """Return the slab's size along each axis: the cheapest to read of those that fit into memory.
+def _slab(sizes: Ints, target: Ints, golden: Ints, widths: Tuple[int, int], parts: int, largest: int = 0) -> Ints:
+    """Return the slab's size along each axis: the cheapest to read of those that fit into memory and hold at most ``largest`` elements.
 
     The candidates take in so many elements along the target's innermost axes and so many along the golden's.
     """
@@ -210,7 +239,7 @@ def _slab(sizes: Ints, target: Ints, golden: Ints, widths: Tuple[int, int], part
     for p, q in pairs:
         tile = tuple(map(max, _prefix(sizes, target, 1 << p), _prefix(sizes, golden, 1 << q)))
         cost, held = _cost(tile, sizes, target, golden, widths)
-        if held <= SLAB_BYTES and cost < best[0]:
+        if held <= SLAB_BYTES and cost < best[0] and (not largest or element_count(tile) <= largest):
             best = cost, tile
             if cost <= _GOOD_NS:
                 break

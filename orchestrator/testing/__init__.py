@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .model import DeviceModel, DeviceOp, DeviceTensor
     from .server import DumpServer, Event, Report
     from .synthetic import Network
+    from .training import Training, Wrong
 
 __all__ = [
     "DeviceDump",
@@ -27,6 +28,8 @@ __all__ = [
     "Network",
     "Place",
     "Report",
+    "Training",
+    "Wrong",
     "dump_name",
     "overflow_record",
     "quota",
@@ -42,4 +45,5 @@ __getattr__ = imported_when_used(
     model=("DeviceModel", "DeviceOp", "DeviceTensor"),
     server=("DumpServer", "Event", "Report"),
     synthetic=("Network",),
+    training=("Training", "Wrong"),
 )

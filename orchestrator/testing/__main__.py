@@ -17,6 +17,7 @@ from .dump import GENERATIONS, DeviceDump, recorded
 from .faults import KINDS, Fault, quota
 from .server import CHUNK_BYTES, DumpServer
 from .synthetic import NETWORK_FILE, Network
+from .training import Training, Wrong
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _ACL_BYTES = 10 << 20
@@ -54,6 +55,30 @@ def make(folder: str, ops: int, size: int, seed: int, broken: Optional[int], inp
     """Make a network in FOLDER: model.json (the om json), golden/ (npy) and network.json, from which serve makes the dumps."""
     Network(ops, size, seed, broken, inputs, name).write(folder)
     put("%s: %d ops of %d bytes" % (folder, ops, size))
+
+
+@program.command()
+@click.argument("folder")
+@click.option("--devices", type=click.IntRange(1, 64), default=2, show_default=True, help="How many.")
+@click.option("--steps", default="1,2,10", show_default=True, metavar="N,N,…", help="The dump steps.")
+@click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Decides the values.")
+@click.option("--wrong", metavar="OP", help="This op is computed wrong, such as part0/MatMul, and with it all behind it …")
+@click.option("--on-device", type=int, help="… on this device only …")
+@click.option("--from-step", type=int, default=0, help="… from this step on.")
+def train(folder: str, devices: int, steps: str, seed: int, wrong: Optional[str], on_device: Optional[int], from_step: int) -> None:
+    """Write a training of two models: FOLDER/dump, FOLDER/golden/{step} and FOLDER/graphs (GE's text graphs).
+
+    Example: python -m goldwatch.testing train run && goldwatch compare run/dump run/golden -f run/graphs -o out
+    """
+    numbers = steps.split(",")
+    if not all(number.isdigit() for number in numbers):
+        raise UsageError("--steps %s: expected whole numbers with commas" % steps, hint="for example 1,2,10")
+    if os.path.exists(os.path.join(folder, "dump")):
+        raise UsageError("%s already holds dumps" % folder, hint="take another folder")
+    broken = () if wrong is None else (Wrong(wrong, on_device, from_step),)
+    training = Training(devices=devices, steps=tuple(int(number) for number in numbers), seed=seed, wrong=broken)
+    training.write(folder)
+    put("%s: %d models, %d devices, steps %s" % (folder, len(training.models), devices, steps))
 
 
 @program.command(epilog="Faults: " + "; ".join("%s - %s" % item for item in KINDS.items()) + ".")

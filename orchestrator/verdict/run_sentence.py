@@ -28,10 +28,12 @@ def run_sentence(summary: Summary, unmatched: Sequence[str] = ()) -> str:
 def _incomplete(summary: Summary) -> str:
     if not summary.outputs:
         return "No output was compared."
-    count = summary.not_compared - summary.forgiven
-    if not count or summary.verdict != INCOMPLETE:
+    count, steps = summary.not_compared - summary.forgiven, len(summary.steps_without_golden)
+    if summary.verdict != INCOMPLETE:
         return ""
-    return "Incomplete: %d %s could not be compared." % (count, "row" if count == 1 else "rows")
+    rows = "%d %s could not be compared" % (count, "row" if count == 1 else "rows")
+    lacking = "%d %s no golden data" % (steps, "step has" if steps == 1 else "steps have")
+    return "Incomplete: %s." % ", ".join(text for number, text in ((count, rows), (steps, lacking)) if number)
 
 
 def _forgiven(summary: Summary) -> str:

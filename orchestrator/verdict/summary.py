@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ..comparing.row import CORRUPT, EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, NOTHING_FINITE, PASS, Row
+from ..comparing.row import CORRUPT, EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, Row
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
-from ..model.graphs import AnyGraph
-from .deciding import decides
-from .estimates import Estimator, first_of
-from .explaining import TensorReader, explained
-from .first_divergence import FirstDivergence, divergence_of, earlier
-from .inputs import Inputs
+from ..model.graphs import AnyGraph, ModelGraphs
+from ..naming import run_name
+from .by_model import JudgedModel, ModelSummary
+from .explaining import TensorReader
+from .first_divergence import FirstDivergence
 from .limits import Limits
-from .observations import Observations
-from .second_look import looked_at
+from .observations import execution_key
 from .sentences import explain
-from .suspects import Suspect, find_suspects
+from .suspects import Suspect
 from .unused_limits import UnusedLimits
 from .words import listed
 
@@ -57,10 +55,16 @@ class Summary:
         Operators that are wrong by themselves, best first.
     warnings
         Sentences about what the counts do not show.
+    models
+        Each model of the run by itself.
+    steps_without_golden
+        Dumped steps that have no rows, because GOLDEN has data of other steps only.
     address_overlaps
         Tensors that overlap in memory while both are needed, as documents; None where that was not looked for (then not in result.json).
     sentence
         The broken operator in one sentence (not in result.json).
+    sampled
+        How many rows are of a sample of the elements; 0: not in result.json.
     """
 
     verdict: str
@@ -78,8 +82,17 @@ class Summary:
     first: Optional[FirstDivergence] = None
     suspects: Tuple[Suspect, ...] = ()
     warnings: Tuple[str, ...] = ()
+    models: Tuple[ModelSummary, ...] = ()
+    steps_without_golden: Tuple[str, ...] = ()
     address_overlaps: Optional[Tuple[Mapping[str, Any], ...]] = None
     sentence: str = ""
+    sampled: int = 0
+
+    @property
+    def devices_agree(self) -> Optional[bool]:
+        """Whether every tensor has the same verdict on all devices that ran its model; None where no model ran on several."""
+        found = [model.agree for model in self.models if model.agree is not None]
+        return all(found) if found else None
 
     def document(self) -> Dict[str, Any]:
         """Return result.json's ``summary``; numbers that are not finite stay floats."""
@@ -95,6 +108,10 @@ class Summary:
             "first_divergence": None if self.first is None else self.first.document(),
             "suspects": [suspect.document() for suspect in self.suspects],
             "warnings": list(self.warnings),
+            "models": [model.document() for model in self.models],
+            "devices_agree": self.devices_agree,
+            "steps_without_golden": list(self.steps_without_golden),
+            **({"sampled": self.sampled} if self.sampled else {}),
             **({} if self.address_overlaps is None else {"address_overlaps": [dict(entry) for entry in self.address_overlaps]}),
         }
 
@@ -108,6 +125,7 @@ def summarise(
     allow_missing: bool = False,
     reader: Optional[TensorReader] = None,
     warnings: Iterable[str] = (),
+    steps_without_golden: Sequence[str] = (),
 ) -> Summary:
     """Count the rows and judge the run.
 
@@ -128,35 +146,37 @@ def summarise(
         Reads the two tensors of a row again, for the explanations of the first suspects; None: rows only.
     warnings
         Sentences to go into the summary.
+    steps_without_golden
+        Dumped steps that have no rows for want of golden data: as rows that lack a golden file.
     """
-    reader = reader or TensorReader()
-    seen = Observations()
-    first_row: Optional[Row] = None
+    models: Dict[Optional[str], JudgedModel] = {}
     missing = outputs = paired = readable = 0
     unused = UnusedLimits()
     empty: List[str] = []
     with_nan: List[str] = []
+    sampled: List[str] = []
     for row in rows:
         if row.warning == NOTHING_FINITE:
             empty.append(row.tensor)
         elif row.verdict == PASS and row.nan is not None and row.nan["target"]:
             with_nan.append(row.tensor)
-        seen.add(row)
+        if row.warning == SAMPLED:
+            sampled.append(row.tensor)
+        models.setdefault(run_name(row.model), JudgedModel()).add(row)
         unused.add(row)
-        first_row = earlier(first_row, row)
         outputs += row.kind == "output" and row.verdict in (PASS, FAIL)
         paired += row.verdict in (PASS, FAIL) or (row.kind != "op" and row.golden_file is not None)
         readable += row.target_file is not None and row.cause != CORRUPT
         missing += row.verdict == NOT_COMPARED and row.cause in MISSING_CAUSES
-    counts = {verdict: seen.counts.get(verdict, 0) for verdict in (PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT)}
+    for model in models.values():
+        model.judge(limits, ModelGraphs.of_all(graph), reader or TensorReader())
+    verdicts = (PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT)
+    counts = {verdict: sum(model.seen.counts.get(verdict, 0) for model in models.values()) for verdict in verdicts}
     total = sum(counts.values())
-    unforgiven = counts[NOT_COMPARED] - (missing if allow_missing else 0)
-    inputs = Inputs(seen, graph)
-    estimates = looked_at(Estimator(seen, inputs, decides, reader.redo).run(), reader.pair)
-    first = None if first_row is None else divergence_of(first_row, inputs, seen, limits)
-    own = None if first is None else first_of(estimates, first.op, first.place)
-    found = find_suspects(estimates, seen)
-    suspects = explained(found, seen, inputs, reader)
+    unforgiven = counts[NOT_COMPARED] - missing if allow_missing else counts[NOT_COMPARED] + len(steps_without_golden)
+    failing = {execution_key(row): model for model in models.values() for row in [model.first_row] if row is not None}
+    worst = failing[min(failing)] if failing else JudgedModel()
+    suspects = sorted((suspect for model in models.values() for suspect in model.suspects), key=lambda suspect: -suspect.score)
     compared = bool(counts[PASS] or counts[FAIL])
     return Summary(
         verdict=FAIL if counts[FAIL] else INCOMPLETE if unforgiven or not outputs else PASS,
@@ -169,12 +189,15 @@ def summarise(
         missing=missing,
         outputs=outputs,
         forgiven=missing if allow_missing else 0,
-        unpaired=bool(readable and not paired),
+        unpaired=not paired and bool(readable or (steps_without_golden and not total)),
         program=program,
-        first=first,
+        first=worst.first,
         suspects=tuple(suspects),
-        warnings=(*warnings, *_without_finite(empty), *_with_nan(with_nan), *unused.warnings(limits)),
-        sentence=explain(first, compared, suspects, own),
+        warnings=(*warnings, *_without_finite(empty), *_with_nan(with_nan), *_sampled(sampled), *unused.warnings(limits)),
+        models=tuple(model.summary() for model in models.values()),
+        steps_without_golden=tuple(steps_without_golden),
+        sentence=explain(worst.first, compared, suspects, worst.own),
+        sampled=len(sampled),
     )
 
 
@@ -186,6 +209,11 @@ def _without_finite(tensors: List[str]) -> Tuple[str, ...]:
 def _with_nan(tensors: List[str]) -> Tuple[str, ...]:
     """Return the warning about tensors that pass by what is beside their NaN."""
     return _about(tensors, "NaN at the same places on both sides, which were left out")
+
+
+def _sampled(tensors: List[str]) -> Tuple[str, ...]:
+    """Return the warning about tensors of which not all was compared."""
+    return _about(tensors, "been compared by a sample of the elements, which misses what lies elsewhere")
 
 
 def _about(tensors: List[str], finding: str) -> Tuple[str, ...]:

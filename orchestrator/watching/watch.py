@@ -126,16 +126,13 @@ class Watch:
         wanted = self.options.time
         if wanted not in (None, ALL_TIMES):
             self.catalogue.only_time = wanted
-        if wanted is not None or not os.path.isdir(self.options.target):
+        if wanted == ALL_TIMES or not os.path.isdir(self.options.target):
             return
-        tree = DumpTree(self.options.target)
-        known = {tuple(key) for key in self.store.get(_TIMES, [])}
-        left = [combo for combo in tree.left if combo.place[:3] not in known]
-        self.catalogue.left = {combo.place[:3] for combo in left}
-        for combo, note in zip(tree.left, tree.left_notes):
-            if combo in left:
-                self.run.left_out.append(note)
-                self.say("warning: " + note)
+        tree = DumpTree(self.options.target, wanted)
+        known = {tuple(key) for key in self.store.get(_TIMES, [])} if wanted is None else set()
+        tree.left = [combo for combo in tree.left if combo.place[:3] not in known]
+        self.catalogue.left = {combo.place[:3] for combo in tree.left}
+        self._tell_left_out(tree.left_notes)
 
     def own_pids(self) -> List[int]:
         """Return the processes that the watch itself has started."""
@@ -330,6 +327,7 @@ class Watch:
         with self.store.transaction():
             self.goldens.close()
             self._replan()
+        self._tell_left_out(self.catalogue.came_and_left())
         self._tell_left_out(settle(self.engine))
         yield from self._compare_queued()
         nothing = not self.arrivals.seen and not any(target for target, _ in self.store.target_files())

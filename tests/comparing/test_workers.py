@@ -68,10 +68,10 @@ def start():
     """Make workers whose processes are there; they are closed at the end."""
     made = []
 
-    def make(jobs=2):
+    def make(jobs=2, most=None):
         pool = Workers(jobs, Settings())
         made.append(pool)
-        pool.start()
+        pool.start(most)
         pool._processes.submit(split.ready).result(60)
         return pool
 
@@ -199,6 +199,11 @@ def test_no_process_is_forked_from_one_with_threads(pairs, start, monkeypatch) -
 def test_small_work_needs_no_process(pairs) -> None:
     pool = Workers(2, Settings())
     assert len(run_all(pool, [[task] for task in pairs])) == 6 and pool.pids() == []
+
+
+def test_no_more_processes_than_the_work_is_worth(pairs, start) -> None:
+    pool = start(3, most=1)
+    assert len(run_all(pool, [[task] for task in pairs])) == 6 and len(pool.pids()) == 1
 
 
 def test_a_message_that_cannot_be_unpickled_spoils_none_behind_it(start) -> None:

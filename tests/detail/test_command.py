@@ -53,6 +53,15 @@ def tree(tmp_path):
     return tmp_path
 
 
+def test_a_tensor_without_elements_is_not_measured(tree):
+    """Its other dims may be larger than the memory."""
+    folder = tree / "dump" / "20260102030405" / "0" / "net" / "1" / "0"
+    write_dump(str(folder / ("Relu.empty.1.2.%s" % STAMP)), outputs=[TensorData(b"", "float32", shape=(0, 2**62))])
+    code, printed = run(folder, folder, "empty", "-o", tree / "out", "--format", "json")
+    (found,) = json.loads(printed)["tensors"]
+    assert (code, found["verdict"], found["findings"]) == (0, "pass", [])
+
+
 def test_an_op_by_its_device_name_and_by_its_original(tree):
     step = tree / "dump" / "20260102030405" / "0" / "net" / "1" / "1"
     for number, name in enumerate(("conv_device", "conv/a", "conv_a")):
@@ -117,3 +126,6 @@ def test_bad_files(tmp_path):
     assert run(tmp_path, tmp_path, "-o", tmp_path / "o")[0] == 2
     code, printed = run(tmp_path / "a.npy", tmp_path / "b.npy", "-o", tmp_path / "o")
     assert code == 3 and "differs in shape" in printed
+    code, printed = run(tmp_path / "a.npy", tmp_path / "a.npy", "-o", tmp_path / "o", "--output", 3)
+    assert code == 4 and "has no output 3" in printed
+    assert run(tmp_path / "a.npy", tmp_path / "a.npy", "-o", tmp_path / "o", "--output", 0)[0] == 0

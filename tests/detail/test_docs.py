@@ -11,6 +11,7 @@ import pytest
 from in_process import DOCS, make_dumps, run_page
 
 from goldwatch.comparing.patterns import KINDS
+from goldwatch.testing import Training
 
 PROTOTXT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "caffe", "resblock", "resblock.prototxt")
 
@@ -34,7 +35,8 @@ def test_commands_for_those_who_come_from_the_vendors_tools(folder):
         metric = re.findall(r"```python\n(def compare.*?)```", stream.read(), re.S)
     (folder / "custom" / "algorithm").mkdir(parents=True)
     (folder / "custom" / "algorithm" / "alg_MeanError.py").write_text(metric[0])
-    run_page("migrating.md", folder, 13)
+    Training(devices=1, steps=(9, 10)).write(str(folder / "training"))
+    run_page("migrating.md", folder, 14)
     assert len(os.listdir(str(folder / "files"))) == 5
 
 

@@ -186,7 +186,15 @@ def test_summary_counts_and_exit_codes():
         "first_divergence": None,
         "suspects": [],
         "warnings": [],
-    }
+        "models": [
+            {
+                "model": None, "rows": 2, "passed": 1, "failed": 0, "not_compared": 0, "expected_absent": 1, "first_divergence": None,
+                "devices": [], "devices_agree": None, "first_difference": None,
+            }
+        ],
+        "devices_agree": None,
+        "steps_without_golden": [],
+    }  # fmt: skip
     summary = summarise([*rows, make("c", verdict="fail", sequence=3), make("d", verdict="not_compared", sequence=4)], 5, Limits())
     assert (summary.verdict, summary.failed, summary.not_compared, exit_code(summary), summary.first.op) == ("fail", 1, 1, 1, "c")
 

@@ -1,0 +1,176 @@
+"""One model of a run, judged by itself: its first divergence, its suspects, and whether all devices that ran it agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..dumps.place import name_order
+from ..model.graphs import ModelGraphs
+from .deciding import decides
+from .estimates import Estimate, Estimator, first_of
+from .explaining import TensorReader, explained
+from .first_divergence import FirstDivergence, divergence_of, earlier
+from .inputs import Inputs
+from .limits import Limits
+from .observations import Observations, ObservedOp
+from .second_look import looked_at
+from .suspects import Suspect, find_suspects
+
+ABSENT = "absent"
+"""What stands for the verdict of a tensor that has no row on a device."""
+
+_WORST_FIRST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT, ABSENT)
+
+
+class Difference(NamedTuple):
+    """The first tensor, in the order of steps and execution, whose verdict is not the same on all devices.
+
+    Attributes
+    ----------
+    step
+        Of the dump.
+    tensor
+        Its TensorIndex, or an op's name.
+    verdicts
+        (device, verdict or ``absent``) of every device.
+    """
+
+    step: Optional[str]
+    tensor: str
+    verdicts: Tuple[Tuple[str, str], ...]
+
+    @property
+    def sentence(self) -> str:
+        """The difference as the end of a sentence."""
+        where = "" if self.step is None else " in step %s" % self.step
+        said = ("%s on device %s" % (verdict, device) for device, verdict in self.verdicts)
+        return "%s%s: %s" % (self.tensor, where, ", ".join(said))
+
+
+@dataclass(frozen=True)
+class ModelSummary:
+    """What a run found of one model.
+
+    Attributes
+    ----------
+    name
+        model_name as first seen; None for dumps below no model's folder.
+    counts
+        Rows by verdict.
+    devices
+        Those that have rows of it, in the order of numbers.
+    first
+        Its first divergence, or None.
+    difference
+        Where its devices disagree first; None where they agree, or there is but one.
+    """
+
+    name: Optional[str]
+    counts: Tuple[Tuple[str, int], ...]
+    devices: Tuple[str, ...] = ()
+    first: Optional[FirstDivergence] = None
+    difference: Optional[Difference] = None
+
+    @property
+    def agree(self) -> Optional[bool]:
+        """Whether all its devices agree; None where there are not several."""
+        return None if len(self.devices) < 2 else self.difference is None
+
+    @property
+    def sentence(self) -> str:
+        """How many of its rows fail, and where the first does."""
+        counts = dict(self.counts)
+        rows, failed = sum(counts.values()), counts.get(FAIL, 0)
+        said = "%s: %d rows, %d fail" % ("model %s" % self.name if self.name is not None else "no model's folder", rows, failed)
+        if self.first is None:
+            return said
+        place = self.first.place
+        parts = " ".join("%s %s" % pair for pair in (("step", place.step), ("device", place.device)) if pair[1] is not None)
+        return "%s, first %s%s" % (said, self.first.tensor, " (%s)" % parts if parts else "")
+
+    def document(self) -> Dict[str, Any]:
+        """Return an entry of result.json's ``models``; numbers that are not finite stay floats."""
+        counts = dict(self.counts)
+        difference = self.difference
+        return {
+            "model": self.name,
+            "rows": sum(counts.values()),
+            "passed": counts.get(PASS, 0),
+            "failed": counts.get(FAIL, 0),
+            "not_compared": counts.get(NOT_COMPARED, 0),
+            "expected_absent": counts.get(EXPECTED_ABSENT, 0),
+            "first_divergence": None if self.first is None else self.first.document(),
+            "devices": list(self.devices),
+            "devices_agree": self.agree,
+            "first_difference": None
+            if difference is None
+            else {"step": difference.step, "tensor": difference.tensor, "verdicts": dict(difference.verdicts)},
+        }
+
+
+class JudgedModel:
+    """The rows of one model: what is normal in it says nothing about another.
+
+    Attributes
+    ----------
+    seen
+        Its rows.
+    first_row, first, own
+        Its first failing row, what that stands for, and the estimate of that operator.
+    suspects
+        Its operators that are wrong by themselves, best first.
+    """
+
+    def __init__(self) -> None:
+        self.seen = Observations()
+        self.first_row: Optional[Row] = None
+        self.first: Optional[FirstDivergence] = None
+        self.own: Optional[Estimate] = None
+        self.suspects: List[Suspect] = []
+
+    def add(self, row: Row) -> None:
+        """Take one row."""
+        self.seen.add(row)
+        self.first_row = earlier(self.first_row, row)
+
+    def judge(self, limits: Limits, graphs: ModelGraphs, reader: TensorReader) -> None:
+        """Find the first divergence and the suspects, once all rows have come."""
+        inputs = Inputs(self.seen, graphs)
+        estimates = looked_at(Estimator(self.seen, inputs, decides, reader.redo).run(), reader.pair)
+        if self.first_row is not None:
+            self.first = divergence_of(self.first_row, inputs, self.seen, limits)
+            self.own = first_of(estimates, self.first.op, self.first.place)
+        self.suspects = explained(find_suspects(estimates, self.seen), self.seen, inputs, reader)
+
+    def summary(self) -> ModelSummary:
+        """Return what is to be said of it; it has at least one row."""
+        name = next(iter(self.seen.ops.values())).place.model
+        devices = sorted({op.place.device for op in self.seen.ops.values() if op.place.device is not None}, key=name_order)
+        return ModelSummary(name, tuple(self.seen.counts.items()), tuple(devices), self.first, _difference(self.seen, devices))
+
+
+def _difference(seen: Observations, devices: List[str]) -> Optional[Difference]:
+    if len(devices) < 2:
+        return None
+    steps: Dict[Optional[str], List[ObservedOp]] = {}
+    for op in seen.ordered():
+        steps.setdefault(op.place.step, []).append(op)
+    for step, ops in steps.items():
+        found: Dict[str, Dict[str, str]] = {}
+        for op in ops:
+            for tensor, verdict in _verdicts(op):
+                of_tensor = found.setdefault(tensor, {})
+                of_tensor[op.place.device or ""] = min(of_tensor.get(op.place.device or "", verdict), verdict, key=_WORST_FIRST.index)
+        for tensor, verdicts in found.items():
+            each = tuple((device, verdicts.get(device, ABSENT)) for device in devices)
+            if len({verdict for _, verdict in each}) > 1:
+                return Difference(step, tensor, each)
+    return None
+
+
+def _verdicts(op: ObservedOp) -> List[Tuple[str, str]]:
+    """Return the verdicts of an op's outputs and inputs; an op without a dump has one of its own."""
+    rows = [*op.outputs.values(), *op.inputs.values()]
+    return [(row.tensor, row.verdict) for row in rows] or [(op.name, NOT_COMPARED)]
