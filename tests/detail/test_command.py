@@ -126,3 +126,6 @@ def test_bad_files(tmp_path):
     assert run(tmp_path, tmp_path, "-o", tmp_path / "o")[0] == 2
     code, printed = run(tmp_path / "a.npy", tmp_path / "b.npy", "-o", tmp_path / "o")
     assert code == 3 and "differs in shape" in printed
+    code, printed = run(tmp_path / "a.npy", tmp_path / "a.npy", "-o", tmp_path / "o", "--output", 3)
+    assert code == 4 and "has no output 3" in printed
+    assert run(tmp_path / "a.npy", tmp_path / "a.npy", "-o", tmp_path / "o", "--output", 0)[0] == 0

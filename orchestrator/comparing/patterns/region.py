@@ -116,7 +116,7 @@ def _finding(
     part = float(held[indices].sum())
     # Where the values themselves are large, errors of any kind are.
     there = float(energy[indices].sum()) if energy is not None else 0.0
-    if part * (1.0 - there) < _MORE_THAN_OTHERS * (1.0 - part) * there:
+    if part * (1.0 - there) <= _MORE_THAN_OTHERS * (1.0 - part) * there:
         return None
     size = len(held)
     sentence = "%s of axis %s (of %d) hold%s %.3g %% of the squared error" % (
