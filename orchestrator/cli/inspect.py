@@ -93,6 +93,9 @@ def _facts(document: Document) -> str:
     shown = ("version", "op_name", "header_bytes", "bytes", "name", "graphs", "ops", "originals", "fused", "inserted", "types", "layouts",
              "backend", "backend_version", "files", "skipped", "complete", "verdicts", "names")  # fmt: skip
     parts = ["%s %s" % (name.replace("_", " "), _words(document[name])) for name in shown if document.get(name) not in (None, "", [], {})]
+    generation = str(document.get("header_version", ""))
+    if generation.startswith("nano"):
+        parts.insert(0, "of a nano device (%s)" % generation)
     return ", " + ", ".join(parts) if parts else ""
 
 
