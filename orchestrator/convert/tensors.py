@@ -96,7 +96,10 @@ def _units(raw: Array, dtype: DType, shape: Tuple[int, ...]) -> Array:
 def _laid_out(tensor: Tensor, options: ConvertOptions, user: UserConversions) -> Tuple[Array, str, Tuple[str, ...]]:
     size = tensor.source.nbytes
     tensor.require_bytes()
-    stored = _units(np.array(tensor.source.read(0, size)), tensor.dtype, tensor.shape)
+    try:
+        stored = _units(np.array(tensor.source.read(0, size)), tensor.dtype, tensor.shape)
+    except ValueError:  # without elements a dim may be larger than any array's
+        raise NotComparable("numpy has no array of shape %s" % list(tensor.shape)) from None
     wanted = options.layout
     if wanted is None:
         shape = options.shape

@@ -39,8 +39,8 @@ def copy_npy(path: str, tensor: Tensor) -> None:
 
 
 def copies_as_npy(tensor: Tensor) -> bool:
-    """Tell whether the stored bytes of a tensor are those of an npy."""
-    return tensor.dtype.name in np.sctypeDict and tensor.dtype.bits >= 8
+    """Tell whether the stored bytes of a tensor are those of an npy; one without bytes may have dims that numpy refuses."""
+    return tensor.dtype.name in np.sctypeDict and tensor.dtype.bits >= 8 and tensor.source.nbytes > 0
 
 
 def _npy_type(tensor: Tensor) -> Any:

@@ -6,14 +6,14 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..comparing.patterns import Finding, best_of_each, fewest, find_patterns, region_of
+from ..comparing.patterns import Finding, best_of_each, fewest, find_patterns, region_of, spoiled_sentence
 from ..tensors.axes import INNER
 from ..tensors.geometry import Geometry
 from ..tensors.ordered import Window
 from ..tensors.rounding import rounding_of
 from .errors import Errors, is_bad
 from .measures import Measures, SharesByIndex
-from .sampling import EvenSample, Sample, samples_of
+from .sampling import PARTS, EvenSample, Sample, samples_of
 
 Array = Any
 
@@ -43,7 +43,8 @@ class Evidence:
         self.samples = samples_of(geometry.sizes)
         self.even = EvenSample(geometry.count) if len(self.samples) > 1 else None
         self.bad = 0
-        self.spoiled = {"nan": [0, 0, -1, 0], "inf": [0, 0, -1, 0]}
+        # How many, how many in the target, the first and the last place, how many infinities of opposite signs.
+        self.spoiled = {"nan": [0, 0, -1, 0, 0], "inf": [0, 0, -1, 0, 0]}
 
     def update(self, window: Window, errors: Errors) -> Array:
         """Take a window; return which of its elements are off by more than rounding."""
@@ -61,12 +62,14 @@ class Evidence:
     def _count_spoiled(self, start: int, x: Array, y: Array) -> None:
         for kind, test in (("nan", np.isnan), ("inf", np.isinf)):
             mine, theirs = test(x), test(y)
-            differ = mine != theirs
+            opposite = mine & theirs & (x != y) if kind == "inf" and "c" not in (x.dtype.kind, y.dtype.kind) else np.zeros_like(mine)
+            differ = (mine != theirs) | opposite
             found = self.spoiled[kind]
             places = np.flatnonzero(differ)
             if places.size:
                 found[0] += places.size
-                found[1] += int(np.count_nonzero(mine & differ))
+                found[1] += int(np.count_nonzero(mine & ~theirs))
+                found[4] += int(np.count_nonzero(opposite))
                 found[2] = start + int(places[0]) if found[2] < 0 else found[2]
                 found[3] = start + int(places[-1])
 
@@ -91,20 +94,21 @@ class Evidence:
             return [Finding("healthy", 1.0, sentence, {"distance": distance})]
         spoiled = [finding for finding in (self._spoiled("nan"), self._spoiled("inf")) if finding is not None]
         found = [finding for finding in self._patterns(shares) if finding.kind not in ("nan", "inf", "region", "healthy")]
+        found = [finding for finding in found if not _of_parts(finding, len(self.letters))]
         regions = self._regions(shares)
         found += regions[:1] + list(more)
+        if measures.target.zeros == measures.target.count:
+            found.append(Finding("flush-to-zero", 1.0, "every element of the target is 0"))
         # A second axis is told as well: an error may sit in one row of one channel.
         return spoiled + best_of_each(found) + regions[1:]
 
     def _spoiled(self, kind: str) -> Optional[Finding]:
-        count, mine, first, last = self.spoiled[kind]
+        count, mine, first, last, opposite = self.spoiled[kind]
         if not count:
             return None
         at = [int(part) for part in np.unravel_index(first, self.geometry.sizes or (1,))]
         word = "NaN" if kind == "nan" else "Inf"
-        sentence = "%d of %d elements are %s on one side only (%d in the target), the first at %s" % (
-            count, self.geometry.count, word, mine, at,
-        )  # fmt: skip
+        sentence = spoiled_sentence(word, count, self.geometry.count, mine, opposite, at)
         from_there_on = count == last - first + 1
         if from_there_on and count > 1:
             sentence += ", and from there on all" + ("" if last + 1 == self.geometry.count else " the %d that follow" % (count - 1))
@@ -163,6 +167,13 @@ def slots(geometry: Geometry, sums: Sequence[Array]) -> Optional[Array]:
     block = dict(geometry.layout.blocks)[letter]
     along = sums[geometry.letters.index(letter)]
     return np.bincount(np.arange(len(along)) % block, weights=along, minlength=block)
+
+
+def _of_parts(finding: Finding, rank: int) -> bool:
+    """Tell whether a pattern lies between the real and the imaginary parts, which :meth:`Sample.pair` puts along one more axis."""
+    detail = finding.detail
+    steps, order = detail.get("by", ()), detail.get("order", ())
+    return detail.get("axis") == PARTS or any(steps[rank:]) or list(order[rank:]) != list(range(rank, len(order)))
 
 
 def _normed(energy: Array) -> Array:

@@ -54,7 +54,7 @@ class SideStatistics:
 
     def _range(self, values: Array) -> None:
         if values.size:
-            least, greatest = values.min().item(), values.max().item()
+            least, greatest = (number + 0 for number in (values.min().item(), values.max().item()))
             self.least = least if self.least is None else min(self.least, least)
             self.greatest = greatest if self.greatest is None else max(self.greatest, greatest)
 

@@ -16,6 +16,9 @@ Array = Any
 FULL_ELEMENTS = 1 << 18
 """Larger tensors are sampled."""
 
+PARTS = "part"
+"""The axis of real and imaginary parts."""
+
 _SAMPLE_ELEMENTS = 1 << 16
 _LEAST = 8
 
@@ -51,12 +54,16 @@ class Sample:
 
     def pair(self, dtype: str, letters: Tuple[str, ...], total: int = 0) -> AlignedPair:
         """Return the elements side by side; complex ones with their two parts along one more axis."""
-        x, y = self._x, self._y
-        if "c" in (x.dtype.kind, y.dtype.kind):
-            wide = [side.astype(np.complex128) for side in (x, y)]
-            x, y = (reals(side.reshape(-1)).reshape(self.shape + (2,)) for side in wide)
-            letters = letters + ("part",)
-        return AlignedPair(x, y, dtype, letters, total or x.size)
+        x, y = _parts(self._x, self._y)
+        return AlignedPair(x, y, dtype, letters if x.ndim == len(self.shape) else (*letters, PARTS), total or x.size)
+
+
+def _parts(x: Array, y: Array) -> Tuple[Array, Array]:
+    """Return two sides as they are; where one is complex, the real and imaginary parts of both along one more axis."""
+    if "c" not in (x.dtype.kind, y.dtype.kind):
+        return x, y
+    made = [reals(side.astype(np.complex128).reshape(-1)).reshape((*side.shape, 2)) for side in (x, y)]
+    return made[0], made[1]
 
 
 class EvenSample:
@@ -76,7 +83,8 @@ class EvenSample:
 
     def pair(self, dtype: str, total: int) -> AlignedPair:
         """Return the elements side by side."""
-        return AlignedPair(np.concatenate(self._x), np.concatenate(self._y), dtype, (), total)
+        x, y = _parts(np.concatenate(self._x), np.concatenate(self._y))
+        return AlignedPair(x.reshape(-1), y.reshape(-1), dtype, (), total * x.ndim)
 
 
 def samples_of(sizes: Sequence[int]) -> List[Sample]:

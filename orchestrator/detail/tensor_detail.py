@@ -17,7 +17,7 @@ from ..comparing.patterns import Finding
 from ..comparing.row import FAIL, METRICS, PASS, Row
 from ..dumps.golden import GoldenEntry, open_golden
 from ..errors import GoldwatchError
-from ..filesystem import writing_whole
+from ..filesystem import bounded_name, writing_whole
 from ..naming import sanitise_golden
 from ..results.jsonfile import row_document
 from ..results.rowsql import plain_tree
@@ -36,6 +36,8 @@ from .topn import Top
 ALL, BAD, NONE = "all", "bad", "none"
 DEFAULT_TOP = 20
 _LEAST_ULP = -1
+_LONGEST_TAIL = "_output_00000_absolute_error_topn.csv"
+"""As long as what is put behind an op's name."""
 
 WriteMany = Callable[[List[Tuple[Any, ...]]], List[Written]]
 
@@ -134,6 +136,9 @@ def detail_of(task: PairTask, others: Iterable[GoldenEntry], settings: DetailSet
         # A scalar is one element along one axis.
         geometry = replace(geometry, layout=Layout("ND", (("0", ""),), (1,)), letters=("0",), sizes=(1,))
         letters = ("0",)
+    if not geometry.count:
+        # Its other dims may be larger than the memory, and there is nothing to measure along them.
+        geometry = replace(geometry, sizes=(0,) * len(geometry.sizes))
     elements = Elements(task.target, golden, geometry, letters)
     found = _collect(task, golden, geometry, letters, row, settings)
     findings = _findings(found, task, golden, elements, others, row) if geometry.count else []
@@ -147,7 +152,8 @@ def detail_of(task: PairTask, others: Iterable[GoldenEntry], settings: DetailSet
 def _file_name_of(row: Row) -> str:
     """Return an op's name as files have it, a slice's with its context and thread."""
     tail = row.tensor.split(":%s:%d" % (row.kind, row.tensor_index or 0), 1)[-1]
-    return sanitise_golden(row.op + tail.replace(":", "_"))
+    name = sanitise_golden(row.op + tail.replace(":", "_"))
+    return bounded_name(name, _LONGEST_TAIL)[: -len(_LONGEST_TAIL)]
 
 
 def not_compared(row: Row) -> TensorDetail:

@@ -131,6 +131,8 @@ class _Side:
 
 def _places(left: _Side, right: _Side, wanted: Optional[Tuple[str, int]]) -> List[Tuple[str, int]]:
     if wanted is not None:
+        if not left.is_dump and not right.is_dump and wanted not in ((OUTPUT, 0), *left.places()):
+            raise InputError("%s has no %s %d: it holds one tensor, an output" % (left.path, *wanted))
         return [wanted]
     if left.is_dump and right.is_dump:
         return list(dict.fromkeys(left.places() + right.places()))

@@ -159,7 +159,8 @@ class _Tree:
             entry["problem"] = problem
         for task in (task for record in records for task in tasks_of(record)):
             for key in op_tasks(*task):
-                entry["ops"] += [name for name in self.tasks.get((found["device"], *key), ()) if name not in entry["ops"]]
+                entry["ops"] += self.tasks.get((found["device"], *key), ())
+        entry["ops"] = list(dict.fromkeys(entry["ops"]))
         return entry
 
 

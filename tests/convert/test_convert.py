@@ -105,6 +105,13 @@ def test_types_that_numpy_lacks(name, tmp_path):
     assert entry["stored_dtype"] == name and entry["dtype"] != name and entry["notes"]
 
 
+@pytest.mark.parametrize("to", ["npy", "txt"])
+def test_dims_without_elements_that_numpy_has_no_array_of(to, tmp_path):
+    write_dump(str(tmp_path / "Relu.a.1.2.3"), outputs=[TensorData(b"", "float32", shape=(0, 2**62))])
+    code, error = convert(tmp_path / "Relu.a.1.2.3", "-o", tmp_path / "o", "--to", to)
+    assert code == 4 and "Relu.a.1.2.3: output.0: numpy has no array of shape [0, 4611686018427387904]" in error, error
+
+
 def test_a_device_layout_is_made(tmp_path, feature_map):
     np.save(str(tmp_path / "a.npy"), feature_map)
     layouts = ("--from-layout", "NCHW", "--layout", "NC1HWC0")

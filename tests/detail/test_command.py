@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import jsonschema
 import numpy as np
@@ -51,6 +53,15 @@ def tree(tmp_path):
         folder.mkdir(parents=True)
         write_dump(str(folder / ("Conv2D.conv_device.1.2.%s" % STAMP)), outputs=[tensor((golden * 2 + 1).astype(np.float16))])
     return tmp_path
+
+
+def test_a_tensor_without_elements_is_not_measured(tree):
+    """Its other dims may be larger than the memory."""
+    folder = tree / "dump" / "20260102030405" / "0" / "net" / "1" / "0"
+    write_dump(str(folder / ("Relu.empty.1.2.%s" % STAMP)), outputs=[TensorData(b"", "float32", shape=(0, 2**62))])
+    code, printed = run(folder, folder, "empty", "-o", tree / "out", "--format", "json")
+    (found,) = json.loads(printed)["tensors"]
+    assert (code, found["verdict"], found["findings"]) == (0, "pass", [])
 
 
 def test_an_op_by_its_device_name_and_by_its_original(tree):
@@ -117,3 +128,20 @@ def test_bad_files(tmp_path):
     assert run(tmp_path, tmp_path, "-o", tmp_path / "o")[0] == 2
     code, printed = run(tmp_path / "a.npy", tmp_path / "b.npy", "-o", tmp_path / "o")
     assert code == 3 and "differs in shape" in printed
+    code, printed = run(tmp_path / "a.npy", tmp_path / "a.npy", "-o", tmp_path / "o", "--output", 3)
+    assert code == 4 and "has no output 3" in printed
+    assert run(tmp_path / "a.npy", tmp_path / "a.npy", "-o", tmp_path / "o", "--output", 0)[0] == 0
+
+
+@pytest.mark.parametrize("command", [("compare-op", "a.npy", "b.npy", "-o", "out"), ("inspect", ".")])
+def test_lines_fit_a_terminal(command, tmp_path):
+    np.save(str(tmp_path / "a.npy"), np.arange(24).reshape(2, 3, 4) > 11)
+    np.save(str(tmp_path / "b.npy"), np.arange(24).reshape(2, 3, 4) < 12)
+    (tmp_path / ("Add.%s.1.2.1600000000000000" % ("x" * 100))).write_bytes(b"junk")
+    ours, theirs = os.openpty()
+    words = [sys.executable, "-m", "goldwatch", *command]
+    subprocess.run(words, cwd=str(tmp_path), env=dict(os.environ, COLUMNS="80"), stdout=theirs, stderr=theirs, check=False)
+    os.close(theirs)
+    with open(ours, "rb", buffering=0) as terminal:
+        printed = terminal.read(1 << 16).decode()
+    assert len(printed.splitlines()) > 3 and max(map(len, printed.splitlines())) <= 80, printed

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 
+import jsonschema
 import numpy as np
 import pytest
+from in_process import run_here
 
+import goldwatch
+from goldwatch.dumps import write_dump
 from goldwatch.engine.listed import compare_folders
 from goldwatch.engine.options import ComparisonOptions
 from goldwatch.errors import MissingPath, UsageError
+from goldwatch.schemas import load_schema
 from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
 
 
@@ -172,10 +178,11 @@ def test_golden_of_a_device_in_another_layout_with_padding(tmp_path, values):
     assert {rows[name].metrics["MaxAbsoluteError"] for name in ("convrelu:output:0", "sum_1:output:0")} == {0}
 
 
-@pytest.mark.parametrize("option", ["quantisation", "unfused"])
-def test_the_second_file_needs_the_model(tmp_path, option):
+def test_the_second_file_needs_the_model(tmp_path, values):
     with pytest.raises(UsageError):
-        ComparisonOptions("a", "b", "c", **{option: "q.json"})
+        ComparisonOptions("a", "b", "c", unfused="q.json")
+    with pytest.raises(UsageError, match="it is missing"):
+        rows_of(tmp_path, quantisation=quantisation(tmp_path / "q.json"))
 
 
 def test_a_missing_second_file_is_named(tmp_path, values):
@@ -184,3 +191,80 @@ def test_a_missing_second_file_is_named(tmp_path, values):
     write_golden(str(tmp_path / "golden"), values)
     with pytest.raises(MissingPath, match=r"none\.json"):
         rows_of(tmp_path, model=model.write_json(str(tmp_path / "m.json")), quantisation=str(tmp_path / "none.json"))
+
+
+class TestFilesOfTheQuantisedNet:
+    """The quantised net's own npy and quant files against those of the net before: the documents' comparison 3."""
+
+    NAMES = {"conv_dequant": "conv", "relu_q": "relu", "prob_q": "prob"}
+
+    def write(self, tmp_path, values, factor=1.0):
+        quantisation(tmp_path / "quant.json")
+        write_golden(str(tmp_path / "golden"), values)
+        os.makedirs(str(tmp_path / "target"), exist_ok=True)
+        for name, origin in self.NAMES.items():
+            array = (values[origin] * (factor if origin != "conv" else 1)).astype(np.float32)
+            if name == "prob_q":
+                write_dump(str(tmp_path / "target" / "prob_q.0.1767323045000000.quant"), outputs=[array])
+            else:
+                np.save(str(tmp_path / "target" / ("%s.0.1767323045000000.npy" % name)), array)
+
+    def run(self, tmp_path, *options, target="target", out="out"):
+        words = ["compare", str(tmp_path / target), str(tmp_path / "golden"), "--quant-json", str(tmp_path / "quant.json")]
+        done = run_here([sys.executable, "-m", "goldwatch", *words, "-o", str(tmp_path / out), *options])
+        path = tmp_path / out / "result.json"
+        return done, json.loads(path.read_text()) if path.exists() else {}
+
+    def test_each_file_pairs_with_the_op_it_came_from(self, tmp_path, values):
+        self.write(tmp_path, values, 1.001)
+        done, document = self.run(tmp_path, "--allow-missing", "--jobs", "1")
+        assert done.returncode == 0, done.stderr
+        jsonschema.validate(document, load_schema("result"))
+        rows = {row["tensor"]: row for row in document["rows"]}
+        for name, origin in self.NAMES.items():
+            row = rows[name + ":output:0"]
+            assert row["verdict"] == "pass" and row["golden_file"].startswith(origin + ".0.") and row["golden"] == origin
+            assert row["target_file"].startswith(name + ".0.")
+        x, y = values["prob"] * np.float32(1.001), values["prob"]
+        assert rows["prob_q:output:0"]["metrics"]["MaxAbsoluteError"] == pytest.approx(float(np.abs(x.astype(float) - y).max()), rel=1e-6)
+        # It leads to nothing; conv_int8 shares its original with conv_dequant, which stands for it.
+        assert rows["conv_quant"]["verdict"] == "expected_absent" and "conv_int8" not in rows
+        # Two processes, and a second start: the same rows.
+        for out, jobs in (("out2", "2"), ("out", "2")):
+            assert self.run(tmp_path, "--allow-missing", "--jobs", jobs, out=out)[1]["rows"] == document["rows"]
+        assert goldwatch.open_result(str(tmp_path / "out")).summary.passed == 3
+
+    def test_an_error_is_found_and_files_that_are_missing_are_told(self, tmp_path, values):
+        self.write(tmp_path, values, 1.5)
+        done, document = self.run(tmp_path)
+        assert done.returncode == 1 and document["summary"]["first_divergence"]["op"] == "relu_q"
+        os.remove(str(tmp_path / "golden" / "relu.0.1767323045000000.npy"))
+        write_dump(str(tmp_path / "target" / "prob_q.0.1767323045000000.quant"), outputs=[values["prob"]])
+        done, document = self.run(tmp_path, "--force")
+        assert done.returncode == 3
+        rows = {row["tensor"]: row for row in document["rows"]}
+        assert rows["relu_q:output:0"]["cause"] == "golden_missing"
+        os.remove(str(tmp_path / "target" / "relu_q.0.1767323045000000.npy"))
+        (tmp_path / "target" / "conv_dequant.0.1767323045000000.npy").write_bytes(b"nonsense")
+        done, document = self.run(tmp_path, "--force")
+        causes = {row["op"]: (row["verdict"], row["cause"]) for row in document["rows"]}
+        assert done.returncode == 3 and causes["conv_dequant"] == ("not_compared", "corrupt")
+        assert causes["relu_q"] == ("not_compared", "dump_missing")
+
+    def test_what_the_json_does_not_know_is_a_row(self, tmp_path, values):
+        self.write(tmp_path, values)
+        np.save(str(tmp_path / "target" / "stray.0.1767323045000000.npy"), np.ones(3))
+        _, document = self.run(tmp_path)
+        (row,) = [row for row in document["rows"] if row["op"] == "stray"]
+        assert row["verdict"] == "not_compared"
+
+    def test_other_folders_are_refused(self, tmp_path, values):
+        self.write(tmp_path, values)
+        quantised(values).write_tree(str(tmp_path / "dump"))
+        done, _ = self.run(tmp_path, target="dump")
+        assert done.returncode == 4 and "om json" in done.stderr
+        assert self.run(tmp_path, target="none")[0].returncode == 4
+        assert self.run(tmp_path, "--time", "20260101000000")[0].returncode == 2
+        command = [sys.executable, "-m", "goldwatch", "watch", str(tmp_path / "dump"), str(tmp_path / "golden"), "-o", str(tmp_path / "w")]
+        done = run_here([*command, "--quant-json", str(tmp_path / "quant.json"), "--until-idle", "0.1"])
+        assert done.returncode == 2 and "it needs -f" in done.stderr

@@ -88,6 +88,8 @@ def test_overflow_records_are_joined_to_their_op(tree):
     old = bytearray(2048)
     struct.pack_into("<6Q", old, 256, 9, 7, 1, 0, 0x1000, 0x2000)
     struct.pack_into("<3Q", old, 1024, 0xFF, 4, 8)
+    (pooled,) = (tree / STEP).glob("*.pool1.*")
+    (tree / STEP / (pooled.name[:-1] + "9")).write_bytes(pooled.read_bytes())
     for number, data in enumerate((new, bytes(old))):
         path = tree / STEP / ("Opdebug.Node_OpDebug.99.7.176732304600000%d" % number)
         write_dump(str(path), outputs=[TensorData(data, "uint8", shape=(len(data),))])

@@ -15,6 +15,8 @@ from .values import by_index, coarser_type, flush_to_zero, healthy, offset, satu
 Array = Any
 
 _MOVES = ("axis-swap", "axis-flip", "channel-permutation")
+_RECTIFIED = 0.05
+"""So many of the elements at least are negative before a ReLU."""
 
 
 def find_patterns(pair: AlignedPair, background: float = 0.0, others: Iterable[Tuple[str, Array]] = ()) -> List[Finding]:
@@ -35,8 +37,7 @@ def find_patterns(pair: AlignedPair, background: float = 0.0, others: Iterable[T
     if well is not None:
         return [well]
     spoiled = _spoiled(x, y, pair.letters)
-    squares = np.asarray(y, np.float64)[np.isfinite(y)] if np.issubdtype(np.asarray(y).dtype, np.floating) else np.asarray(y, np.float64)
-    d = Difference(x, y, background**2 * float((squares**2).sum()))
+    d = Difference(x, y, background)
     if not d.total:
         return spoiled
     letters = pair.letters or tuple(str(axis) for axis in range(d.x.ndim))
@@ -96,23 +97,30 @@ def _spoiled(x: Array, y: Array, letters: Tuple[str, ...]) -> List[Finding]:
         except TypeError:
             continue
         differ = mine != theirs
+        if kind == "inf" and np.asarray(x).dtype.kind != "c":
+            differ |= mine & theirs & (x != y)
         count = int(differ.sum())
         if count:
             at = [int(part) for part in np.unravel_index(int(np.argmax(differ)), differ.shape)]
             word = "NaN" if kind == "nan" else "Inf"
-            sentence = "%d of %d elements are %s on one side only (%d in the target), the first at %s" % (
-                count, differ.size, word, int((mine & ~theirs).sum()), at,
-            )  # fmt: skip
+            sentence = spoiled_sentence(word, count, differ.size, int((mine & ~theirs).sum()), int((mine & theirs & differ).sum()), at)
             found.append(Finding(kind, 1.0, sentence, {"count": count, "first": at}))
     return found
 
 
+def spoiled_sentence(word: str, count: int, size: int, mine: int, opposite: int, first: List[int]) -> str:
+    """Return the sentence on elements that are NaN or Inf on one side only, or infinities of opposite signs."""
+    sides = "on one side only (%d in the target)" % mine if count > opposite else "of opposite signs"
+    more = ", %d of them Inf of opposite signs" % opposite if count > opposite > 0 else ""
+    return "%d of %d elements are %s %s%s, the first at %s" % (count, size, word, sides, more, first)
+
+
 def _rectified(d: Difference) -> Optional[Finding]:
     """x or y is the other one's positive part: the golden data are of before or after the activation."""
-    if d.x.min(initial=0.0) >= 0 > d.y.min(initial=0.0):
+    if d.x.min(initial=0.0) >= 0 and (d.y < 0).mean() >= _RECTIFIED:
         share = d.share(d.left(np.maximum(d.y, 0.0)), 0)
         return claimed("other-tensor", share, "the target is the golden's positive part: the golden data are of before a ReLU", tensor="")
-    if d.y.min(initial=0.0) >= 0 > d.x.min(initial=0.0):
+    if d.y.min(initial=0.0) >= 0 and (d.x < 0).mean() >= _RECTIFIED:
         rest = np.maximum(d.x, 0.0) - d.y
         share = d.share(float((rest * rest).sum()), 0)
         return claimed("other-tensor", share, "the golden is the target's positive part: the golden data are of after a ReLU", tensor="")

@@ -53,7 +53,7 @@ class Difference:
     x, y
         Arrays of one shape.
     background
-        Sum of the squared error that needs no explanation (what the operator's inputs explain): a pattern has to explain the rest.
+        Relative distance that needs no explanation (what the operator's inputs explain): a pattern has to explain the rest.
     """
 
     def __init__(self, x: Array, y: Array, background: float = 0.0) -> None:
@@ -70,8 +70,15 @@ class Difference:
         self.e = self.x - self.y
         self.count = int(keep.sum())
         self.total = float((self.e * self.e).sum())
-        self.own = max(self.total - background / self.unit**2, 0.02 * self.total)
+        self.own = max(self.total - self._explained(y, background), 0.02 * self.total)
         self.yy = float((self.y * self.y).sum())
+
+    def _explained(self, y: Array, background: float) -> float:
+        """Return the squared error, in units of the unit's square, at a relative distance from all finite golden elements."""
+        if not background:
+            return 0.0
+        with np.errstate(over="ignore"):
+            return background**2 * float(np.square(y[np.isfinite(y)] / self.unit).sum())
 
     def share(self, rest: float, parameters: int = 1) -> float:
         """Return the share that a pattern explains which leaves ``rest`` (sum of squares).
@@ -92,10 +99,36 @@ class Difference:
         return float((rest * rest).sum())
 
 
+    def left_by_others(self, rest: Array, leverage: Array) -> float:
+        """Return the sum of squares that is left where each element is explained by what was fitted to all the others.
+
+        A few large elements fit themselves: that explains nothing (the PRESS statistic, Allen 1974). Nor does a fit that helps only them:
+        all of the error is left then.
+
+        Parameters
+        ----------
+        rest
+            What the fit leaves of each element.
+        leverage
+            Each element's weight in its own fit, 0 to 1; of 1 it is alone, and its error is left.
+        """
+        if not helps_most(np.where(self.kept, rest, 0.0), self.e):
+            return self.total
+        with np.errstate(invalid="ignore", divide="ignore"):
+            rest = np.where(leverage < 1 - 1e-9, rest / (1.0 - leverage), self.e)
+        return float(np.square(np.where(self.kept, rest, 0.0)).sum())
+
+
 def _middle(y: Array, keep: Array) -> float:
     """Return a magnitude that is not ruled by masked elements."""
     values = np.abs(y[keep])
     return float(np.median(values)) if values.size else 0.0
+
+
+def helps_most(rest: Array, error: Array) -> bool:
+    """Tell whether most elements that are off are much less so in ``rest``: a few large ones may meet by chance."""
+    wrong = error != 0
+    return bool(2 * np.count_nonzero(2 * np.abs(rest[wrong]) < np.abs(error[wrong])) >= np.count_nonzero(wrong))
 
 
 def claimed(kind: str, share: float, sentence: str, **detail: Any) -> Optional[Finding]:

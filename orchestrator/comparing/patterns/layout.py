@@ -7,7 +7,7 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .finding import CLAIMED, Difference, Finding, claimed
+from .finding import CLAIMED, Difference, Finding, claimed, helps_most
 
 Array = Any
 
@@ -77,7 +77,7 @@ def _permuted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
         moved_there = [index for index, _ in other]
         fits = float(rest[moved_there].sum()) <= (1.0 - CLAIMED) * float(error[moved_there].sum())
         share = d.share(float(rest.sum()), 0)
-        if share >= CLAIMED and fits:
+        if share >= CLAIMED and fits and helps_most((x - y[near])[moved_there], (x - y)[moved_there]):
             shown = ", ".join("%d holds %d" % pair for pair in other[:4]) + (" …" if len(other) > 4 else "")
             sentence = "%d of %d indices of axis %s are exchanged: %s" % (len(other), size, letters[axis], shown)
             return Finding("channel-permutation", share, sentence, {"axis": letters[axis], "from": [int(index) for index in near]})
@@ -111,6 +111,9 @@ def _shifted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
         return None
     parts = ["%+d along axis %s" % (step, letters[axis]) for axis, step in enumerate(best[1]) if step]
     sentence = "the target holds the golden's values shifted by %s" % " and ".join(parts)
+    here, there = _windows(best[1], d.y.shape)
+    if not helps_most(d.x[here] - d.y[there], d.e[here]):
+        return None
     return claimed("shift", best[0], sentence, by=list(best[1]))
 
 

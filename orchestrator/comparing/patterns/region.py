@@ -59,8 +59,8 @@ def padding(d: Difference, padded_axis: Optional[int]) -> Optional[Finding]:
 
 
 def fewest(found: Sequence[Finding]) -> List[Finding]:
-    """Return the two regions that name the fewest indices."""
-    return sorted(found, key=lambda finding: (len(finding.detail["indices"]), -finding.share))[:2]
+    """Return the two regions that name the fewest indices, of those that hold as much the first."""
+    return sorted(found, key=lambda finding: (len(finding.detail["indices"]), -round(finding.share, 2)))[:2]
 
 
 def region_of(
@@ -116,7 +116,7 @@ def _finding(
     part = float(held[indices].sum())
     # Where the values themselves are large, errors of any kind are.
     there = float(energy[indices].sum()) if energy is not None else 0.0
-    if part * (1.0 - there) < _MORE_THAN_OTHERS * (1.0 - part) * there:
+    if part * (1.0 - there) <= _MORE_THAN_OTHERS * (1.0 - part) * there:
         return None
     size = len(held)
     sentence = "%s of axis %s (of %d) hold%s %.3g %% of the squared error" % (

@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
-from ...tensors.rounding import ulp
+from ...tensors.rounding import rounding_of, ulp
 from .finding import Difference, Finding, claimed
 
 Array = Any
@@ -20,6 +20,7 @@ _LEAST_LEVELS = 12
 _OFF_LATTICE = 0.06
 _COARSER = {"float16": ("bfloat16",), "float32": ("bfloat16", "float16"), "float64": ("bfloat16", "float16", "float32")}
 _LEAST_FACTOR = 1e-3
+_FINER, _TELLING = 4, 64
 _SUM_OFF = 0.02
 
 
@@ -29,7 +30,8 @@ def within_rounding(x: Array, y: Array, dtype: str) -> Array:
     Parameters
     ----------
     x, y
-        Target and golden elements, any numeric types; whole numbers are compared exactly, complex ones by both parts.
+        Target and golden elements, any numeric types; whole numbers are compared exactly, complex ones by both parts. A whole number is a
+        float that rounds to it.
     dtype
         The target's, as in the DataType column.
     """
@@ -38,9 +40,10 @@ def within_rounding(x: Array, y: Array, dtype: str) -> Array:
         return within_rounding(x.real, y.real, dtype) & within_rounding(x.imag, y.imag, dtype)
     if x.dtype.kind in "iub" and y.dtype.kind in "iub":
         return _equal_whole(x, y)
+    whole = x.dtype.kind in "iu"
     x, y = x.astype(np.float64), y.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        right = (x == y) | (np.abs(x - y) <= ulp(y, dtype))
+    with np.errstate(invalid="ignore", over="ignore"):
+        right = (x == y) | (np.abs(x - y) <= (0.5 if whole else ulp(y, dtype)))
         right |= np.isnan(x) & np.isnan(y)
         if dtype in _LARGEST:
             right |= np.isinf(x) & (np.abs(y) > _LARGEST[dtype]) & (np.sign(x) == np.sign(y))
@@ -74,7 +77,7 @@ def scale(d: Difference) -> Optional[Finding]:
     # Values that have nothing to do with the golden ones have a factor of about 0: that is no scale.
     if abs(factor) < _LEAST_FACTOR:
         return None
-    share = d.share(d.left(factor * d.y))
+    share = d.share(d.left_by_others(d.x - factor * d.y, d.y * d.y / d.yy), 0)
     return claimed("scale", share, "the target is the golden x %.5g" % factor, factor=factor)
 
 
@@ -100,7 +103,7 @@ def scale_and_offset(d: Difference) -> Optional[Finding]:
     shift = float(d.x.sum()) / d.count - factor * mean
     if abs(factor) < _LEAST_FACTOR:
         return None
-    share = d.share(d.left(np.where(d.kept, factor * d.y + shift, 0.0)), 2)
+    share = d.share(d.left_by_others(d.x - factor * d.y - shift, 1.0 / d.count + centred * centred / spread), 0)
     return claimed("scale", share, "the target is the golden x %.5g %+.6g" % (factor, shift * d.unit), factor=factor, offset=shift * d.unit)
 
 
@@ -138,8 +141,12 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
     yy = (d.y * d.y).sum(axis=others, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         factors = np.where(yy > 0, (d.x * d.y).sum(axis=others, keepdims=True) / yy, 1.0)
+        weights = np.where(yy > 0, d.y * d.y / yy, 0.0)
     shifts = d.e.sum(axis=others, keepdims=True) / count
-    found.append(claimed("scale", d.share(d.left(factors * d.y), size), _factors(factors, letter), axis=letter))
+    # A target of zeros is no scale.
+    if np.abs(factors).max() >= _LEAST_FACTOR:
+        share = d.share(d.left_by_others(d.x - factors * d.y, weights), 0)
+        found.append(claimed("scale", share, _factors(factors, letter), axis=letter))
     found.append(claimed("offset", d.share(d.left(d.y + shifts), size), _offsets(shifts * d.unit, letter), axis=letter))
     if not any(found):
         mean = d.y.sum(axis=others, keepdims=True) / count
@@ -147,8 +154,11 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
         spread = (centred * centred).sum(axis=others, keepdims=True)
         with np.errstate(invalid="ignore", divide="ignore"):
             slopes = np.where(spread > 0, (d.e * centred).sum(axis=others, keepdims=True) / spread, 0.0)
+            weights = 1.0 / count + np.where(spread > 0, centred * centred / spread, 0.0)
         sentence = _factors(1.0 + slopes, letter) + ", and an offset for each"
-        found.append(claimed("scale", d.share(d.left(d.y + slopes * centred + shifts), 2 * size), sentence, axis=letter))
+        share = d.share(d.left_by_others(d.e - slopes * centred - shifts, weights), 0)
+        if np.abs(1.0 + slopes).max() >= _LEAST_FACTOR:
+            found.append(claimed("scale", share, sentence, axis=letter))
     return [finding for finding in found if finding is not None]
 
 
@@ -170,6 +180,9 @@ def saturation(d: Difference, dtype: str) -> Optional[Finding]:
     share = d.share(d.left(np.clip(d.y, lowest, highest)))
     at = [value * d.unit for value in (lowest, highest) if np.isfinite(value)]
     known = limit is not None and any(abs(abs(value) - limit) <= 0.01 * limit for value in at)
+    if not known and not (d.kept & (d.y < highest) & (d.y > lowest)).any():
+        # All values are one: nothing shows that others would have been kept.
+        return None
     where = " and ".join("%.6g" % value for value in at)
     return claimed("saturation", share, "values are cut off at %s%s" % (where, ", the limit of %s" % dtype if known else ""), at=at)
 
@@ -220,29 +233,37 @@ def lattice_step(values: Array) -> Optional[float]:
 
 def coarser_type(d: Difference, dtype: str) -> Optional[Finding]:
     """x has the few values of a coarser type, and errors of its size."""
-    values = d.x[d.kept]
-    if values.size < 64 or not np.any(values):
+    values = d.x[d.kept] * d.unit
+    if values.size < 64 or not np.any(values) or not rounding_of(dtype).step:
         return None
-    step, name = _steps(values, dtype, d.unit)
-    if step is None:
+    step, kind, name = _steps(values, dtype)
+    # Where the golden values are as coarse, that is no error.
+    if step is None or _steps(d.y[d.kept] * d.unit, dtype)[1] == kind:
         return None
-    off = np.abs(d.e[d.kept])
+    step, off = step / d.unit, np.abs(d.e[d.kept])
     # Errors that came in with the inputs add to half a step; the zeros of an activation have none.
-    room = 0.51 * step + 3 * float(np.median(off[off > 0])) if off.any() else 0.51 * step
+    usual = float(np.median(off[off > 0])) if off.any() else 0.0
+    room = 0.51 * step + 3 * np.minimum(usual, step)
     beyond = float((off[off > room] ** 2).sum())
     share = min(1.0, (d.total - beyond) / d.own) if d.total else 0.0
     big_enough = float(np.sqrt((off**2).mean())) >= 0.03 * float(np.mean(step))
     return claimed("coarser-type", share, "the target has only the values of %s" % name, type=name) if big_enough else None
 
 
-def _steps(values: Array, dtype: str, unit: float) -> Tuple[Any, str]:
-    """Return the distance of the values that x can take, and the coarser type's name; (None, "") where x is as fine as its type."""
+def _steps(values: Array, dtype: str) -> Tuple[Any, str, str]:
+    """Return the distance of the values that there can be, the coarser type and its name in words; None first where they are as fine as
+    their type.
+    """
+    own = ulp(values, dtype)
     step = lattice_step(values)
-    if step is not None:
-        return step, "an 8-bit integer with a scale of %.6g" % (step * unit)
+    if step is not None and step >= _FINER * float(own.max()):
+        return step, "int8 %.2g" % step, "an 8-bit integer with a scale of %.6g" % step
     for coarser in _COARSER.get(dtype, ()):
         coarse = ulp(values, coarser)
-        on_grid = values == np.round(values / coarse) * coarse
-        if on_grid.mean() > 0.999:
-            return coarse, coarser
-    return None, ""
+        # Only where the type itself has values between them it shows that they are not used.
+        telling = _FINER * own <= coarse
+        with np.errstate(over="ignore"):
+            on_grid = (values == np.round(values / coarse) * coarse) & (np.abs(values) <= _LARGEST[coarser])
+        if telling.sum() >= _TELLING and on_grid[telling].mean() > 0.999:
+            return coarse, coarser, coarser
+    return None, "", ""

@@ -1,0 +1,123 @@
+"""What is not claimed: patterns that a few large elements, one element or the type itself would only seem to show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from goldwatch.dumps.write import TensorData, write_dump
+from goldwatch.schemas import load_schema
+
+jsonschema = pytest.importorskip("jsonschema")
+
+
+def kinds(document):
+    return [finding["kind"] for finding in document["findings"]]
+
+
+def heavy(shape, seed):
+    """Return values of which few hold nearly all of the sum of squares, as scores behind an exponential do."""
+    return np.exp(4 * np.random.RandomState(seed).standard_normal(shape)).astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", [(300,), (4, 1, 128), (1, 64, 14, 14), (128, 9)], ids=str)
+def test_a_few_large_elements_are_no_scale_and_no_shift(look, shape):
+    for seed in range(8):
+        random, golden = np.random.RandomState(100 + seed), heavy(shape, seed)
+        for level in (0.01, 0.1, 1.0):
+            noisy = (golden * (1 + level * random.standard_normal(shape))).astype(np.float32)
+            assert not {"scale", "offset", "shift", "channel-permutation"} & set(kinds(look(noisy, golden))), (seed, level)
+        assert "shift" not in kinds(look(random.permutation(golden.reshape(-1)).reshape(shape), golden)), seed
+        # What holds for all elements is found all the same.
+        assert kinds(look((golden * 1.05).astype(np.float32), golden))[0] == "scale"
+        assert "shift" in kinds(look(np.roll(golden, 1, -1), golden))
+
+
+def test_values_below_the_normal_range_are_not_those_of_a_coarser_type(look):
+    golden = np.random.RandomState(0).uniform(-1e-7, 1e-7, 4096).astype(np.float32)
+    wrong = (golden * (1 + 2 * np.random.RandomState(1).standard_normal(4096))).astype(np.float16)
+    assert "coarser-type" not in kinds(look(wrong, golden))
+
+
+def test_golden_values_as_coarse_are_no_error_of_the_target(look):
+    random = np.random.RandomState(0)
+    golden = (random.randint(-100, 100, (1, 1000)) * 0.05).astype(np.float32)
+    assert "coarser-type" not in kinds(look(random.permutation(golden[0])[None].astype(np.float16), golden))
+    coarse = random.standard_normal(4000).astype(np.float16).astype(np.float32)
+    assert "coarser-type" not in kinds(look(coarse, random.standard_normal(4000).astype(np.float32)))
+
+
+@pytest.mark.parametrize("largest", [0.01, 4.0, 700.0])
+def test_the_scale_of_eight_bits_is_told_in_the_tensors_own_unit(look, largest):
+    golden = (np.random.RandomState(0).uniform(-largest, largest, 5000)).astype(np.float32)
+    scale = largest / 127
+    findings = look((np.round(golden / scale) * scale).astype(np.float32), golden)["findings"]
+    (found,) = [each for each in findings if each["kind"] == "coarser-type"]
+    assert float(found["sentence"].rsplit(" ", 1)[1]) == pytest.approx(scale, rel=1e-3)
+
+
+def test_one_negative_element_is_no_missing_activation(look):
+    golden = np.maximum(np.random.RandomState(0).standard_normal(300), 0).astype(np.float32)
+    target = golden.astype(np.float16)
+    target[17] = -3
+    assert kinds(look(target, golden)) == ["region"]
+
+
+def test_a_target_of_zeros(look):
+    golden = np.random.RandomState(0).standard_normal((4, 8, 9)).astype(np.float32)
+    for factor in (1.0, 1e-20):
+        found = look(np.zeros(golden.shape, np.float16 if factor == 1 else np.float32), golden * np.float32(factor))["findings"]
+        assert [each["sentence"] for each in found] == ["every element of the target is 0"]
+
+
+def test_infinities_of_opposite_signs(look):
+    golden = np.array([1, np.inf, -np.inf, np.inf, 5], np.float32)
+    (found,) = look(np.array([1, -np.inf, -np.inf, 3, 5], np.float32), golden)["findings"]
+    assert found["kind"] == "inf" and found["detail"]["count"] == 2
+    assert found["sentence"].startswith("2 of 5 elements are Inf on one side only (0 in the target), 1 of them Inf of opposite signs,")
+
+
+def test_a_constant_is_not_cut_off(look):
+    golden = np.full((2, 50), 2, np.float32)
+    assert "saturation" not in kinds(look(golden / 2, golden))
+
+
+@pytest.mark.parametrize("size", [1000, 300000])
+@pytest.mark.filterwarnings("error")
+def test_complex_numbers_have_no_pattern_between_their_parts(look, size):
+    random = np.random.RandomState(0)
+    golden = (random.standard_normal(size) + 1j * random.standard_normal(size)).astype(np.complex128)
+    assert kinds(look(golden * 1.05, golden))[0] == "scale"
+    spoiled = golden.real + 1.1j * golden.imag
+    assert not [each for each in look(spoiled, golden)["findings"] if "part" in each["sentence"]]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("numbers", [(1.7e308, -1.7e308), (5e-324, 1e-310), (3e38, 1e-45)])
+def test_the_ends_of_the_range(look, numbers):
+    golden = np.array(numbers * 20)
+    assert look(golden[::-1].copy(), golden)["verdict"] == "fail"
+
+
+def test_whole_numbers_are_the_floats_that_round_to_them(look):
+    golden = np.random.RandomState(0).uniform(-100, 100, 500).astype(np.float32)
+    assert kinds(look(np.rint(golden).astype(np.int8), golden)) == ["healthy"]
+    assert look(np.rint(golden).astype(np.int8) + np.int8(1), golden)["bad"] == 500
+
+
+def test_bools_are_numbers_in_the_document(look):
+    document = look(np.array([True, False]), np.array([False, True]))
+    schema = load_schema("detail")
+    jsonschema.Draft7Validator(schema).validate({"op": "op", "tensors": [document]})
+
+
+def test_names_of_255_bytes(tmp_path):
+    from goldwatch.detail.pairs import pairs_in_files
+    from goldwatch.detail.run import compare_op
+    from goldwatch.detail.tensor_detail import DetailSettings
+
+    path = tmp_path / ("Add.%s.1.2.1600000000000000" % ("x" * 228))
+    write_dump(str(path), outputs=[TensorData(np.ones(3, np.float16))])
+    np.save(str(tmp_path / "golden.npy"), np.ones(3, np.float32))
+    found = compare_op(pairs_in_files(str(path), str(tmp_path / "golden.npy")), DetailSettings(str(tmp_path / "out")))
+    assert found.exit_code == 0 and all(len(name) <= 255 and (tmp_path / "out" / name).exists() for name in found.files)
