@@ -229,7 +229,8 @@ def test_a_program_that_is_run(make) -> None:
     (run.folder / "acl.json").write_text(json.dumps({"dump": dump}))
     program = [sys.executable, "-m", "goldwatch.testing", "serve", "dump", "--acl", "acl.json"]
     words = ["run", "--acl", "acl.json", "--golden", "golden", "-f", "graphs", "-o", "out", "--", *program]
-    done = subprocess.run([sys.executable, "-m", "goldwatch", *words], cwd=str(run.folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    words = [sys.executable, "-m", "goldwatch", *words]
+    done = subprocess.run(words, cwd=str(run.folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
     assert done.returncode == 1, done.stderr
     assert run.places() == combinations(run.training)
     first = run.document()["summary"]["first_divergence"]
