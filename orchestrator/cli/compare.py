@@ -49,7 +49,7 @@ def comparison_options(function: F) -> F:
                          help="The quantisation json: a quantised model (without -f: its npy or quant files) against the net before."),
             click.option("--unfused-om", "unfused", metavar="JSON",
                          help="The model of a build without fusion, whose dumps GOLDEN holds."),
-            click.option("--jobs", type=click.IntRange(1, 1024), help="Processes that compare.  [default: all processors]"),
+            click.option("--jobs", type=click.IntRange(1, 1024), help="Processes that compare, at most.  [default: all processors]"),
             click.option("--metrics", metavar="NAME,…",
                          help="The metrics to show, in this order; all: the ten, and those of --custom.  [default: all]"),
             click.option("--custom", metavar="DIR",

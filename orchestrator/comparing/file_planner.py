@@ -17,6 +17,7 @@ from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OMITTED, OP, OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
+from .dequantised import dequantised
 from .dumped_file import AnyDump, beside_of, dumped_op, is_overwritten, open_dump
 from .file_plan import UNREADABLE, FilePlan
 from .pair import overflow_of, refuse
@@ -219,6 +220,8 @@ class Planner:
         except NotComparable as error:
             rows.append(refuse(row, error.message, error.cause))
             return
+        if plan.quantisation is not None:
+            target = dequantised(target, plan.quantisation)
         if isinstance(dump, JoinedDump) and dump.slices > 1:
             row = replace(row, reason="; ".join(filter(None, (row.reason, "joined from %d slices" % dump.slices))))
         beside = () if self.two_dumps else beside_of(dump, info, plan.op_type)

@@ -39,12 +39,16 @@ def write_golden(folder, values):
         np.save(os.path.join(folder, "%s.0.1767323045000000.npy" % name), array)
 
 
-def quantised(values, broken=False):
+SCALE, OFFSET = 32.0, 3.0
+
+
+def quantised(values, broken=False, told=None):
     """data -> AscendQuant -> Conv2D in int8 -> AscendDequant with the ReLU -> prob."""
     model = DeviceModel("net")
     model.add(DeviceOp("data", "Data", (), (half(values["data"], "data", layout="NCHW"),)))
-    integers = np.clip(np.round(values["data"] * 32), -128, 127).astype(np.int8)
-    model.add(DeviceOp("q_in", "AscendQuant", (("data", 0),), (DeviceTensor(integers, "NC1HWC0", "NCHW", "conv_quant"),), ("conv_quant",)))
+    integers = np.clip(np.round(values["data"] * SCALE + OFFSET), -128, 127).astype(np.int8)
+    q_in = DeviceTensor(integers, "NC1HWC0", "NCHW", "conv_quant")
+    model.add(DeviceOp("q_in", "AscendQuant", (("data", 0),), (q_in,), ("conv_quant",), quantisation=told))
     sums = (values["conv"] * 100).astype(np.int32)
     model.add(DeviceOp("conv_int8", "Conv2D", (("q_in", 0),), (DeviceTensor(sums, "NC1HWC0", "NCHW", "conv_int8"),), ("conv_int8",)))
     relu = values["relu"] * (1.5 if broken else 1)
@@ -191,6 +195,43 @@ def test_a_missing_second_file_is_named(tmp_path, values):
     write_golden(str(tmp_path / "golden"), values)
     with pytest.raises(MissingPath, match=r"none\.json"):
         rows_of(tmp_path, model=model.write_json(str(tmp_path / "m.json")), quantisation=str(tmp_path / "none.json"))
+
+
+class TestDequantised:
+    """An AscendQuant whose scale and offset the model says."""
+
+    def rows(self, tmp_path, values, told, text=False):
+        model = quantised(values, told=told)
+        model.write_tree(str(tmp_path / "dump"))
+        write_golden(str(tmp_path / "golden"), values)
+        path = (model.write_ge_text if text else model.write_json)(str(tmp_path / ("ge_proto_1_Build.txt" if text else "m.json")))
+        return rows_of(tmp_path, model=path, quantisation=quantisation(tmp_path / "quant.json"), overflow=True)
+
+    @pytest.mark.parametrize("text", [False, True])
+    def test_its_output_is_compared_with_what_it_was_made_of(self, tmp_path, values, text):
+        found, rows = self.rows(tmp_path, values, (SCALE, OFFSET), text)
+        assert found.exit_code == 0 and not found.summary.suspects
+        row = rows["q_in:output:0"]
+        assert row.verdict == "pass" and row.target_dtype == "int8" and "scale 32 and offset 3" in row.reason
+        assert row.golden_file.startswith("data.0.") and row.shape == values["data"].shape and row.overflow is None
+        stored = np.clip(np.round(values["data"] * SCALE + OFFSET), -128, 127).astype(np.float64)
+        x, y = (stored - OFFSET) / SCALE, values["data"].astype(np.float64)
+        assert row.metrics["MaxAbsoluteError"] == pytest.approx(np.abs(x - y).max(), rel=1e-9)
+        assert row.metrics["RelativeEuclideanDistance"] == pytest.approx(np.sqrt(((x - y) ** 2).sum() / (y**2).sum()), rel=1e-9)
+        # What lies between stays as it is: nothing says what those integers stand for.
+        assert rows["conv_int8:input:0"].verdict == rows["deq:input:0"].verdict == "expected_absent"
+
+    def test_another_scale_than_the_devices_fails(self, tmp_path, values):
+        found, rows = self.rows(tmp_path, values, (SCALE * 2, OFFSET))
+        assert found.exit_code == 1 and rows["q_in:output:0"].verdict == "fail"
+        assert found.first_divergence.op == "q_in"
+
+    @pytest.mark.parametrize("told", [None, (0.0, 1.0), (float("inf"), 0.0)])
+    def test_without_both_it_is_said(self, tmp_path, values, told):
+        found, rows = self.rows(tmp_path, values, told)
+        assert found.exit_code == 0
+        assert rows["q_in:output:0"].verdict == "expected_absent"
+        assert "does not give scale and offset" in rows["q_in:output:0"].reason
 
 
 class TestFilesOfTheQuantisedNet:
