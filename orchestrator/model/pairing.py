@@ -12,7 +12,7 @@ from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tupl
 from ..naming import sanitise_device
 from .counterpart import Counterparts, HasGolden
 from .graph import ModelGraph
-from .groups import FOLLOWING_TYPES, Group, Groups, ground_truth
+from .groups import FOLLOWING_TYPES, Group, ground_truth, groups_of
 from .never import never_dumps, no_dump_reason
 from .nodes import OpNode, TensorDesc
 from .quantised import is_dequant, is_quant
@@ -38,7 +38,7 @@ class Pairing:
         self.graph = graph
         self._has_golden = has_golden
         self._has_golden_input = has_golden_input
-        self._groups = Groups(graph) if graph is not None else None
+        self._groups = groups_of(graph) if graph is not None else None
         self._counterparts = Counterparts(graph, self._groups, has_golden) if graph is not None and self._groups is not None else None
         self._unknown: Dict[str, int] = {}
 
