@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 
 
@@ -22,6 +23,10 @@ def main() -> None:
         if sys.stderr is not None and not sys.stderr.closed:
             sys.stderr.write("goldwatch: interrupted\n")
         sys.exit(130)
+    finally:
+        if callable(signal.getsignal(signal.SIGINT)):
+            # All is done: while Python itself ends, a Ctrl-C would print a traceback.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 if __name__ == "__main__":

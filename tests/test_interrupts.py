@@ -104,3 +104,11 @@ def test_an_error_that_hides_its_interrupt():
     code += "print(caused_by_interrupt(ImportError()), caused_by_interrupt(None))\n"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60)
     assert done.stdout.decode().split() == ["False", "True", "False"]
+
+
+def test_ctrl_c_while_python_ends_prints_nothing():
+    code = "import atexit, os, signal, sys\nfrom goldwatch.__main__ import main\n"
+    code += "atexit.register(lambda: [os.kill(os.getpid(), signal.SIGINT), sum(range(9))])\n"
+    code += "sys.argv = ['goldwatch', '--version']\nmain()\n"
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    assert done.returncode == -signal.SIGINT and done.stdout.startswith(b"goldwatch") and done.stderr == b""
