@@ -91,7 +91,7 @@ def resolve_python(python: str) -> str:
     status, out = _output([found, "-c", code])
     words = out.split()
     if status != 0 or len(words) != 2 or words[0] != "goldwatch-python":
-        text = printable(out.strip()[-300:])
+        text = printable(out.strip()[-300:]) or "it printed nothing"
         raise EnvironmentProblem("`python` %s does not run as a Python (exit code %d): %s" % (printable(python), status, text))
     version = tuple(int(part) for part in words[1].split("."))
     if version < _OLDEST:

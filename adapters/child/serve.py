@@ -105,12 +105,15 @@ def _os_error(error: OSError) -> Dict[str, Any]:
 
 
 def _text_of(error: BaseException) -> str:
+    if isinstance(error, SyntaxError):
+        # Python's own form of it begins with the file; str() ends with file and line.
+        return " ".join(("%s: %s" % (type(error).__name__, error)).split())
     return " ".join("".join(traceback.format_exception_only(type(error), error)).split())
 
 
 def _where(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
+    if not frames or isinstance(error, SyntaxError):
         return ""
     last = frames[-1]
     return " (%s, line %d, in %s)" % (last.filename, last.lineno or 0, last.name)

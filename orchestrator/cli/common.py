@@ -106,8 +106,13 @@ def put_file(text: str) -> None:
 def say(message: str, quiet: bool = False) -> None:
     """Print one line of progress or advice on stderr; on a terminal as many as its width needs."""
     if not quiet:
-        sys.stderr.write("\n".join(wrapped(message, columns_of(sys.stderr), " " * (len(message) - len(message.lstrip())) + "  ")) + "\n")
+        sys.stderr.write("\n".join(wrapped(message, columns_of(sys.stderr), _hanging(message))) + "\n")
         sys.stderr.flush()
+
+
+def _hanging(line: str) -> str:
+    """Return the indent of what follows a line's first part: two columns more than its own."""
+    return " " * (len(line) - len(line.lstrip()) + 2)
 
 
 def columns_of(stream: Any) -> Optional[int]:
@@ -135,6 +140,11 @@ def put_wrapped(text: str, indent: str = "  ") -> None:
     """Print a text on stdout, wrapped as :func:`columns_of` stdout says."""
     for line in wrapped(text, columns_of(sys.stdout), indent):
         put(line)
+
+
+def put_line(line: str) -> None:
+    """Print one line on stdout; on a terminal as many as its width needs, those behind the first indented."""
+    put_wrapped(line, _hanging(line))
 
 
 def say_note(note: str, quiet: bool = False) -> None:

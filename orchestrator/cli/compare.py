@@ -10,6 +10,7 @@ import click
 
 from ..engine.listed import compare_folders
 from ..engine.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
+from ..engine.quantised_files import compare_quantised_files
 from ..engine.result import RunResult
 from ..engine.two_files import compare_files
 from ..engine.user_code import find_user_code
@@ -45,10 +46,10 @@ def comparison_options(function: F) -> F:
             click.option("-f", "--model", metavar="OM.json",
                          help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them, one for each model_name."),
             click.option("--quant-json", "quantisation", metavar="JSON",
-                         help="The quantisation json: a quantised model against golden data of the net before it was quantised."),
+                         help="The quantisation json: a quantised model (without -f: its npy or quant files) against the net before."),
             click.option("--unfused-om", "unfused", metavar="JSON",
                          help="The model of a build without fusion, whose dumps GOLDEN holds."),
-            click.option("--jobs", type=click.IntRange(1, 1024), help="Processes that compare.  [default: all processors]"),
+            click.option("--jobs", type=click.IntRange(1, 1024), help="Processes that compare, at most.  [default: all processors]"),
             click.option("--metrics", metavar="NAME,…",
                          help="The metrics to show, in this order; all: the ten, and those of --custom.  [default: all]"),
             click.option("--custom", metavar="DIR",
@@ -81,9 +82,8 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
         raise UsageError("--range and --select count by the json's OpSequence: they need -f")
     if given["op_range"] and given["select"]:
         raise UsageError("--range and --select exclude each other")
-    for name, word in (("quantisation", "--quant-json"), ("unfused", "--unfused-om")):
-        if given[name] and given["model"] is None:
-            raise UsageError("%s leads on the names of a model: it needs -f" % word)
+    if given["unfused"] and given["model"] is None:
+        raise UsageError("--unfused-om leads on the names of a model: it needs -f")
     if given["check_addresses"] and given["model"] is None:
         raise UsageError("--check-addresses needs -f: until when a tensor is needed is known by the model only")
     if given["quantisation"] and given["unfused"]:
@@ -135,8 +135,9 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     if os.path.isfile(target) and os.path.isfile(golden):
         result = compare_files(options, given["force"])
     else:
+        compare_all = compare_quantised_files if options.quantisation and not options.model else compare_folders
         with ProgressBar("comparing", quiet) as bar:
-            result = compare_folders(
+            result = compare_all(
                 options,
                 given["jobs"] or default_jobs(),
                 given["force"],

@@ -17,7 +17,7 @@ from ..engine.file_pair import is_file_pair
 from ..errors import UsageError
 from ..processes import default_jobs
 from ..verdict.judging import RowJudge
-from .common import format_option, print_json, put, say, say_note, set_up_logging, verbosity_options
+from .common import format_option, print_json, put_line, say, say_note, set_up_logging, verbosity_options
 from .limits import limit_options, read_limits
 from .option_values import parse_time
 
@@ -91,12 +91,12 @@ def _pairs(target: str, golden: str, op: Optional[str], given: Any, wanted: Want
 def _tell(found: OpDetail) -> None:
     for tensor in found.tensors:
         row, document = tensor.row, tensor.document
-        put("%s: %s%s" % (row.tensor, row.verdict.replace("_", " "), ": " + row.reason if row.reason else ""))
+        put_line("%s: %s%s" % (row.tensor, row.verdict.replace("_", " "), ": " + row.reason if row.reason else ""))
         if row.verdict == NOT_COMPARED or not document.get("count"):
             continue
-        put("  %d of %d elements are off by more than the rounding of %s" % (document["bad"], document["count"], row.target_dtype))
+        put_line("  %d of %d elements are off by more than the rounding of %s" % (document["bad"], document["count"], row.target_dtype))
         for finding in document["findings"]:
-            put("  %s (explains %.1f %% of the error)" % (finding["sentence"], 100 * finding["share"])
-                if finding["kind"] != "healthy" else "  " + finding["sentence"])  # fmt: skip
+            put_line("  %s (explains %.1f %% of the error)" % (finding["sentence"], 100 * finding["share"])
+                     if finding["kind"] != "healthy" else "  " + finding["sentence"])  # fmt: skip
         if not document["findings"]:
-            put("  no pattern explains 90 % of the error")
+            put_line("  no pattern explains 90 % of the error")

@@ -10,7 +10,7 @@ import click
 from ..errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..inspect.file import inspect_file
 from ..inspect.tree import inspect_tree
-from .common import format_option, print_json, put, set_up_logging, verbosity_options
+from .common import format_option, print_json, put_line, set_up_logging, verbosity_options
 from .progress import ProgressBar
 
 Document = Dict[str, Any]
@@ -47,7 +47,7 @@ def inspect(paths: Tuple[str, ...], stats: bool, op: Any, output_format: str, qu
     else:
         for document in documents:
             for line in lines_of(document):
-                put(line)
+                put_line(line)
     return EXIT_INCOMPLETE if any(damaged(document) for document in documents) else EXIT_PASS
 
 
@@ -63,7 +63,7 @@ def lines_of(document: Document) -> Iterator[str]:
         return
     yield "%s: %s%s" % (document["path"], _KINDS[document["kind"]], _facts(document))
     if document.get("problem"):
-        yield "  PROBLEM: %s" % document["problem"]
+        yield "  PROBLEM: %s" % _without_path(document["problem"], document["path"])
     for entry in document.get("tensors", ()):
         yield from _tensor_lines(entry)
     for name in ("buffers", "spaces"):
@@ -71,6 +71,11 @@ def lines_of(document: Document) -> Iterator[str]:
             yield "  %s %d: %d bytes at %d" % (name[:-1], region["index"], region["bytes"], region["offset"])
     for record in document.get("records", ()):
         yield "  record: " + _words(record)
+
+
+def _without_path(problem: str, path: str) -> str:
+    prefix = path + ": "
+    return problem[len(prefix) :] if problem.startswith(prefix) else problem
 
 
 _KINDS = {
@@ -88,6 +93,9 @@ def _facts(document: Document) -> str:
     shown = ("version", "op_name", "header_bytes", "bytes", "name", "graphs", "ops", "originals", "fused", "inserted", "types", "layouts",
              "backend", "backend_version", "files", "skipped", "complete", "verdicts", "names")  # fmt: skip
     parts = ["%s %s" % (name.replace("_", " "), _words(document[name])) for name in shown if document.get(name) not in (None, "", [], {})]
+    generation = str(document.get("header_version", ""))
+    if generation.startswith("nano"):
+        parts.insert(0, "of a nano device (%s)" % generation)
     return ", " + ", ".join(parts) if parts else ""
 
 

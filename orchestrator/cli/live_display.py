@@ -10,7 +10,7 @@ from typing import List, Optional, Type
 from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..engine.target_file import TargetFile
 from ..naming import printable
-from ..watching.watch import Standing
+from ..watching.standing import Standing
 from .common import say, show_status
 
 

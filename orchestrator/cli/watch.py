@@ -48,6 +48,8 @@ def make_watch_options(given: Any) -> WatchOptions:
         raise UsageError("--pid %d: not a process" % given["pid"])
     if given["expect_all"] and given["model"] is None:
         raise UsageError("--expect-all: which ops are expected is known from the model's json only", hint="name it with -f")
+    if given["quantisation"] and given["model"] is None:
+        raise UsageError("--quant-json leads on the names of a model: it needs -f")
     return WatchOptions(
         until_idle_s=given["until_idle"],
         pid=given["pid"],

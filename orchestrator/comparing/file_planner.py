@@ -19,6 +19,7 @@ from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OMITTED, OP, OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
 from ..tensors.tensor import Tensor
+from .dequantised import dequantised
 from .file_plan import UNREADABLE, FilePlan
 from .pair import overflow_of, refuse
 from .pair_task import PairTask
@@ -223,6 +224,8 @@ class Planner:
         except NotComparable as error:
             rows.append(refuse(row, error.message, error.cause))
             return
+        if plan.quantisation is not None:
+            target = dequantised(target, plan.quantisation)
         if isinstance(dump, JoinedDump) and dump.slices > 1:
             row = replace(row, reason="; ".join(filter(None, (row.reason, "joined from %d slices" % dump.slices))))
         beside = () if self.two_dumps else _beside(dump, info, plan.op_type)

@@ -296,6 +296,8 @@ def _places(result: MetricResult, geometry: Geometry, order: str, missed: str) -
 
 def _overflow(target: Tensor, result: MetricResult, sampled: bool) -> Optional[bool]:
     """Return the OverFlow column's value; a float tensor without elements does not overflow, and a sample does not tell."""
+    if target.dtype.name.startswith(("int", "uint")):
+        return None  # They stand for the numbers that were compared.
     if sampled:
         return overflow_of(target)
     return False if not result.count and target.dtype.kind in ("f", "c") else result.overflow

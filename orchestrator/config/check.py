@@ -16,7 +16,8 @@ from .jsontext import MAX_BYTES, JsonText, read_json
 from .model_rules import ModelRules
 from .models import Models, load_models
 from .npu_rules import NpuRules, looks_like_npu
-from .script import MAX_SCRIPT_BYTES, check_settings, read_script
+from .script import check_settings, read_script
+from .script_tree import MAX_SCRIPT_BYTES
 
 #: The rules that say that nothing at all is dumped.
 EMPTY_RULES = ("empty-file", "no-dump-section", "empty-dump-section", "all-switches-off", "nothing-dumped")

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import ast
-import io
-import re
-import sys
-import tokenize
-import warnings
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..naming import nearest_names
 from .finding import ERROR, WARNING, Finding, Findings, placed
@@ -19,16 +14,10 @@ from .key_rules import nearest_word
 from .npu_rules import COMPUTED, OTHER_SETTINGS, NpuRules
 from .plan import NPU_DEFAULTS
 from .script_reach import Reach, key_of
+from .script_tree import is_text, last_name, literal, parse, too_deep, walk
 
 _MEMBERS = {"enable_dump": "b", "enable_dump_debug": "b"}
 _OTHER_MEMBERS = {"quant_dumpable": "s", "enable_exception_dump": "i"}
-#: A syntax tree takes some four hundred times the text's own size.
-MAX_SCRIPT_BYTES = 2 * 1024 * 1024
-_MAX_BRACKETS = 100
-_AT_THIS_LINE = "correct the script at this line"
-_ELSEWHERE = "put the dump settings into a module of their own"
-_CONVERTERS = ("as_bytes", "as_text", "as_str", "as_str_any", "bytes", "str")
-_UNREADABLE = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
 
 Place = Tuple[int, int]
 
@@ -87,13 +76,13 @@ class ScriptSettings:
 
 def read_script(data: bytes, findings: Findings) -> Optional[List[ScriptSettings]]:
     """Return all dump settings of a script in the order of the text, or None with a finding when it is no Python."""
-    tree, lines = _parse(data, findings)
+    tree, lines = parse(data, findings)
     if tree is None:
         return None
     try:
         return _Reader(lines).read(tree)
     except RecursionError:
-        _parse_error(findings, "python-syntax", "an expression is nested too deeply to be read", "Python may run it", 1, fix=_ELSEWHERE)
+        too_deep(findings, "Python may run it")
         return None
 
 
@@ -104,52 +93,6 @@ def check_settings(settings: ScriptSettings, rules: NpuRules) -> Dict[str, Any]:
         values = dict(dict.fromkeys(NPU_DEFAULTS, COMPUTED), **values)
     rules.check(values, asked=settings.asked)
     return values
-
-
-def _parse(data: bytes, findings: Findings) -> Tuple[Optional[ast.AST], List[str]]:
-    # The grammar is that of the Python that runs here: a newer script is none for an older Python.
-    python = "Python %d.%d" % sys.version_info[:2]
-    consumer = python + " does not run it"
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        text = data.decode(encoding)
-    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
-        line = data.count(b"\n", 0, getattr(error, "start", 0)) + 1
-        _parse_error(findings, "not-utf8", "the script cannot be decoded: %s" % str(error)[:200], consumer, line)
-        return None, []
-    text = re.sub(r"\r\n?", "\n", text[1:] if text.startswith("\ufeff") else text)
-    if not _shallow(text):
-        _parse_error(findings, "file-too-deep", "brackets are nested too deeply to be read", "Python may run it", 1, fix=_ELSEWHERE)
-        return None, []
-    try:
-        with warnings.catch_warnings():
-            # What Python has to say about the script's style is none of our business.
-            warnings.simplefilter("ignore")
-            return ast.parse(text), text.split("\n")
-    except SyntaxError as error:
-        _parse_error(findings, "python-syntax", "not %s: %s" % (python, error.msg), consumer, error.lineno or 1, error.offset)
-    except ValueError as error:
-        line = data.count(b"\n", 0, max(data.find(b"\0"), 0)) + 1
-        _parse_error(findings, "python-syntax", "not %s: %s" % (python, error), consumer, line)
-    except (MemoryError, RecursionError):
-        _parse_error(findings, "python-syntax", "an expression is nested too deeply to be read", python + " may run it", 1, fix=_ELSEWHERE)
-    return None, []
-
-
-def _parse_error(
-    findings: Findings, rule: str, message: str, consumer: str, line: int, column: Optional[int] = None, fix: str = _AT_THIS_LINE
-) -> None:
-    findings.items.append(Finding(ERROR, rule, (), message, consumer, fix, line=max(line, 1), column=max(column, 1) if column else None))
-
-
-def _shallow(text: str) -> bool:
-    """Bound the nesting before the parser sees it; chains of operators are bounded by the line's length."""
-    depth = 0
-    for match in re.finditer(r"[([{]|[)\]}]", text):
-        depth = depth + 1 if match.group() in "([{" else max(0, depth - 1)
-        if depth > _MAX_BRACKETS * 10:
-            return False
-    return True
 
 
 class _Reader:
@@ -167,7 +110,7 @@ class _Reader:
 
     def read(self, tree: ast.AST) -> List[ScriptSettings]:
         """Return the settings in the order of the text."""
-        nodes = sorted(_walk(tree), key=lambda pair: self._order(pair[0]))
+        nodes = sorted(walk(tree), key=lambda pair: self._order(pair[0]))
         for node, _ in nodes:
             if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
                 self._alias(node.targets if isinstance(node, ast.Assign) else [node.target], node.value)
@@ -178,7 +121,7 @@ class _Reader:
                 self._call(node)
             elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                value = COMPUTED if isinstance(node, ast.AugAssign) or node.value is None else _literal(node.value)
+                value = COMPUTED if isinstance(node, ast.AugAssign) or node.value is None else literal(node.value)
                 for target in targets:
                     if isinstance(target, ast.Attribute):
                         self._assignment(target, value, node, scope)
@@ -227,7 +170,7 @@ class _Reader:
 
     def _kind(self, node: ast.AST) -> Optional[str]:
         """Tell whether an expression is npu_device's global options, their dump_config, or a parameter_map."""
-        if isinstance(node, ast.Call) and _last_name(node.func) == "global_options":
+        if isinstance(node, ast.Call) and last_name(node.func) == "global_options":
             return "options"
         if isinstance(node, ast.Attribute) and node.attr == "dump_config" and self._kind(node.value) == "options":
             return "dump"
@@ -236,7 +179,7 @@ class _Reader:
         return self._options.get(node.id) if isinstance(node, ast.Name) else None
 
     def _call(self, node: ast.Call) -> None:
-        name = _last_name(node.func)
+        name = last_name(node.func)
         name = self._imported.get(name, name)
         if name == "NPURunConfig":
             self._run_config(node)
@@ -252,7 +195,7 @@ class _Reader:
                 message = "DumpConfig takes %d arguments" % len(names)
                 self._problem(settings, "unknown-keyword", (), message, "Python raises TypeError", "name the arguments", argument)
                 break
-            settings.set(names[index], self._plain(names[index], _literal(argument)), self._place(argument))
+            settings.set(names[index], self._plain(names[index], literal(argument)), self._place(argument))
         given = set(settings.values)
         for keyword in node.keywords:
             if keyword.arg is None:
@@ -261,7 +204,7 @@ class _Reader:
                 message = "DumpConfig gets %s twice, by position and by name" % keyword.arg
                 self._problem(settings, "repeated-argument", (keyword.arg,), message, "Python raises TypeError", "keep one", keyword.value)
             elif keyword.arg in NPU_DEFAULTS:
-                value = self._plain(keyword.arg, _literal(keyword.value))
+                value = self._plain(keyword.arg, literal(keyword.value))
                 settings.set(keyword.arg, value, self._place(keyword.value))
             else:
                 near = nearest_word(keyword.arg, names)
@@ -272,7 +215,7 @@ class _Reader:
 
     def _run_config(self, node: ast.Call) -> None:
         for keyword in node.keywords:
-            value = _literal(keyword.value)
+            value = literal(keyword.value)
             if keyword.arg == "dump_config" and value is not None and value is not COMPUTED:
                 settings = ScriptSettings("DumpConfig", self._place(keyword.value), open=True)
                 message = "NPURunConfig's dump_config must be a DumpConfig"
@@ -296,11 +239,11 @@ class _Reader:
             self._global_option(target, value, node)
 
     def _map_entry(self, target: ast.Attribute, entry: ast.Subscript, value: Any, node: Any, scope: int) -> None:
-        if self._kind(entry.value) != "map" and _last_name(entry.value) != "parameter_map":
+        if self._kind(entry.value) != "map" and last_name(entry.value) != "parameter_map":
             return
         index: Any = entry.slice
         # Python 3.8 and older wrap the key.
-        key = _literal(getattr(index, "value", index) if type(index).__name__ == "Index" else index)
+        key = literal(getattr(index, "value", index) if type(index).__name__ == "Index" else index)
         if not isinstance(key, str):
             return
         known = key in NPU_DEFAULTS or key in OTHER_SETTINGS
@@ -309,7 +252,7 @@ class _Reader:
             return
         settings = self._maps.get((scope, ast.dump(entry.value)))
         if settings is None:
-            owner = key_of(entry.value.value) if isinstance(entry.value, ast.Attribute) else self._owners.get(_last_name(entry.value))
+            owner = key_of(entry.value.value) if isinstance(entry.value, ast.Attribute) else self._owners.get(last_name(entry.value))
             settings = ScriptSettings("parameter_map", self._place(target), node=target, owner=owner)
             self._maps[(scope, ast.dump(entry.value))] = settings
             self._found.append(settings)
@@ -332,11 +275,11 @@ class _Reader:
             self._problem(settings, "parameter-member", (key,), message, consumer, fix, target)
             settings.set(key, COMPUTED, self._place(target))
             return
-        literal = getattr(node, "value", None)
-        if member == "s" and isinstance(value, str) and _is_text(literal):
+        written = getattr(node, "value", None)
+        if member == "s" and isinstance(value, str) and is_text(written):
             fix = "tf.compat.as_bytes(%r)" % value[:200]
             message = "%s must be set to bytes, it is text" % key
-            self._problem(settings, "type", (key,), message, "protobuf raises TypeError", fix, literal)
+            self._problem(settings, "type", (key,), message, "protobuf raises TypeError", fix, written)
         settings.set(key, self._plain(key, value), self._place(target))
 
     def _global_option(self, target: ast.Attribute, value: Any, node: Any) -> None:
@@ -358,46 +301,6 @@ class _Reader:
                 for name in other.values:
                     if name not in settings.values:
                         settings.values[name] = COMPUTED
-
-
-def _walk(tree: ast.AST) -> Iterator[Tuple[ast.AST, int]]:
-    """Yield every node with the number of its function (0: none)."""
-    stack = [(tree, 0)]
-    while stack:
-        node, scope = stack.pop()
-        yield node, scope
-        inner = id(node) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) else scope
-        stack.extend((child, inner) for child in ast.iter_child_nodes(node))
-
-
-def _last_name(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def _is_text(node: Any) -> bool:
-    return not isinstance(node, ast.Call) and isinstance(_raw(node), str)
-
-
-def _raw(node: Any) -> Any:
-    try:
-        return ast.literal_eval(node)
-    except _UNREADABLE:
-        return COMPUTED
-
-
-def _literal(node: Any) -> Any:
-    """Return the value that the text shows, looking through conversions to bytes; COMPUTED for everything else."""
-    if isinstance(node, ast.Call) and node.args and _last_name(node.func) in _CONVERTERS:
-        value = _raw(node.args[0])
-        return _text(value) if isinstance(value, (str, bytes)) else COMPUTED
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "encode":
-        value = _raw(node.func.value)
-        return value if isinstance(value, str) else COMPUTED
-    return _text(_raw(node))
-
-
-def _text(value: Any) -> Any:
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
 @lru_cache(maxsize=1000)

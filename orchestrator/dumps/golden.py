@@ -294,6 +294,10 @@ class GoldenSet:
                 found.append(Collision(key, index, names, tuple(by_name[name] for name in names)))
         return found
 
+    def outputs(self) -> Iterator[Tuple[str, int]]:
+        """Yield the sanitised op name and the number of each output that has a golden file, npy, pb or quant."""
+        yield from self._files
+
     def op_names(self) -> Iterator[str]:
         """Yield the sanitised name of every op once."""
         seen = set()

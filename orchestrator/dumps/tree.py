@@ -72,8 +72,6 @@ class DumpTree:
         Folders with overflow records, statistics or unexplained hash names only.
     notes
         What was taken, what was left and why, and what could not be read.
-    left_notes
-        What was left out for its time, as sentences.
     empty
         Folders that have the place of a step and hold nothing.
     unlisted
@@ -94,7 +92,7 @@ class DumpTree:
         self.left: List[Combo] = []
         self.without_dumps: List[Combo] = []
         self.notes: List[str] = []
-        self.left_notes: List[str] = []
+        self._why: Dict[Tuple[Optional[str], ...], str] = {}
         self.empty: List[Combo] = []
         self.unlisted: List[Tuple[str, str]] = []
         combos: List[Combo] = []
@@ -114,6 +112,18 @@ class DumpTree:
         _choose_times(self, _one_per_device(combos), time)
         self.combos.sort(key=_order)
         _tell(self)
+
+    @property
+    def left_notes(self) -> List[str]:
+        """What was left out for its time, a sentence for each time, device and model."""
+        found: Dict[Tuple[Optional[str], ...], List[Combo]] = {}
+        for combo in self.left:
+            found.setdefault(combo.place[:3], []).append(combo)
+        notes = []
+        for key, (first, *more) in found.items():
+            where = (first.rel or first.folder) + (" and %d more" % len(more) if more else "")
+            notes.append("left out %s: time %s of device %s %s" % (where, key[0], key[1], self._why[key]))
+        return notes
 
 
 def op_key(name: DumpName) -> Tuple[Any, ...]:
@@ -187,11 +197,8 @@ def _choose_times(tree: DumpTree, combos: List[Combo], time: Optional[str]) -> N
             tree.combos.append(combo)
             continue
         tree.left.append(combo)
-        why = "is older than" if time is None else "is not"
-        text = "left out %s: time %s of device %s %s %s"
-        tree.left_notes.append(text % (combo.rel or combo.folder, place.time, place.device, why, wanted))
-    left = {combo.place[:3] for combo in tree.left}
-    tree.empty = [combo for combo in tree.empty if combo.place[:3] not in left]
+        tree._why[place[:3]] = "%s %s" % ("is older than" if time is None else "is not", wanted)
+    tree.empty = [combo for combo in tree.empty if combo.place[:3] not in tree._why]
 
 
 def _tell(tree: DumpTree) -> None:

@@ -46,6 +46,7 @@ class Catalogue:
         self.files: Dict[str, TargetFile] = {}
         self.unresolved: Dict[str, Place] = {}
         self.left: Set[TimeOf] = set()
+        self._came: Set[TimeOf] = set()
         self.only_time: Optional[str] = None
         self._folders: Dict[str, Set[str]] = {}
         self._shared: Dict[Any, Any] = {}
@@ -104,7 +105,16 @@ class Catalogue:
 
     def is_left(self, place: Place) -> bool:
         """Tell whether a place is of a run that does not count."""
-        return place[:3] in self.left or (self.only_time is not None and place.time not in (None, self.only_time))
+        if self.only_time is None or place.time in (None, self.only_time):
+            return place[:3] in self.left
+        if place[:3] not in self.left:
+            self._came.add(place[:3])
+        return True
+
+    def came_and_left(self) -> List[str]:
+        """Name the runs that came since, of another time than the one that counts, as sentences."""
+        text = "left out time %s of device %s, which came meanwhile: it is not %s"
+        return [text % (time, device, self.only_time) for time, device in sorted({(str(key[0]), str(key[1])) for key in self._came})]
 
     def _is_link_within(self, path: str) -> bool:
         """Tell whether a path is a link to a file that is met below TARGET under its own name: each real file counts once."""

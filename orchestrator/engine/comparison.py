@@ -9,7 +9,7 @@ from typing import Any, Callable, Collection, List, Mapping, Optional, Tuple, Ty
 
 from ..comparing.workers import Workers
 from ..dumps.place import Place
-from ..errors import Interrupted, require_file, require_folder
+from ..errors import Interrupted, UsageError, require_file, require_folder
 from ..interrupts import caused_by_interrupt
 from ..model.graphs import ModelGraphs
 from ..results.csvfile import Columns
@@ -74,6 +74,8 @@ class Run:
         self.tables_when_interrupted = True
 
     def __enter__(self) -> Run:
+        if self.options.quantisation is not None and self.options.model is None:
+            raise UsageError("a device's dumps are compared by the model's json, which the quantisation json leads on: it is missing")
         if os.path.lexists(self.options.target) and not os.path.isdir(self.options.target):
             require_folder(self.options.target, "TARGET")
         require_folder(self.options.golden, "GOLDEN")

@@ -34,7 +34,7 @@ class ComparisonOptions:
     model
         om json or GE text graph, that of all dumps; or a folder of them, each for the dumps of its own model_name; or None.
     quantisation
-        The quantisation json, where the model is quantised and GOLDEN is not.
+        The quantisation json, where the model is quantised and GOLDEN is not; without a model TARGET holds the quantised net's own files.
     unfused
         The json of a build without fusion, of which GOLDEN holds the device dumps.
     metrics
@@ -92,8 +92,8 @@ class ComparisonOptions:
             raise UsageError("a range or selection of ops counts by the json's OpSequence: it needs a model")
         if self.op_range and self.select:
             raise UsageError("a range and a selection of ops exclude each other")
-        if (self.quantisation or self.unfused) and self.model is None:
-            raise UsageError("a quantisation json and the json of an unfused build lead on the names of a model: they need it")
+        if self.unfused and self.model is None:
+            raise UsageError("the json of an unfused build leads on the names of a model: it needs that")
         if self.check_addresses and self.model is None:
             raise UsageError("until when a tensor is needed is known by the model only: checking addresses needs it")
         if self.max_elements and self.max_elements < LEAST_SAMPLE:
@@ -116,7 +116,8 @@ class ComparisonOptions:
     def graphs(self) -> ModelGraphs:
         """Read the models, the original names led on where a second file says so; none without. Raises as :func:`load_models`."""
         if self.model is None:
-            return ModelGraphs()
+            # The files of the quantised net itself: its json is their model.
+            return ModelGraphs() if self.quantisation is None else ModelGraphs.of_all(load_model(self.quantisation))
         if self.quantisation is not None:
             return ModelGraphs.of_all(through_quantisation(load_model(self.model), load_model(self.quantisation)))
         if self.unfused is not None:

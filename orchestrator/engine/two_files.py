@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Optional, Sequence
+
 from ..comparing.pair import compare_pairs
 from ..errors import UsageError
+from ..model.graph import ModelGraph
 from ..results.finishing import ResultFiles
 from ..results.store import RunStore
 from ..usercode import stop_user_code
@@ -11,7 +14,7 @@ from ..verdict.run_sentence import run_sentence
 from ..verdict.summary import exit_code, summarise
 from .file_pair import pair_files
 from .options import ComparisonOptions
-from .result import RunResult
+from .result import JUDGED, RunResult
 
 
 def compare_files(options: ComparisonOptions, force: bool = False) -> RunResult:
@@ -42,11 +45,35 @@ def compare_files(options: ComparisonOptions, force: bool = False) -> RunResult:
             stop_user_code()
         with store.transaction():
             store.put_all(sorted(rows, key=lambda row: (row.kind, row.tensor_index or 0)))
-        golden_address = any(task.golden.kind != "npy" for task in pairs.tasks)
-        mapping = (options.target, options.golden) if options.mapping else None
-        with ResultFiles(store, options.columns(golden_address), mapping, options.metrics) as results:
-            summary = summarise(results.rows, 1, options.limits, allow_missing=options.allow_missing)
-            files = results.finish(summary, options.limits)
-        sentence = run_sentence(summary, [])
-        code = exit_code(summary, strict=options.strict)
-        return RunResult(options, summary, code, sentence, tuple(files), tuple(store.notes), (), tuple(results.chosen.rows))
+        return judged_result(options, store, 1, any(task.golden.kind != "npy" for task in pairs.tasks))
+
+
+def judged_result(
+    options: ComparisonOptions,
+    store: RunStore,
+    ops: int,
+    golden_address: bool,
+    graph: Optional[ModelGraph] = None,
+    notes: Sequence[str] = (),
+) -> RunResult:
+    """Write the result files of what is stored, and judge it.
+
+    Parameters
+    ----------
+    ops
+        How many there are.
+    golden_address
+        As for :meth:`ComparisonOptions.columns`.
+    graph
+        Which operators feed which.
+    notes
+        What was taken and assumed.
+    """
+    mapping = (options.target, options.golden) if options.mapping else None
+    with ResultFiles(store, options.columns(golden_address), mapping, options.metrics) as results:
+        summary = summarise(results.rows, ops, options.limits, graph=graph, allow_missing=options.allow_missing)
+        files = results.finish(summary, options.limits)
+    store.set(JUDGED, {"allow_missing": options.allow_missing, "strict": options.strict, "unmatched": []})
+    told = tuple(notes) + tuple(store.notes)
+    code = exit_code(summary, strict=options.strict)
+    return RunResult(options, summary, code, run_sentence(summary, []), tuple(files), told, (), tuple(results.chosen.rows))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from sys import intern
 from typing import Any, Dict, List, Match, Optional, Tuple
 
 from ..errors import FormatError
-from .nodes import OpNode, TensorDesc
+from .nodes import QUANT_TYPE, OpNode, TensorDesc
 from .omjson import DUMP_ATTRS, json_type
 
 _MAX_NOTES = 100
@@ -110,9 +111,10 @@ class GraphBuilder:
         attrs = self._attrs(op.get("attr"), pointer + "/attr")
         inputs, controls = self._inputs(op.get("input"), pointer + "/input")
         group = self._attr_text(attrs, "_L1_fusion_sub_graph_no", pointer)
+        op_type = intern(self._text(op.get("type"), pointer + "/type"))
         return OpNode(
             name=name,
-            type=intern(self._text(op.get("type"), pointer + "/type")),
+            type=op_type,
             id=self._integer(op.get("id"), pointer + "/id") or 0,
             graph_index=graph_index,
             position=position,
@@ -125,7 +127,24 @@ class GraphBuilder:
             l1_group=group or None,
             no_task=self._attr_bool(attrs, "_no_task", pointer),
             dump_attrs=tuple((key, _plain(attrs[key])) for key in attrs if key in DUMP_ATTRS),
+            quantisation=self._quantisation(attrs, pointer) if op_type == QUANT_TYPE else None,
         )
+
+    def _quantisation(self, attrs: Dict[str, Any], pointer: str) -> Optional[Tuple[float, float]]:
+        """Return scale and offset where both are given and can be used."""
+        if "scale" not in attrs or "offset" not in attrs:
+            return None
+        found = []
+        for key in ("scale", "offset"):
+            value = self._attr_value(attrs, key, "f", pointer)
+            try:
+                found.append(float(0.0 if value is None else value))
+            except (TypeError, ValueError, OverflowError):
+                found.append(math.nan)
+        if not found[0] or not all(map(math.isfinite, found)):
+            self._notes.add(pointer, "scale and offset are no numbers to dequantise by; left out")
+            return None
+        return found[0], found[1]
 
     def _inputs(self, value: Any, pointer: str) -> Tuple[Tuple[Optional[Tuple[str, int]], ...], Tuple[str, ...]]:
         inputs: List[Optional[Tuple[str, int]]] = []

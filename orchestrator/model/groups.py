@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Dict, List, Tuple
+from weakref import WeakKeyDictionary
 
 from .graph import ModelGraph
 from .never import CONSTANT_TYPES
@@ -71,6 +72,17 @@ class Groups:
     def carriers(self, original: str) -> int:
         """Return how many ops that compute list this original name."""
         return self._carriers.get(original, 0)
+
+
+_known: WeakKeyDictionary[ModelGraph, Groups] = WeakKeyDictionary()
+
+
+def groups_of(graph: ModelGraph) -> Groups:
+    """Return all groups of a model; every device and step of a training shares them."""
+    found = _known.get(graph)
+    if found is None:
+        found = _known[graph] = Groups(graph)
+    return found
 
 
 def ground_truth(op: OpNode, groups: Groups) -> str:

@@ -53,6 +53,10 @@ class TensorDesc:
         return (count * element.bits + 7) // 8
 
 
+QUANT_TYPE = "AscendQuant"
+"""The op that turns floats into integers, q = round(x · scale + offset)."""
+
+
 @dataclass(frozen=True)
 class OpNode:
     """One op of the model.
@@ -88,6 +92,8 @@ class OpNode:
         The file gives it no output and no op takes one from it (while other ops of the file have outputs).
     dump_attrs
         The attributes that show a dump configuration (``_enable_dump``, ``_dump_path`` …), as text.
+    quantisation
+        (scale, offset) of an :data:`QUANT_TYPE` that says both; else None.
     """
 
     name: str
@@ -106,6 +112,7 @@ class OpNode:
     no_task: bool = False
     no_output: bool = False
     dump_attrs: Tuple[Tuple[str, str], ...] = ()
+    quantisation: Optional[Tuple[float, float]] = None
 
     @property
     def originals(self) -> Tuple[str, ...]:

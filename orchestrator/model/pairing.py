@@ -12,11 +12,11 @@ from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tupl
 from ..naming import sanitise_device
 from .counterpart import Counterparts, HasGolden
 from .graph import ModelGraph
-from .groups import FOLLOWING_TYPES, Group, Groups, ground_truth
+from .groups import FOLLOWING_TYPES, Group, ground_truth, groups_of
 from .never import never_dumps, no_dump_reason
 from .nodes import OpNode, TensorDesc
 from .quantised import is_dequant, is_quant
-from .row_plan import EXPECTED_ABSENT, INPUT, NOT_COMPARED, OMITTED, OP, OUTPUT, PAIR, Counterpart, DumpedOp, RowPlan
+from .row_plan import DEQUANTISED, EXPECTED_ABSENT, INPUT, NOT_COMPARED, OMITTED, OP, OUTPUT, PAIR, Counterpart, DumpedOp, RowPlan
 
 _SLICE = re.compile(r"(?P<op>.+)_lxslice(?P<number>[0-9]{1,9})\Z", re.DOTALL)
 
@@ -38,7 +38,7 @@ class Pairing:
         self.graph = graph
         self._has_golden = has_golden
         self._has_golden_input = has_golden_input
-        self._groups = Groups(graph) if graph is not None else None
+        self._groups = groups_of(graph) if graph is not None else None
         self._counterparts = Counterparts(graph, self._groups, has_golden) if graph is not None and self._groups is not None else None
         self._unknown: Dict[str, int] = {}
 
@@ -213,7 +213,7 @@ class Pairing:
     def _of_output(self, op: OpNode, index: int) -> Counterpart:
         assert self._counterparts is not None
         if is_quant(op):
-            return Counterpart(EXPECTED_ABSENT, "the output of AscendQuant is quantised: it has no counterpart in the golden model")
+            return self._of_quantised(op)
         if op.output_descs and index >= len(op.output_descs):
             return Counterpart(NOT_COMPARED, "the model file gives this op %d outputs, the dump holds more" % len(op.output_descs))
         found = self._counterparts.of_output(op, index)
@@ -221,6 +221,18 @@ class Pairing:
             note = "%s keeps the values of what precedes it: compared with %s:%s" % (op.type, found.golden_op, found.golden_index)
             return found.noted(note)
         return found
+
+    def _of_quantised(self, op: OpNode) -> Counterpart:
+        """Return the counterpart of AscendQuant's output: that of its input, where scale and offset are known."""
+        assert self._counterparts is not None
+        text = "the output of AscendQuant is quantised: it has no counterpart in the golden model"
+        source = next((source for source in op.inputs if source is not None), None)
+        if op.quantisation is None or source is None:
+            return Counterpart(EXPECTED_ABSENT, text + (", and the model does not give scale and offset" if source is not None else ""))
+        found = self._counterparts.of_input(op, source)
+        if found.status != PAIR:
+            return Counterpart(EXPECTED_ABSENT, text)
+        return replace(found.noted(DEQUANTISED % op.quantisation), quantisation=op.quantisation)
 
     def _of_input(self, op: OpNode, index: int, n_inputs: int) -> Counterpart:
         """Return the counterpart of input ``index`` of a dump that holds ``n_inputs``.
@@ -340,4 +352,5 @@ def _with(base: RowPlan, kind: str, index: Optional[int], found: Counterpart) ->
         origin_format=found.origin_format,
         origin_shape=found.origin_shape,
         reason=found.reason,
+        quantisation=found.quantisation,
     )

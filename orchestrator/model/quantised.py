@@ -8,16 +8,15 @@ from __future__ import annotations
 from typing import FrozenSet, Set
 
 from .graph import ModelGraph
-from .nodes import OpNode
+from .nodes import QUANT_TYPE, OpNode
 
-_QUANT = "AscendQuant"
 _DEQUANT = "AscendDequant"
 _DEQUANT_ENDINGS = ("_dequant_layer", "AscendDequant", "_dequant")
 
 
 def is_quant(op: OpNode) -> bool:
     """Tell whether the op turns floats into integers: its outputs have no counterpart."""
-    return op.type == _QUANT
+    return op.type == QUANT_TYPE
 
 
 def is_dequant(op: OpNode) -> bool:

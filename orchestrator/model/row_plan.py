@@ -15,6 +15,12 @@ OUTPUT = "output"
 OP = "op"
 
 
+DEQUANTISED = "dequantised by scale %.9g and offset %.9g of the model"
+"""The note on a tensor that is compared so."""
+
+DEQUANTISED_MARK = DEQUANTISED.partition("%")[0]
+
+
 @dataclass(frozen=True)
 class DumpedOp:
     """One dump file as the pairing sees it.
@@ -55,6 +61,8 @@ class Counterpart:
         Layout and shape of the tensor in the original model, as far as the model file says.
     golden_kind
         ``output``, or ``input`` of a device dump on the golden side.
+    quantisation
+        (scale, offset) of integers that are to be dequantised, x = (q − offset) / scale, before they are compared; None: none.
     """
 
     status: str
@@ -64,6 +72,7 @@ class Counterpart:
     origin_format: Optional[str] = None
     origin_shape: Optional[Tuple[int, ...]] = None
     golden_kind: str = OUTPUT
+    quantisation: Optional[Tuple[float, float]] = None
 
     def noted(self, note: str) -> Counterpart:
         """Return the same with one more note."""
@@ -100,6 +109,8 @@ class RowPlan:
         Layout and shape in the original model, as far as the json says.
     reason
         Why there is no pair, or notes on it; may be empty for a pair.
+    quantisation
+        As for :class:`Counterpart`.
     dumped
         False where the dump lacks the tensor: an output that the model declares.
     """
@@ -122,3 +133,4 @@ class RowPlan:
     origin_shape: Optional[Tuple[int, ...]] = None
     reason: str = ""
     dumped: bool = True
+    quantisation: Optional[Tuple[float, float]] = None

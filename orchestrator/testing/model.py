@@ -73,6 +73,8 @@ class DeviceOp:
         Number of the input that shares its memory with output 0: at the time of the dump it holds the output's bytes.
     dumped_outputs
         How many outputs the dump holds; None: all.
+    quantisation
+        (scale, offset), which an AscendQuant has as attributes; None: not told.
     """
 
     name: str
@@ -82,6 +84,7 @@ class DeviceOp:
     originals: Optional[Tuple[str, ...]] = None
     in_place: Optional[int] = None
     dumped_outputs: Optional[int] = None
+    quantisation: Optional[Tuple[float, float]] = None
 
 
 @dataclass
@@ -123,6 +126,9 @@ class DeviceModel:
                 if op.originals:
                     names["s"] = list(op.originals)
                 entry["attr"] = [{"key": "_datadump_original_op_names", "value": {"list": names}}]
+            if op.quantisation is not None:
+                pairs = zip(("scale", "offset"), op.quantisation)
+                entry.setdefault("attr", []).extend({"key": key, "value": {"f": number}} for key, number in pairs)
             ops.append(entry)
         return {"name": self.name, "version": 1, "graph": [{"name": self.name, "op": ops}]}
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..comparing.row import FAIL, PASS, Row
+from ..comparing.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..dumps.place import Place, name_order
+from ..model.row_plan import DEQUANTISED_MARK
 from .judging import metric_number
 
 COSINE = "CosineSimilarity"
@@ -157,6 +158,9 @@ class Observations:
             if other is None or other.key < op.key:
                 self._newest[key[:2]] = op
             self._ordered = None
+        if DEQUANTISED_MARK in row.reason:
+            # Rounding to integers is what the op is for: it says nothing of the op's own error.
+            row = row.but(verdict=EXPECTED_ABSENT, metrics={})
         if row.kind == "output" and row.tensor_index is not None:
             op.outputs[row.tensor_index] = _observe(row)
         elif row.kind == "input" and row.tensor_index is not None:

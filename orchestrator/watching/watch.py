@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, Type
 
 from ..comparing.row import Row
 from ..dumps.tree import ALL_TIMES, DumpTree, tree_of
@@ -20,11 +19,11 @@ from ..engine.target_file import TargetFile
 from ..errors import InputError
 from .arrivals import Arrivals
 from .ends import Process
+from .folders import Folders
 from .hook import DivergenceHook
 from .keep import Keeper
-from .links import Links
-from .monitor import Mailbox, Monitor, Root
 from .options import WatchOptions
+from .standing import Standing, Standings
 from .tables import TableKeeper
 
 _SLICE = 256
@@ -33,19 +32,6 @@ _IDLE_WAIT_S = 0.1
 _QUIET_S = 1.0
 _REPLAN_SHARE = 0.2
 _TIMES = "times"
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How far a watch is, for the live line; sizes in bytes."""
-
-    rows: int
-    failed: int
-    waiting: int
-    queued: int
-    bytes_done: int
-    seconds: float
-    first: Optional[Row]
 
 
 class Watch:
@@ -116,29 +102,22 @@ class Watch:
 
     def _set_up(self) -> None:
         run = self.run
-        self.started = time.monotonic()
         self.store, self.engine, self.catalogue, self.goldens = run.store, run.engine, run.catalogue, run.goldens
-        self._row_count = sum(self.store.counts().values()) if self.store.continued else 0
-        target, golden, out = (os.path.realpath(path) for path in (self.options.target, self.options.golden, self.options.out))
-        self.targets, self.golden_paths = Mailbox(), Mailbox()
-        self.targets.filled = self.golden_paths.filled = self._wake
-        self.target_root = Root("TARGET", target, self.targets, _below(target, (golden, out)) + self.left_alone)
-        self.golden_root = Root("GOLDEN", golden, self.golden_paths, _below(golden, (target, out)))
-        self.monitor = Monitor(self.watch.poll_s, self.say, self._folder_listed)
-        self.monitor.wake = run.workers.on_done = self._wake.set
+        self.folders = Folders(self.options, self.watch.poll_s, self.say, self._wake, self.catalogue, self.goldens, self.left_alone)
+        run.workers.on_done = self._wake.set
         run.workers.start()
-        self.target_links, self.golden_links = Links(self.monitor, self.target_root), Links(self.monitor, self.golden_root)
         self.goldens.on_change = self._golden_changed
         self._leave_earlier_times()
         self.engine.continue_store(keep_gone=True)
-        self.arrivals = Arrivals(self.engine, self._later, self.target_links.follow)
+        self.arrivals = Arrivals(self.engine, self.folders.look_again, self.folders.target_links.follow)
         self.arrivals.seen = len(self.catalogue.files)
         self.hook = DivergenceHook(self.watch.on_divergence, self.store, self.say)
+        earlier = sum(self.store.counts().values()) if self.store.continued else 0
+        self.standings = Standings(self.on_standing, self.engine, self.arrivals, self.folders, self.hook, earlier)
         self.keeper = Keeper(self.watch, self.catalogue, self.goldens, self.store, self.say)
         self.tables = TableKeeper(run.write_tables, self.say)
         self._golden_is_other = False
         self._replan_at = 0.0
-        self._shown_at = 0.0
         if self.hook.row is not None and self.watch.stop_on_divergence:
             self._stop = "divergence"
 
@@ -147,16 +126,13 @@ class Watch:
         wanted = self.options.time
         if wanted not in (None, ALL_TIMES):
             self.catalogue.only_time = wanted
-        if wanted is not None or not os.path.isdir(self.options.target):
+        if wanted == ALL_TIMES or not os.path.isdir(self.options.target):
             return
-        tree = DumpTree(self.options.target)
-        known = {tuple(key) for key in self.store.get(_TIMES, [])}
-        left = [combo for combo in tree.left if combo.place[:3] not in known]
-        self.catalogue.left = {combo.place[:3] for combo in left}
-        for combo, note in zip(tree.left, tree.left_notes):
-            if combo in left:
-                self.run.left_out.append(note)
-                self.say("warning: " + note)
+        tree = DumpTree(self.options.target, wanted)
+        known = {tuple(key) for key in self.store.get(_TIMES, [])} if wanted is None else set()
+        tree.left = [combo for combo in tree.left if combo.place[:3] not in known]
+        self.catalogue.left = {combo.place[:3] for combo in tree.left}
+        self._tell_left_out(tree.left_notes)
 
     def own_pids(self) -> List[int]:
         """Return the processes that the watch itself has started."""
@@ -203,12 +179,12 @@ class Watch:
         """Do as :meth:`follow`, and yield after every slice of work, so that the caller can take the rows that have come."""
         self._ended = ended
         self._over = False
-        self.monitor.start()
+        self.folders.monitor.start()
         try:
-            self.monitor.add(self.golden_root)
+            self.folders.monitor.add(self.folders.golden_root)
             self._first_listing()
-            self.monitor.add(self.target_root)
-            self.monitor.tick()
+            self.folders.monitor.add(self.folders.target_root)
+            self.folders.monitor.tick()
             self.say("watching %s; golden data in %s" % (self.options.target, self.options.golden))
             if start is not None and not self._stop:
                 start()
@@ -218,23 +194,23 @@ class Watch:
                 yield
             yield from self._drain()
         finally:
-            self.monitor.stop()
+            self.folders.monitor.stop()
             self.tables.close()
             self.hook.close()
 
     def _first_listing(self) -> None:
         """Take the golden data that are there already before any dump is planned."""
-        while (self.monitor.tick() or len(self.golden_paths)) and not self._stop:
+        while (self.folders.monitor.tick() or self.folders.goldens) and not self._stop:
             self._look_at_golden(4096)
 
     def _turn(self) -> bool:
         """Do one slice of everything; tell whether there is more to do at once."""
         self._wake.clear()
-        more = self.monitor.tick()
+        more = self.folders.monitor.tick()
         self._look_at_golden(_SLICE)
         self._replan_if_due()
         if len(self.engine.queue) < _MOST_QUEUED:
-            paths = self.targets.take(_SLICE)
+            paths = self.folders.targets.take(_SLICE)
             if paths or self.arrivals.next_due_s() == 0.0:
                 with self.store.transaction():
                     self._look(paths)
@@ -247,8 +223,8 @@ class Watch:
             self.stop("divergence")
         self.keeper.tick()
         self.tables.tick(self.engine.changed_places)
-        self._show()
-        return more or len(self.golden_paths) > 0 or (len(self.targets) > 0 and len(self.engine.queue) < _MOST_QUEUED)
+        self.standings.tell()
+        return more or bool(self.folders.goldens) or (bool(self.folders.targets) and len(self.engine.queue) < _MOST_QUEUED)
 
     def _look(self, paths: Sequence[str]) -> None:
         places = len(self.engine.places())
@@ -262,13 +238,13 @@ class Watch:
         self._wake.wait(_IDLE_WAIT_S if due is None else min(_IDLE_WAIT_S, due))
 
     def _look_at_golden(self, most: int) -> None:
-        paths = self.golden_paths.take(most) + self.goldens.due(time.monotonic())
+        paths = self.folders.goldens.take(most) + self.goldens.due(time.monotonic())
         if not paths:
             return
         with self.store.transaction():
             for path in paths:
                 if not self.goldens.look(path) and os.path.islink(path) and os.path.isdir(path):
-                    self.golden_links.follow(path)
+                    self.folders.golden_links.follow(path)
             if self._golden_is_other:
                 # Rows that were found with a file's earlier content must not be believed by a later start: at once, in this transaction.
                 self._golden_is_other = False
@@ -293,20 +269,8 @@ class Watch:
             if self.on_file is not None:
                 self.on_file(file, [verdict for verdict, _ in self.store.verdicts_of_file(file.rel)])
 
-    def _later(self, path: str) -> None:
-        """Look again at a file below TARGET, or at a golden file that is known."""
-        if self.goldens.signature(path) is not None:
-            self.golden_paths.put(path)
-        if path.startswith(self.target_root.path + os.sep) and not self.target_root.excludes(path):
-            self.targets.put(path)
-
-    def _folder_listed(self, folder: str) -> None:
-        self.catalogue.root = self.target_root.path
-        self.targets.put_all(self.catalogue.known_below(self.target_links.as_met(folder)))
-        self.golden_paths.put_all(self.goldens.known_below(self.golden_links.as_met(folder)))
-
     def _row_stored(self, row: Row) -> None:
-        self._row_count += 1
+        self.standings.rows += 1
         self.hook.see(row)
         if self.on_row is not None:
             self.on_row(row)
@@ -314,7 +278,7 @@ class Watch:
     @property
     def _busy(self) -> bool:
         """Whether anything that is known of remains to be done."""
-        return self.engine.busy or len(self.targets) > 0 or len(self.golden_paths) > 0 or self.engine.waits_for_replan
+        return self.engine.busy or self.folders.waiting or self.engine.waits_for_replan
 
     def _at_end(self) -> bool:
         """Tell whether the watch has ended; before the last word everything is listed once more."""
@@ -331,7 +295,7 @@ class Watch:
         if self._busy or not self._looks_complete():
             return False
         # Something may have escaped the kernel's events.
-        self.monitor.rescan()
+        self.folders.monitor.rescan()
         self._look_around()
         return not self._busy and self._looks_complete()
 
@@ -345,24 +309,25 @@ class Watch:
 
     def _look_around(self) -> None:
         """List everything and look at all of it."""
-        while self.monitor.tick() or len(self.golden_paths) or len(self.targets):
+        while self.folders.monitor.tick() or self.folders.waiting:
             self._look_at_golden(_SLICE)
-            paths = self.targets.take(_SLICE)
+            paths = self.folders.targets.take(_SLICE)
             with self.store.transaction():
                 self._look(paths)
             if paths:
                 self.engine.dispatch()
                 self.engine.collect(0.0)
-                self._show()
+                self.standings.tell()
 
     def _drain(self) -> Iterator[None]:
         """Compare what has come, and give everything else its rows."""
-        self.monitor.rescan()
+        self.folders.monitor.rescan()
         self._look_around()
         yield from self._compare_queued()
         with self.store.transaction():
             self.goldens.close()
             self._replan()
+        self._tell_left_out(self.catalogue.came_and_left())
         self._tell_left_out(settle(self.engine))
         yield from self._compare_queued()
         nothing = not self.arrivals.seen and not any(target for target, _ in self.store.target_files())
@@ -378,7 +343,7 @@ class Watch:
     def _finish_rows(self) -> None:
         there = os.path.isdir(self.options.target)
         tree = DumpTree(self.options.target, ALL_TIMES) if there else tree_of(self.options.target, [])
-        root = self.target_root
+        root = self.folders.target_root
         empty = [combo for combo in tree.empty if not self.catalogue.is_left(combo.place)]
         finish_rows(
             self.engine,
@@ -398,34 +363,16 @@ class Watch:
             self._settle_done()
             self.hook.tick()
             self.tables.tick(self.engine.changed_places)
-            self._show()
+            self.standings.tell()
             yield
 
     def _nothing_came(self) -> str:
-        how = "by listing it" if self.target_root.polled else "by inotify"
-        there = "" if self.target_root.present else ", which never came to be"
+        root = self.folders.target_root
+        how = "by listing it" if root.polled else "by inotify"
+        there = "" if root.present else ", which never came to be"
         return "no dump file came to %s%s (watched %s for %.1f s; GOLDEN %s: %d files)" % (
-            self.options.target, there, how, time.monotonic() - self.started, self.options.golden, self.goldens.seen
+            self.options.target, there, how, time.monotonic() - self.standings.started, self.options.golden, self.goldens.seen
         )  # fmt: skip
-
-    def _show(self) -> None:
-        now = time.monotonic()
-        if self.on_standing is None or now - self._shown_at < 0.2:
-            return
-        self._shown_at = now
-        growing, missing = self.arrivals.counts()
-        progress = self.engine.progress
-        self.on_standing(
-            Standing(
-                rows=self._row_count,
-                failed=progress.failed,
-                waiting=growing + missing,
-                queued=progress.pairs - progress.pairs_done + len(self.targets),
-                bytes_done=progress.bytes_done,
-                seconds=now - self.started,
-                first=self.hook.row,
-            )
-        )
 
     def finish(self, program: Optional[Mapping[str, Any]] = None) -> RunResult:
         """Write all result files and judge the run; ``program`` as for :meth:`goldwatch.engine.comparison.Run.finish`."""
@@ -436,8 +383,3 @@ class Watch:
     def stopped_by(self) -> str:
         """Return why the watch was stopped: the name of a signal, ``divergence``, or nothing."""
         return self._stop
-
-
-def _below(folder: str, others: Tuple[str, ...]) -> List[str]:
-    """Return those of ``others`` that lie below ``folder``."""
-    return [other for other in others if other.startswith(folder.rstrip(os.sep) + os.sep)]

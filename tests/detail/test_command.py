@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import jsonschema
 import numpy as np
@@ -129,3 +131,17 @@ def test_bad_files(tmp_path):
     code, printed = run(tmp_path / "a.npy", tmp_path / "a.npy", "-o", tmp_path / "o", "--output", 3)
     assert code == 4 and "has no output 3" in printed
     assert run(tmp_path / "a.npy", tmp_path / "a.npy", "-o", tmp_path / "o", "--output", 0)[0] == 0
+
+
+@pytest.mark.parametrize("command", [("compare-op", "a.npy", "b.npy", "-o", "out"), ("inspect", ".")])
+def test_lines_fit_a_terminal(command, tmp_path):
+    np.save(str(tmp_path / "a.npy"), np.arange(24).reshape(2, 3, 4) > 11)
+    np.save(str(tmp_path / "b.npy"), np.arange(24).reshape(2, 3, 4) < 12)
+    (tmp_path / ("Add.%s.1.2.1600000000000000" % ("x" * 100))).write_bytes(b"junk")
+    ours, theirs = os.openpty()
+    words = [sys.executable, "-m", "goldwatch", *command]
+    subprocess.run(words, cwd=str(tmp_path), env=dict(os.environ, COLUMNS="80"), stdout=theirs, stderr=theirs, check=False)
+    os.close(theirs)
+    with open(ours, "rb", buffering=0) as terminal:
+        printed = terminal.read(1 << 16).decode()
+    assert len(printed.splitlines()) > 3 and max(map(len, printed.splitlines())) <= 80, printed

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goldwatch.cli import goldwatch
 from goldwatch.dumps import DumpFile, probe
 from goldwatch.dumps.nano import read_nano_header
 from goldwatch.errors import FormatError, GoldwatchError, TruncatedFile
@@ -63,6 +65,7 @@ def test_a_nano_dump_is_read_like_any_other(tmp_path: Any) -> None:
     assert (out.dtype.name, out.format, out.original_shape) == ("int32", "NC1HWC0", (1, 4))
     np.testing.assert_array_equal(out.array(), Y)
     assert (dump.outputs[0].original_name, dump.outputs[0].original_index) == ("conv/y", 1)
+    assert "of a nano device (nano 1)" in CliRunner().invoke(goldwatch, ["inspect", path]).output
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 
+import jsonschema
 import numpy as np
 import pytest
+from in_process import run_here
 
+import goldwatch
+from goldwatch.dumps import write_dump
 from goldwatch.engine.listed import compare_folders
 from goldwatch.engine.options import ComparisonOptions
 from goldwatch.errors import MissingPath, UsageError
+from goldwatch.schemas import load_schema
 from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
 
 
@@ -33,12 +39,16 @@ def write_golden(folder, values):
         np.save(os.path.join(folder, "%s.0.1767323045000000.npy" % name), array)
 
 
-def quantised(values, broken=False):
+SCALE, OFFSET = 32.0, 3.0
+
+
+def quantised(values, broken=False, told=None):
     """data -> AscendQuant -> Conv2D in int8 -> AscendDequant with the ReLU -> prob."""
     model = DeviceModel("net")
     model.add(DeviceOp("data", "Data", (), (half(values["data"], "data", layout="NCHW"),)))
-    integers = np.clip(np.round(values["data"] * 32), -128, 127).astype(np.int8)
-    model.add(DeviceOp("q_in", "AscendQuant", (("data", 0),), (DeviceTensor(integers, "NC1HWC0", "NCHW", "conv_quant"),), ("conv_quant",)))
+    integers = np.clip(np.round(values["data"] * SCALE + OFFSET), -128, 127).astype(np.int8)
+    q_in = DeviceTensor(integers, "NC1HWC0", "NCHW", "conv_quant")
+    model.add(DeviceOp("q_in", "AscendQuant", (("data", 0),), (q_in,), ("conv_quant",), quantisation=told))
     sums = (values["conv"] * 100).astype(np.int32)
     model.add(DeviceOp("conv_int8", "Conv2D", (("q_in", 0),), (DeviceTensor(sums, "NC1HWC0", "NCHW", "conv_int8"),), ("conv_int8",)))
     relu = values["relu"] * (1.5 if broken else 1)
@@ -172,10 +182,11 @@ def test_golden_of_a_device_in_another_layout_with_padding(tmp_path, values):
     assert {rows[name].metrics["MaxAbsoluteError"] for name in ("convrelu:output:0", "sum_1:output:0")} == {0}
 
 
-@pytest.mark.parametrize("option", ["quantisation", "unfused"])
-def test_the_second_file_needs_the_model(tmp_path, option):
+def test_the_second_file_needs_the_model(tmp_path, values):
     with pytest.raises(UsageError):
-        ComparisonOptions("a", "b", "c", **{option: "q.json"})
+        ComparisonOptions("a", "b", "c", unfused="q.json")
+    with pytest.raises(UsageError, match="it is missing"):
+        rows_of(tmp_path, quantisation=quantisation(tmp_path / "q.json"))
 
 
 def test_a_missing_second_file_is_named(tmp_path, values):
@@ -184,3 +195,117 @@ def test_a_missing_second_file_is_named(tmp_path, values):
     write_golden(str(tmp_path / "golden"), values)
     with pytest.raises(MissingPath, match=r"none\.json"):
         rows_of(tmp_path, model=model.write_json(str(tmp_path / "m.json")), quantisation=str(tmp_path / "none.json"))
+
+
+class TestDequantised:
+    """An AscendQuant whose scale and offset the model says."""
+
+    def rows(self, tmp_path, values, told, text=False):
+        model = quantised(values, told=told)
+        model.write_tree(str(tmp_path / "dump"))
+        write_golden(str(tmp_path / "golden"), values)
+        path = (model.write_ge_text if text else model.write_json)(str(tmp_path / ("ge_proto_1_Build.txt" if text else "m.json")))
+        return rows_of(tmp_path, model=path, quantisation=quantisation(tmp_path / "quant.json"), overflow=True)
+
+    @pytest.mark.parametrize("text", [False, True])
+    def test_its_output_is_compared_with_what_it_was_made_of(self, tmp_path, values, text):
+        found, rows = self.rows(tmp_path, values, (SCALE, OFFSET), text)
+        assert found.exit_code == 0 and not found.summary.suspects
+        row = rows["q_in:output:0"]
+        assert row.verdict == "pass" and row.target_dtype == "int8" and "scale 32 and offset 3" in row.reason
+        assert row.golden_file.startswith("data.0.") and row.shape == values["data"].shape and row.overflow is None
+        stored = np.clip(np.round(values["data"] * SCALE + OFFSET), -128, 127).astype(np.float64)
+        x, y = (stored - OFFSET) / SCALE, values["data"].astype(np.float64)
+        assert row.metrics["MaxAbsoluteError"] == pytest.approx(np.abs(x - y).max(), rel=1e-9)
+        assert row.metrics["RelativeEuclideanDistance"] == pytest.approx(np.sqrt(((x - y) ** 2).sum() / (y**2).sum()), rel=1e-9)
+        # What lies between stays as it is: nothing says what those integers stand for.
+        assert rows["conv_int8:input:0"].verdict == rows["deq:input:0"].verdict == "expected_absent"
+
+    def test_another_scale_than_the_devices_fails(self, tmp_path, values):
+        found, rows = self.rows(tmp_path, values, (SCALE * 2, OFFSET))
+        assert found.exit_code == 1 and rows["q_in:output:0"].verdict == "fail"
+        assert found.first_divergence.op == "q_in"
+
+    @pytest.mark.parametrize("told", [None, (0.0, 1.0), (float("inf"), 0.0)])
+    def test_without_both_it_is_said(self, tmp_path, values, told):
+        found, rows = self.rows(tmp_path, values, told)
+        assert found.exit_code == 0
+        assert rows["q_in:output:0"].verdict == "expected_absent"
+        assert "does not give scale and offset" in rows["q_in:output:0"].reason
+
+
+class TestFilesOfTheQuantisedNet:
+    """The quantised net's own npy and quant files against those of the net before: the documents' comparison 3."""
+
+    NAMES = {"conv_dequant": "conv", "relu_q": "relu", "prob_q": "prob"}
+
+    def write(self, tmp_path, values, factor=1.0):
+        quantisation(tmp_path / "quant.json")
+        write_golden(str(tmp_path / "golden"), values)
+        os.makedirs(str(tmp_path / "target"), exist_ok=True)
+        for name, origin in self.NAMES.items():
+            array = (values[origin] * (factor if origin != "conv" else 1)).astype(np.float32)
+            if name == "prob_q":
+                write_dump(str(tmp_path / "target" / "prob_q.0.1767323045000000.quant"), outputs=[array])
+            else:
+                np.save(str(tmp_path / "target" / ("%s.0.1767323045000000.npy" % name)), array)
+
+    def run(self, tmp_path, *options, target="target", out="out"):
+        words = ["compare", str(tmp_path / target), str(tmp_path / "golden"), "--quant-json", str(tmp_path / "quant.json")]
+        done = run_here([sys.executable, "-m", "goldwatch", *words, "-o", str(tmp_path / out), *options])
+        path = tmp_path / out / "result.json"
+        return done, json.loads(path.read_text()) if path.exists() else {}
+
+    def test_each_file_pairs_with_the_op_it_came_from(self, tmp_path, values):
+        self.write(tmp_path, values, 1.001)
+        done, document = self.run(tmp_path, "--allow-missing", "--jobs", "1")
+        assert done.returncode == 0, done.stderr
+        jsonschema.validate(document, load_schema("result"))
+        rows = {row["tensor"]: row for row in document["rows"]}
+        for name, origin in self.NAMES.items():
+            row = rows[name + ":output:0"]
+            assert row["verdict"] == "pass" and row["golden_file"].startswith(origin + ".0.") and row["golden"] == origin
+            assert row["target_file"].startswith(name + ".0.")
+        x, y = values["prob"] * np.float32(1.001), values["prob"]
+        assert rows["prob_q:output:0"]["metrics"]["MaxAbsoluteError"] == pytest.approx(float(np.abs(x.astype(float) - y).max()), rel=1e-6)
+        # It leads to nothing; conv_int8 shares its original with conv_dequant, which stands for it.
+        assert rows["conv_quant"]["verdict"] == "expected_absent" and "conv_int8" not in rows
+        # Two processes, and a second start: the same rows.
+        for out, jobs in (("out2", "2"), ("out", "2")):
+            assert self.run(tmp_path, "--allow-missing", "--jobs", jobs, out=out)[1]["rows"] == document["rows"]
+        assert goldwatch.open_result(str(tmp_path / "out")).summary.passed == 3
+
+    def test_an_error_is_found_and_files_that_are_missing_are_told(self, tmp_path, values):
+        self.write(tmp_path, values, 1.5)
+        done, document = self.run(tmp_path)
+        assert done.returncode == 1 and document["summary"]["first_divergence"]["op"] == "relu_q"
+        os.remove(str(tmp_path / "golden" / "relu.0.1767323045000000.npy"))
+        write_dump(str(tmp_path / "target" / "prob_q.0.1767323045000000.quant"), outputs=[values["prob"]])
+        done, document = self.run(tmp_path, "--force")
+        assert done.returncode == 3
+        rows = {row["tensor"]: row for row in document["rows"]}
+        assert rows["relu_q:output:0"]["cause"] == "golden_missing"
+        os.remove(str(tmp_path / "target" / "relu_q.0.1767323045000000.npy"))
+        (tmp_path / "target" / "conv_dequant.0.1767323045000000.npy").write_bytes(b"nonsense")
+        done, document = self.run(tmp_path, "--force")
+        causes = {row["op"]: (row["verdict"], row["cause"]) for row in document["rows"]}
+        assert done.returncode == 3 and causes["conv_dequant"] == ("not_compared", "corrupt")
+        assert causes["relu_q"] == ("not_compared", "dump_missing")
+
+    def test_what_the_json_does_not_know_is_a_row(self, tmp_path, values):
+        self.write(tmp_path, values)
+        np.save(str(tmp_path / "target" / "stray.0.1767323045000000.npy"), np.ones(3))
+        _, document = self.run(tmp_path)
+        (row,) = [row for row in document["rows"] if row["op"] == "stray"]
+        assert row["verdict"] == "not_compared"
+
+    def test_other_folders_are_refused(self, tmp_path, values):
+        self.write(tmp_path, values)
+        quantised(values).write_tree(str(tmp_path / "dump"))
+        done, _ = self.run(tmp_path, target="dump")
+        assert done.returncode == 4 and "om json" in done.stderr
+        assert self.run(tmp_path, target="none")[0].returncode == 4
+        assert self.run(tmp_path, "--time", "20260101000000")[0].returncode == 2
+        command = [sys.executable, "-m", "goldwatch", "watch", str(tmp_path / "dump"), str(tmp_path / "golden"), "-o", str(tmp_path / "w")]
+        done = run_here([*command, "--quant-json", str(tmp_path / "quant.json"), "--until-idle", "0.1"])
+        assert done.returncode == 2 and "it needs -f" in done.stderr

@@ -59,8 +59,8 @@ def padding(d: Difference, padded_axis: Optional[int]) -> Optional[Finding]:
 
 
 def fewest(found: Sequence[Finding]) -> List[Finding]:
-    """Return the two regions that name the fewest indices."""
-    return sorted(found, key=lambda finding: (len(finding.detail["indices"]), -finding.share))[:2]
+    """Return the two regions that name the fewest indices, of those that hold as much the first."""
+    return sorted(found, key=lambda finding: (len(finding.detail["indices"]), -round(finding.share, 2)))[:2]
 
 
 def region_of(

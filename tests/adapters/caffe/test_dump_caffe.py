@@ -207,6 +207,9 @@ def test_caffe_root_and_python_layers_beside_the_prototxt(tmp_path, monkeypatch,
     (net / "mine.py").write_text("import no_such_module\n")
     with pytest.raises(InputError, match="No module named 'no_such_module'"):
         dump(DumpOptions(*files, str(tmp_path / "o"), caffe_root=str(root), **options))
+    (net / "mine.py").write_text("class Twice:\n    def forward(self bottoms): pass\n")
+    with pytest.raises(InputError, match=r"caffe raised SyntaxError: invalid syntax.* \(mine.py, line 2\)$"):
+        dump(DumpOptions(*files, str(tmp_path / "o"), caffe_root=str(root), **options))
     (net / "mine.py").write_text("class Twice:\n    def forward(self, bottoms):\n        raise ValueError('seven bottoms')\n")
     with pytest.raises(InputError, match="ValueError: seven bottoms .*mine.py, line 3, in forward"):
         dump(DumpOptions(*files, str(tmp_path / "o"), caffe_root=str(root), **options))

@@ -1,0 +1,163 @@
+"""The files of a quantised net's own framework (npy, quant) compared with those of the net before it was quantised.
+
+The quantisation json says which op each came from. There is no device, so there are no inputs: each file is an output.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Iterable, List, Optional, Tuple
+
+from ..comparing.pair import refuse
+from ..comparing.pair_task import PairTask
+from ..comparing.row import CORRUPT, DUMP_MISSING, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
+from ..comparing.workers import Workers
+from ..dumps.golden import GoldenEntry, GoldenSet, open_golden
+from ..errors import GoldwatchError, InputError, NotComparable, UsageError, require_folder
+from ..model.graph import ModelGraph
+from ..model.pairing import Pairing
+from ..model.row_plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
+from ..naming import sanitise_golden
+from ..results.store import RunStore
+from .engine import Progress
+from .listed import OnProgress
+from .options import ComparisonOptions
+from .pair_queue import PairQueue
+from .result import RunResult
+from .two_files import judged_result
+
+
+def compare_quantised_files(
+    options: ComparisonOptions, jobs: int = 1, force: bool = False, on_progress: Optional[OnProgress] = None
+) -> RunResult:
+    """Compare the files of a quantised net with those of the original one, and judge them as a run.
+
+    Parameters
+    ----------
+    options
+        ``quantisation`` is there, ``model`` is not.
+    jobs, force, on_progress
+        As for :func:`goldwatch.engine.listed.compare_folders`.
+
+    Raises
+    ------
+    InputError
+        A folder holds no such files, or TARGET holds a device's dumps.
+    GoldwatchError
+        The quantisation json cannot be read, OUT holds the results of other inputs.
+    """
+    if options.op_range or options.select or options.time is not None:
+        raise UsageError("a range or selection of ops and a time are for the dumps of a device")
+    target, golden = (_files(path, what) for path, what in ((options.target, "TARGET"), (options.golden, "GOLDEN")))
+    (graph,) = options.graphs().graphs
+    settings = options.settings()
+    planned = _Planned(graph, target, golden)
+    with RunStore.begin(options.out, options.identity(), force) as store:
+        with store.transaction():
+            store.remove([key for key, _ in store.keys_by_file()], "compared again")
+            store.put_all(planned.rows)
+            for tensor, reason in planned.omitted:
+                store.omit(tensor, reason)
+        workers = Workers(jobs, settings)
+        done = False
+        try:
+            _compare(planned.tasks, workers, store, on_progress)
+            done = True
+        finally:
+            workers.close(now=not done)
+        return judged_result(options, store, len(graph.ops), golden.kind != "npy", graph, _notes(target, golden, graph))
+
+
+def _files(path: str, what: str) -> GoldenSet:
+    require_folder(path, what)
+    found = GoldenSet.open(path)
+    if not any(True for _ in found.outputs()):
+        raise InputError(
+            "%s: %s: no npy or quant files of a net were found at or below it" % (what, path),
+            hint="a quantised model's dumps need the om json besides the quantisation json",
+        )
+    return found
+
+
+def _notes(target: GoldenSet, golden: GoldenSet, graph: ModelGraph) -> List[str]:
+    notes = ["TARGET holds the files of a quantised net, not a device's dumps: outputs only are compared"]
+    notes += ["TARGET: " + note for note in target.notes] + list(golden.notes) + list(graph.notes)
+    for side, found in (("TARGET's", target), ("golden", golden)):
+        notes += ["%s files collide: %s" % (side, ", ".join(collision.files)) for collision in found.collisions[:10]]
+    return notes
+
+
+class _Planned:
+    """What each file of the quantised net comes to."""
+
+    def __init__(self, graph: ModelGraph, target: GoldenSet, golden: GoldenSet) -> None:
+        self.tasks: List[PairTask] = []
+        self.rows: List[Row] = []
+        self.omitted: List[Tuple[str, str]] = []
+        self._golden = golden
+        pairing = Pairing(graph, lambda op, index: golden.find(op, index) is not None)
+        known = {sanitise_golden(op.name): op for op in graph.ops}
+        unknown = [name for name in target.op_names() if name not in known]
+        indices: Dict[str, List[int]] = {}
+        for name, index in target.outputs():
+            indices.setdefault(name, []).append(index)
+        pairing.number(unknown)
+        seen: List[DumpedOp] = []
+        for name, op_type in [(op.name, op.type) for op in graph.ops] + [(name, "") for name in unknown]:
+            found = (target.find(name, index) for index in sorted(indices.get(sanitise_golden(name), ())))
+            files = [entry for entry in found if entry is not None]
+            if not files:
+                continue
+            dumped = DumpedOp(name, op_type, files[0].timestamp_us, 0, 1 + max(entry.index for entry in files))
+            seen.append(dumped)
+            by_index = {entry.index: entry for entry in files}
+            for plan in pairing.rows_for(dumped):
+                self._plan(plan, by_index.get(plan.tensor_index or 0) if plan.kind != OP else None)
+        for plan in pairing.absent_rows(seen):
+            self._plan(plan, None)
+
+    def _plan(self, plan: RowPlan, entry: Optional[GoldenEntry]) -> None:
+        if plan.status == OMITTED:
+            self.omitted.append((plan.tensor, plan.reason))
+            return
+        verdict = PASS if plan.status == PAIR else plan.status
+        numbers = (plan.op_sequence, plan.graph_index, plan.group or (plan.op,), plan.golden)
+        row = Row(plan.index, plan.op, plan.op_type, plan.tensor, plan.kind, verdict, plan.tensor_index, *numbers, reason=plan.reason)
+        if entry is None:
+            text = "the quantised net has no file of it"
+            if verdict in (PASS, NOT_COMPARED):
+                row = refuse(row.but(reason=""), text, DUMP_MISSING)
+            self.rows.append(row)
+            return
+        row = row.but(target_file=entry.rel, timestamp_us=entry.timestamp_us)
+        found = self._golden.find(plan.golden_op or "", plan.golden_index or 0) if plan.status == PAIR else None
+        try:
+            tensor, address = open_golden(entry)
+        except NotComparable as error:
+            self.rows.append(refuse(row, error.message, error.cause))
+        except (GoldwatchError, OSError) as error:
+            self.rows.append(refuse(row.but(reason=""), str(error), CORRUPT))
+        else:
+            row = row.but(shape=tensor.shape, target_dtype=tensor.dtype.name, address=address)
+            if found is None:
+                missing = row.verdict == NOT_COMPARED and plan.golden_op is not None
+                self.rows.append(row.but(cause=GOLDEN_MISSING) if missing else row)
+            else:
+                self.tasks.append(PairTask(row.but(golden_file=found.rel), tensor, found, plan.origin_format, plan.origin_shape))
+
+
+def _compare(tasks: Iterable[PairTask], workers: Workers, store: RunStore, on_progress: Optional[OnProgress]) -> None:
+    queue = PairQueue(lambda task: True)
+    progress = Progress()
+    for task in tasks:
+        progress.pairs += 1
+        queue.put(task)
+    queue.ripen()
+    while queue.ripe or workers.in_flight:
+        while queue.ripe and not workers.full:
+            workers.submit(queue.batch())
+        for batch, rows in workers.collect(1.0):
+            with store.transaction():
+                store.put_all(rows)
+            progress.pairs_done += len(batch)
+        if on_progress is not None:
+            on_progress(progress)
