@@ -7,7 +7,7 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..comparing.patterns import AlignedPair
+from ..comparing.patterns import MOST_ELEMENTS, AlignedPair
 from ..comparing.row import FAIL, PASS
 from .decisions import Redone, redo
 from .estimates import Estimate
@@ -32,8 +32,8 @@ _FITS = 0.1
 class TensorReader:
     """Reads the tensors of finished rows again; this one can read nothing."""
 
-    def pair(self, op: ObservedOp, row: Observation) -> Optional[AlignedPair]:
-        """Return a row's target and golden elements, or None where they cannot be read any more."""
+    def pair(self, op: ObservedOp, row: Observation, most: int = MOST_ELEMENTS) -> Optional[AlignedPair]:
+        """Return a row's target and golden elements, of more than ``most`` a sample; None where they cannot be read any more."""
         return None
 
     def stale(self, op: ObservedOp) -> str:
