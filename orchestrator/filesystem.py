@@ -137,8 +137,13 @@ def writing_whole(path: str, mode: int = 0o666, durable: bool = False) -> Iterat
 @contextlib.contextmanager
 def _renamed_at_the_end(path: str, mode: int) -> Iterator[int]:
     """Yield the descriptor of a new file beside ``path`` (the body closes it) that is renamed to ``path`` unless the body raises."""
-    aside, descriptor = create_aside(os.path.dirname(path), mode)
+    aside, descriptor = "", None
     try:
+        # Made in here: a signal is often answered just when it is there.
+        while descriptor is None:
+            aside = os.path.join(os.path.dirname(path), "%s%d-%s%s" % (ASIDE_PREFIX, os.getpid(), os.urandom(6).hex(), ASIDE_SUFFIX))
+            with contextlib.suppress(FileExistsError):
+                descriptor = create_new(aside, mode)
         yield descriptor
         os.replace(aside, path)
     except BaseException as error:
@@ -154,24 +159,6 @@ def _finish(stream: IO[Any], durable: bool) -> None:
     stream.flush()
     if durable:
         os.fsync(stream.fileno())
-
-
-def create_aside(folder: str, mode: int = 0o666) -> Tuple[str, int]:
-    """Make a new file of a temporary name in ``folder``; return its path and a descriptor that writes it.
-
-    Its name starts with :data:`ASIDE_PREFIX` and this process's id and ends with :data:`ASIDE_SUFFIX`.
-
-    Raises
-    ------
-    OSError
-        It cannot be made.
-    """
-    while True:
-        path = os.path.join(folder, "%s%d-%s%s" % (ASIDE_PREFIX, os.getpid(), os.urandom(6).hex(), ASIDE_SUFFIX))
-        try:
-            return path, create_new(path, mode)
-        except FileExistsError:
-            continue
 
 
 def create_new(path: str, mode: int = 0o666) -> int:

@@ -6,10 +6,10 @@ import os
 import signal
 import threading
 from types import FrameType
-from typing import Optional
+from typing import List, Optional
 
 _AGAIN_S = 0.01
-
+_raised: List[int] = []
 
 _DROPPING = (("__del__", ""), ("cb", "importlib"), ("remove", "weakref"), ("_remove", "_weakrefset"))
 """Functions, with a part of their file's name, that are called at the end of an object's life."""
@@ -33,7 +33,12 @@ def heed_termination() -> None:
 
 
 def caused_by_interrupt(error: Optional[BaseException]) -> bool:
-    """Tell whether KeyboardInterrupt is an error, its cause, or what was handled when it was raised."""
+    """Tell whether KeyboardInterrupt is an error, its cause, or what was handled when it was raised; or whether one was raised before.
+
+    Extension modules make an ImportError without a cause of one that comes while they import numpy.
+    """
+    if _raised and error is not None:
+        return True
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
@@ -41,6 +46,7 @@ def caused_by_interrupt(error: Optional[BaseException]) -> bool:
 
 def _interrupt(number: int, frame: Optional[FrameType]) -> None:
     if not put_off(number, frame):
+        _raised.append(number)
         raise KeyboardInterrupt
 
 

@@ -219,3 +219,14 @@ def test_bounded_names(letter):
     assert bounded_name(letter * 3, "_tail") == letter * 3 + "_tail"
     long = bounded_name(letter * 300, "_tail")
     assert len(os.fsencode(long)) <= 255 and long.endswith("_tail") and long != bounded_name(letter * 301, "_tail")
+
+
+def test_a_signal_at_the_birth_of_a_file_leaves_nothing(tmp_path, monkeypatch):
+    def born(path, mode):
+        os.close(create_new(path, mode))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("goldwatch.filesystem.create_new", born)
+    with pytest.raises(KeyboardInterrupt), writing_whole(str(tmp_path / "a")):
+        pass
+    assert os.listdir(str(tmp_path)) == []

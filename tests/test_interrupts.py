@@ -95,3 +95,12 @@ def test_another_handler_stays():
     code += "heed_interrupts()\nprint(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)\n"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60)
     assert done.stdout.decode().split() == ["True"]
+
+
+def test_an_error_that_hides_its_interrupt():
+    code = "import os, signal, sys\nfrom goldwatch.interrupts import caused_by_interrupt, heed_interrupts\nheed_interrupts()\n"
+    code += "print(caused_by_interrupt(ImportError()))\n"
+    code += "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    sum(range(9))\nexcept KeyboardInterrupt:\n    pass\n"
+    code += "print(caused_by_interrupt(ImportError()), caused_by_interrupt(None))\n"
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60)
+    assert done.stdout.decode().split() == ["False", "True", "False"]

@@ -8,6 +8,7 @@ from typing import Any, Callable, Tuple, TypeVar
 
 import click
 
+from ..engine.file_pair import is_file_pair
 from ..engine.listed import compare_folders
 from ..engine.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
 from ..engine.quantised_files import compare_quantised_files
@@ -132,7 +133,9 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     quiet = given["quiet"]
     set_up_logging(quiet, given["verbose"])
     options = make_options(target, golden, out, given)
-    if os.path.isfile(target) and os.path.isfile(golden):
+    # Neither a missing path nor a special file is one of two files: the folders' checks name them.
+    plain = [os.path.isfile(path) or os.path.isdir(path) for path in (target, golden)]
+    if all(plain) and is_file_pair(target, golden):
         result = compare_files(options, given["force"])
     else:
         compare_all = compare_quantised_files if options.quantisation and not options.model else compare_folders

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import replace
-from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
-from ..dumps.container import DumpFile, TensorInfo
+from ..dumps.container import TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
 from ..dumps.header import COMPLETE, HEADERLESS, SHORT, size_error
 from ..dumps.listing import DumpEntry
@@ -18,18 +17,15 @@ from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OMITTED, OP, OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
-from ..tensors.tensor import Tensor
 from .dequantised import dequantised
+from .dumped_file import AnyDump, beside_of, dumped_op, is_overwritten, open_dump
 from .file_plan import UNREADABLE, FilePlan
 from .pair import overflow_of, refuse
 from .pair_task import PairTask
 from .row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
-from .same_dump import keeps_values, may_cancel
 
 _NEEDS_MODEL = "where an input comes from is not known without the model's json"
 
-
-AnyDump = Union[DumpFile, JoinedDump]
 
 
 class Planner:
@@ -111,7 +107,7 @@ class Planner:
 
     def waits_for_group(self, entry: DumpEntry) -> bool:
         """Tell whether this dump's op belongs to an L1 fusion group: which of the group have rows is known when all have come."""
-        return not self.two_dumps and self._model is not None and self._model.l1_group(_dumped(entry, None)) is not None
+        return not self.two_dumps and self._model is not None and self._model.l1_group(dumped_op(entry, None)) is not None
 
     def _has_output(self, op: str, index: int) -> bool:
         return self.golden.find(op, index, "output", self.place) is not None
@@ -150,7 +146,7 @@ class Planner:
             The files of all slices by their numbers, ``entry`` among them; None: the file is no slice, or is taken by itself.
         """
         try:
-            dump: AnyDump = _open(entry, slices)
+            dump: AnyDump = open_dump(entry, slices)
         except GoldwatchError as error:
             expected = error.expected_bytes if isinstance(error, TruncatedFile) else 0
             state = SHORT if isinstance(error, TruncatedFile) else UNREADABLE if isinstance(error, MissingPath) else HEADERLESS
@@ -161,7 +157,7 @@ class Planner:
         rows: List[Row] = []
         waiting: List[Row] = []
         omitted: List[Tuple[str, str]] = []
-        dumped = _dumped(entry, dump)
+        dumped = dumped_op(entry, dump)
         for plan in self._row_plans(dumped):
             if not self._selected(plan):
                 continue
@@ -180,7 +176,7 @@ class Planner:
             if dump.state != COMPLETE:
                 damage = size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes)
                 rows.append(refuse(row.but(reason=""), damage.message, CORRUPT))
-            elif plan.status == PAIR and not self.two_dumps and _is_overwritten(dump, info):
+            elif plan.status == PAIR and not self.two_dumps and is_overwritten(dump, info):
                 # The dump was taken after the op had run: what came in is gone, and is judged by its producer's row.
                 reason = "an output lies in its memory, so the dump holds what the op wrote there"
                 rows.append(row.but(verdict=EXPECTED_ABSENT, reason="; ".join(filter(None, (row.reason, reason)))))
@@ -228,7 +224,7 @@ class Planner:
             target = dequantised(target, plan.quantisation)
         if isinstance(dump, JoinedDump) and dump.slices > 1:
             row = replace(row, reason="; ".join(filter(None, (row.reason, "joined from %d slices" % dump.slices))))
-        beside = () if self.two_dumps else _beside(dump, info, plan.op_type)
+        beside = () if self.two_dumps else beside_of(dump, info, plan.op_type)
         tasks.append(PairTask(row, target, found, plan.origin_format, plan.origin_shape, as_stored=self.two_dumps, beside=beside))
 
     def _golden_of(self, plan: RowPlan, dumped: DumpedOp, iteration: Optional[Tuple[int, int]] = None) -> Optional[GoldenEntry]:
@@ -296,7 +292,7 @@ class Planner:
         return self.selection is None or plan.op_sequence in self.selection
 
     def _unreadable(self, entry: DumpEntry, message: str) -> FilePlan:
-        plans = self._row_plans(_dumped(entry, None))
+        plans = self._row_plans(dumped_op(entry, None))
         if not plans or not self._selected(plans[0]):
             return FilePlan()
         part = _slice_text(entry.name.slice) if self.two_dumps else ""
@@ -368,7 +364,7 @@ class Planner:
         return rows
 
     def _only_there(self, dump: DumpEntry) -> List[Row]:
-        plan = self._row_plans(_dumped(dump, None))[0]
+        plan = self._row_plans(dumped_op(dump, None))[0]
         plan = replace(plan, kind=OP, tensor=plan.op + _slice_text(dump.name.slice), tensor_index=None, reason="", status=NOT_COMPARED)
         if not self._selected(plan):
             return []
@@ -376,38 +372,9 @@ class Planner:
         return [row.but(golden=dump.name.op_name, golden_file=dump.rel, timestamp_us=dump.name.timestamp_us)]
 
 
-def _open(entry: DumpEntry, slices: Optional[Mapping[int, DumpEntry]]) -> AnyDump:
-    if slices is None:
-        return DumpFile.open(entry.path, partial=True)
-    return JoinedDump({number: DumpFile.open(part.path, partial=True) for number, part in slices.items()})
-
-
 def _slice_text(part: Optional[Tuple[int, int]]) -> str:
     """Return what the TensorIndex of a slice's rows ends with."""
     return "" if part is None else ":context%d:thread%d" % part
-
-
-def _is_overwritten(dump: AnyDump, info: TensorInfo) -> bool:
-    """Tell whether an input lies where an output of the same op lies, as of an op that works in place."""
-    return info.kind == INPUT and bool(info.address) and any(output.address == info.address for output in dump.outputs)
-
-
-def _beside(dump: AnyDump, info: TensorInfo, op_type: str) -> Tuple[Tensor, ...]:
-    """Return :attr:`PairTask.beside` of a tensor."""
-    if info.kind == INPUT and not keeps_values(op_type):
-        others = [other for other in dump.outputs if other.size_bytes == info.size_bytes]
-    else:
-        others = list(dump.inputs) if info.kind == OUTPUT and may_cancel(op_type) else []
-    found = []
-    for other in others:
-        with contextlib.suppress(NotComparable):
-            found.append(dump.tensor(other.kind, other.index))
-    return tuple(found)
-
-
-def _dumped(entry: DumpEntry, dump: Optional[AnyDump]) -> DumpedOp:
-    inputs, outputs = (len(dump.inputs), len(dump.outputs)) if dump is not None else (0, 0)
-    return DumpedOp(entry.name.op_name, entry.name.op_type, entry.name.timestamp_us, inputs, outputs, entry.name.slice)
 
 
 def _without_model(plan: RowPlan) -> RowPlan:

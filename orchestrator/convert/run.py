@@ -128,7 +128,12 @@ def _results(sources: Sequence[Source], out: str, options: ConvertOptions, jobs:
                 yield Report(failed=[{"source": source.path, "reason": "%s (out of memory?); look at the kernel log" % error}])
         done = True
     finally:
+        pids = processes.pids() if not done else []
         processes.close(now=not done)
+        for folder in {source.folder for source in sources} if pids else ():
+            for pid in pids:
+                # One that was busy for too long was killed.
+                remove_leftovers(os.path.join(out, folder), pid)
 
 
 def _ready() -> None:

@@ -26,7 +26,7 @@ def settle(engine: Engine) -> List[str]:
     list of str
         What was left out, as sentences.
     """
-    engine.settled = engine.closing = True
+    engine.places.settled = engine.closing = True
     with engine.store.transaction():
         _forget_moved(engine)
         places = engine.catalogue.by_place()
@@ -34,7 +34,7 @@ def settle(engine: Engine) -> List[str]:
         said = _left_out(engine, places)
         earlier: Dict[str, int] = {}
         for place, files in places.items():
-            if not engine.is_taken(place):
+            if not engine.places.is_taken(place):
                 continue
             _settle_groups(engine, place, files)
             for name, count in _settle_loops(engine, files).items():
@@ -57,7 +57,7 @@ def _left_out(engine: Engine, places: Mapping[Place, Sequence[TargetFile]]) -> L
     """Name each model that is not compared once, however many devices and steps have dumps of it."""
     left: Dict[str, List[Place]] = {}
     for place in places:
-        if not engine.is_taken(place) and not (engine.is_modelled(place) and engine.goldens.lacks(place)):
+        if not engine.places.is_taken(place) and not (engine.places.is_modelled(place) and engine.goldens.lacks(place)):
             left.setdefault(place.model or "", []).append(place)
     said = []
     for model, some in sorted(left.items()):
@@ -76,7 +76,7 @@ def _accept(engine: Engine, file: TargetFile) -> None:
 
 def _settle_groups(engine: Engine, place: Place, files: List[TargetFile]) -> None:
     """Decide which files of L1 fusion groups have rows."""
-    planner = engine.planner(place)
+    planner = engine.places.planner(place)
     groups: Dict[str, List[TargetFile]] = {}
     for file in files:
         if file.state not in (EARLIER, GONE):
@@ -101,7 +101,7 @@ def _settle_loops(engine: Engine, files: List[TargetFile]) -> Dict[str, int]:
         runs = [*engine.catalogue.earlier(file), file]
         if len(runs) < 2:
             continue
-        if not engine.planner(file.place).has_iterations(file.dumped(), len(runs)):
+        if not engine.places.planner(file.place).has_iterations(file.dumped(), len(runs)):
             left[file.op_name] = len(runs) - 1
             continue
         for number, one in enumerate(runs):
@@ -146,24 +146,24 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
         kept: Set[str] = set()
         places = engine.catalogue.by_place()
         unnamed = _unnamed(engine)
-        taken = {file.place for file in engine.catalogue.files.values() if engine.is_taken(file.place)}
-        for place in dict.fromkeys([*engine.places(), *unnamed]):
+        taken = {file.place for file in engine.catalogue.files.values() if engine.places.is_taken(file.place)}
+        for place in dict.fromkeys([*engine.places, *unnamed]):
             rows = unnamed.get(place, [])
             there = [file for file in places.get(place, []) if file.there]
-            if (not there and not rows) or not engine.is_taken(place):
+            if (not there and not rows) or not engine.places.is_taken(place):
                 continue
             _number(engine, place, there, [row.op for row in rows])
-            rows = rows + engine.planner(place).absent([file.dumped() for file in there])
+            rows = rows + engine.places.planner(place).absent([file.dumped() for file in there])
             kept.update(row_key(row) for row in rows)
             engine.put_rows(rows)
-        behind = max(engine.store.op_count(), engine.graphs.op_count(engine.places()))
+        behind = max(engine.store.op_count(), engine.graphs.op_count(engine.places))
         lost = [_folder_row(engine, rel, behind, "the folder %s cannot be listed: %s" % (rel, why), CORRUPT) for rel, why in unlisted]
         for combo in empty:
-            if combo.place not in taken and engine.is_wanted(combo.place):
+            if combo.place not in taken and engine.places.is_wanted(combo.place):
                 lost.append(_folder_row(engine, combo.rel, behind, "the step's folder %s holds no dump" % (combo.rel or combo.folder), ""))
         engine.put_rows(lost)
         kept.update(row_key(row) for row in lost)
-        known = {file.rel for file in engine.catalogue.files.values() if file.state != EARLIER and engine.is_taken(file.place)}
+        known = {file.rel for file in engine.catalogue.files.values() if file.state != EARLIER and engine.places.is_taken(file.place)}
         stale = [key for key, target in engine.store.keys_by_file() if target not in known and key not in kept]
         if stale:
             engine.store.remove(stale, "no longer part of the run")
@@ -174,14 +174,14 @@ def _unnamed(engine: Engine) -> Dict[Place, List[Row]]:
     found: Dict[Place, List[Row]] = {}
     for path, place in sorted(engine.catalogue.unresolved.items()):
         if os.path.exists(path):
-            found.setdefault(place, []).append(engine.planner(place).unnamed(engine.catalogue.rel(path)))
+            found.setdefault(place, []).append(engine.places.planner(place).unnamed(engine.catalogue.rel(path)))
     return found
 
 
 def _number(engine: Engine, place: Place, files: Iterable[TargetFile], unnamed: List[str]) -> None:
     """Number the ops that the model does not know in the order of their files, whatever order they came in."""
     names = [file.op_name for file in files if file.state != EARLIER] + unnamed
-    planner = engine.planner(place)
+    planner = engine.places.planner(place)
     unknown = list(dict.fromkeys(name for name in names if not planner.knows(name)))
     planner.number(unknown)
     base = planner.first_free_index()

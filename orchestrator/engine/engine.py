@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from ..comparing.file_plan import FilePlan
-from ..comparing.file_planner import Planner
 from ..comparing.pair_task import PairTask
 from ..comparing.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..comparing.workers import Workers
@@ -21,6 +20,7 @@ from .catalogue import Catalogue
 from .goldens import Goldens
 from .options import ComparisonOptions
 from .pair_queue import PairQueue
+from .places import Places
 from .signature import OUTDATED, look_at
 from .stored import believe, same_model
 from .target_file import EARLIER, HELD, NOTHING, PLANNED, TargetFile, TensorKey, tensor_key
@@ -58,8 +58,8 @@ class Engine:
 
     Attributes
     ----------
-    settled
-        Nothing comes or changes any more: tensors without golden data have none, and what was found counts.
+    places
+        Those seen, and whether anything still comes to them.
     closing
         Whatever was held for the end is planned now.
     overflow_seen
@@ -89,17 +89,14 @@ class Engine:
         self.goldens = goldens
         self.on_row = on_row
         self.progress = Progress()
-        self.settled = False
         self.closing = False
         self.overflow_seen = False
         self.retry: Callable[[TargetFile, str], None] = lambda file, path: None
         self.release: Callable[[TargetFile], None] = lambda file: None
         self.changed_places: Set[Place] = set()
         self.come: Dict[Place, Set[str]] = {}
-        self.own_places: Set[Place] = set()
-        self.selection = options.selection(graphs)
+        self.places = Places(options, graphs, goldens)
         self.queue = PairQueue(self._wanted)
-        self._planners: Dict[Place, Planner] = {}
         self._foreign: Dict[Place, List[TargetFile]] = {}
         self._done: List[TargetFile] = []
         self._planned_for = 0
@@ -127,38 +124,8 @@ class Engine:
                 file, _ = self.meet(path)
                 if file is not None and file.state != EARLIER:
                     file.remember(deleted)
-                    if self._is_own(file):
-                        self.own_places.add(file.place)
+                    self.places.note(file)
                     self._note_come(file)
-
-    def planner(self, place: Place) -> Planner:
-        """Return the planner of one place, with the golden data that there are now."""
-        golden = self.goldens.of(place)
-        found = self._planners.get(place)
-        if found is None:
-            graph = self.graphs.of(place.model)
-            unfused = self.options.unfused is not None
-            found = self._planners[place] = Planner(place, golden, graph, self.selection, self.options.overflow, unfused)
-        found.refresh(golden)
-        return found
-
-    def places(self) -> List[Place]:
-        """Return the places seen."""
-        return list(self._planners)
-
-    def is_taken(self, place: Place) -> bool:
-        """Tell whether a place belongs to the run: a model stands for its name; or it has ops of the only model, or no place has."""
-        if not self.is_wanted(place):
-            return False
-        return not self.graphs or self.graphs.by_name or not self.own_places or place in self.own_places
-
-    def is_wanted(self, place: Place) -> bool:
-        """Tell whether a place can have rows: there is a model for it and, as far as is known now, golden data for its step."""
-        return self.is_modelled(place) and not (self.settled and self.goldens.lacks(place))
-
-    def is_modelled(self, place: Place) -> bool:
-        """Tell whether there is a model for the dumps of a place, or none for any."""
-        return not self.graphs or self.graphs.of(place.model) is not None
 
     def meet(self, path: str) -> Tuple[Optional[TargetFile], bool]:
         """Return the file at a path below TARGET, if it is an op's dump, and whether it is new; the newest dump of an op counts."""
@@ -167,7 +134,7 @@ class Engine:
         if file is None or known:
             return file, False
         file.has_rows = file.rel in self._with_rows
-        self.planner(file.place)
+        self.places.planner(file.place)
         if earlier is not None:
             self._supersede(earlier, file)
         if file.state == EARLIER:
@@ -183,19 +150,27 @@ class Engine:
 
     def plan(self, file: TargetFile) -> Optional[FilePlan]:
         """Return what a file's tensors come to; None where that is known at the end only."""
-        planner, entry = self.planner(file.place), file.entry()
-        if not self.is_wanted(file.place):
+        planner, entry = self.places.planner(file.place), file.entry()
+        if not self.places.is_wanted(file.place):
             file.hold()
             return None
         if not self.closing:
-            if self._is_foreign(file):
+            if not self.places.note(file):
                 file.hold()
+                self._foreign.setdefault(file.place, []).append(file)
                 return None
+            self._release_all(self._foreign.pop(file.place, ()))
             if planner.waits_for_group(entry):
                 file.hold()
                 self._note_come(file)
                 return None
         return self._plan_slices(file) if self.joins(file) else planner.plan(entry, file.iteration)
+
+    def _release_all(self, files: Sequence[TargetFile]) -> None:
+        for held in files:
+            if held.state == HELD:
+                held.release()
+                self.release(held)
 
     def _plan_slices(self, file: TargetFile) -> Optional[FilePlan]:
         """Plan an op's slices once all are there; the first stands for them, the others are held."""
@@ -207,8 +182,7 @@ class Engine:
             file.hold()
             self._note_come(file)
             if lead.state == HELD and file is not lead:
-                lead.release()
-                self.release(lead)
+                self._release_all([lead])
             elif lead.state == PLANNED:
                 lead.doubt()
                 self.retry(lead, lead.path)
@@ -230,7 +204,7 @@ class Engine:
 
     def joins(self, file: TargetFile) -> bool:
         """Tell whether a file is a slice that is joined with the others of its op."""
-        return self.catalogue.sliced and self.planner(file.place).joins(file.entry())
+        return self.catalogue.sliced and self.places.planner(file.place).joins(file.entry())
 
     def is_held_slice(self, file: TargetFile) -> bool:
         """Tell whether a file is a slice that another stands for."""
@@ -238,7 +212,7 @@ class Engine:
 
     def plan_again(self, file: TargetFile) -> FilePlan:
         """Return what a file's tensors, or those of the slices that it stands for, come to now."""
-        planner, entry = self.planner(file.place), file.entry()
+        planner, entry = self.places.planner(file.place), file.entry()
         if not self.joins(file):
             return planner.plan(entry, file.iteration)
         parts = {number: part.entry() for number, part in self.catalogue.slices(file).items()}
@@ -246,27 +220,9 @@ class Engine:
         self._valid.pop(file.rel, None)
         return planner.plan(entry, file.iteration, parts or {0: entry})
 
-    def _is_foreign(self, file: TargetFile) -> bool:
-        """Tell whether the file's place may be another model's: no op of this one has come there so far."""
-        if not self.graphs or file.place in self.own_places:
-            return False
-        if not self._is_own(file):
-            self._foreign.setdefault(file.place, []).append(file)
-            return True
-        self.own_places.add(file.place)
-        for held in self._foreign.pop(file.place, ()):
-            if held.state == HELD:
-                held.release()
-                self.release(held)
-        return False
-
-    def _is_own(self, file: TargetFile) -> bool:
-        graph = self.graphs.of(file.place.model)
-        return graph is not None and (self.graphs.by_name or bool(graph.ops_named(file.op_name)))
-
     def accept(self, file: TargetFile, plan: FilePlan) -> None:
         """Store what is known of a planned file and queue its pairs. Must be called inside a transaction of the store."""
-        held_back = [] if self.settled else [row for row in plan.waiting if row.verdict != EXPECTED_ABSENT]
+        held_back = [] if self.places.settled else [row for row in plan.waiting if row.verdict != EXPECTED_ABSENT]
         rows = list(plan.rows) + [row for row in plan.waiting if row not in held_back]
         valid = self._take_valid(file)
         if file.has_rows:
@@ -329,9 +285,9 @@ class Engine:
 
     def _choice(self, file: TargetFile) -> int:
         """Return what stands for the golden files that the tensors are compared with, as they are now."""
-        if self.settled:
+        if self.places.settled:
             return 0
-        found = self.planner(file.place).choice(file.dumped())
+        found = self.places.planner(file.place).choice(file.dumped())
         return hash(tuple((status, path, self.goldens.signature(path) if path is not None else None) for status, path in found))
 
     def _complete(self, file: TargetFile) -> None:
@@ -421,7 +377,7 @@ class Engine:
         file = self._file_of(row)
         if file is None or file.pending.get(tensor_key(task.row)) is not task:
             return None
-        if not self.settled:
+        if not self.places.settled:
             found = look_at(file.path)
             if found is None and row.verdict not in (PASS, FAIL):
                 del file.pending[tensor_key(row)]

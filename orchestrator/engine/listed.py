@@ -95,7 +95,7 @@ class _Listing:
         run.notes += self.tree.notes + _golden_notes(run)
         run.left_out += self.tree.left_notes
         run.catalogue.left = {combo.place[:3] for combo in self.tree.left}
-        engine.settled = True
+        engine.places.settled = True
         engine.continue_store(keep_gone=False)
         waiting = deque(_meet(run, self.tree))
         size_bytes = sum(found.size_bytes for found in (look_at(file.path) for file in waiting) if found is not None)

@@ -31,7 +31,7 @@ def _of_another_model(run: Run) -> List[str]:
     for file in run.catalogue.files.values():
         graph = run.graphs.of(file.place.model)
         if graph is not None:
-            dumped.setdefault(graph, {}).setdefault(file.op_name, run.engine.planner(file.place).knows(file.op_name))
+            dumped.setdefault(graph, {}).setdefault(file.op_name, run.engine.places.planner(file.place).knows(file.op_name))
     return [text for graph, names in dumped.items() for text in _unknown_ops(graph, names)]
 
 
@@ -71,7 +71,7 @@ def _word(steps: List[str]) -> str:
 
 def steps_without_golden(run: Run) -> List[str]:
     """Return the dumped steps that GOLDEN has no data of, in the order of numbers, where each step has its own."""
-    places = (place for place in run.engine.places() if run.engine.is_modelled(place))
+    places = (place for place in run.engine.places if run.engine.places.is_modelled(place))
     found = {place.step for place in places if run.goldens.lacks(place)}
     return sorted((step for step in found if step is not None), key=name_order)
 

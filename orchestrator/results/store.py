@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from types import TracebackType
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Type
 
 from .. import __version__
 from ..comparing.row import Row
@@ -22,27 +22,11 @@ from .identity import LAYOUT_VERSION, DamagedStore, ForeignStore, may_discard
 from .lock import OutLock
 from .opening import STORE_FILE, Opened, open_to_read, open_to_write, read_fact
 from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
+from .records import Event, FileRecord
 from .rowsql import COLUMN_LIST, COLUMNS, INSERT, PLACE_COLUMNS, RowReader, SqlValue, checksum, from_sql_text, row_values, to_sql_text
 from .rowview import PLACE_ORDER, RowView, selection
 
 _STARTED = "YYYYmmddHHMMSS"
-
-
-class FileRecord(NamedTuple):
-    """One line of table ``file``: size in bytes, modification time in nanoseconds, state."""
-
-    size_bytes: int
-    mtime_ns: int
-    state: str
-
-
-class Event(NamedTuple):
-    """One line of table ``event``."""
-
-    time_ns: int
-    kind: str
-    op: Optional[str]
-    text: str
 
 
 class RunStore:

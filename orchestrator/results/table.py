@@ -63,9 +63,10 @@ def render_table(
     """
     chosen = list(rows)
     table = [_line(row, metrics, first_tensor) for row in chosen]
-    if len({(row.device, row.model, row.step) for row in chosen}) > 1:
-        for line, row in zip(table, chosen):
-            line[2] = "%s: %s" % (_place(row), line[2])
+    places = [(row.device, row.model, row.step) for row in chosen]
+    varying = [number for number, parts in enumerate(zip(*places)) if len(set(parts)) > 1]
+    for line, place in zip(table, places if varying else ()):
+        line[2] = "%s: %s" % ("/".join(_part(place[number]) for number in varying), line[2])
     headings = ["", "verdict", "tensor"] + [_HEADINGS.get(name, printable(name)[:24]) for name in metrics] + ["reason"]
     widths = [max(len(line[column]) for line in [headings, *table]) for column in range(len(headings))]
     shown, below = _fitted(widths, width)
@@ -141,9 +142,9 @@ def _line(row: Row, metrics: Sequence[str], first_tensor: Optional[str]) -> List
     return [mark, _WORDS[row.verdict], _shorten(printable(row.tensor)), *numbers, printable(row.reason)]
 
 
-def _place(row: Row) -> str:
-    """Return where in the tree a row's dump lies, as a short prefix: device/model/step."""
-    return "/".join(_shorten(printable(part)) if part is not None else "-" for part in (row.device, row.model, row.step))
+def _part(name: Optional[str]) -> str:
+    """Return a device, model or step for the prefix of a row: of those only what is not the same in all rows is shown."""
+    return "-" if name is None else _shorten(printable(name))
 
 
 def _shorten(name: str, most: int = _TENSOR_WIDTH) -> str:

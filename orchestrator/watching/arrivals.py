@@ -50,7 +50,7 @@ class Arrivals:
         self._expected = {graph: self._expected_ops(graph) for graph in engine.graphs.graphs}
 
     def _expected_ops(self, graph: ModelGraph) -> Set[str]:
-        selection = self.engine.selection
+        selection = self.engine.places.selection
         wanted = [op for op in graph.ops if no_dump_reason(op) is None]
         return {sanitise_device(op.name) for op in wanted if selection is None or op.id in selection}
 
@@ -171,7 +171,7 @@ class Arrivals:
 
     def all_come(self) -> bool:
         """Tell whether every op of the model that can dump has come, in every place seen."""
-        own = self.engine.own_places
+        own = self.engine.places.own
         of = self.engine.graphs.of
         expected = [(place, self._expected[graph]) for place in own for graph in [of(place.model)] if graph is not None]
         return bool(expected) and all(ops <= self.engine.come.get(place, set()) for place, ops in expected)

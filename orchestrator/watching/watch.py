@@ -227,11 +227,11 @@ class Watch:
         return more or bool(self.folders.goldens) or (bool(self.folders.targets) and len(self.engine.queue) < _MOST_QUEUED)
 
     def _look(self, paths: Sequence[str]) -> None:
-        places = len(self.engine.places())
+        places = len(self.engine.places)
         for path in paths:
             self.arrivals.look(path)
-        if len(self.engine.places()) != places:
-            self.store.set(_TIMES, sorted({place[:3] for place in self.engine.places() if place.time is not None}, key=str))
+        if len(self.engine.places) != places:
+            self.store.set(_TIMES, sorted({place[:3] for place in self.engine.places if place.time is not None}, key=str))
 
     def _wait(self) -> None:
         due = self.arrivals.next_due_s()

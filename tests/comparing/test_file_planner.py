@@ -7,7 +7,8 @@ import os
 import numpy as np
 import pytest
 
-from goldwatch.comparing.file_planner import Planner, _dumped
+from goldwatch.comparing.dumped_file import dumped_op
+from goldwatch.comparing.file_planner import Planner
 from goldwatch.dumps.container import DumpFile
 from goldwatch.dumps.golden import GoldenSet
 from goldwatch.dumps.tree import DumpTree
@@ -72,7 +73,7 @@ def test_a_tensor_without_golden_data_waits_until_they_come(net):
     path.rename(aside)
     planner, entries = planner_of(net)
     before = planner.plan(entries["b"])
-    dumped = _dumped(entries["b"], DumpFile(entries["b"].path))
+    dumped = dumped_op(entries["b"], DumpFile(entries["b"].path))
     choice = planner.choice(dumped)
     assert tensors(before.waiting) == ["b:output:0"] and before.waiting[0].cause == "golden_missing"
     assert tensors(task.row for task in before.tasks) == ["b:input:0"]

@@ -305,6 +305,8 @@ class TestFilesOfTheQuantisedNet:
         done, _ = self.run(tmp_path, target="dump")
         assert done.returncode == 4 and "om json" in done.stderr
         assert self.run(tmp_path, target="none")[0].returncode == 4
+        done, _ = self.run(tmp_path, target="target/relu_q.0.1767323045000000.npy")
+        assert done.returncode == 4 and "two folders or two files" in done.stderr
         assert self.run(tmp_path, "--time", "20260101000000")[0].returncode == 2
         command = [sys.executable, "-m", "goldwatch", "watch", str(tmp_path / "dump"), str(tmp_path / "golden"), "-o", str(tmp_path / "w")]
         done = run_here([*command, "--quant-json", str(tmp_path / "quant.json"), "--until-idle", "0.1"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import jsonschema
 import pytest
@@ -219,6 +221,26 @@ def test_a_range_counts_in_every_model(make) -> None:
     assert run.command("compare", "--select", "2").returncode == 0
     assert {row["op"] for row in run.document()["rows"]} == {"part0/MatMul", "part1/MatMul"}
     assert run.command("compare", "--select", "9", "--force").returncode == 2
+
+
+def test_a_program_that_is_run(make) -> None:
+    run = make(Training(wrong=(Wrong("part1/Relu", 0, 2),)))
+    dump = {"dump_list": [{"model_name": name} for name in (FIRST, SECOND)], "dump_path": str(run.folder / "live"), "dump_mode": "all"}
+    (run.folder / "acl.json").write_text(json.dumps({"dump": dump}))
+    program = [sys.executable, "-m", "goldwatch.testing", "serve", "dump", "--acl", "acl.json"]
+    words = ["run", "--acl", "acl.json", "--golden", "golden", "-f", "graphs", "-o", "out", "--", *program]
+    words = [sys.executable, "-m", "goldwatch", *words]
+    done = subprocess.run(words, cwd=str(run.folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    assert done.returncode == 1, done.stderr
+    assert run.places() == combinations(run.training)
+    first = run.document()["summary"]["first_divergence"]
+    assert (first["op"], first["step"], first["device"]) == ("part1/Relu", "2", "0")
+
+
+def test_the_terminal_shows_what_differs_between_rows(make) -> None:
+    run = make(Training(steps=(9, 10)))
+    done = run.command(target=os.path.join("dump", run.training.time, "0"), model=os.path.join("graphs", "ge_proto_00000001_Build.txt"))
+    assert " 9: part0/Mul:output:0 " in done.stdout and " 10: part0/Mul:output:0 " in done.stdout
 
 
 def test_every_expected_op_of_every_model(make) -> None:

@@ -1,0 +1,22 @@
+"""Lines of the store's small tables."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional
+
+
+class FileRecord(NamedTuple):
+    """One line of table ``file``: size in bytes, modification time in nanoseconds, state."""
+
+    size_bytes: int
+    mtime_ns: int
+    state: str
+
+
+class Event(NamedTuple):
+    """One line of table ``event``."""
+
+    time_ns: int
+    kind: str
+    op: Optional[str]
+    text: str
