@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import List, Optional
+from typing import List, Optional, Sequence
 
 from ..engine.result import RunResult
 from ..verdict.summary import Summary
@@ -51,13 +51,21 @@ def _closer(result: RunResult, suspect: Suspect, width: Optional[int]) -> List[s
         "goldwatch", "compare-op", target if os.path.isdir(target) else options.target, golden if place.step and os.path.isdir(golden)
         else options.golden, suspect.op, "-f", options.model, "-o", os.path.join(options.out, "detail"),
     ]  # fmt: skip
-    lines, room = ["  look closer:"], (width or 10**9) - 2
-    for word in map(shlex.quote, words):
-        if len(lines[-1]) + 1 + len(word) > room and len(lines[-1]) > _INDENT:
-            lines[-1] += " \\"
-            lines.append(" " * _INDENT + word)
-        else:
+    return _shell_lines("  look closer:", [shlex.quote(word) for word in words], width or 10**9)
+
+
+def _shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:
+    """Return a command in lines that a shell takes as one, none longer than ``width`` but where a quoted word is."""
+    lines = [head]
+    for word in words:
+        if len(lines[-1]) + 1 + len(word) <= width - 2:
             lines[-1] += " " + word
+            continue
+        lines[-1] += " \\"
+        lines.append(" " * _INDENT + word)
+        while len(lines[-1]) > width - 2 and "'" not in word:
+            # A backslash within a word: what follows it must begin the next line.
+            lines[-1:] = [lines[-1][: width - 1] + "\\", lines[-1][width - 1 :]]
     return lines
 
 

@@ -88,7 +88,9 @@ def _computed(entry: Estimate, read: Read) -> Estimate:
     if score <= max(SUSPECT_SCORE, entry.score):
         return entry
     sentence = "its output differs by %s from what is computed of the device's own inputs" % percent(own.distance)
-    return replace(entry, score=score, told=Told(sentence))
+    # What explains the error has to explain what did not come in.
+    came_in = math.sqrt(max(entry.distance**2 - own.distance**2, 0.0))
+    return replace(entry, score=score, told=Told(sentence), inherited=came_in)
 
 
 def _coarser(entry: Estimate, read: Read) -> Estimate:
