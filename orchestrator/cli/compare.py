@@ -166,7 +166,7 @@ def print_result(result: RunResult, given: Any) -> None:
     put_escaped(render_table(rows, total, result.files[0], tensor, colour=use_colour(sys.stdout), width=width))
     put()
     put_wrapped(summary_line(result))
-    for line in verdict_lines(result.summary, width, result.left_out):
+    for line in verdict_lines(result, width):
         put(line)
     put_wrapped(result.sentence, "")
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from typing import List, Optional, Sequence
 
+from ..engine.result import RunResult
 from ..verdict.summary import Summary
 from ..verdict.suspects import Suspect
 from .common import wrapped
@@ -11,27 +14,58 @@ from .common import wrapped
 _MOST_SHOWN = 5
 _MOST_EXPLANATIONS = 2
 _ALIKE = 0.02
+_INDENT = 4
 
 
-def verdict_lines(summary: Summary, width: Optional[int], said: Sequence[str] = ()) -> List[str]:
+def verdict_lines(result: RunResult, width: Optional[int]) -> List[str]:
     """Return the warnings, a line for each of several models, and the suspects, each with what its error looks like and what to do next.
 
     Parameters
     ----------
     width
         Of the terminal, in columns; None: no line is too long.
-    said
-        Warnings that were shown already.
     """
+    summary = result.summary
     lines: List[str] = []
-    for warning in [warning for warning in summary.warnings if warning not in said]:
+    for warning in [warning for warning in summary.warnings if warning not in result.left_out]:
         lines += wrapped("warning: " + warning, width)
     for text in [model.sentence for model in summary.models if len(summary.models) > 1] + _devices(summary):
         lines += wrapped(text, width)
     for number, suspect in enumerate(summary.suspects[:_MOST_SHOWN], 1):
         lines += _suspect(number, suspect, width)
+        if suspect.explanations:
+            lines += _closer(result, suspect, width)
     if len(summary.suspects) > _MOST_SHOWN:
         lines.append("  and %d more suspects, see result.json" % (len(summary.suspects) - _MOST_SHOWN))
+    return lines
+
+
+def _closer(result: RunResult, suspect: Suspect, width: Optional[int]) -> List[str]:
+    """Return the command that shows the suspect element by element, to be copied; none where its model is not one that can be told."""
+    options, place = result.options, suspect.place
+    if options.quantisation is not None or options.unfused is not None or options.model is None or os.path.isdir(options.model):
+        return []
+    target = os.path.join(options.target, *[part for part in place if part is not None])
+    golden = os.path.join(options.golden, place.step or "")
+    words = [
+        "goldwatch", "compare-op", target if os.path.isdir(target) else options.target, golden if place.step and os.path.isdir(golden)
+        else options.golden, suspect.op, "-f", options.model, "-o", os.path.join(options.out, "detail"),
+    ]  # fmt: skip
+    return _shell_lines("  look closer:", [shlex.quote(word) for word in words], width or 10**9)
+
+
+def _shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:
+    """Return a command in lines that a shell takes as one, none longer than ``width`` but where a quoted word is."""
+    lines = [head]
+    for word in words:
+        if len(lines[-1]) + 1 + len(word) <= width - 2:
+            lines[-1] += " " + word
+            continue
+        lines[-1] += " \\"
+        lines.append(" " * _INDENT + word)
+        while len(lines[-1]) > width - 2 and "'" not in word:
+            # A backslash within a word: what follows it must begin the next line.
+            lines[-1:] = [lines[-1][: width - 1] + "\\", lines[-1][width - 1 :]]
     return lines
 
 

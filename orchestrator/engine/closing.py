@@ -10,9 +10,11 @@ from ..comparing.row import CORRUPT, DUMP_MISSING, NOT_COMPARED, Row
 from ..dumps.place import Place, place_of
 from ..dumps.tree import Combo
 from ..results.rowsql import row_key
+from ..verdict.words import listed
 from .engine import Engine
 from .target_file import EARLIER, GONE, HELD, PLANNED, WAITING, TargetFile
 
+_EARLIER = "left out %d earlier dump%s of %s: golden data hold another number of runs, and the last dump counts"
 _STANDS_FOR_IT = "another op of its L1 fusion group stands for it"
 
 
@@ -30,13 +32,13 @@ def settle(engine: Engine) -> List[str]:
         places = engine.catalogue.by_place()
         engine.graphs.require(place.model for place in places)
         said = _left_out(engine, places)
-        for text in said:
-            engine.store.event("left out", None, text)
+        earlier: Dict[str, int] = {}
         for place, files in places.items():
             if not engine.places.is_taken(place):
                 continue
             _settle_groups(engine, place, files)
-            _settle_loops(engine, files)
+            for name, count in _settle_loops(engine, files).items():
+                earlier[name] = earlier.get(name, 0) + count
             for file in files:
                 if engine.is_held_slice(file):
                     continue
@@ -44,6 +46,10 @@ def settle(engine: Engine) -> List[str]:
                     _accept(engine, file)
                 elif file.state == GONE and (not file.has_rows or file.missing):
                     _vanished(engine, file)
+        if earlier:
+            said.append(_EARLIER % (sum(earlier.values()), "" if sum(earlier.values()) == 1 else "s", listed(sorted(earlier), 3)))
+        for text in said:
+            engine.store.event("left out", None, text)
     return said
 
 
@@ -85,16 +91,24 @@ def _settle_groups(engine: Engine, place: Place, files: List[TargetFile]) -> Non
                 _accept(engine, file)
 
 
-def _settle_loops(engine: Engine, files: List[TargetFile]) -> None:
-    """Where golden data have a run for each dump of an op, such as of a loop's body, every dump is compared with its own."""
+def _settle_loops(engine: Engine, files: List[TargetFile]) -> Dict[str, int]:
+    """Where golden data have a run for each dump of an op, such as of a loop's body, every dump is compared with its own.
+
+    Returns how many dumps of which ops do not count.
+    """
+    left: Dict[str, int] = {}
     for file in [file for file in files if file.state == PLANNED and not engine.joins(file)]:
         runs = [*engine.catalogue.earlier(file), file]
-        if len(runs) < 2 or not engine.places.planner(file.place).has_iterations(file.dumped(), len(runs)):
+        if len(runs) < 2:
+            continue
+        if not engine.places.planner(file.place).has_iterations(file.dumped(), len(runs)):
+            left[file.op_name] = len(runs) - 1
             continue
         for number, one in enumerate(runs):
             one.iteration = (number, len(runs))
             if one is not file:
                 _accept(engine, one)
+    return left
 
 
 def _forget_moved(engine: Engine) -> None:

@@ -68,13 +68,15 @@ class Goldens:
 
     def of(self, place: Place) -> GoldenSet:
         """Return the set that a place is compared with."""
-        return self._set(place.step) if place.step is not None and self._by_step() else self.every
+        return self._set(place.step) if place.step is not None and self.takes_steps_apart else self.every
 
     def lacks(self, place: Place) -> bool:
         """Tell whether each step has golden data of its own, and that of a place has none."""
-        return place.step is not None and self._by_step() and not len(self.of(place))
+        return place.step is not None and self.takes_steps_apart and not len(self.of(place))
 
-    def _by_step(self) -> bool:
+    @property
+    def takes_steps_apart(self) -> bool:
+        """Whether each step is compared with golden data of its own."""
         return self.steps == EACH or (self.steps != ONE and bool(self._own_steps))
 
     @property

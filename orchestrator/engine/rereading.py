@@ -8,7 +8,7 @@ from typing import Optional
 
 from ..comparing.aligned import converted, geometry_of, open_counterpart
 from ..comparing.pair_task import PairTask
-from ..comparing.patterns import AlignedPair, align
+from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, align
 from ..errors import GoldwatchError
 from ..verdict.explaining import TensorReader
 from ..verdict.observations import Observation, ObservedOp
@@ -29,7 +29,7 @@ class RunReader(TensorReader):
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def pair(self, op: ObservedOp, row: Observation) -> Optional[AlignedPair]:
+    def pair(self, op: ObservedOp, row: Observation, most: int = MOST_ELEMENTS) -> Optional[AlignedPair]:
         """Return a row's elements; None where a file is gone (deleted after its comparison, say) or has become unreadable."""
         try:
             task = self._task(op, row.tensor)
@@ -37,7 +37,7 @@ class RunReader(TensorReader):
                 return None
             golden, _ = open_counterpart(task)
             task = converted(task, golden, self._engine.workers.settings.conversions)
-            return align(task.target, golden, geometry_of(task, golden), task.as_stored)
+            return align(task.target, golden, geometry_of(task, golden), task.as_stored, most)
         except (GoldwatchError, OSError, MemoryError):
             return None
 

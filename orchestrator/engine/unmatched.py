@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Dict, List
 
 from ..comparing.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
@@ -46,11 +47,26 @@ def _unknown_ops(graph: ModelGraph, names: Dict[str, bool]) -> List[str]:
 
 def _steps(run: Run) -> List[str]:
     without, names = steps_without_golden(run), run.goldens.step_names
-    if not without:
-        return []
-    word = "step" if len(without) == 1 else "steps"
-    text = "GOLDEN's folders are steps (%s): there is none for %s %s, and no row"
-    return [text % (_shown(names) or "none", word, _shown(without))]
+    said = []
+    if without:
+        text = "GOLDEN's folders are steps (%s): there is none for %s %s, and no row"
+        said.append(text % (_shown(names) or "none", _word(without), _shown(without)))
+    never = _steps_without_dump(run, names)
+    if never:
+        said.append("GOLDEN has data of %s %s, of which TARGET holds no dump" % (_word(never), _shown(never)))
+    return said
+
+
+def _steps_without_dump(run: Run, names: List[str]) -> List[str]:
+    """Return the steps of GOLDEN that were not dumped; none where TARGET is the folder of a single step."""
+    files = run.catalogue.files.values()
+    dumped = {file.place.step for file in files}
+    below = any(os.sep in file.rel for file in files)
+    return [name for name in names if name not in dumped] if below and run.goldens.takes_steps_apart else []
+
+
+def _word(steps: List[str]) -> str:
+    return "step" if len(steps) == 1 else "steps"
 
 
 def steps_without_golden(run: Run) -> List[str]:

@@ -7,9 +7,11 @@ from typing import Sequence
 
 from .observations import Observation
 
+_ADDING = frozenset("add addv2 addn accumulatenv2 sub biasadd bias".split())
+"""An absolute error of one input is one of the output, neither larger nor smaller."""
 _NO_GAIN = frozenset(
     """
-    Add AddV2 AddN AccumulateNV2 Sub Eltwise BiasAdd Bias ReduceMean ReduceMeanD ReduceMax ReduceMaxD ReduceMin ReduceMinD
+    Eltwise ReduceMean ReduceMeanD ReduceMax ReduceMaxD ReduceMin ReduceMinD
     AvgPool AvgPoolV2 AvgPoolD MaxPool MaxPoolV2 MaxPoolV3 Pooling GlobalAveragePool AdaptiveAvgPool2d Relu Relu6 ReluV2 LeakyRelu PRelu
     Maximum Minimum ClipByValue Concat ConcatD ConcatV2 ConcatV2D Split SplitD SplitV SplitVD Slice SliceD StridedSlice StridedSliceD
     Gather GatherV2 GatherV2D GatherNd TopK TopKV2 TopKD Select SelectV2 Gelu FastGelu Elu Swish HardSwish
@@ -26,6 +28,8 @@ _USUAL = 2.0
 def amplification(op_type: str, source: Observation, output: Observation) -> float:
     """Return by how much an input's relative error may grow beyond what operators usually do; 1 where nothing is known.
 
+    Below 1 only for sums: a small term's error is a small part of the sum's.
+
     With the same absolute error the relative one grows by ``rms(input) / rms(output)``: where values cancel (x − mean(x), a mean of centred
     values) there is no limit to it. A normalisation takes the mean off first; exp turns an absolute error into a relative one.
 
@@ -39,6 +43,8 @@ def amplification(op_type: str, source: Observation, output: Observation) -> flo
     name = op_type.lower()
     if not source.rms > 0 or not output.rms > 0:
         return 1.0
+    if name in _ADDING:
+        return source.rms / output.rms
     if name in _NO_GAIN:
         grown = source.rms / output.rms
     elif name in _SUMS:

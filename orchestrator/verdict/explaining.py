@@ -7,28 +7,33 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..comparing.patterns import AlignedPair
-from ..comparing.row import PASS
+from ..comparing.patterns import MOST_ELEMENTS, AlignedPair
+from ..comparing.row import FAIL, PASS
 from .decisions import Redone, redo
 from .estimates import Estimate
 from .explanations import BLAMELESS, Other, Surroundings, explanations_of
 from .inputs import Inputs, InputState
 from .observations import Observation, Observations, ObservedOp
+from .recomputing import contradicts
 from .suspects import Suspect
 
 MOST_READ = 3
 """Suspects of which the tensors are read again."""
 
 _MOST_OTHERS = 8
+_MOST_READERS = 4
 _RIGHT = 0.25
+_TELLING = 0.1
+_LINEAR = frozenset("conv2d convolution matmul matmulv2 batchmatmul batchmatmulv2 fullyconnection gemm innerproduct dense".split())
+"""Types of operators whose output is wrong wherever an input is."""
 _FITS = 0.1
 
 
 class TensorReader:
     """Reads the tensors of finished rows again; this one can read nothing."""
 
-    def pair(self, op: ObservedOp, row: Observation) -> Optional[AlignedPair]:
-        """Return a row's target and golden elements, or None where they cannot be read any more."""
+    def pair(self, op: ObservedOp, row: Observation, most: int = MOST_ELEMENTS) -> Optional[AlignedPair]:
+        """Return a row's target and golden elements, of more than ``most`` a sample; None where they cannot be read any more."""
         return None
 
     def stale(self, op: ObservedOp) -> str:
@@ -63,6 +68,7 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inp
             around = Surroundings(
                 first=estimate.fed_otherwise or inputs.stands_first(estimate.op),
                 right_behind=_right_behind(estimate, inputs),
+                contradicted=_contradicted(estimate, inputs, reader),
                 stale=reader.stale(estimate.op),
             )
             explanations = explanations_of(estimate, pair, others, around)
@@ -82,6 +88,25 @@ def _right_behind(estimate: Estimate, inputs: Inputs) -> Optional[bool]:
     if not outputs:
         return None
     return all(row.verdict == PASS and not row.distance > _RIGHT * estimate.distance for row in outputs)
+
+
+def _contradicted(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> bool:
+    """Tell whether a reader of an output shows that its golden data are wrong: the device's output fits the reader's golden data better."""
+    if estimate.fed_otherwise or estimate.output.verdict != FAIL:
+        return False
+    for op in inputs.consumers(estimate.op, estimate.output.number)[:_MOST_READERS]:
+        row = next((row for row in op.outputs.values() if row.compared), None)
+        states = inputs.of(op)
+        fed = [number for number, state in enumerate(states) if state.source == estimate.op.name]
+        if row is None or row.whole or len(fed) != 1:
+            continue
+        if op.type.lower() in _LINEAR and row.distance <= _TELLING * estimate.distance:
+            return True
+        pairs = [reader.pair(state.owner, state.seen) for state in states if state.owner is not None and state.seen is not None]
+        read, made = [pair for pair in pairs if pair is not None], reader.pair(op, row)
+        if made is not None and len(read) == len(states) and contradicts(op.type, read, made, fed[0]):
+            return True
+    return False
 
 
 def _others(estimate: Estimate, pair: AlignedPair, seen: Observations, reader: TensorReader) -> Iterator[Other]:

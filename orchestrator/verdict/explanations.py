@@ -48,6 +48,7 @@ _NEXT = {
     "not-equal": "look at the elements at the positions in the row's reason, and at the order in which equal values are chosen",
     "nan": "look for 0/0, the root of a negative number, or memory that was not written, in this operator",
 }
+_CONTRADICTED = "its golden data do not fit those of the operator that reads them, and the device's output does: the golden data are wrong"
 _QUANTISED_FACTOR = 4.0
 _UNRELATED = 0.3
 _ENOUGH_ELEMENTS = 32
@@ -115,12 +116,15 @@ class Surroundings(NamedTuple):
         Nothing but the network's inputs feeds it.
     right_behind
         All operators that it feeds are right; None where it feeds none that was compared.
+    contradicted
+        What an operator behind it holds fits the device's output, and not the golden one.
     stale
         A sentence that the dump is older than the model; empty where it is not.
     """
 
     first: bool = False
     right_behind: Optional[bool] = None
+    contradicted: bool = False
     stale: str = ""
 
 
@@ -150,6 +154,8 @@ def explanations_of(
         return _of_integers(estimate, pair) + stale
     found = _golden_spoiled(estimate, around)
     found += _of_patterns(estimate, pair, others, around) if pair is not None else _of_row(estimate)
+    if around.contradicted and not any(entry.kind in BLAMELESS for entry in found):
+        found.insert(0, _explanation("wrong-golden", 1.0, _CONTRADICTED))
     told = estimate.told
     if told is not None:
         found.sort(key=lambda entry: entry.kind != told.kind)

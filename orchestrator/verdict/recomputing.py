@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, Optional, Sequence
+from itertools import permutations
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -13,6 +14,9 @@ Formula = Callable[..., Array]
 
 _FITS = 1e-3
 """A formula is the operator's where golden data follow from golden data by it up to this relative distance."""
+_EQUAL = 1e-6
+_APART, _NEARER = 0.05, 0.2
+"""Golden data that do not fit each other are this far apart, and what fits instead is nearer by this factor."""
 
 
 def _softmax(x: Array, axis: int) -> Array:
@@ -20,10 +24,27 @@ def _softmax(x: Array, axis: int) -> Array:
     return raised / raised.sum(axis=axis, keepdims=True)
 
 
-_ONE: Dict[str, Formula] = {
-    "relu": lambda x: np.maximum(x, 0.0), "relu6": lambda x: np.clip(x, 0.0, 6.0), "abs": np.abs, "neg": np.negative, "exp": np.exp,
-    "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)), "tanh": np.tanh, "sqrt": np.sqrt, "rsqrt": lambda x: 1.0 / np.sqrt(x),
-    "square": np.square, "reciprocal": np.reciprocal, "log": np.log,
+def _erf(x: Array) -> Array:
+    """Return the error function (Abramowitz and Stegun 7.1.26, off by 1.5e-7 at most)."""
+    t = 1.0 / (1.0 + 0.3275911 * np.abs(x))
+    series = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
+    return np.sign(x) * (1.0 - series * np.exp(-x * x))
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+_GELU: Tuple[Formula, ...] = (
+    lambda x: 0.5 * x * (1.0 + np.tanh(0.7978845608028654 * (x + 0.044715 * x**3))),
+    lambda x: 0.5 * x * (1.0 + _erf(x / np.sqrt(2.0))),
+    lambda x: x * _sigmoid(1.702 * x),
+)
+_ONE: Dict[str, Tuple[Formula, ...]] = {
+    "relu": (lambda x: np.maximum(x, 0.0),), "relu6": (lambda x: np.clip(x, 0.0, 6.0),), "abs": (np.abs,), "neg": (np.negative,),
+    "exp": (np.exp,), "sigmoid": (_sigmoid,), "tanh": (np.tanh,), "sqrt": (np.sqrt,), "rsqrt": (lambda x: 1.0 / np.sqrt(x),),
+    "square": (np.square,), "reciprocal": (np.reciprocal,), "log": (np.log,), "swish": (lambda x: x * _sigmoid(x),),
+    "gelu": _GELU, "fastgelu": _GELU, "geluv2": _GELU,
 }  # fmt: skip
 _TWO: Dict[str, Formula] = {
     "add": np.add, "addv2": np.add, "sub": np.subtract, "mul": np.multiply, "realdiv": np.divide, "div": np.divide,
@@ -34,17 +55,42 @@ _ALONG: Dict[str, Formula] = {
     "reducemax": np.max, "reducemaxd": np.max, "reducemin": np.min, "reducemind": np.min,
 }  # fmt: skip
 _SOFTMAX = frozenset(("softmax", "softmaxv2"))
+_MOVING = frozenset(
+    "transpose transposed permute reshape squeeze squeezev2 unsqueeze unsqueezev2 expanddims expanddimsd flatten identity".split()
+)
+_EXACT = frozenset((*_TWO, *_MOVING, "relu", "relu6", "abs", "neg"))
 _MOST_RANGES = 12
+_MOST_AXES = 4
 
 
 def known(op_type: str) -> bool:
     """Tell whether operators of a type can be computed once more."""
     name = op_type.lower()
-    return name in _ONE or name in _TWO or name in _ALONG or name in _SOFTMAX
+    return any(name in names for names in (_ONE, _TWO, _ALONG, _SOFTMAX, _MOVING))
 
 
-def own_distance(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Optional[float]:
-    """Return the relative Euclidean distance of an output from what its operator makes of the device's own inputs.
+def only_rounds(op_type: str) -> bool:
+    """Tell whether an operator of a type that is known adds nothing but the rounding of its output."""
+    return op_type.lower() in _EXACT
+
+
+class OwnError(NamedTuple):
+    """How far an output is from what its operator should make of the device's own inputs.
+
+    Attributes
+    ----------
+    distance
+        The relative Euclidean distance.
+    slice_distance
+        The largest of any slice along any axis: its norm over that of the slice, or of the mean slice where that is larger.
+    """
+
+    distance: float
+    slice_distance: float
+
+
+def own_error(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Optional[OwnError]:
+    """Return the error that an operator adds to what comes in.
 
     What the operator does (its axes) is learnt from golden data, from which it must follow.
 
@@ -55,29 +101,61 @@ def own_distance(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPai
 
     Returns
     -------
-    float or None
+    OwnError or None
         None where the operator is none of those known here, or golden outputs do not follow from golden inputs.
     """
     if not inputs or any(pair.sampled for pair in (*inputs, output)) or not output.golden.size:
         return None
-    golden, made = (np.asarray(side, np.float64).reshape(-1) for side in (output.golden, output.target))
+    golden, made = (np.asarray(side, np.float64) for side in (output.golden, output.target))
     goldens, targets = ([np.asarray(side, np.float64) for side in sides] for sides in zip(*[(pair.golden, pair.target) for pair in inputs]))
+    best, formula = _FITS, None
     with np.errstate(all="ignore"):
-        for formula in _formulas(op_type.lower(), goldens, golden.size):
+        for one in _formulas(op_type.lower(), goldens, golden):
             try:
-                right = formula(*goldens).reshape(-1)
+                off = _distance(golden, one(*goldens).reshape(golden.shape))
             except ValueError:
                 continue
-            if right.shape == golden.shape and _distance(golden, right) <= _FITS:
-                return _distance(made, formula(*targets).reshape(-1))
-    return None
+            if off <= best:
+                best, formula = off, one
+            if off <= _EQUAL:
+                break
+        if formula is None:
+            return None
+        computed = formula(*targets).reshape(made.shape)
+        return OwnError(_distance(made, computed), _worst_slice(made, computed))
 
 
-def _formulas(name: str, inputs: Sequence[Array], count: int) -> Iterator[Formula]:
+def contradicts(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int) -> bool:
+    """Tell whether an operator that reads a golden tensor shows that this tensor is wrong, not the device's.
+
+    Parameters
+    ----------
+    inputs, output
+        Of the reader; whole tensors.
+    doubted
+        Which input: golden outputs follow from the device's tensor in its place, and not from the golden one.
+    """
+    if any(pair.sampled for pair in (*inputs, output)) or op_type.lower() not in (*_ONE, *_TWO):
+        return False
+    golden = np.asarray(output.golden, np.float64)
+    goldens = [np.asarray(pair.golden, np.float64) for pair in inputs]
+    replaced = [np.asarray(pair.target, np.float64) if number == doubted else goldens[number] for number, pair in enumerate(inputs)]
+    with np.errstate(all="ignore"):
+        for formula in _formulas(op_type.lower(), goldens, golden):
+            try:
+                apart, near = (_distance(golden, formula(*sides).reshape(golden.shape)) for sides in (goldens, replaced))
+            except ValueError:
+                continue
+            if apart > _APART and near < _NEARER * apart:
+                return True
+    return False
+
+
+def _formulas(name: str, inputs: Sequence[Array], output: Array) -> Iterator[Formula]:
     """Yield what an operator may compute: of reductions and softmax one for each axis that it may run along."""
-    x = inputs[0]
+    x, count = inputs[0], output.size
     if name in _ONE and len(inputs) == 1:
-        yield _ONE[name]
+        yield from _ONE[name]
     elif name in _TWO and len(inputs) == 2:
         yield _TWO[name]
     elif name in _SOFTMAX:
@@ -87,6 +165,11 @@ def _formulas(name: str, inputs: Sequence[Array], count: int) -> Iterator[Formul
         ranges = [tuple(range(first, last)) for last in range(x.ndim, 0, -1) for first in range(last)]
         for axes in [axes for axes in ranges if count * np.prod([x.shape[axis] for axis in axes]) == x.size][:_MOST_RANGES]:
             yield lambda x, axes=axes: _ALONG[name](x, axis=axes)
+    elif name in _MOVING and x.size == count:
+        yield lambda x: x
+        moved = [axis for axis in range(x.ndim) if x.shape[axis] > 1]
+        for axes in permutations(range(len(moved))) if len(moved) <= _MOST_AXES else ():
+            yield lambda x, axes=axes: x.squeeze().transpose(axes)
 
 
 def _distance(x: Array, y: Array) -> float:
@@ -94,3 +177,17 @@ def _distance(x: Array, y: Array) -> float:
     kept = np.isfinite(x) & np.isfinite(y)
     norm = float(np.linalg.norm(y[kept]))
     return float(np.linalg.norm((x - y)[kept])) / norm if norm else float("nan")
+
+
+def _worst_slice(x: Array, y: Array) -> float:
+    """Return the largest relative distance of any slice along any axis."""
+    kept = np.isfinite(x) & np.isfinite(y)
+    off, size = np.where(kept, x - y, 0.0) ** 2, np.where(kept, y, 0.0) ** 2
+    worst = 0.0
+    for axis in range(x.ndim):
+        if 1 < x.shape[axis] < x.size:
+            rest = tuple(other for other in range(x.ndim) if other != axis)
+            norms = np.sqrt(size.sum(axis=rest))
+            floor = np.maximum(norms, norms.mean())
+            worst = max(worst, float((np.sqrt(off.sum(axis=rest)) / floor).max()) if floor.any() else 0.0)
+    return worst

@@ -8,83 +8,104 @@ from typing import Callable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..comparing.patterns import AlignedPair, lattice_step
+from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, lattice_step
 from ..comparing.patterns.finding import Difference
+from ..tensors.axes import element_count
+from ..tensors.rounding import ulp
 from .estimates import Estimate, Told
 from .observations import Observation, ObservedOp
 from .own_error import HOPELESS, RARE_SPREAD, SUSPECT_SCORE, rounding, sum_noise
-from .recomputing import known, own_distance
+from .recomputing import known, only_rounds, own_error
 from .words import percent
 
-MOST_LOOKED_AT = 48
+MOST_LOOKED_AT = 64
 """Outputs of which the tensors are read; those nearest to a suspicion first."""
 
-Read = Callable[[ObservedOp, Observation], Optional[AlignedPair]]
+Read = Callable[[ObservedOp, Observation, int], Optional[AlignedPair]]
 
 _LEAST = 1e-3
 _SURE = 2.0 * SUSPECT_SCORE
 _HIGHEST = 2.0 * _SURE
 _FEW = 256
+_COARSER = 4.0
+_SLICES = 3.0
 _ELEMENTS = 32768
+_MOST_ELEMENTS = 1 << 23
 _OF_8_BITS = frozenset(("float16", "float32", "float64"))
 _MADE_OF_INTEGERS = ("quant", "cast")
 
 
 def looked_at(estimates: Sequence[Estimate], read: Read) -> List[Estimate]:
-    """Return the estimates, some of them raised by what their tensors tell.
+    """Return the estimates, some of them raised or lowered by what their tensors tell.
 
     Parameters
     ----------
     estimates
         Of every compared output, in execution order.
     read
-        Reads a row's two tensors again; None where it cannot.
+        Reads a row's two tensors again, of more elements than the last argument a sample; None where it cannot.
     """
     found = list(estimates)
     doubtful = sorted((number for number, entry in enumerate(found) if _doubtful(entry)), key=lambda number: -found[number].score)
+    room = _MOST_ELEMENTS
     for number in doubtful[:MOST_LOOKED_AT]:
         entry = found[number]
-        pair = read(entry.op, entry.output)
-        seen = None if pair is None else _computed(entry, pair, read) or _coarser(entry, pair, read)
-        if seen is not None:
-            found[number] = seen
+        size = _size(entry)
+        if known(entry.op.type) and size <= room:
+            room -= size
+            found[number] = _computed(entry, read)
+        if not entry.suspect and not found[number].suspect:
+            found[number] = _coarser(entry, read)
     return found
 
 
+def _size(entry: Estimate) -> int:
+    """Return the number of elements of an output and its inputs."""
+    rows = [entry.output, *(state.seen for state in entry.inputs if state.seen is not None)]
+    return sum(element_count(row.shape) for row in rows)
+
+
 def _doubtful(entry: Estimate) -> bool:
-    """Tell whether an output may hide an error of its own behind that of its inputs."""
+    """Tell whether an output may hide an error of its own behind that of its inputs, or may be accused of theirs."""
     row = entry.output
-    if entry.suspect or entry.fed_otherwise or entry.decision is not None or row.whole or row.spoiled or not entry.known:
+    if entry.fed_otherwise or entry.decision is not None or row.whole or row.spoiled or not entry.known or not row.distance >= _LEAST:
         return False
-    return row.distance >= _LEAST and entry.inputs_distance < HOPELESS and row.dtype in _OF_8_BITS
+    return known(entry.op.type) or (not entry.suspect and entry.inputs_distance < HOPELESS and row.dtype in _OF_8_BITS)
 
 
-def _computed(entry: Estimate, pair: AlignedPair, read: Read) -> Optional[Estimate]:
-    """Compute an operator of a rare type once more, of which the others say little; None where nothing is wrong with it."""
-    if not known(entry.op.type) or not entry.normal.rare:
-        return None
-    pairs = _inputs(entry, read)
-    own = own_distance(entry.op.type, pairs, pair) if pairs else None
-    usual = math.hypot(rounding(pair.dtype, entry.output.rms), sum_noise(pair.dtype))
-    score = min(math.log(own / usual) / RARE_SPREAD, _HIGHEST) if own else 0.0
-    if not own or score <= SUSPECT_SCORE:
-        return None
-    told = Told("its output differs by %s from what it should make of the device's own inputs" % percent(own))
-    return replace(entry, score=score, told=told)
+def _computed(entry: Estimate, read: Read) -> Estimate:
+    """Return the estimate of an operator that is computed once more: cleared where it does what it should, accused where it does not."""
+    pair = read(entry.op, entry.output, MOST_ELEMENTS)
+    pairs = _inputs(entry, read, MOST_ELEMENTS) if pair is not None else []
+    own = own_error(entry.op.type, pairs, pair) if pair is not None and pairs else None
+    if own is None:
+        return entry
+    rounded = rounding(entry.output.dtype, entry.output.rms)
+    usual = 2.0 * rounded if only_rounds(entry.op.type) else math.hypot(rounded, sum_noise(entry.output.dtype))
+    if own.distance <= usual and own.slice_distance <= _SLICES * usual:
+        return replace(entry, score=0.0)
+    score = min(math.log(own.distance / usual) / RARE_SPREAD, _HIGHEST) if usual and own.distance > 0 else 0.0
+    if score <= max(SUSPECT_SCORE, entry.score):
+        return entry
+    sentence = "its output differs by %s from what is computed of the device's own inputs" % percent(own.distance)
+    # What explains the error has to explain what did not come in.
+    came_in = math.sqrt(max(entry.distance**2 - own.distance**2, 0.0))
+    return replace(entry, score=score, told=Told(sentence), inherited=came_in)
 
 
-def _coarser(entry: Estimate, pair: AlignedPair, read: Read) -> Optional[Estimate]:
-    """Find an output rounded to 8 bits; None where it is as fine as it should be."""
-    step = _own_lattice(entry, pair, read)
+def _coarser(entry: Estimate, read: Read) -> Estimate:
+    """Return the estimate of an output, accused where it is rounded to 8 bits."""
+    pair = read(entry.op, entry.output, _ELEMENTS)
+    step = _own_lattice(entry, pair, read) if pair is not None else None
     if step is None:
-        return None
+        return entry
     sentence = "its output has only values of an 8-bit integer with a scale of %.4g; golden data and its inputs have others" % step
     return replace(entry, score=_SURE, told=Told(sentence, "rounding"))
 
 
-def _inputs(entry: Estimate, read: Read) -> List[AlignedPair]:
+def _inputs(entry: Estimate, read: Read, most: int) -> List[AlignedPair]:
     """Return all inputs' tensors; nothing where one cannot be read."""
-    pairs = [read(state.owner, state.seen) for state in entry.inputs if state.owner is not None and state.seen is not None]
+    pairs = [read(state.owner, state.seen, most) for state in entry.inputs if state.owner is not None and state.seen is not None]
     kept = [pair for pair in pairs if pair is not None]
     return kept if len(kept) == len(entry.inputs) else []
 
@@ -95,9 +116,10 @@ def _own_lattice(entry: Estimate, pair: AlignedPair, read: Read) -> Optional[flo
         return None
     target, golden = _sides(pair)
     step = lattice_step(target)
-    if step is None or lattice_step(golden) is not None:
+    # In a narrow range the type's own steps are as few.
+    if step is None or step < _COARSER * float(ulp(target, pair.dtype).max()) or lattice_step(golden) is not None:
         return None
-    pairs = _inputs(entry, read)
+    pairs = _inputs(entry, read, _ELEMENTS)
     return step if pairs and not any(_few_values(_sides(one)[0]) for one in pairs) else None
 
 

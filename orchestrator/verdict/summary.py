@@ -193,12 +193,20 @@ def summarise(
         program=program,
         first=worst.first,
         suspects=tuple(suspects),
-        warnings=(*warnings, *_without_finite(empty), *_with_nan(with_nan), *_sampled(sampled), *unused.warnings(limits)),
+        warnings=(*warnings, *_without_limits(limits), *_of_tensors(empty, with_nan, sampled), *unused.warnings(limits)),
         models=tuple(model.summary() for model in models.values()),
         steps_without_golden=tuple(steps_without_golden),
         sentence=explain(worst.first, compared, suspects, worst.own),
         sampled=len(sampled),
     )
+
+
+def _of_tensors(empty: List[str], with_nan: List[str], sampled: List[str]) -> Tuple[str, ...]:
+    return (*_without_finite(empty), *_with_nan(with_nan), *_sampled(sampled))
+
+
+def _without_limits(limits: Limits) -> Tuple[str, ...]:
+    return () if limits.metrics else ("no limit is in force: nothing was judged, whatever the numbers are",)
 
 
 def _without_finite(tensors: List[str]) -> Tuple[str, ...]:

@@ -70,7 +70,7 @@ class Reader(TensorReader):
         self._golden = golden
         self._made = made
 
-    def pair(self, op: ObservedOp, row: Observation) -> Optional[AlignedPair]:
+    def pair(self, op: ObservedOp, row: Observation, most: int = 0) -> Optional[AlignedPair]:
         layout = "NCHW" if self._golden[op.name].ndim == 4 else "ND"
         target, golden = (Tensor.from_array(side[op.name], layout) for side in (self._made, self._golden))
         return replace(align(target, golden, match_layouts(target, golden.shape, layout)), dtype=row.dtype)

@@ -243,7 +243,8 @@ def coarser_type(d: Difference, dtype: str) -> Optional[Finding]:
     step, off = step / d.unit, np.abs(d.e[d.kept])
     # Errors that came in with the inputs add to half a step; the zeros of an activation have none.
     usual = float(np.median(off[off > 0])) if off.any() else 0.0
-    room = 0.51 * step + 3 * np.minimum(usual, step)
+    # A coarser float may also have been cut off, not rounded.
+    room = (0.51 if np.ndim(step) == 0 else 1.01) * step + 3 * np.minimum(usual, step)
     beyond = float((off[off > room] ** 2).sum())
     share = min(1.0, (d.total - beyond) / d.own) if d.total else 0.0
     big_enough = float(np.sqrt((off**2).mean())) >= 0.03 * float(np.mean(step))
