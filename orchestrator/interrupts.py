@@ -10,6 +10,7 @@ from typing import List, Optional
 
 _AGAIN_S = 0.01
 _raised: List[int] = []
+_terminated: List[int] = []
 
 _DROPPING = (("__del__", ""), ("cb", "importlib"), ("remove", "weakref"), ("_remove", "_weakrefset"))
 """Functions, with a part of their file's name, that are called at the end of an object's life."""
@@ -52,7 +53,13 @@ def _interrupt(number: int, frame: Optional[FrameType]) -> None:
 
 def _terminate(number: int, frame: Optional[FrameType]) -> None:
     if not put_off(number, frame):
+        _terminated.append(number)
         raise SystemExit(128 + number)
+
+
+def terminated() -> bool:
+    """Tell whether SystemExit was raised at SIGTERM, whatever became of it: extension modules make an ImportError of it."""
+    return bool(_terminated)
 
 
 def put_off(number: int, frame: Optional[FrameType]) -> bool:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import pickle
 import signal
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
-from .interrupts import heed_termination
+from .interrupts import heed_termination, terminated
 
 _LENGTH_BYTES = 8
 _PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
-def serve(calls: int, answers: int, parent: int) -> None:
-    """Answer calls until the other side has gone; ``calls`` and ``answers`` are the pipes' descriptors, ``parent`` is a process id."""
+def serve(calls: int, answers: int, parent: int) -> NoReturn:
+    """Answer calls until the other side has gone, then end; ``calls`` and ``answers`` are the pipes' descriptors, ``parent`` a process id.
+
+    What was half done is undone on the way; of Python's own ending nothing is needed, and it can wait for a lock that nobody gives back.
+    """
+    with contextlib.suppress(SystemExit):
+        _answer(calls, answers, parent)
+    os._exit(0)
+
+
+def _answer(calls: int, answers: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Ended in order: files that are half written, and programs that were started, go with it.
     heed_termination()
@@ -35,6 +45,8 @@ def serve(calls: int, answers: int, parent: int) -> None:
                 answer = True, function(*arguments)
             except Exception as error:
                 answer = False, error
+            if terminated():
+                return
             try:
                 data = pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
             except Exception as error:

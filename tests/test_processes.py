@@ -1,0 +1,61 @@
+"""Processes that compute for us: how they end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+from goldwatch.processes import Child, ProcessDied
+
+_SWALLOWS = """
+import signal
+open({!r}, "w").close()
+try:
+    while True:
+        signal.pause()
+except SystemExit:
+    raise ImportError("of what was raised meanwhile")
+"""
+_HOLDS_A_LOCK = """
+import sys, threading
+sys.path[:] = {!r}
+from goldwatch.serving import serve
+held = threading.Thread(target=threading.Event().wait)
+held.start()
+serve({}, {}, {})
+"""
+
+
+def test_a_termination_that_an_extension_swallowed_ends_the_process(tmp_path, until):
+    """Importing numpy's C part makes an ImportError of whatever is raised in it."""
+    child = Child()
+    child.call((os.getpid,))
+    started = tmp_path / "started"
+    ended = []
+
+    def ask():
+        try:
+            child.call((exec, _SWALLOWS.format(str(started)), {}))
+        except (ProcessDied, ImportError) as error:
+            ended.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    until(started.exists)
+    child.stop()
+    until(lambda: child._process.poll() is not None)
+    asking.join()
+    assert child.close() == 0 and isinstance(ended[0], ProcessDied)
+
+
+def test_a_process_without_calls_waits_for_no_thread(until):
+    calls, ours = os.pipe()
+    theirs, answers = os.pipe()
+    code = _HOLDS_A_LOCK.format(sys.path, calls, answers, os.getpid())
+    running = subprocess.Popen([sys.executable, "-c", code], pass_fds=[calls, answers])
+    for descriptor in (calls, answers, ours, theirs):
+        os.close(descriptor)
+    until(lambda: running.poll() is not None)
+    assert running.returncode == 0
