@@ -14,7 +14,7 @@ from ..model.graphs import ModelGraphs, load_models
 from ..model.rebase import onto_unfused, through_quantisation
 from ..results.csvfile import Columns
 from ..verdict.judging import RowJudge
-from ..verdict.limits import Limits, limits_with
+from ..verdict.limits import Limits
 from .user_code import UserCode, find_user_code
 
 AUTO, ONE, EACH = "auto", "one", "each"
@@ -178,7 +178,7 @@ class ComparisonOptions:
                 out=out,
                 model=None if found["model"] is None else str(found["model"]),
                 metrics=tuple(str(name) for name in found["metrics"]),
-                limits=limits_with(found["limits"], own),
+                limits=Limits.from_document(found["limits"], own),
                 op_range=None if found["range"] is None else (found["range"][0], found["range"][1], found["range"][2]),
                 select=None if found["select"] is None else tuple((first, last) for first, last in found["select"]),
                 overflow=bool(found["overflow"]),

@@ -163,9 +163,10 @@ def stored_result(out: str) -> RunResult:
         lacking = judged.get("steps_without_golden", [])
         summary = summarise(store.rows("index"), ops, *asked, warnings=unmatched, steps_without_golden=lacking)
         names = [*noted_tables(store), RESULT_FILE]
+        notes = tuple(store.notes)
     files = tuple(path for path in (os.path.join(out, os.path.basename(str(name))) for name in names) if os.path.isfile(path))
     code = exit_code(summary, strict=bool(judged.get("strict")))
-    return RunResult(options, summary, code, run_sentence(summary, unmatched), files)
+    return RunResult(options, summary, code, run_sentence(summary, unmatched), files, notes)
 
 
 def _graphs_of(options: ComparisonOptions) -> ModelGraphs:

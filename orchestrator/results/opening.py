@@ -27,6 +27,8 @@ STORE_FILE = "run.sqlite"
 KEPT_FILE = "run.layout%d.sqlite"
 
 _NAMED = 3
+_WHAT = ("target", "golden", "model")
+"""Of a run's inputs, what is compared with what."""
 
 
 class Opened(NamedTuple):
@@ -77,7 +79,9 @@ def open_to_write(path: str, inputs: Mapping[str, Any]) -> Opened:
             lost = sorted(line.about for line in damaged if line.table == "run")
             if lost:
                 raise DamagedStore("damaged: what it says of the run (%s) is not as it was stored" % ", ".join(lost[:_NAMED]), path)
-            check_inputs(os.path.dirname(path), read_fact(connection, path, "inputs"), inputs)
+            # What an earlier version knew of options is not comparable with what is known today.
+            only = None if version == LAYOUT_VERSION else _WHAT
+            check_inputs(os.path.dirname(path), read_fact(connection, path, "inputs"), inputs, only)
             if version == LAYOUT_VERSION:
                 return Opened(connection, True, set_journal(connection, path), damaged, {}, _damage_note(path, damaged))
             facts = {key: read_fact(connection, path, key) for key in ("started", "result_files")}

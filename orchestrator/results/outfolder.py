@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Mapping
+from typing import Any, Collection, Mapping, Optional
 
 from ..errors import EnvironmentProblem, MissingPath, UsageError
 
@@ -22,11 +22,18 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def check_inputs(out: str, before: Any, now: Mapping[str, Any]) -> None:
-    """Raise OtherResults, naming what differs, unless a store's inputs are those of this run."""
+def check_inputs(out: str, before: Any, now: Mapping[str, Any], only: Optional[Collection[str]] = None) -> None:
+    """Raise OtherResults, naming what differs, unless a store's inputs are those of this run.
+
+    Parameters
+    ----------
+    only
+        Names of the inputs that count; None: all.
+    """
     now = json.loads(canonical(now))
     before = before if isinstance(before, dict) else {}
-    different = sorted(key for key in set(before) | set(now) if before.get(key) != now.get(key))
+    names = set(before) | set(now) if only is None else only
+    different = sorted(key for key in names if before.get(key) != now.get(key))
     if different:
         changes = "; ".join("%s was %s, is %s" % (key, canonical(before.get(key)), canonical(now.get(key))) for key in different[:4])
         raise OtherResults(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from old_stores import as_the_first_layout
 
 from goldwatch.comparing.row import METRICS
 from goldwatch.errors import EnvironmentProblem, FormatError, GoldwatchError
@@ -18,7 +19,6 @@ from goldwatch.results.identity import DamagedStore, ForeignStore, may_discard
 from goldwatch.results.outfolder import OtherResults
 from goldwatch.results.rowsql import COLUMNS, FIELDS, checksum, row_key
 from goldwatch.results.store import RunStore
-from goldwatch.schemas import load_text
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 INPUTS = {"target": "a", "golden": "b"}
@@ -247,21 +247,6 @@ def test_a_newer_layout_is_named(out, path):
             action()
 
 
-def as_the_first_layout(path):
-    """Turn a store into what goldwatch made before rows had checksums."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    for table in ("run", "row", "file", "event"):
-        columns = [line[1] for line in connection.execute("PRAGMA table_info(%s)" % table) if line[1] != "sum"]
-        names = ", ".join('"%s"' % name for name in columns)
-        sql = re.search(r"CREATE TABLE %s \(.*?\n\);" % table, load_text("store.sql"), re.S).group()
-        sql = re.sub(r",([^\n,]*)\n    sum +TEXT NOT NULL\n", r"\1\n", sql)
-        indexes = re.findall(r"CREATE INDEX \w+ ON %s .*;" % table, load_text("store.sql"))
-        steps = "ALTER TABLE {0} RENAME TO old; {1} INSERT INTO {0} SELECT {2} FROM old; DROP TABLE old; {3}"
-        connection.executescript(steps.format(table, sql, names, " ".join(indexes)))
-    connection.execute("PRAGMA user_version = 1")
-    connection.close()
-
-
 def test_a_store_of_an_earlier_version_is_read_with_a_note_and_begun_anew(out, path, make_row):
     with RunStore.begin(out, INPUTS) as store:
         started = store.started
@@ -272,12 +257,14 @@ def test_a_store_of_an_earlier_version_is_read_with_a_note_and_begun_anew(out, p
         assert store.started == started and store.events("started") and store.files()
     with pytest.raises(OtherResults):
         RunStore.begin(out, {"target": "c"})
-    with RunStore.begin(out, INPUTS) as store:
+    # Options are told in other words today; what was compared is not.
+    today = {**INPUTS, "limits": {"base": "none"}, "overflow": False}
+    with RunStore.begin(out, today) as store:
         assert not store.continued and len(store.rows()) == 0 and store.started == started
         assert "run.layout1.sqlite" in store.notes[0]
         store.put(make_row(0))
     assert sorted(os.listdir(out)) == ["run.layout1.sqlite", "run.lock", "run.sqlite"]
-    with RunStore.begin(out, INPUTS) as store:
+    with RunStore.begin(out, today) as store:
         assert store.notes == [] and len(store.rows()) == 1
 
 
