@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
+from ..filesystem import AnyPath, path_text
 from ..naming import DumpName, run_name
 from .listing import DumpEntry, FolderListing, list_folder, walk
 from .place import Place, name_order, place_of
@@ -83,7 +84,8 @@ class DumpTree:
         ``root`` does not exist, is not a folder or cannot be listed.
     """
 
-    def __init__(self, root: str, time: Optional[str] = None, what: str = "TARGET") -> None:
+    def __init__(self, root: AnyPath, time: Optional[str] = None, what: str = "TARGET") -> None:
+        root = path_text(root, what)
         self._take(root, list(walk(root, what)), time)
 
     def _take(self, root: str, listings: List[FolderListing], time: Optional[str]) -> None:

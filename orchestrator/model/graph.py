@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..errors import FormatError, InputError, require_file
-from ..filesystem import open_input
+from ..filesystem import AnyPath, open_input, path_text
 from ..naming import find_collisions, sanitise_device, sanitise_golden
 from .build import GraphBuilder, Notes
 from .getext import parse_text
@@ -171,7 +171,7 @@ def _repeated(by_name: Dict[str, List[OpNode]]) -> List[str]:
     return ["%d op names occur more than once (%s); a dump of such a name belongs to the first op of its type" % (len(repeated), shown)]
 
 
-def load_model(path: str) -> ModelGraph:
+def load_model(path: AnyPath) -> ModelGraph:
     """Read a model's json (``atc --mode=1`` or ``--mode=5``) or a GE graph in text form (``ge_proto_*.txt``).
 
     Raises
@@ -183,6 +183,7 @@ def load_model(path: str) -> ModelGraph:
     FormatError
         It is neither, or broken; the message says where.
     """
+    path = path_text(path, "model")
     require_file(path, "model")
     size_bytes = os.path.getsize(path)
     with open_input(path) as stream:
