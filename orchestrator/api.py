@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import numbers
 import shutil
 import tempfile
 import weakref
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Type
+from typing import Any, Callable, Dict, Generator, Iterator, List, Mapping, Optional, Type
 
 from .comparing.row import METRICS, Row
 from .engine.listed import compare_folders
@@ -15,6 +16,7 @@ from .engine.options import ComparisonOptions
 from .engine.result import RunResult, stored_result
 from .engine.user_code import find_user_code
 from .errors import UsageError
+from .filesystem import AnyPath, path_text
 from .processes import default_jobs
 from .verdict.arrays import LimitsLike, as_limits
 from .watching.options import WatchOptions
@@ -29,15 +31,15 @@ MetricArguments = Mapping[str, Mapping[str, str]]
 
 
 def compare(
-    target: str,
-    golden: str,
+    target: AnyPath,
+    golden: AnyPath,
     *,
-    model: Optional[str] = None,
-    out: Optional[str] = None,
+    model: Optional[AnyPath] = None,
+    out: Optional[AnyPath] = None,
     limits: LimitsLike = None,
     jobs: Optional[int] = None,
     progress: Optional[OnProgress] = None,
-    custom: Optional[str] = None,
+    custom: Optional[AnyPath] = None,
     metric_args: Optional[MetricArguments] = None,
     max_elements: int = 0,
 ) -> RunResult:
@@ -80,9 +82,10 @@ def compare(
         A folder is missing, nothing is there to compare, ``out`` holds another run, …; the message says which.
     """
     processes = _processes(jobs)
-    chosen = _chosen(limits, custom, metric_args, max_elements)
-    folder, temporary = _out(out)
-    options = ComparisonOptions(os.fspath(target), os.fspath(golden), folder, _path(model), **chosen)
+    if progress is not None and not callable(progress):
+        raise UsageError("progress=%r: expected a function of (pairs done, pairs known)" % (progress,))
+    options = _options(target, golden, model, out, _chosen(limits, custom, metric_args, max_elements))
+    temporary = out is None
     try:
         result = compare_folders(
             options,
@@ -91,16 +94,21 @@ def compare(
         )
     except BaseException:
         if temporary:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(options.out, ignore_errors=True)
         raise
     if temporary:
-        weakref.finalize(result, shutil.rmtree, folder, ignore_errors=True)
+        weakref.finalize(result, shutil.rmtree, options.out, ignore_errors=True)
     return result
 
 
-def _chosen(limits: LimitsLike, custom: Optional[str], metric_args: Optional[MetricArguments], max_elements: int) -> Dict[str, Any]:
+def _chosen(limits: LimitsLike, custom: Optional[AnyPath], metric_args: Optional[MetricArguments], max_elements: int) -> Dict[str, Any]:
     """Return the options that compare and watch share beside their folders, by name."""
-    folder, arguments = _path(custom), {name: dict(entry) for name, entry in (metric_args or {}).items()}
+    folder, arguments = _path(custom, "custom"), {}
+    try:
+        arguments = {name: dict(entry) for name, entry in dict(metric_args or {}).items()}
+    except (TypeError, ValueError):
+        raise UsageError("metric_args=%r: expected {'NAME': {'key': 'value'}}" % (metric_args,)) from None
+    _whole("max_elements", max_elements, "a number of elements, 0 for all")
     own = find_user_code(folder, arguments).names
     found: Dict[str, Any] = {"limits": as_limits(limits, own), "metrics": (*METRICS, *own), "max_elements": max_elements}
     return {**found, "custom": folder, "metric_arguments": arguments}
@@ -109,32 +117,45 @@ def _chosen(limits: LimitsLike, custom: Optional[str], metric_args: Optional[Met
 def _processes(jobs: Optional[int]) -> int:
     if jobs is None:
         return default_jobs()
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or not 1 <= jobs <= _MOST_JOBS:
-        raise UsageError("jobs=%r: expected a number of processes, 1 to %d" % (jobs, _MOST_JOBS), hint="None takes all processors")
-    return jobs
+    expected = "a number of processes, 1 to %d (None takes all processors)" % _MOST_JOBS
+    _whole("jobs", jobs, expected)
+    if not 1 <= jobs <= _MOST_JOBS:
+        raise UsageError("jobs=%r: expected %s" % (jobs, expected))
+    return int(jobs)
 
 
-def _path(model: Optional[str]) -> Optional[str]:
-    return None if model is None else os.fspath(model)
+def _whole(name: str, value: Any, expected: str) -> None:
+    """Raise UsageError for what is no whole number; numpy's are."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise UsageError("%s=%r: expected %s" % (name, value, expected))
 
 
-def _out(out: Optional[str]) -> Tuple[str, bool]:
-    return (tempfile.mkdtemp(prefix="goldwatch-"), True) if out is None else (os.fspath(out), False)
+def _path(path: Optional[AnyPath], what: str) -> Optional[str]:
+    return None if path is None else path_text(path, what)
+
+
+def _options(
+    target: AnyPath, golden: AnyPath, model: Optional[AnyPath], out: Optional[AnyPath], chosen: Dict[str, Any]
+) -> ComparisonOptions:
+    """Return the options; without ``out`` their folder is a new temporary one, made when all else was found right."""
+    folder = "" if out is None else path_text(out, "OUT")
+    options = ComparisonOptions(path_text(target, "TARGET"), path_text(golden, "GOLDEN"), folder, _path(model, "the model"), **chosen)
+    return options if out is not None else replace(options, out=tempfile.mkdtemp(prefix="goldwatch-"))
 
 
 def watch(
-    target: str,
-    golden: str,
+    target: AnyPath,
+    golden: AnyPath,
     *,
-    model: Optional[str] = None,
-    out: Optional[str] = None,
+    model: Optional[AnyPath] = None,
+    out: Optional[AnyPath] = None,
     limits: LimitsLike = None,
     jobs: Optional[int] = None,
     until_idle: Optional[float] = None,
     pid: Optional[int] = None,
     expect_all: bool = False,
     stop_on_divergence: bool = False,
-    custom: Optional[str] = None,
+    custom: Optional[AnyPath] = None,
     metric_args: Optional[MetricArguments] = None,
     max_elements: int = 0,
 ) -> WatchedRows:
@@ -163,33 +184,42 @@ def watch(
         End at the first failing row.
     """
     processes = _processes(jobs)
-    shared = _chosen(limits, custom, metric_args, max_elements)
-    folder, temporary = _out(out)
-    options = ComparisonOptions(os.fspath(target), os.fspath(golden), folder, _path(model), **shared)
+    if until_idle is not None and (isinstance(until_idle, bool) or not isinstance(until_idle, numbers.Real)):
+        raise UsageError("until_idle=%r: expected seconds, more than 0" % (until_idle,))
+    if pid is not None:
+        _whole("pid", pid, "the number of a process")
     chosen = WatchOptions(until_idle_s=until_idle, pid=pid, expect_all=expect_all, stop_on_divergence=stop_on_divergence)
-    return WatchedRows(options, chosen, processes, temporary)
+    options = _options(target, golden, model, out, _chosen(limits, custom, metric_args, max_elements))
+    return WatchedRows(options, chosen, processes, out is None)
 
 
 class WatchedRows:
     """The rows of a watch, as they are stored; made by :func:`watch`.
 
-    Leaving the ``with`` block stops the watch, whatever had come; :attr:`result` is there when the rows were followed to their end.
+    Each row is told once, however many loops walk through them. Leaving the ``with`` block stops the watch, whatever had come;
+    :attr:`result` is there when the rows were followed to their end.
     """
 
     def __init__(self, options: ComparisonOptions, chosen: WatchOptions, jobs: int, temporary: bool) -> None:
         self._result: Optional[RunResult] = None
         self._waiting: List[Row] = []
+        self._rows: Optional[Generator[Row, None, None]] = None
+        self._temporary = weakref.finalize(self, shutil.rmtree, options.out, ignore_errors=True) if temporary else None
         self._watch = Watch(options, jobs, watch=chosen, on_row=self._waiting.append)
-        self._temporary = temporary
-        if temporary:
-            weakref.finalize(self, shutil.rmtree, options.out, ignore_errors=True)
 
     def __enter__(self) -> WatchedRows:
+        if self._rows is not None:
+            raise UsageError("this watch has run before", hint="call goldwatch.watch once more")
         self._watch.__enter__()
+        self._rows = self._follow()
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        self._watch.__exit__(kind, error, trace)
+        try:
+            if self._rows is not None:
+                self._rows.close()
+        finally:
+            self._watch.__exit__(kind, error, trace)
 
     @property
     def result(self) -> RunResult:
@@ -209,10 +239,18 @@ class WatchedRows:
         self._watch.stop("asked")
 
     def __iter__(self) -> Iterator[Row]:
+        if self._rows is None:
+            raise UsageError("the watch has not begun", hint="with goldwatch.watch(...) as rows: ...")
+        return self._rows
+
+    def _follow(self) -> Generator[Row, None, None]:
         for _ in self._watch.turns():
             yield from self._taken()
         yield from self._taken()
         self._result = self._watch.finish()
+        if self._temporary is not None:
+            self._temporary.detach()
+            weakref.finalize(self._result, shutil.rmtree, self._result.options.out, ignore_errors=True)
 
     def _taken(self) -> List[Row]:
         rows = list(self._waiting)
@@ -220,7 +258,7 @@ class WatchedRows:
         return rows
 
 
-def open_result(path: str) -> RunResult:
+def open_result(path: AnyPath) -> RunResult:
     """Open the result of an earlier run, or of one that is still running: its rows are those stored so far.
 
     Parameters
@@ -235,4 +273,4 @@ def open_result(path: str) -> RunResult:
     FormatError
         It is damaged, or not goldwatch's.
     """
-    return stored_result(os.fspath(path))
+    return stored_result(path_text(path, "OUT"))

@@ -8,9 +8,12 @@ import hashlib
 import os
 import re
 import stat
-from typing import IO, Any, BinaryIO, Iterator, List, NamedTuple, NoReturn, Optional, Tuple
+from typing import IO, Any, BinaryIO, Iterator, List, NamedTuple, NoReturn, Optional, Tuple, Union
 
-from .errors import EnvironmentProblem, FormatError, MissingPath
+from .errors import EnvironmentProblem, FormatError, MissingPath, UsageError
+
+AnyPath = Union[str, "os.PathLike[str]"]
+"""What Python users name a file or folder by."""
 
 MAX_NAME_BYTES = 255
 ASIDE_PREFIX = ".goldwatch-"
@@ -27,6 +30,30 @@ _KINDS = (
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
 )
+
+
+def path_text(path: AnyPath, what: str) -> str:
+    """Return as text what a Python user names a file or folder by; bytes are taken too.
+
+    Parameters
+    ----------
+    what
+        Its role in the message, such as ``TARGET``.
+
+    Raises
+    ------
+    UsageError
+        It is no path.
+    MissingPath
+        It has a NUL in it, which no file's name has.
+    """
+    try:
+        text = os.fsdecode(path)
+    except TypeError:
+        raise UsageError("%s: expected a path, got %r" % (what, path)) from None
+    if "\0" in text:
+        raise MissingPath("%s: %r does not exist: no name has a NUL in it" % (what, text))
+    return text
 
 
 def open_regular(path: str, pipes: bool = False) -> Tuple[int, int]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import types
 
+import numpy as np
 import pytest
 
 import goldwatch
@@ -107,6 +110,91 @@ def test_a_watch_can_be_stopped(folder):
         for _ in rows:
             rows.stop()
     assert rows.result.summary.rows > 0
+
+
+def test_a_loop_goes_on_where_another_broke_off(folder):
+    with goldwatch.watch(folder / "dump", folder / "net" / "golden", model=folder / "net" / "model.json", jobs=1, until_idle=0.2) as rows:
+        first = next(iter(rows))
+        others = list(rows)
+        assert list(rows) == []
+    assert sorted(row.tensor for row in [first] + others) == sorted(row.tensor for row in rows.result.rows())
+
+
+def test_a_result_outlives_its_watch(folder):
+    with goldwatch.watch(folder / "dump", folder / "net" / "golden", jobs=1, until_idle=0.2) as rows:
+        seen = list(rows)
+    result = rows.result
+    del rows
+    assert len(list(result.rows())) == len(seen) > 0
+    out = result.options.out
+    del result
+    assert not os.path.exists(out)
+
+
+def test_a_watch_that_is_left_early_leaves_nothing(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    watched = goldwatch.watch(folder / "dump", folder / "net" / "golden", jobs=1)
+    with pytest.raises(goldwatch.GoldwatchError, match="has not begun"):
+        list(watched)
+    with watched as rows:
+        next(iter(rows))
+    with pytest.raises(goldwatch.GoldwatchError, match="before the end"):
+        watched.result  # noqa: B018
+    with pytest.raises(goldwatch.GoldwatchError, match="run before"), watched:
+        pass
+    del watched, rows
+    assert [name for name in os.listdir(str(tmp_path)) if name.startswith("goldwatch-")] == []
+
+
+def test_files_and_folders_are_named_by_path_objects(folder):
+    net = pathlib.Path(str(folder / "net"))
+    dump = pathlib.Path(str(folder / "dump"))
+    result = goldwatch.compare(dump, net / "golden", model=net / "model.json", jobs=np.int64(1))
+    assert goldwatch.open_result(pathlib.Path(result.options.out)).summary.rows == result.summary.rows > 0
+    assert goldwatch.load_model(net / "model.json").path == goldwatch.load_model(str(net / "model.json")).path
+    assert goldwatch.load_models(net / "model.json").of("any") is not None
+    tree = goldwatch.DumpTree(dump)
+    assert tree.root == str(dump)
+    assert goldwatch.GoldenSet(net / "golden").find("op_1", 0) is not None
+    (path,) = dump.glob("*/0/net/1/0/*.op_1.*")
+    assert goldwatch.DumpFile(path).path == str(path)
+    assert goldwatch.DumpPlan(dump_path=dump).acl_document()["dump"]["dump_path"] == str(dump)
+
+
+@pytest.mark.parametrize("path", [None, 5, [], "a\0b"])
+@pytest.mark.parametrize("name", ["open_result", "load_model", "load_models", "DumpFile", "DumpTree", "GoldenSet"])
+def test_what_is_no_path_is_told(name, path):
+    with pytest.raises(goldwatch.GoldwatchError, match="expected a path|does not exist"):
+        getattr(goldwatch, name)(path)
+
+
+@pytest.mark.parametrize("function", [goldwatch.compare, goldwatch.watch])
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"model": 5}, "the model: expected a path, got 5"),
+        ({"out": 5}, "OUT: expected a path"),
+        ({"custom": 5}, "custom: expected a path"),
+        ({"metric_args": 3}, "metric_args=3"),
+        ({"metric_args": {"a": 3}}, "metric_args="),
+        ({"max_elements": "a"}, "max_elements='a'"),
+        ({"max_elements": 3}, "says too little"),
+        ({"progress": 3}, "progress=3"),
+        ({"until_idle": "a"}, "until_idle='a'"),
+        ({"until_idle": -1}, "more than 0"),
+        ({"pid": "a"}, "pid='a'"),
+        ({"pid": -1}, "no process"),
+    ],
+)
+def test_a_wrong_argument_is_told_and_leaves_no_folder(folder, tmp_path, monkeypatch, function, wrong, told):
+    if function is goldwatch.compare and {"until_idle", "pid"} & set(wrong) or function is goldwatch.watch and "progress" in wrong:
+        with pytest.raises(TypeError, match="unexpected keyword"):
+            function(folder / "dump", folder / "net" / "golden", **wrong)
+        return
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(goldwatch.GoldwatchError, match=told):
+        function(folder / "dump", folder / "net" / "golden", **wrong)
+    assert os.listdir(str(tmp_path)) == []
 
 
 @pytest.mark.parametrize("jobs", [0, -1, 1.5, True, "2"])

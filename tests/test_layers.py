@@ -104,3 +104,30 @@ def test_a_module_imports_only_layers_above_it(module, path) -> None:
                 allowed = name == "goldwatch.__version__"
                 allowed = allowed or any(name == other or name.startswith(other + ".") for other in ADAPTERS_MAY_IMPORT)
                 assert allowed, "%s imports %s: adapters run inside the framework's own environment" % (module, name)
+
+
+def runtime_imports(module, path):
+    """Yield the modules that a module imports, on its top or in a function, but not those that only its annotations need."""
+    with open(path, encoding="utf-8") as stream:
+        tree = ast.parse(stream.read())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = []
+    package = module if path.endswith("__init__.py") else module.rpartition(".")[0]
+    known = dict(modules())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+            base = ".".join(parents + ([node.module] if node.module else []))
+            yield from (base + "." + alias.name if base + "." + alias.name in known else base for alias in node.names)
+
+
+def test_no_two_modules_import_each_other():
+    """By way of others neither."""
+    waiting = {module: set(runtime_imports(module, path)) - {"goldwatch"} for module, path in modules() if module != "goldwatch"}
+    assert len(waiting) > 200 and waiting["goldwatch.adapters.tensorflow.child"]
+    free = True
+    while free:
+        free = {module for module, needed in waiting.items() if not needed & set(waiting)}
+        waiting = {module: needed for module, needed in waiting.items() if module not in free}
+    assert waiting == {}

@@ -6,6 +6,7 @@ environments.
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -123,6 +124,8 @@ class DumpPlan:
     kernel_data: Tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.dump_path, os.PathLike):
+            object.__setattr__(self, "dump_path", os.fsdecode(self.dump_path))
         single: Dict[str, Tuple[str, ...]] = {"mode": MODES, "data": DATA, "level": LEVELS, "debug_mode": DEBUG_MODES, "scene": SCENES}
         for name, known in single.items():
             value = getattr(self, name)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import NotThere, TypeNotComparable
+from ..filesystem import AnyPath, path_text
 from ..tensors.dtypes import Array, DType, dtype_by_code, nbytes
 from ..tensors.formats import split_format
 from ..tensors.layouts import original_array
@@ -138,7 +139,8 @@ class DumpFile:
     nulls_left_out: bool = False
     attrs: Tuple[Tuple[str, str], ...] = ()
 
-    def __init__(self, path: str, partial: bool = False) -> None:
+    def __init__(self, path: AnyPath, partial: bool = False) -> None:
+        path = path_text(path, "a dump file")
         found = load_header(path)
         if found.error is not None and not (partial and found.message is not None):
             raise found.error

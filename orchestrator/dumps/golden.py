@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Dict, Iterator, List, Optional, Set, Tuple
 
 from ..errors import FormatError, NotThere
+from ..filesystem import AnyPath, path_text
 from ..naming import (
     MAPPING_FILE,
     is_hash_name,
@@ -105,7 +106,8 @@ class GoldenSet:
         The folder does not exist, is not one or cannot be listed.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: AnyPath) -> None:
+        folder = path_text(folder, "GOLDEN")
         self._begin(folder, list(walk(folder, "GOLDEN")))
 
     @classmethod

@@ -79,6 +79,8 @@ class FolderListing:
         Names of the folders in it, and of links to folders.
     notes
         What could not be read or understood, as sentences.
+    passed_over
+        What was not looked at and why, as sentences: files that are none, and the folder itself where it was met before.
     unlisted
         Why the folder could not be listed; empty when it was.
     """
@@ -95,6 +97,7 @@ class FolderListing:
     folders: List[str] = field(default_factory=list)
     links: List[str] = field(default_factory=list)
     notes: List[str] = field(default_factory=list)
+    passed_over: List[str] = field(default_factory=list)
     unlisted: str = ""
 
     def where(self) -> str:
@@ -132,11 +135,11 @@ def _sort_in(listing: FolderListing, entry: os.DirEntry[str], hashes: List[str])
             return
         if not entry.is_file():
             listing.others.append(name)
-            listing.notes.append("%s is not a regular file (or a link to nothing)" % os.path.join(listing.rel, name))
+            listing.passed_over.append("%s is not a regular file (or a link to nothing)" % os.path.join(listing.rel, name))
             return
     except OSError as error:
         listing.others.append(name)
-        listing.notes.append("%s cannot be looked at: %s" % (os.path.join(listing.rel, name), error.strerror or error))
+        listing.passed_over.append("%s cannot be looked at: %s" % (os.path.join(listing.rel, name), error.strerror or error))
         return
     if name == MAPPING_FILE:
         listing.mapping = entry.path
@@ -221,7 +224,7 @@ def walk(root: str, what: str) -> Iterator[FolderListing]:
         folder, rel, depth = waiting.pop() if waiting else links.popleft()
         note = _first_visit(folder, rel, depth, seen)
         if note is not None:
-            yield FolderListing(folder, rel, notes=[note])
+            yield FolderListing(folder, rel, passed_over=[note])
             continue
         listing = list_folder(folder, rel)
         yield listing

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
+from ..filesystem import AnyPath, path_text
 from ..naming import DumpName, run_name
 from .listing import DumpEntry, FolderListing, list_folder, walk
 from .place import Place, name_order, place_of
@@ -83,7 +84,8 @@ class DumpTree:
         ``root`` does not exist, is not a folder or cannot be listed.
     """
 
-    def __init__(self, root: str, time: Optional[str] = None, what: str = "TARGET") -> None:
+    def __init__(self, root: AnyPath, time: Optional[str] = None, what: str = "TARGET") -> None:
+        root = path_text(root, what)
         self._take(root, list(walk(root, what)), time)
 
     def _take(self, root: str, listings: List[FolderListing], time: Optional[str]) -> None:
@@ -92,12 +94,14 @@ class DumpTree:
         self.left: List[Combo] = []
         self.without_dumps: List[Combo] = []
         self.notes: List[str] = []
+        self._passed_over: List[str] = []
         self._why: Dict[Tuple[Optional[str], ...], str] = {}
         self.empty: List[Combo] = []
         self.unlisted: List[Tuple[str, str]] = []
         combos: List[Combo] = []
         for listing in listings:
             self.notes.extend(listing.notes)
+            self._passed_over.extend(listing.passed_over)
             if listing.unlisted:
                 self.unlisted.append((listing.rel, listing.unlisted))
             if listing.dumps:
@@ -115,11 +119,11 @@ class DumpTree:
 
     @property
     def left_notes(self) -> List[str]:
-        """What was left out for its time, a sentence for each time, device and model."""
+        """What was left out: what is no folder or file of its own, and for its time, a sentence for each time, device and model."""
         found: Dict[Tuple[Optional[str], ...], List[Combo]] = {}
         for combo in self.left:
             found.setdefault(combo.place[:3], []).append(combo)
-        notes = []
+        notes = ["left out: " + text for text in self._passed_over]
         for key, (first, *more) in found.items():
             where = (first.rel or first.folder) + (" and %d more" % len(more) if more else "")
             notes.append("left out %s: time %s of device %s %s" % (where, key[0], key[1], self._why[key]))
@@ -181,7 +185,10 @@ def _one_per_device(combos: List[Combo]) -> List[Combo]:
 
 def _is_empty_step(listing: FolderListing) -> bool:
     """Tell whether a folder has the place of a step and no dump in it."""
-    return not (listing.folders or listing.links or listing.golden or listing.unlisted) and place_of(listing.folder, set()).step is not None
+    there = listing.folders or listing.links or listing.golden or listing.unlisted
+    # A folder that was met before under another name holds what that holds.
+    met_before = listing.passed_over and not listing.others
+    return not there and not met_before and place_of(listing.folder, set()).step is not None
 
 
 def _choose_times(tree: DumpTree, combos: List[Combo], time: Optional[str]) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import shlex
 from collections import deque
-from contextlib import contextmanager
-from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import FormatError, InputError, require_file
-from ..filesystem import open_input
+from ..filesystem import AnyPath, open_input, path_text
 from ..naming import find_collisions, sanitise_device, sanitise_golden
 from .build import GraphBuilder, Notes
 from .getext import parse_text
@@ -171,7 +169,7 @@ def _repeated(by_name: Dict[str, List[OpNode]]) -> List[str]:
     return ["%d op names occur more than once (%s); a dump of such a name belongs to the first op of its type" % (len(repeated), shown)]
 
 
-def load_model(path: str) -> ModelGraph:
+def load_model(path: AnyPath) -> ModelGraph:
     """Read a model's json (``atc --mode=1`` or ``--mode=5``) or a GE graph in text form (``ge_proto_*.txt``).
 
     Raises
@@ -183,6 +181,7 @@ def load_model(path: str) -> ModelGraph:
     FormatError
         It is neither, or broken; the message says where.
     """
+    path = path_text(path, "model")
     require_file(path, "model")
     size_bytes = os.path.getsize(path)
     with open_input(path) as stream:
@@ -196,30 +195,17 @@ def load_model(path: str) -> ModelGraph:
             raise FormatError("%d bytes; a model's json or text of up to %d bytes can be read" % (size_bytes, MAX_BYTES), path)
         stream.seek(0)
         data = stream.read(MAX_BYTES + 1)
-    with _paused_collector():
-        if _is_text_form(first, path):
-            text, notes = decode_text(data)
-            tree = parse_text(text, path)
-            del text
-        else:
-            tree, notes = parse_json(data, path)
-        del data
-        lines = Notes(notes)
-        name, graph_names, ops = GraphBuilder(path, lines).build(tree)
-        del tree
+    if _is_text_form(first, path):
+        text, notes = decode_text(data)
+        tree = parse_text(text, path)
+        del text
+    else:
+        tree, notes = parse_json(data, path)
+    del data
+    lines = Notes(notes)
+    name, graph_names, ops = GraphBuilder(path, lines).build(tree)
+    del tree
     return ModelGraph(name, graph_names, ops, lines.lines(), path)
-
-
-@contextmanager
-def _paused_collector() -> Iterator[None]:
-    """Keep the cycle collector from walking the growing tree again and again: half of the time, for a tree that has no cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _is_text_form(first: bytes, path: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 from ..dumps.place import Place
 from ..errors import FormatError, InputError
+from ..filesystem import AnyPath, path_text
 from ..naming import run_name, sanitise_device
 from .graph import ModelGraph, load_model
 
@@ -131,7 +132,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (" and %d more" % (len(names) - _SHOWN) if len(names) > _SHOWN else "")
 
 
-def load_models(path: str) -> ModelGraphs:
+def load_models(path: AnyPath) -> ModelGraphs:
     """Read a model's file, which is then every dump's, or the models of a folder, each for the dumps of its own name.
 
     Of a folder the ``.json`` files and ``ge_proto_*_Build.txt`` count; those that are no models are passed over with a note.
@@ -141,6 +142,7 @@ def load_models(path: str) -> ModelGraphs:
     MissingPath, InputError, FormatError
         As :func:`load_model`; no file of the folder is a model.
     """
+    path = path_text(path, "model")
     if not os.path.isdir(path):
         return ModelGraphs.of_all(load_model(path))
     graphs: List[ModelGraph] = []

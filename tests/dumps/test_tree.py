@@ -188,8 +188,8 @@ def test_link_loops_and_each_folder_once(tmp_path: Any, touch: Touch, monkeypatc
     tree = find_dumps(str(tmp_path))
     assert len(tree.combos) == 1 and tree.combos[0].rel == "%s/0/m/1/0" % TIME
     assert len(listed) == len(set(listed)) == 6
-    assert joined(tree.notes).count("is the same folder as one that was already listed") == 2
-    assert "broken is not a regular file (or a link to nothing)" in tree.notes
+    assert joined(tree.left_notes).count("is the same folder as one that was already listed") == 2
+    assert "left out: broken is not a regular file (or a link to nothing)" in tree.left_notes
 
 
 def test_folder_that_cannot_be_listed(tmp_path: Any, touch: Touch, monkeypatch: Any) -> None:
@@ -213,8 +213,8 @@ def test_pipes_and_deep_folders(tmp_path: Any, touch: Touch) -> None:
     os.makedirs(str(tmp_path.joinpath(*["d"] * 120)))
     tree = find_dumps(str(tmp_path))
     assert [len(combo.files) for combo in tree.combos] == [1]
-    assert "Conv2D.pipe.1.2.3 is not a regular file (or a link to nothing)" in tree.notes
-    assert "more than 100 folders deep" in joined(tree.notes)
+    assert "left out: Conv2D.pipe.1.2.3 is not a regular file (or a link to nothing)" in tree.left_notes
+    assert "more than 100 folders deep" in joined(tree.left_notes)
 
 
 def test_roots_that_are_no_folders(tmp_path: Any, touch: Touch) -> None:

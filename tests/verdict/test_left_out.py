@@ -82,3 +82,16 @@ def test_the_command_that_looks_closer_can_be_copied(scene, random, place):
     assert command[:2] == ["goldwatch", "compare-op"] and "relu" in command
     assert run_here(command).returncode == 1
     assert os.path.exists(os.path.join(scene.out, "detail", "detail.json"))
+
+
+def test_links_that_lead_nowhere_new_are_said(scene, random):
+    values = random.standard_normal((8, 8)).astype(np.float32)
+    scene.data(values)
+    scene.op("relu", "Relu", ["data"], np.maximum(values, 0), place="20260102030405/0/net/1/0")
+    steps = os.path.join(scene.target, "20260102030405/0/net/1")
+    os.symlink("0", os.path.join(steps, "1"))
+    os.symlink("nothing", os.path.join(steps, "0", "Relu.gone.1.2.3"))
+    code, summary, text = scene.compare()
+    assert (code, summary["verdict"]) == (0, "pass")
+    assert "left out: 20260102030405/0/net/1/1 is the same folder as one that was already listed" in text
+    assert "Relu.gone.1.2.3 is not a regular file (or a link to nothing)" in text
