@@ -51,7 +51,7 @@ def _link_package(target: str) -> None:
     os.mkdir(target)
     folders = _package_folders()
     for name in sorted(os.listdir(folders[""])):
-        if name != "__pycache__" and name not in folders:
+        if name not in folders:
             _link(os.path.join(folders[""], name), os.path.join(target, name))
     _link(folders["adapters"], os.path.join(target, "adapters"))
 

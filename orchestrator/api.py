@@ -15,7 +15,7 @@ from .engine.listed import compare_folders
 from .engine.options import ComparisonOptions
 from .engine.result import RunResult, stored_result
 from .engine.user_code import find_user_code
-from .errors import UsageError
+from .errors import Interrupted, UsageError
 from .filesystem import AnyPath, path_text
 from .processes import default_jobs
 from .verdict.arrays import LimitsLike, as_limits
@@ -80,6 +80,8 @@ def compare(
     ------
     GoldwatchError
         A folder is missing, nothing is there to compare, ``out`` holds another run, …; the message says which.
+    KeyboardInterrupt
+        Ctrl-C; the rows stored so far are in ``out``, and the same call goes on there.
     """
     processes = _processes(jobs)
     if progress is not None and not callable(progress):
@@ -92,13 +94,20 @@ def compare(
             processes,
             on_progress=lambda found: progress(found.pairs_done, found.pairs) if progress is not None else None,
         )
-    except BaseException:
+    except BaseException as error:
         if temporary:
             shutil.rmtree(options.out, ignore_errors=True)
+        if isinstance(error, Interrupted):
+            raise _interrupt(error, temporary) from None
         raise
     if temporary:
         weakref.finalize(result, shutil.rmtree, options.out, ignore_errors=True)
     return result
+
+
+def _interrupt(error: Interrupted, temporary: bool) -> KeyboardInterrupt:
+    """Return what Ctrl-C raises in Python: ``except Exception`` around a loop of comparisons must not go on with the next one."""
+    return KeyboardInterrupt("interrupted" if temporary else error.message)
 
 
 def _chosen(limits: LimitsLike, custom: Optional[AnyPath], metric_args: Optional[MetricArguments], max_elements: int) -> Dict[str, Any]:
@@ -219,7 +228,10 @@ class WatchedRows:
             if self._rows is not None:
                 self._rows.close()
         finally:
-            self._watch.__exit__(kind, error, trace)
+            try:
+                self._watch.__exit__(kind, error, trace)
+            except Interrupted as interrupted:
+                raise _interrupt(interrupted, self._temporary is not None) from None
 
     @property
     def result(self) -> RunResult:

@@ -112,6 +112,22 @@ def test_a_watch_can_be_stopped(folder):
     assert rows.result.summary.rows > 0
 
 
+def test_an_interrupt_is_one(folder, tmp_path):
+    """Nothing that handles errors takes it for one."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    paths = (folder / "dump", folder / "net" / "golden")
+    with pytest.raises(KeyboardInterrupt, match="rows are stored in"):
+        goldwatch.compare(*paths, out=tmp_path / "out", jobs=1, progress=interrupt)
+    assert list(goldwatch.open_result(tmp_path / "out").rows()) != []
+    with pytest.raises(KeyboardInterrupt, match="^interrupted$"):
+        goldwatch.compare(*paths, jobs=1, progress=interrupt)
+    with pytest.raises(KeyboardInterrupt, match="rows are stored in"), goldwatch.watch(*paths, out=tmp_path / "watched", jobs=1) as rows:
+        interrupt(next(iter(rows)))
+
+
 def test_a_loop_goes_on_where_another_broke_off(folder):
     with goldwatch.watch(folder / "dump", folder / "net" / "golden", model=folder / "net" / "model.json", jobs=1, until_idle=0.2) as rows:
         first = next(iter(rows))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 
 import pytest
 
@@ -131,3 +132,13 @@ def test_no_two_modules_import_each_other():
         free = {module for module, needed in waiting.items() if not needed & set(waiting)}
         waiting = {module: needed for module, needed in waiting.items() if module not in free}
     assert waiting == {}
+
+
+def test_the_table_of_folders_is_that_of_the_folders():
+    with open(os.path.join(ROOT, "CONTRIBUTING.md"), encoding="utf-8") as stream:
+        named = set(re.findall(r"`((?:orchestrator|adapters|schemas|proto)/[\w./]*)`", stream.read()))
+    top = os.path.join(ROOT, "orchestrator")
+    there = {name + "/" for name in os.listdir(top) if os.path.isfile(os.path.join(top, name, "__init__.py"))}
+    there |= {name for name in os.listdir(top) if name.endswith(".py")}
+    assert {"orchestrator/" + name for name in there} - named == set()
+    assert [name for name in named if not os.path.exists(os.path.join(ROOT, name))] == []

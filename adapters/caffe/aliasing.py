@@ -32,7 +32,7 @@ def memory_warnings(net: Net, dropped: AbstractSet[int] = frozenset()) -> List[W
         warnings += [warning for warning in found if warning is not None][:1]
         for index in range(len(layer.tops)):
             if layer.in_place(index):
-                warnings += _early_readers(net, memory, layer, index)
+                warnings += _early_readers(memory, layer, index)
         refused = _refused(layer)
         warnings += refused or _eltwise(layer)
         memory.run(number, layer, bottoms, number in dropped)
@@ -98,7 +98,7 @@ def _overwritten(net: Net, memory: _Memory, layer: Layer, index: int, bottom: Op
     return {"layer": layer.name, "message": message % (layer.bottoms[index].text, net.layers[actual[0]].title, maker)}
 
 
-def _early_readers(net: Net, memory: _Memory, layer: Layer, index: int) -> List[Warning_]:
+def _early_readers(memory: _Memory, layer: Layer, index: int) -> List[Warning_]:
     """Tell of another reader of the version that ``layer`` overwrites: BVLC Caffe refuses such a net."""
     blob = layer.tops[index].text
     version = memory.current.get(blob)

@@ -99,7 +99,7 @@ class Driver:
         driver = self
 
         def _ui_loop(ui: Any) -> Any:
-            for command in driver.commands(ui):
+            for command in driver.commands():
                 token = ui._dispatch_command(command)
                 if token is not None:
                     return token
@@ -111,7 +111,7 @@ class Driver:
         module.ReadlineUI._init_input = lambda ui: None
         module.print = lambda *_, **__: None
 
-    def commands(self, ui: Any) -> Iterator[str]:
+    def commands(self) -> Iterator[str]:
         """Yield what to type at one prompt; the last command leaves it."""
         if not self._at_end:
             yield RUN if self._number in self.wanted else SKIP

@@ -51,7 +51,7 @@ def dump_graph(job: Dict[str, Any], report: Any) -> None:
         named = dict(signature.inputs) if signature is not None else {}
         feeds = dict(_feed(graph, named, name, path) for name, path in job["inputs"])
         fetches = _outputs(graph, job["outputs"], signature)
-        _check_feeds(graph, fetches, feeds)
+        _check_feeds(fetches, feeds)
         _refuse_functions(job, fetches, feeds)
         version = tensorflow_version()
         if not version.startswith("1.") and trains(graph, fetches):
@@ -262,7 +262,7 @@ def _operation(graph: Any, named: Dict[str, str], name: str) -> Any:
         return _tensor(graph, named, name, "output").op
 
 
-def _check_feeds(graph: Any, fetches: List[Any], feeds: Dict[Any, np.ndarray]) -> None:
+def _check_feeds(fetches: List[Any], feeds: Dict[Any, np.ndarray]) -> None:
     """Raise InputError when a placeholder that the outputs need is not fed."""
     fed = {tensor.name for tensor in feeds}
     missing: Set[str] = set()

@@ -71,7 +71,6 @@ class CommandPlan:
     left_out: Tuple[Tuple[str, str, int], ...]
     mapping: Dict[str, str]
     collisions: Dict[str, List[str]]
-    not_selected: int
 
 
 def plan_commands(listing: Listing, timestamp_us: int, select: Sequence[str] = (), which: str = ALL) -> CommandPlan:
@@ -118,7 +117,7 @@ def plan_commands(listing: Listing, timestamp_us: int, select: Sequence[str] = (
         if name.hashed:
             mapping[name.file] = name.listed
         commands.append(PrintCommand(row.tensor, op, index, row.op_type, number, timestamp_us + number, name.file, name.listed))
-    return CommandPlan(tuple(commands), tuple(left), mapping, names.collisions, len(listing.rows) - len(chosen))
+    return CommandPlan(tuple(commands), tuple(left), mapping, names.collisions)
 
 
 Entry = Tuple[ListedDump, int, Tuple[str, int]]

@@ -100,7 +100,7 @@ def dump(
         wanted = {step: os.path.join(out, str(step)) for step in steps} if steps is not None else {run_index or 0: out}
         with golden_words():
             result = dump_script(ScriptJob(wanted, list(words), estimator, **common), twice)
-    return _tell(result, output_format, quiet)
+    return _tell(result, output_format)
 
 
 def _common(python: Optional[str], force: bool, output_format: str, quiet: bool) -> Dict[str, Any]:
@@ -145,12 +145,12 @@ def drive(out: str, run_index: int, python: Optional[str], force: bool, output_f
     common = _common(python, force, output_format, quiet)
     with golden_words():
         result = drive_script(ScriptJob({run_index: out}, list(words), False, **common))
-    return _tell(result, output_format, quiet)
+    return _tell(result, output_format)
 
 
-def _tell(result: JobResult, output_format: str, quiet: bool) -> int:
+def _tell(result: JobResult, output_format: str) -> int:
     if output_format != "json":
-        _show(result, quiet)
+        _show(result)
     if result.failure is not None:
         with golden_words():
             raise result.failure
@@ -163,7 +163,7 @@ def _tell(result: JobResult, output_format: str, quiet: bool) -> int:
     return EXIT_FAIL if result.differences else 0
 
 
-def _show(result: JobResult, quiet: bool) -> None:
+def _show(result: JobResult) -> None:
     for entry in result.done:
         parts = ["%d saved" % entry["saved"], "%d skipped" % entry["skipped"], "%d refused" % entry["refused"]]
         put("%s: run %d, %d dumps: %s" % (entry["out"], entry["run"], entry["dumps"], ", ".join(parts)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import re
 from typing import Any, List, Optional, Sequence
 
@@ -56,14 +55,7 @@ def check_file(
     loaded = load_models(models, om_names)
     with open_input(path) as stream:
         data = stream.read(MAX_BYTES + 1)
-    enabled = gc.isenabled()
-    # A big configuration makes a million small objects, none of them cyclic: looking for cycles takes longer than the checks.
-    gc.disable()
-    try:
-        return Checker(loaded, version, cann or "", elsewhere).check(path, data)
-    finally:
-        if enabled:
-            gc.enable()
+    return Checker(loaded, version, cann or "", elsewhere).check(path, data)
 
 
 class Checker:

@@ -236,7 +236,7 @@ class _Reader:
         if isinstance(target.value, ast.Subscript):
             self._map_entry(target, target.value, value, node, scope)
         elif self._kind(target.value) == "dump":
-            self._global_option(target, value, node)
+            self._global_option(target, value)
 
     def _map_entry(self, target: ast.Attribute, entry: ast.Subscript, value: Any, node: Any, scope: int) -> None:
         if self._kind(entry.value) != "map" and last_name(entry.value) != "parameter_map":
@@ -282,7 +282,7 @@ class _Reader:
             self._problem(settings, "type", (key,), message, "protobuf raises TypeError", fix, written)
         settings.set(key, self._plain(key, value), self._place(target))
 
-    def _global_option(self, target: ast.Attribute, value: Any, node: Any) -> None:
+    def _global_option(self, target: ast.Attribute, value: Any) -> None:
         if self._global is None:
             self._global = ScriptSettings("global_options", self._place(target))
             self._found.append(self._global)

@@ -188,11 +188,11 @@ def _laid_out(values: Array, usual: Array, exponent: Array, digits: Array) -> Ar
         words[:, 3] = _exponents()[np.where(fixed, 0, exponent - _LEAST + 1)]
     out = words.view(np.uint8)
     if not usual.all():
-        _mark_special(out, values, usual)
+        _mark_special(out, values)
     return out
 
 
-def _mark_special(out: Array, values: Array, usual: Array) -> None:
+def _mark_special(out: Array, values: Array) -> None:
     """Write zeros, NaN and infinities into their rows."""
     for text, chosen in (
         (b"0", values == 0),

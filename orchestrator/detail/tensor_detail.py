@@ -141,10 +141,10 @@ def detail_of(task: PairTask, others: Iterable[GoldenEntry], settings: DetailSet
         geometry = replace(geometry, sizes=(0,) * len(geometry.sizes))
     elements = Elements(task.target, golden, geometry, letters)
     found = _collect(task, golden, geometry, letters, row, settings)
-    findings = _findings(found, task, golden, elements, others, row) if geometry.count else []
+    findings = _findings(found, golden, elements, others, row) if geometry.count else []
     stem = "%s_%s_%d" % (_file_name_of(row), row.kind, row.tensor_index or 0)
     files = _write(elements, found, stem, row, settings, write_many)
-    document = _document(row, found, findings, elements, golden)
+    document = _document(row, found, findings, elements)
     document["files"] = list(files)
     return TensorDetail(row, document, files)
 
@@ -203,9 +203,7 @@ def _collect(
     return found
 
 
-def _findings(
-    found: _Pass, task: PairTask, golden: Tensor, elements: Elements, others: Iterable[GoldenEntry], row: Row
-) -> List[Finding]:
+def _findings(found: _Pass, golden: Tensor, elements: Elements, others: Iterable[GoldenEntry], row: Row) -> List[Finding]:
     shares = found.measures.shares
     more: List[Optional[Finding]] = []
     if found.evidence.bad:
@@ -296,7 +294,7 @@ def _head(row: Row) -> Dict[str, Any]:
     return {name: document[name] for name in names}
 
 
-def _document(row: Row, found: _Pass, findings: Sequence[Finding], elements: Elements, golden: Tensor) -> Dict[str, Any]:
+def _document(row: Row, found: _Pass, findings: Sequence[Finding], elements: Elements) -> Dict[str, Any]:
     measures = found.measures
     document = _head(row)
     document.update(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import shlex
 from collections import deque
-from contextlib import contextmanager
-from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import FormatError, InputError, require_file
 from ..filesystem import AnyPath, open_input, path_text
@@ -197,30 +195,17 @@ def load_model(path: AnyPath) -> ModelGraph:
             raise FormatError("%d bytes; a model's json or text of up to %d bytes can be read" % (size_bytes, MAX_BYTES), path)
         stream.seek(0)
         data = stream.read(MAX_BYTES + 1)
-    with _paused_collector():
-        if _is_text_form(first, path):
-            text, notes = decode_text(data)
-            tree = parse_text(text, path)
-            del text
-        else:
-            tree, notes = parse_json(data, path)
-        del data
-        lines = Notes(notes)
-        name, graph_names, ops = GraphBuilder(path, lines).build(tree)
-        del tree
+    if _is_text_form(first, path):
+        text, notes = decode_text(data)
+        tree = parse_text(text, path)
+        del text
+    else:
+        tree, notes = parse_json(data, path)
+    del data
+    lines = Notes(notes)
+    name, graph_names, ops = GraphBuilder(path, lines).build(tree)
+    del tree
     return ModelGraph(name, graph_names, ops, lines.lines(), path)
-
-
-@contextmanager
-def _paused_collector() -> Iterator[None]:
-    """Keep the cycle collector from walking the growing tree again and again: half of the time, for a tree that has no cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _is_text_form(first: bytes, path: str) -> bool:

@@ -131,12 +131,12 @@ def padding_blocks(target: Tensor, geometry: Geometry) -> Iterator[Array]:
     """
     width = element_bytes(target)
     for box in padding_boxes(geometry):
-        for starts, sizes in _slabs(box, _grid(box, (width, width), 1)):
+        for starts, sizes in _slabs(_grid(box, (width, width), 1)):
             yield fetch(target, box.target_start, box.target_strides, starts, sizes, width)
 
 
-def _slabs(box: Box, grid: List[List[int]]) -> Iterator[Tuple[Ints, Ints]]:
-    """Yield (starts, sizes) of all slabs of a box."""
+def _slabs(grid: List[List[int]]) -> Iterator[Tuple[Ints, Ints]]:
+    """Yield (starts, sizes) of all slabs of a box, whose axes are cut there."""
     for place in product(*(range(len(cuts) - 1) for cuts in grid)):
         yield (
             tuple(cuts[index] for cuts, index in zip(grid, place)),

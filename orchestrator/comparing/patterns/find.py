@@ -36,7 +36,7 @@ def find_patterns(pair: AlignedPair, background: float = 0.0, others: Iterable[T
     well = healthy(x, y, pair.dtype)
     if well is not None:
         return [well]
-    spoiled = _spoiled(x, y, pair.letters)
+    spoiled = _spoiled(x, y)
     d = Difference(x, y, background)
     if not d.total:
         return spoiled
@@ -88,7 +88,7 @@ def _axes(shape: Tuple[int, ...]) -> List[int]:
     return [] if len(shape) < 2 else list(dict.fromkeys([1, len(shape) - 1]))
 
 
-def _spoiled(x: Array, y: Array, letters: Tuple[str, ...]) -> List[Finding]:
+def _spoiled(x: Array, y: Array) -> List[Finding]:
     """Return findings of NaN and Inf that stand on one side only."""
     found = []
     for kind, test in (("nan", np.isnan), ("inf", np.isinf)):
