@@ -104,15 +104,20 @@ def _begin(_: Callable[..., Answer]) -> None:
     os.close(null)
 
 
-def run_user(script: str, name: str, *arguments: Any) -> Answer:
+def run_user(script: str, name: str, *arguments: Any, taken: Callable[[Any], Any] = lambda found: found) -> Answer:
     """Call a function of a user's file, in the process for it.
+
+    Parameters
+    ----------
+    taken
+        Makes of what it returned what is told: objects of the user's, whose own functions may raise too.
 
     Returns
     -------
-    True and what it returned, or False and what went wrong, in one line.
+    True and what ``taken`` made of what it returned, or False and what went wrong, in one line.
     """
     try:
-        return True, getattr(_module(script, os.stat(script).st_mtime_ns), name)(*arguments)
+        return True, taken(getattr(_module(script, os.stat(script).st_mtime_ns), name)(*arguments))
     except BaseException as error:  # Also SystemExit: the user's code must not end the process quietly.
         return False, _told(error, script)
 

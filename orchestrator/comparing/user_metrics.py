@@ -117,8 +117,7 @@ def _measured(script: str, arguments: Arguments, task: PairTask, most: int) -> A
     """Call a metric's ``compare``, in the process for the user's code."""
     golden, _ = open_counterpart(task)
     target, truth, shape = both_sides(task, golden, most)
-    good, found = run_user(script, "compare", target, truth, SimpleNamespace(**{"shape": shape, **dict(arguments)}))
-    return (True, _checked(found)) if good else (False, found)
+    return run_user(script, "compare", target, truth, SimpleNamespace(**{"shape": shape, **dict(arguments)}), taken=_checked)
 
 
 def _checked(found: Any) -> Tuple[Any, str]:

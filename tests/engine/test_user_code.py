@@ -101,6 +101,8 @@ TROUBLES = {
     "alg_Crashes": (body("__import__('os').kill(__import__('os').getpid(), 11)"), "ended its process (signal 11)"),
     "alg_Lone": (body("return 1.5"), "it returned float, expected (value, message)"),
     "alg_Odd": (body("return [1], 'said'"), "it returned the value list of 1, expected a text or a number; said"),
+    "alg_Silent": (body("return 1, type('Mute', (), {'__str__': lambda self: 1 / 0})()"), "failed: ZeroDivisionError"),
+    "alg_Long": (body("return 10**400, ''"), "OverflowError: int too large to convert to float"),
     "alg_Nothing": ("x = 1\n", "has no attribute 'compare'"),
     "alg_Broken": ("def compare(:\n", "SyntaxError"),
 }
