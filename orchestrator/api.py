@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 import shutil
 import tempfile
 import weakref
@@ -154,6 +155,12 @@ def _whole(name: str, value: Any, expected: str) -> None:
         raise UsageError("%s=%r: expected %s" % (name, value, expected))
 
 
+def _out(path: AnyPath) -> str:
+    """Return the folder of a result whole: it is read also when the current folder is another one."""
+    text = path_text(path, "OUT")
+    return os.path.abspath(text) if text else text
+
+
 def _path(path: Optional[AnyPath], what: str) -> Optional[str]:
     return None if path is None else path_text(path, what)
 
@@ -162,7 +169,7 @@ def _options(
     target: AnyPath, golden: AnyPath, model: Optional[AnyPath], out: Optional[AnyPath], chosen: Dict[str, Any]
 ) -> ComparisonOptions:
     """Return the options; without ``out`` their folder is a new temporary one, made when all else was found right."""
-    folder = "" if out is None else path_text(out, "OUT")
+    folder = "" if out is None else _out(out)
     options = ComparisonOptions(path_text(target, "TARGET"), path_text(golden, "GOLDEN"), folder, _path(model, "the model"), **chosen)
     return options if out is not None else replace(options, out=tempfile.mkdtemp(prefix="goldwatch-"))
 
@@ -305,4 +312,4 @@ def open_result(path: AnyPath) -> RunResult:
     FormatError
         It is damaged, or not goldwatch's.
     """
-    return stored_result(path_text(path, "OUT"))
+    return stored_result(_out(path))

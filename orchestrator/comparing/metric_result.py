@@ -12,6 +12,8 @@ from .row import FAIL, PASS
 from .slices import WorstSlice
 from .sums import PairSums, ldexp
 
+DISTANCE = "RelativeEuclideanDistance"
+
 
 @dataclass(frozen=True)
 class MetricResult:
@@ -54,6 +56,8 @@ class MetricResult:
         The sums behind the values, for KLPass.
     masks_left_out
         They are without the elements that :func:`goldwatch.comparing.masks.masked_apart` finds.
+    unmasked_distance
+        RelativeEuclideanDistance without masked elements, where there are some: their norm would hide what is wrong beside them.
     """
 
     values: Dict[str, Any]
@@ -78,6 +82,21 @@ class MetricResult:
     first: Optional[PairSums] = field(default=None, repr=False, compare=False)
     judged: Mapping[str, float] = field(default_factory=dict)
     masks_left_out: bool = False
+    unmasked_distance: Optional[float] = None
+
+    @property
+    def deciding(self) -> Dict[str, Any]:
+        """The values that limits are held against."""
+        found = {**self.values, **self.judged}
+        if self.hides_behind_masks:
+            found[DISTANCE] = self.unmasked_distance
+        return found
+
+    @property
+    def hides_behind_masks(self) -> bool:
+        """Whether the norm of masked elements makes RelativeEuclideanDistance smaller than it is without them."""
+        without = self.unmasked_distance
+        return without is not None and DISTANCE not in self.judged and self.values.get(DISTANCE, math.inf) < without
 
     def but(self, **changes: Any) -> MetricResult:
         """Return a copy with other values of some fields, as :meth:`goldwatch.comparing.row.Row.but`."""

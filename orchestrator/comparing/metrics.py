@@ -230,6 +230,7 @@ class Accumulator:
             first=sums,
             judged={name: value for name, value in judged.items() if name in self.metrics},
             masks_left_out=masks,
+            unmasked_distance=self._slices.unmasked_distance(masks) if self._slices is not None and odd.agree and sums.n else None,
         )
 
     def _worst(self, values: Dict[str, Any], sums: PairSums, odd: NonFinite, masks: bool) -> Optional[WorstSlice]:

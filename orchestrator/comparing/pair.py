@@ -14,7 +14,7 @@ from ..tensors.geometry import Geometry
 from ..tensors.tensor import PIECE_BYTES, Tensor
 from .aligned import Part, blocks_of, converted, geometry_of, open_counterpart, require_zero_padding
 from .differences import sentence
-from .metric_result import MetricResult
+from .metric_result import DISTANCE, MetricResult
 from .metrics import Accumulator, KLPass, compare_blocks, overflow
 from .pair_task import Decision, PairTask, Settings
 from .row import CORRUPT, EXPECTED_ABSENT, FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, WORST_SLICE, Row
@@ -260,8 +260,10 @@ def _decide(
     if settings.judge is None:
         return result.outcome or PASS, "", "", []
     if result.outcome is None:
-        decision = settings.judge(row, dtype, {**result.values, **result.judged}, result.not_applicable)
+        decision = settings.judge(row, dtype, result.deciding, result.not_applicable)
         verdict, outside, decided_by = FAIL if decision.text else PASS, decision.text, decision.decided_by
+        if result.hides_behind_masks and outside.startswith(DISTANCE):
+            outside += " (without the masked elements)"
     else:
         verdict, outside, decided_by = result.outcome, "", ""
     if verdict == FAIL and row.kind == "output" and result.positions_agree and may_cancel(row.op_type):
@@ -280,7 +282,7 @@ def _cancelled(task: PairTask, golden: Tensor, geometry: Geometry, result: Metri
     if slack is None or settings.judge is None:
         return None
     again = measure(task, golden, geometry, settings, Slack(slack))
-    decision = settings.judge(task.row, task.target.dtype.name, {**again.values, **again.judged}, again.not_applicable)
+    decision = settings.judge(task.row, task.target.dtype.name, again.deciding, again.not_applicable)
     return None if decision.text or not again.judged else decision
 
 

@@ -222,7 +222,7 @@ class SliceSums:
         y, d = self._y, self._d
         hiding = [] if self._left_out is None else [self._left_out]
         if self._masked is not None:
-            if masks or 0.0 < self._rest_high * _REST <= self._mask_low:
+            if self._are_masks(masks):
                 hiding.append(self._masked[0])
             else:
                 y, d = y.plus(self._masked[0]), d.plus(self._masked[1])
@@ -247,6 +247,18 @@ class SliceSums:
             if found is None or distance > found.distance:
                 found = WorstSlice(distance, axis.axis, index)
         return found
+
+
+    def _are_masks(self, masks: bool) -> bool:
+        """Tell whether what may be a mask is one."""
+        return masks or 0.0 < self._rest_high * _REST <= self._mask_low
+
+    def unmasked_distance(self, masks: bool = False) -> Optional[float]:
+        """Return ‖x − y‖ / ‖y‖ of all elements that are no mask; None where nothing is masked, or nothing else is there."""
+        if self._masked is None or not self._are_masks(masks) or not self._y.sums:
+            return None
+        norm, off = (math.sqrt(float(np.add.reduce(side.sums[0]))) for side in (self._y, self._d))
+        return math.ldexp(off / norm, self._d.unit - self._y.unit) if norm > 0.0 else None
 
 
 def _hidden(norms: np.ndarray, hiding: Sequence[np.ndarray]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, Collection, Dict, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Collection, Dict, Iterable, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -80,8 +80,8 @@ def compare_arrays(
         Arrays of any shape and numeric dtype, numpy's own or bfloat16 and the 8-bit floats of other packages; memory maps are read in
         pieces, lists of equal length are made arrays. Shapes must agree but for dims of size 1.
     limits
-        What is allowed: ``None`` or ``"default"``, ``"vendor"``, texts such as ``["RelativeEuclideanDistance<0.01"]`` that change the
-        default limits, a mapping of the form of a limits file, or :class:`goldwatch.verdict.limits.Limits`.
+        What is allowed: ``None`` or ``"default"``, ``"vendor"``, a text or texts such as ``"RelativeEuclideanDistance<0.01"`` that change
+        the default limits, a mapping of the form of a limits file, or :class:`goldwatch.verdict.limits.Limits`.
     metrics
         Names of the metrics (or one name) that are wanted besides those with limits; None: the ten of the documented table.
 
@@ -149,10 +149,14 @@ def as_limits(limits: LimitsLike, others: Collection[str] = ()) -> Limits:
     """Return the limits that the argument of :func:`compare_arrays` stands for; raises as that does. ``others``: the user's own metrics."""
     if isinstance(limits, Limits):
         return limits
+    if isinstance(limits, str) and any(sign in limits for sign in "<>="):
+        limits = [limits]
     if limits is None or isinstance(limits, str):
         return named_limits(limits or "default")
     if isinstance(limits, Mapping):
         return limits_with(limits, others)
+    if not isinstance(limits, Iterable) or not all(isinstance(text, str) for text in limits):
+        raise UsageError("limits: texts such as 'RelativeEuclideanDistance<0.01' were expected, got %r" % (limits,))
     return parse_limits(list(limits), others=others)
 
 

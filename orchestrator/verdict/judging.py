@@ -89,7 +89,7 @@ def judge(values: Mapping[str, Any], limits: Limits, not_applicable: Collection[
     if undefined:
         text = "%s is NaN, limit %s %.9g" % (limit.metric, limit.comparison, limit.value)
     else:
-        text = "%s %s is not %s %.9g" % (limit.metric, short_text(value), limit.comparison, limit.value)
+        text = "%s %s is not %s %.9g" % (limit.metric, beside_limit(value, limit), limit.comparison, limit.value)
     return Judgement(False, limit.metric, value, limit, text, _joined(tuple(entry[1] for entry in missed)))
 
 
@@ -149,6 +149,16 @@ def number_text(value: float) -> str:
     if math.isnan(value):
         return "NaN"
     return "%.6e" % value if 0 < abs(value) < 1e-4 else "%.6f" % value
+
+
+def beside_limit(value: float, limit: Limit) -> str:
+    """Return a metric as :func:`short_text`, with as many digits as it takes to see on which side of its limit it is."""
+    found = short_text(value)
+    for digits in (9, 12, 17):
+        if math.isnan(value) or limit.met(float(found)) == limit.met(value):
+            break
+        found = "%.*g" % (digits, value)
+    return found
 
 
 def short_text(value: float) -> str:

@@ -10,7 +10,7 @@ from .estimates import Estimate
 from .explanations import BLAMELESS
 from .first_divergence import FirstDivergence
 from .inputs import BAD, GOOD
-from .judging import short_text
+from .judging import beside_limit
 from .own_error import HOPELESS
 from .suspects import Suspect
 from .words import percent
@@ -115,5 +115,5 @@ def _finding(first: FirstDivergence) -> str:
         return "%s failed (%s)" % (first.tensor, first.reason)
     if math.isnan(first.value):
         return "%s has no usable %s (%s)" % (first.tensor, first.metric, first.reason or "NaN")
-    value, limit = short_text(first.value), first.limit
+    value, limit = beside_limit(first.value, first.limit), first.limit
     return "%s has %s %s, limit %s %.9g" % (first.tensor, first.metric, value, limit.comparison, limit.value)

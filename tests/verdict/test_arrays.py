@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -141,3 +143,27 @@ def test_the_message_keeps_sentences_whole():
     lines = str(caught.value).splitlines()
     assert len(lines) == 2 or lines[1].strip() == compare_arrays(x, np.full_like(Y, np.nan)).reason
     assert "; the golden is NaN throughout" in lines[1]
+
+
+def test_one_text_is_a_limit_too_and_other_things_are_told():
+    values = np.ones(8, np.float32)
+    assert compare_arrays(values * 1.001, values, limits="RelativeEuclideanDistance<1e-5").verdict == "fail"
+    for wrong in (5, [5], [["CosineSimilarity>0.9"]]):
+        with pytest.raises(UsageError, match="texts such as"):
+            compare_arrays(values, values, limits=wrong)
+
+
+@pytest.mark.parametrize("mask", [-1e4, -65504.0, -np.inf])
+@pytest.mark.parametrize(("factor", "offset", "verdict"), [(1.0, 0.0, "pass"), (1.06, 0.0, "fail"), (1.0, 0.25, "fail")])
+def test_scores_beside_a_mask_are_judged_without_it(mask, factor, offset, verdict):
+    random = np.random.RandomState(3)
+    scores = random.standard_normal((2, 4, 24, 24)).astype(np.float32)
+    golden, target = scores.copy(), (scores * factor + offset).astype(np.float16)
+    golden[..., 20:] = target[..., 20:] = mask
+    found = compare_arrays(target, golden)
+    assert found.verdict == verdict, found.reason
+    if verdict == "fail" and np.isfinite(mask):
+        assert "(without the masked elements)" in found.reason
+        x, y = (side[..., :20].astype(np.float64).reshape(-1).tolist() for side in (target, golden))
+        slow = math.sqrt(math.fsum((a - b) ** 2 for a, b in zip(x, y)) / math.fsum(b * b for b in y))
+        assert float(found.reason.split()[1]) == pytest.approx(slow, abs=1e-6)

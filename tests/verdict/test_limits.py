@@ -12,6 +12,7 @@ from goldwatch.comparing.row import MEASURES, Row
 from goldwatch.errors import InputError, UsageError
 from goldwatch.schemas import load_schema
 from goldwatch.verdict import VENDOR, Limit, Limits, Subject, decides, judge, not_applicable, number_text, parse_limit, parse_limits
+from goldwatch.verdict.judging import beside_limit
 from goldwatch.verdict.limits import LIMITED
 
 GOOD = {
@@ -304,3 +305,11 @@ def test_ops_that_decide(op_type):
 def test_a_cast_decides_when_it_makes_whole_numbers():
     assert decides("Cast", "int32") and decides("Cast", "bool") and not decides("Cast", "float16") and not decides("Cast")
     assert not decides("Conv2D", "int8")
+
+
+@pytest.mark.parametrize(
+    ("value", "limit", "text"),
+    [(0.99999985, 0.9999999, "0.99999985"), (0.912345678, 0.99, "0.912346"), (0.990000001, 0.99, "0.990000001"), (math.nan, 0.99, "NaN")],
+)
+def test_a_value_next_to_its_limit_has_the_digits_that_tell_them_apart(value, limit, text):
+    assert beside_limit(value, parse_limit("CosineSimilarity>%r" % limit)) == text
