@@ -112,6 +112,15 @@ def test_a_watch_can_be_stopped(folder):
     assert rows.result.summary.rows > 0
 
 
+def test_a_result_is_read_from_any_current_folder(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(str(tmp_path))
+    result = goldwatch.compare(folder / "dump", folder / "net" / "golden", out="out", jobs=1)
+    again = goldwatch.open_result("out")
+    monkeypatch.chdir("/")
+    assert len(list(again.rows())) == len(list(result.rows())) == result.summary.rows > 0
+    assert all(os.path.isfile(path) for path in result.files)
+
+
 def test_an_interrupt_is_one(folder, tmp_path):
     """Nothing that handles errors takes it for one."""
 

@@ -29,7 +29,7 @@ from .row import MEASURES
 FOLDER = "algorithm"
 
 _FILE = re.compile(r"alg_([A-Za-z][A-Za-z0-9_]*)\.py\Z")
-# What a limits file and --limit write in the place of a metric.
+# What a limits file and a limit's text write in the place of a metric.
 _TAKEN = ("base", "rules", "dtype", "type", "op", "all")
 _MOST_LETTERS = 300
 

@@ -55,7 +55,7 @@ class Finding(NamedTuple):
         return pointer
 
     def to_document(self) -> Dict[str, Any]:
-        """Return the finding as ``config check --format json`` prints it."""
+        """Return the finding as the JSON report has it."""
         return {
             "severity": self.severity,
             "rule": self.rule,

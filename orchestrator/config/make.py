@@ -195,7 +195,7 @@ class _Maker:
         return chosen.names
 
     def _named(self, entry: ModelDump, chosen: bool) -> ModelDump:
-        """Return an entry of --model with its layers resolved in the model and completed by the selection."""
+        """Return an entry of the models asked for with its layers resolved in the model and completed by the selection."""
         if not self.models.graphs:
             if self.request.selection:
                 require_models(self.models, "choosing layers")

@@ -27,7 +27,7 @@ class ModelRules:
     findings
         Where findings go.
     models
-        The models that were named with --om.
+        The models whose files were named.
     """
 
     def __init__(self, findings: Findings, models: Models) -> None:
