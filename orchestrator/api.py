@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Generator, Iterator, List, Mapping, Opti
 from .comparing.row import METRICS, Row
 from .engine.listed import compare_folders
 from .engine.options import ComparisonOptions
+from .engine.quantised_files import compare_quantised_files
 from .engine.result import RunResult, stored_result
 from .engine.user_code import find_user_code
 from .errors import Interrupted, UsageError
@@ -43,6 +44,8 @@ def compare(
     custom: Optional[AnyPath] = None,
     metric_args: Optional[MetricArguments] = None,
     max_elements: int = 0,
+    quantisation: Optional[AnyPath] = None,
+    unfused: Optional[AnyPath] = None,
 ) -> RunResult:
     """Compare the dumps of a network with golden data, or two dumps of one model.
 
@@ -71,6 +74,11 @@ def compare(
         For the names of your metrics their options, ``{"NAME": {"key": "value"}}``.
     max_elements
         Of larger tensors only a sample of at most so many elements (1,024 or more) is compared, which the row says; 0: everything is.
+    quantisation
+        The quantisation json, where the model is quantised and ``golden`` is of the net before; without ``model``, ``target`` holds the
+        npy and quant files of the quantised net itself.
+    unfused
+        The json of a build without fusion, whose dumps ``golden`` holds.
 
     Returns
     -------
@@ -87,10 +95,12 @@ def compare(
     processes = _processes(jobs)
     if progress is not None and not callable(progress):
         raise UsageError("progress=%r: expected a function of (pairs done, pairs known)" % (progress,))
-    options = _options(target, golden, model, out, _chosen(limits, custom, metric_args, max_elements))
+    chosen = {**_chosen(limits, custom, metric_args, max_elements), **_second(quantisation, unfused)}
+    options = _options(target, golden, model, out, chosen)
     temporary = out is None
+    compare_all = compare_quantised_files if options.quantisation and not options.model else compare_folders
     try:
-        result = compare_folders(
+        result = compare_all(
             options,
             processes,
             on_progress=lambda found: progress(found.pairs_done, found.pairs) if progress is not None else None,
@@ -122,6 +132,11 @@ def _chosen(limits: LimitsLike, custom: Optional[AnyPath], metric_args: Optional
     own = find_user_code(folder, arguments).names
     found: Dict[str, Any] = {"limits": as_limits(limits, own), "metrics": (*METRICS, *own), "max_elements": max_elements}
     return {**found, "custom": folder, "metric_arguments": arguments}
+
+
+def _second(quantisation: Optional[AnyPath], unfused: Optional[AnyPath]) -> Dict[str, Any]:
+    """Return the options that name a second model file, by name."""
+    return {"quantisation": _path(quantisation, "the quantisation json"), "unfused": _path(unfused, "the json of the unfused build")}
 
 
 def _processes(jobs: Optional[int]) -> int:
@@ -174,6 +189,8 @@ def watch(
     custom: Optional[AnyPath] = None,
     metric_args: Optional[MetricArguments] = None,
     max_elements: int = 0,
+    quantisation: Optional[AnyPath] = None,
+    unfused: Optional[AnyPath] = None,
 ) -> WatchedRows:
     """Compare dumps with golden data as they arrive: a context manager that yields rows.
 
@@ -188,8 +205,8 @@ def watch(
     ----------
     target
         A dump tree; it may be missing so far.
-    model, out, limits, jobs, custom, metric_args, max_elements
-        As for :func:`compare`.
+    model, out, limits, jobs, custom, metric_args, max_elements, quantisation, unfused
+        As for :func:`compare`; ``quantisation`` needs ``model``.
     until_idle
         End when nothing has changed for so many seconds; None: never by itself.
     pid
@@ -204,8 +221,11 @@ def watch(
         raise UsageError("until_idle=%r: expected seconds, more than 0" % (until_idle,))
     if pid is not None:
         _whole("pid", pid, "the number of a process")
+    if quantisation is not None and model is None:
+        raise UsageError("quantisation leads on the names of a model: it needs that")
     chosen = WatchOptions(until_idle_s=until_idle, pid=pid, expect_all=expect_all, stop_on_divergence=stop_on_divergence)
-    options = _options(target, golden, model, out, _chosen(limits, custom, metric_args, max_elements))
+    shared = {**_chosen(limits, custom, metric_args, max_elements), **_second(quantisation, unfused)}
+    options = _options(target, golden, model, out, shared)
     return WatchedRows(options, chosen, processes, out is None)
 
 

@@ -7,7 +7,7 @@ own, so that what it does to itself is one tensor's reason.
 from __future__ import annotations
 
 import os
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -84,11 +84,14 @@ class UserConversions:
 
 
 def _converted(script: str, shape_from: List[int], shape_to: Optional[List[int]], array: Array) -> Answer:
-    good, found = run_user(script, "convert", shape_from, shape_to, array)
-    if not good:
-        return good, found
+    return run_user(script, "convert", shape_from, shape_to, array, taken=_array)
+
+
+def _array(found: Any) -> Array:
     result = np.asarray(found)
-    return (False, "it returned %s, expected an array" % type(found).__name__) if result.dtype.hasobject else (True, result)
+    if result.dtype.hasobject:
+        raise TypeError("it returned %s, expected an array" % type(found).__name__)
+    return result
 
 
 def _pair(name: str) -> Optional[Tuple[str, str]]:

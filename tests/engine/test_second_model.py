@@ -311,3 +311,28 @@ class TestFilesOfTheQuantisedNet:
         command = [sys.executable, "-m", "goldwatch", "watch", str(tmp_path / "dump"), str(tmp_path / "golden"), "-o", str(tmp_path / "w")]
         done = run_here([*command, "--quant-json", str(tmp_path / "quant.json"), "--until-idle", "0.1"])
         assert done.returncode == 2 and "it needs -f" in done.stderr
+
+
+def test_python_takes_the_second_file_too(tmp_path, values):
+    ours, theirs = fused(values), unfused(values)
+    ours.write_tree(str(tmp_path / "dump"))
+    theirs.write_tree(str(tmp_path / "golden"), time="20260101000000")
+    first, second = ours.write_json(str(tmp_path / "m.json")), theirs.write_json(str(tmp_path / "plain.json"))
+    folders = str(tmp_path / "dump"), str(tmp_path / "golden")
+    result = goldwatch.compare(*folders, model=first, unfused=second, jobs=1)
+    assert result.exit_code == 0 and result.summary.passed == 3
+    with goldwatch.watch(*folders, model=first, unfused=second, jobs=1, until_idle=0.1) as rows:
+        assert {row.tensor for row in rows if row.verdict == "pass"} == {"convrelu:output:0", "sum_1:input:0", "sum_1:output:0"}
+    with pytest.raises(UsageError, match="needs that"):
+        goldwatch.watch(*folders, quantisation=second)
+    with pytest.raises(UsageError, match="exclude each other"):
+        goldwatch.compare(*folders, model=first, quantisation=first, unfused=second)
+
+
+def test_python_compares_the_files_of_a_quantised_net(tmp_path, values):
+    write_golden(str(tmp_path / "golden"), values)
+    write_golden(str(tmp_path / "quantised"), {"relu_q": values["relu"], "prob_q": values["prob"]})
+    result = goldwatch.compare(
+        str(tmp_path / "quantised"), str(tmp_path / "golden"), quantisation=quantisation(tmp_path / "quant.json"), jobs=1
+    )
+    assert {row.tensor for row in result.rows("pass")} == {"relu_q:output:0", "prob_q:output:0"}

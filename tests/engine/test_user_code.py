@@ -271,10 +271,18 @@ def test_a_conversion_of_ones_own_wins(make_network, custom, jobs) -> None:
     assert rows["fc:output:0"]["metrics"] == before["fc:output:0"]["metrics"]
 
 
-def test_a_conversion_that_fails_is_its_rows_reason(network, custom) -> None:
+@pytest.mark.parametrize(
+    ("returned", "reason"),
+    [
+        ("array[:7]", "returned 7 elements, expected the shape [2, 3, 4, 5]"),
+        ("None", "it returned NoneType, expected an array"),
+        ("type('Odd', (), {'__array__': lambda *_: 1 / 0})()", "failed: ZeroDivisionError"),
+    ],
+)
+def test_a_conversion_that_fails_is_its_rows_reason(network, custom, returned, reason) -> None:
     network.dump()
-    mine = custom(convert_NC1HWC0_to_NCHW="def convert(shape_from, shape_to, array):\n    return array[:7]\n")
+    mine = custom(convert_NC1HWC0_to_NCHW="def convert(shape_from, shape_to, array):\n    return %s\n" % returned)
     assert network.compare("--custom", mine).returncode == 3
     rows = network.rows()
-    assert "returned 7 elements, expected the shape [2, 3, 4, 5]" in rows["op/1_fused:output:0"]["reason"]
+    assert reason in rows["op/1_fused:output:0"]["reason"]
     assert rows["fc:output:0"]["verdict"] == "pass"
