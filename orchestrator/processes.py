@@ -49,7 +49,9 @@ class Child:
         calls, ours = os.pipe()
         theirs, answers = os.pipe()
         self._calls, self._answers = os.fdopen(ours, "wb"), os.fdopen(theirs, "rb")
-        words = [sys.executable, "-c", _CODE, str(calls), str(answers), str(os.getpid()), json.dumps(sys.path)]
+        # Notebooks put path objects there too, which imports pass over.
+        search = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
+        words = [sys.executable, "-c", _CODE, str(calls), str(answers), str(os.getpid()), search]
         try:
             # A session of its own: Ctrl-C in the terminal comes to us alone.
             self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, pass_fds=[calls, answers], start_new_session=True)

@@ -38,7 +38,7 @@ def test_the_page_runs(tmp_path):
     with open(DOCS, encoding="utf-8") as stream:
         code = "\n".join(re.findall(r"```python\n(.*?)```", stream.read(), re.S))
     script = tmp_path / "page.py"
-    script.write_text("def main():\n%s\n\nif __name__ == '__main__':\n    main()\n" % re.sub("(?m)^", "    ", code))
+    script.write_text(code)
     done = subprocess.run([sys.executable, str(script)], cwd=str(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert done.returncode == 0, done.stderr.decode()
     assert b"pass" in done.stdout

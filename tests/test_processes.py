@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import subprocess
 import sys
 import threading
@@ -26,6 +27,16 @@ held = threading.Thread(target=threading.Event().wait)
 held.start()
 serve({}, {}, {})
 """
+
+
+def test_what_is_no_text_in_the_search_path_is_passed_over(monkeypatch):
+    """As Python's own imports do."""
+    monkeypatch.setattr(sys, "path", [pathlib.Path("modules"), *sys.path])
+    child = Child()
+    try:
+        assert child.call((os.getpid,)) == child.pid
+    finally:
+        child.close()
 
 
 def test_a_termination_that_an_extension_swallowed_ends_the_process(tmp_path, until):

@@ -35,7 +35,10 @@ class _Blob(NamedTuple):
         """Return its values, float32."""
         import numpy as np
 
-        values = np.frombuffer(b"".join(data[first:last] for first, last in self.spans), dtype="<f4")
+        packed = b"".join(data[first:last] for first, last in self.spans)
+        if len(packed) % 4:
+            raise FormatError("a blob with %d bytes of float32 data" % len(packed))
+        values = np.frombuffer(packed, dtype="<f4")
         if values.size != functools.reduce(operator.mul, self.shape, 1):
             raise FormatError("a blob of shape %s with %d values" % (list(self.shape), values.size))
         return values.astype(np.float32).reshape(self.shape)
@@ -58,23 +61,6 @@ def weight_shapes(path: str) -> Optional[Dict[str, List[Shape]]]:
         if data[: len(HDF5_MAGIC)] == HDF5_MAGIC:
             return None
         return {name: [blob.shape for blob in blobs] for name, blobs in _layers(data, path)}
-
-
-def read_weights(path: str) -> Dict[str, List[np.ndarray]]:
-    """Return ``{layer name: [blob, …]}`` of a .caffemodel, float32 arrays in the blobs' own shapes.
-
-    Raises
-    ------
-    FormatError
-        It is not a .caffemodel.
-    """
-    require_file(path, "WEIGHTS")
-    with open_input(path) as stream:
-        data = stream.read()
-    try:
-        return {name: [blob.array(data) for blob in blobs] for name, blobs in _layers(data, path)}
-    except FormatError as error:
-        raise error if error.path else FormatError("not a .caffemodel (%s)" % error.message, path) from error
 
 
 def _layers(data: Buffer, path: str) -> Iterator[Tuple[str, List[_Blob]]]:
@@ -141,8 +127,8 @@ def read_mean(path: str) -> np.ndarray:
         blob = _blob(data, 0, len(data))
         blob = blob._replace(shape=tuple(dim for dim in blob.shape if dim))
         mean = blob.array(data)
-    except (FormatError, ValueError) as error:
-        raise FormatError("not a .binaryproto (%s)" % error, path) from error
+    except FormatError as error:
+        raise FormatError("not a .binaryproto (%s)" % error.message, path) from error
     if not blob.spans:
         raise FormatError("a mean of shape %s without values" % list(blob.shape), path)
     return mean.reshape(mean.shape[-3:]) if mean.ndim > 3 and mean.shape[0] == 1 else mean
