@@ -63,8 +63,8 @@ def _left_out(engine: Engine, places: Mapping[Place, Sequence[TargetFile]]) -> L
     for model, some in sorted(left.items()):
         of = "model %s" % model if model else "dumps below no model's folder"
         shown = places[min(some, key=Place.order)][0].rel + (" and %d more" % (len(some) - 1) if len(some) > 1 else "")
-        why = "no graph in %s has this name" if engine.graphs.by_name else "none of its ops is in %s"
-        said.append("left out %s (%s): %s" % (of, shown, why % engine.options.model))
+        why = engine.graphs.lacking() if engine.graphs.by_name else "none of its ops is in %s" % engine.options.model
+        said.append("left out %s (%s): %s" % (of, shown, why))
     return said
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..dumps.place import Place
-from ..errors import FormatError, InputError
+from ..errors import InputError
 from ..filesystem import AnyPath, path_text
 from ..naming import run_name, sanitise_device
 from .graph import ModelGraph, load_model
@@ -32,14 +32,17 @@ class ModelGraphs:
         The file or the folder that they were read from, for messages.
     by_name
         A model stands for the dumps of its own name only.
-    notes
-        What is to be said about the files.
+    passed_over
+        Files that are no models, by path, and why they are none.
     """
 
-    def __init__(self, graphs: Sequence[ModelGraph] = (), path: str = "", by_name: bool = False, notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self, graphs: Sequence[ModelGraph] = (), path: str = "", by_name: bool = False, passed_over: Optional[Mapping[str, str]] = None
+    ) -> None:
         self.path = path
         self.by_name = by_name
-        self._notes = tuple(notes)
+        self.passed_over = dict(passed_over or {})
+        self._notes = tuple("no model, passed over: %s" % why for why in self.passed_over.values())
         self._named: Dict[str, ModelGraph] = {}
         for graph in graphs:
             self._take(graph)
@@ -116,6 +119,11 @@ class ModelGraphs:
             found = list(dict.fromkeys(graph for name, graph in self._named.items() if run_name(name) == run_name(key)))
         return found[0] if len(found) == 1 else None
 
+    def lacking(self) -> str:
+        """Say why a model_name has no model, with the files that were passed over: one of them may have been its graph."""
+        passed = "; passed over: %s" % _listed(list(self.passed_over)) if self.passed_over else ""
+        return "no graph in %s has this name%s" % (self.path, passed)
+
     def require(self, model_names: Iterable[Optional[str]]) -> None:
         """Raise InputError where there are names and models, and none is of the other's."""
         names = sorted({name or "" for name in model_names})
@@ -135,7 +143,7 @@ def _listed(names: Sequence[str]) -> str:
 def load_models(path: AnyPath) -> ModelGraphs:
     """Read a model's file, which is then every dump's, or the models of a folder, each for the dumps of its own name.
 
-    Of a folder the ``.json`` files and ``ge_proto_*_Build.txt`` count; those that are no models are passed over with a note.
+    Of a folder the ``.json`` files and ``ge_proto_*_Build.txt`` count; what is no model or cannot be read is passed over with a note.
 
     Raises
     ------
@@ -146,18 +154,19 @@ def load_models(path: AnyPath) -> ModelGraphs:
     if not os.path.isdir(path):
         return ModelGraphs.of_all(load_model(path))
     graphs: List[ModelGraph] = []
-    notes: List[str] = []
+    passed_over: Dict[str, str] = {}
     for name in _model_files(path):
         try:
             graphs.append(load_model(os.path.join(path, name)))
-        except FormatError as error:
-            notes.append("no model, passed over: %s" % error.message)
+        except InputError as error:
+            passed_over[os.path.join(path, name)] = error.message
     if not graphs:
+        first = "".join("; no model, passed over: %s" % why for why in list(passed_over.values())[:1])
         raise InputError(
-            "%s: no model in this folder%s" % (path, "; " + notes[0] if notes else ""),
+            "%s: no model in this folder%s" % (path, first),
             hint="models are the json of an om or a graph (*.json), and ge_proto_*_Build.txt",
         )
-    return ModelGraphs(graphs, path, True, notes)
+    return ModelGraphs(graphs, path, True, passed_over)
 
 
 def _model_files(folder: str) -> Tuple[str, ...]:

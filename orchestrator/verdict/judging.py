@@ -87,7 +87,10 @@ def judge(values: Mapping[str, Any], limits: Limits, not_applicable: Collection[
         return Judgement(True, decided_by=_joined(tuple(looked_at)))
     undefined, limit, value = min(missed, key=lambda entry: entry[0])
     if undefined:
-        text = "%s is NaN, limit %s %.9g" % (limit.metric, limit.comparison, limit.value)
+        found = values.get(limit.metric)
+        # A metric of the user's own may be a text.
+        shown = "the text %.40r" % found if isinstance(found, str) and found != "NaN" else "NaN"
+        text = "%s is %s, limit %s %.9g" % (limit.metric, shown, limit.comparison, limit.value)
     else:
         text = "%s %s is not %s %.9g" % (limit.metric, beside_limit(value, limit), limit.comparison, limit.value)
     return Judgement(False, limit.metric, value, limit, text, _joined(tuple(entry[1] for entry in missed)))

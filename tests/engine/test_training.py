@@ -189,6 +189,21 @@ def test_what_is_no_model_is_passed_over(make) -> None:
     assert "graphs/again.json: left out" in done.stderr
 
 
+def test_what_cannot_be_read_as_a_model_costs_that_model_alone(make) -> None:
+    run = make(Training(steps=(1,)))
+    graphs = run.folder / "graphs"
+    broken = graphs / "ge_proto_00000002_Build.txt"
+    broken.write_text(broken.read_text()[:200])
+    os.mkfifo(str(graphs / "a.json"))
+    (graphs / "b.json").symlink_to("nowhere")
+    (graphs / "c.json").mkdir()
+    done = run.command("compare", "-q")
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "left out model %s" % SECOND in line
+    assert line.endswith("has this name; passed over: graphs/a.json, graphs/b.json, graphs/c.json, graphs/ge_proto_00000002_Build.txt")
+
+
 def test_a_folder_without_models(make) -> None:
     run = make(Training(steps=(1,)))
     done = run.command(model="golden")

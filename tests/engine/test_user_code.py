@@ -146,7 +146,7 @@ def test_text_is_a_value_that_no_limit_is_met_by(network, custom) -> None:
     assert row["metrics"]["Word"] == "=fine" and "Word: it is" in row["reason"]
     assert table(network.out)[1]["fc:output:0"][-2] == "'=fine"
     assert network.compare("--custom", mine, "--limit", "Word<1", "--force").returncode == 1
-    assert "Word is NaN, limit < 1" in network.rows()["fc:output:0"]["reason"]
+    assert "Word is the text '=fine', limit < 1" in network.rows()["fc:output:0"]["reason"]
 
 
 @pytest.mark.parametrize(
