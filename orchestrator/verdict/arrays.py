@@ -141,7 +141,8 @@ def assert_close(target: Any, golden: Any, *, limits: LimitsLike = None) -> None
     lines.append("  " + result.reason)
     if result.verdict != NOT_COMPARED:
         numbers = [(name, metric_number(value)) for name, value in result.metrics.items()]
-        lines.append("  " + ", ".join("%s %s" % (name, short_text(value)) for name, value in numbers if value == value))
+        shown = ["%s %s" % (name, short_text(value)) for name, value in numbers if value == value]
+        lines += ["  " + ", ".join(shown)] * bool(shown)
     raise AssertionError("\n".join(lines))
 
 
@@ -161,6 +162,8 @@ def as_limits(limits: LimitsLike, others: Collection[str] = ()) -> Limits:
 
 
 def _checked(metrics: Sequence[str]) -> Tuple[str, ...]:
+    if not isinstance(metrics, Iterable) or not all(isinstance(name, str) for name in metrics):
+        raise UsageError("metrics: names of metrics were expected, got %r" % (metrics,), hint="metrics: " + ", ".join(MEASURES))
     for name in metrics:
         if name not in MEASURES:
             near = nearest_names(str(name), MEASURES, 1, 0.4)

@@ -99,7 +99,7 @@ def find_suspects(estimates: Sequence[Estimate], seen: Observations) -> List[Tup
         parts = [_finding(best)]
         if kind in clusters:
             parts.append(_alike(len(clusters[kind]), _count(estimates, kind), kind))
-        parts += [_places([entry.op.place for entry in entries], estimates), _behind(best, seen, estimates)]
+        parts += [_places([entry.op.place for entry in entries], estimates), _behind(best, seen)]
         found.append((_suspect(best, best.score, "; ".join(filter(None, parts)), _brief(best)), best))
     return sorted(found, key=lambda pair: (-pair[0].score, pair[1].op.key))
 
@@ -233,7 +233,7 @@ def _sorted(names: Any) -> List[str]:
     return [name or "?" for name in sorted(names, key=name_order)]
 
 
-def _behind(best: Estimate, seen: Observations, estimates: Sequence[Estimate]) -> str:
+def _behind(best: Estimate, seen: Observations) -> str:
     """Return how many of the failing operators of the place run behind the suspect, where that is nearly all."""
     failing = {op.name: op for op in seen.ops.values() if op.place == best.op.place and _fails(op)}
     failing.pop(best.op.name, None)
