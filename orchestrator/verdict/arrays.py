@@ -162,7 +162,7 @@ def as_limits(limits: LimitsLike, others: Collection[str] = ()) -> Limits:
 
 
 def _checked(metrics: Sequence[str]) -> Tuple[str, ...]:
-    if not isinstance(metrics, Iterable) or not all(isinstance(name, str) for name in metrics):
+    if not isinstance(metrics, Iterable):
         raise UsageError("metrics: names of metrics were expected, got %r" % (metrics,), hint="metrics: " + ", ".join(MEASURES))
     for name in metrics:
         if name not in MEASURES:
