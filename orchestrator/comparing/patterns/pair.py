@@ -18,6 +18,8 @@ MOST_ELEMENTS = 1 << 20
 """Larger tensors are sampled."""
 
 _SHARES = 16
+_BLOCK = 32768
+_LEAST_PIECE = 8192
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,10 @@ def _sample(target: Tensor, golden: Tensor, geometry: Geometry, most: int) -> Al
     """Return the first elements of each of several shares of the work."""
     xs: List[Array] = []
     ys: List[Array] = []
-    for number in range(_SHARES):
-        room = most // _SHARES
-        for x, y in aligned_blocks(target, golden, geometry, 32768, (number, _SHARES)):
+    shares = max(1, min(_SHARES, most // _LEAST_PIECE))
+    for number in range(shares):
+        room = most // shares
+        for x, y in aligned_blocks(target, golden, geometry, min(_BLOCK, room), (number, shares)):
             xs.append(np.array(x).reshape(-1)[:room])
             ys.append(np.array(y).reshape(-1)[:room])
             room -= xs[-1].size
