@@ -63,6 +63,23 @@ def weight_shapes(path: str) -> Optional[Dict[str, List[Shape]]]:
         return {name: [blob.shape for blob in blobs] for name, blobs in _layers(data, path)}
 
 
+def read_weights(path: str) -> Dict[str, List[np.ndarray]]:
+    """Return ``{layer name: [blob, …]}`` of a .caffemodel, float32 arrays in the blobs' own shapes.
+
+    Raises
+    ------
+    FormatError
+        It is not a .caffemodel.
+    """
+    require_file(path, "WEIGHTS")
+    with open_input(path) as stream:
+        data = stream.read()
+    try:
+        return {name: [blob.array(data) for blob in blobs] for name, blobs in _layers(data, path)}
+    except FormatError as error:
+        raise error if error.path else FormatError("not a .caffemodel (%s)" % error.message, path) from error
+
+
 def _layers(data: Buffer, path: str) -> Iterator[Tuple[str, List[_Blob]]]:
     """Yield every layer that has weights; of layers of one name the first counts, as in Caffe."""
     seen = set()

@@ -19,7 +19,7 @@ from goldwatch.errors import GoldwatchError
 from goldwatch.model.graph import load_model
 from goldwatch.naming import read_mapping
 from goldwatch.netfiles.caffe_net import Net, State
-from goldwatch.netfiles.caffemodel import read_mean, weight_shapes
+from goldwatch.netfiles.caffemodel import read_mean, read_weights, weight_shapes
 from goldwatch.netfiles.prototxt import read_document
 
 from . import judge, seeds
@@ -176,7 +176,7 @@ def nets(random, command):
         stream.write(damaged(random, seeds.PROTOTXT.encode(), 6))
     with open("net.caffemodel", "wb") as stream:
         stream.write(damaged(random, seeds.caffemodel(), 4))
-    for read in (weight_shapes, read_mean):
+    for read in (weight_shapes, read_weights, read_mean):
         try:
             read("net.caffemodel")
         except GoldwatchError:
@@ -270,7 +270,7 @@ READERS = {
     "ge_proto_00000000_Build.txt": load_model,
     "mapping.csv": read_mapping,
     "net.prototxt": lambda name: Net(read_document(name), State()),
-    "net.caffemodel": weight_shapes,
+    "net.caffemodel": read_weights,
     "acl.json": lambda name: check_file(name, elsewhere=True),
     "train.py": lambda name: check_file(name, elsewhere=True),
     "listing": _listing,

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from goldwatch.errors import FormatError
-from goldwatch.netfiles.caffemodel import read_mean
+from goldwatch.netfiles.caffemodel import read_mean, read_weights
 
 
 def field(number, data):
@@ -32,3 +32,10 @@ def test_a_damaged_one_is_told(tmp_path, data, text):
     (tmp_path / "mean").write_bytes(data)
     with pytest.raises(FormatError, match=text):
         read_mean(str(tmp_path / "mean"))
+
+
+def test_weights_of_broken_float_data_are_told(tmp_path):
+    layer = field(1, b"conv1") + field(7, field(5, b"123456") + field(7, field(1, bytes([1]))))
+    (tmp_path / "net.caffemodel").write_bytes(bytes([100 << 3 & 0x7F | 0x80 | 2, 100 >> 4, len(layer)]) + layer)
+    with pytest.raises(FormatError, match="6 bytes of float32"):
+        read_weights(str(tmp_path / "net.caffemodel"))
