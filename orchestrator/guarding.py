@@ -1,6 +1,7 @@
 """A process that stands above another's and, when that or its own parent ends, ends all that the other has started.
 
-Sources: prctl(2) for PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER, with which orphans below a process become its children; proc(5) for the fields.
+Sources: prctl(2) for PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER, with which orphans below a process become its children; proc(5) for
+the fields.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ _HEEDED = (signal.SIGTERM, signal.SIGCHLD)
 def go_below_a_guard() -> None:
     """Go on in a child of this process, which itself guards it from now on; to be called where there is one thread.
 
-    The guard ends at SIGTERM (also the one that a process of :mod:`goldwatch.processes` gets when its parent has ended, even by SIGKILL) and
-    when the child has ended; then with the child's exit status or signal. Before it ends it kills all processes below it, also those that
-    have left the child's session. The child leads a session of its own, SIGTERM ends it, and where the guard is killed the child is too;
-    only then may what the child has started stay.
+    The guard ends at SIGTERM (also the one that a process of :mod:`goldwatch.processes` gets when its parent has ended, even by SIGKILL)
+    and when the child has ended; then with the child's exit status or signal. Before it ends it kills all processes below it, also those
+    that have left the child's session. The child leads a session of its own, SIGTERM ends it, and where the guard is killed the child is
+    too; only then may what the child has started stay.
     """
     guard = os.getpid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -83,9 +84,8 @@ def _end_all() -> None:
 def _children() -> List[int]:
     found = []
     for name in os.listdir("/proc"):
-        with contextlib.suppress(OSError, ValueError):
-            with open("/proc/%d/stat" % int(name), "rb") as stream:
-                # Behind the name, which may hold anything: state, parent.
-                if int(stream.read().rpartition(b")")[2].split()[1]) == os.getpid():
-                    found.append(int(name))
+        with contextlib.suppress(OSError, ValueError), open("/proc/%d/stat" % int(name), "rb") as stream:
+            # Behind the name, which may hold anything: state, parent.
+            if int(stream.read().rpartition(b")")[2].split()[1]) == os.getpid():
+                found.append(int(name))
     return found

@@ -61,7 +61,7 @@ def _read(text: str, own: Sequence[str]) -> Limit:
 
 @click.command()
 @limit_options
-@click.option("--custom", metavar="DIR", help="Folder with algorithm/alg_NAME.py of your own, which may be limited too; nothing of it is run.")
+@click.option("--custom", metavar="DIR", help="Folder with algorithm/alg_NAME.py of your own, which may be limited too; none is run.")
 @format_option
 def limits(limit_texts: Sequence[str], limits_name: Optional[str], custom: Optional[str], output_format: str) -> int:
     """Print the limits in force: which metric decides at what value, for which tensors.
