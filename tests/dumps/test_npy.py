@@ -167,7 +167,7 @@ def test_headers_that_other_writers_make(tmp_path: Any, text: str) -> None:
     assert open_npy(save(tmp_path, with_header(text, b"\1\0\0\0\2\0\0\0"))).array().tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("text", ["'shape'", "{'shape'", "{'a': 1", "(1,", "{'a': 1} 2", "{1: 2}", "{'a': '\\x00'}", "1.5", "6LL", "{:}"])
+@pytest.mark.parametrize("text", ["'shape'", "{'shape'", "{'a': 1", "(1,", "{'a': 1} 2", "{1: 2}", "{'a': '\\x00'}", "1.5", "6LL", "{:}", "02", "-00012L"])
 def test_literals_that_are_no_header(tmp_path: Any, text: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -194,6 +194,14 @@ def test_headers_of_numpy_are_read_as_numpy_reads_them(shape: Any, dtype: str, b
     )
     descr, order, found = parse_header(stream.getvalue()[10:].decode("latin-1"))
     assert (np.dtype(descr), order, found) == (written, fortran, tuple(shape))
+
+
+@pytest.mark.parametrize("shape", ["(2,)", "(1, 2)", "( 1,2)"])
+def test_numbers_that_begin_with_zero_are_none(tmp_path: Any, shape: str) -> None:
+    text = "{'descr': '<i4', 'fortran_order': False, 'shape': %s, }"
+    assert open_npy(save(tmp_path, with_header(text % shape, b"\1\0\0\0\2\0\0\0"))).array().reshape(-1).tolist() == [1, 2]
+    with pytest.raises(FormatError, match="cannot be understood"):
+        open_npy(save(tmp_path, with_header(text % shape.replace("2", "02"), b"\1\0\0\0\2\0\0\0")))
 
 
 def test_dims_beyond_numpys_are_an_error_of_ours(tmp_path: Any) -> None:
