@@ -271,8 +271,9 @@ class SliceSums:
             index = int(distances.argmax())
             with np.errstate(over="ignore"):
                 distance = float(np.ldexp(distances[index], d.unit - y.unit))
-            if distance > beyond and (sampled or distances[index] > _by_chance(distances[norms >= floor * _ABOUT], count / max(1, counted))):
-                beyond = distance
+            chance = 0.0 if sampled else _by_chance(distances[norms >= floor * _ABOUT], count / max(1, counted))
+            if distances[index] > chance:
+                beyond = max(beyond, distance)
             if found is None or distance > found[0]:
                 found = distance, axis.axis, index
         return None if found is None else WorstSlice(*found, beyond)
