@@ -114,7 +114,8 @@ def cut(parts: Iterable[Any], chunk_bytes: int) -> Iterator[List[memoryview]]:
 def _with_op_faults(device: Any, op_faults: Mapping[str, Any]) -> Iterable[DeviceDump]:
     if not hasattr(device, "with_op_faults"):
         raise UsageError(
-            "faults of ops need a network that is computed here: these dumps are what they are", hint="goldwatch.testing.CaffeNetwork is one"
+            "faults of ops need a network that is computed here: these dumps are what they are",
+            hint="goldwatch.testing.CaffeNetwork is one",
         )
     found: Iterable[DeviceDump] = device.with_op_faults(op_faults).model().dumps()
     return found
@@ -138,8 +139,8 @@ class DumpServer:
     root
         dump_path; made when the first file comes.
     devices
-        One iterable of :class:`DeviceDump` per device, each in the order in which the device sends them. They may be generators, or networks
-        that the stand-in computes (:class:`goldwatch.testing.CaffeNetwork`).
+        One iterable of :class:`DeviceDump` per device, each in the order in which the device sends them. They may be generators, or
+        networks that the stand-in computes (:class:`goldwatch.testing.CaffeNetwork`).
     chunk_bytes
         Largest chunk (128 MiB on a device).
     seed
