@@ -49,6 +49,9 @@ def borders(axes: Sequence[SliceAxis]) -> frozenset[int]:
     return frozenset(stride for axis in axes for stride in (axis.inner, axis.inner * axis.size))
 
 
+LEFT_TO_CHANCE = 0.1
+"""Chance is asked about distances beyond this only: all default limits are."""
+
 _SMALL_SLICE = 64
 """Slices of more elements than this are as far off as the whole tensor; in smaller ones chance has a say."""
 
@@ -271,8 +274,9 @@ class SliceSums:
             index = int(distances.argmax())
             with np.errstate(over="ignore"):
                 distance = float(np.ldexp(distances[index], d.unit - y.unit))
-            chance = 0.0 if sampled else _by_chance(distances[norms >= floor * _ABOUT], count / max(1, counted))
-            if distances[index] > chance:
+            elements = count / max(1, counted)
+            asked = LEFT_TO_CHANCE < distance < math.inf and elements <= _SMALL_SLICE and not sampled
+            if not asked or distances[index] > _by_chance(distances[norms >= floor * _ABOUT], elements):
                 beyond = max(beyond, distance)
             if found is None or distance > found[0]:
                 found = distance, axis.axis, index
@@ -300,7 +304,7 @@ def _hidden(norms: np.ndarray, hiding: Sequence[np.ndarray]) -> int:
 
 
 def _by_chance(distances: np.ndarray, elements: float) -> float:
-    """Return how far off the worst slice may be where errors are normally distributed; 0 where slices are large or few.
+    """Return how far off the worst slice may be where errors are normally distributed; 0 where slices are few.
 
     A slice of m elements with errors of deviation s is off by at most s·(√m + √(2·ln(n/p))) in all but a share p of tensors of n slices
     (Laurent and Massart 2000, lemma 1). s follows from the median: that of the sum of squares is s²·m·(1 − 2/(9·m))³ (Wilson, Hilferty).
@@ -312,7 +316,7 @@ def _by_chance(distances: np.ndarray, elements: float) -> float:
     elements
         m, of each slice.
     """
-    if distances.size < _ENOUGH_SLICES or not 1.0 <= elements <= _SMALL_SLICE:
+    if distances.size < _ENOUGH_SLICES or elements < 1.0:
         return 0.0
     deviation = float(np.median(distances)) / math.sqrt(elements * (1.0 - 2.0 / (9.0 * elements)) ** 3)
     return deviation * (math.sqrt(elements) + math.sqrt(2.0 * math.log(distances.size / _CHANCE)))

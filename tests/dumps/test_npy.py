@@ -167,7 +167,7 @@ def test_headers_that_other_writers_make(tmp_path: Any, text: str) -> None:
     assert open_npy(save(tmp_path, with_header(text, b"\1\0\0\0\2\0\0\0"))).array().tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("text", ["'shape'", "{'shape'", "{'a': 1", "(1,", "{'a': 1} 2", "{1: 2}", "{'a': '\\x00'}", "1.5", "6LL", "{:}", "02"])
+@pytest.mark.parametrize("text", ["'shape'", "{'shape'", "{'a': 1", "(1,", "{'a': 1} 2", "{1: 2}", "{'a': '\\x00'}", "1.5", "6LL", "{:}"])
 def test_literals_that_are_no_header(tmp_path: Any, text: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
