@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Collection, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple
 
+from ..comparing.pair_task import Decision
 from ..comparing.row import DIFFERENT, FAIL, MEASURES, WORST_SLICE, Row
 from .deciding import decides
 from .limits import ANY, DEFAULTS, Limit, Limits, Subject
@@ -134,7 +135,7 @@ class RowJudge:
             return found._replace(text="%s (%s decides: inputs that differ by rounding may change it)" % (found.text, row.op_type))
         return found
 
-    def leaves_to_chance(self, decision: Judgement) -> bool:
+    def leaves_to_chance(self, decision: Decision) -> bool:
         """Tell whether nothing but a default limit of the worst slice is missed: those that users set mean what they say."""
         return decision.decided_by in _BY_CHANCE
 
