@@ -306,8 +306,8 @@ class TestFilesOfTheQuantisedNet:
         """What a quantising layer and the one behind it wrote are integers, whatever type a framework keeps them in."""
         self.write(tmp_path, values)
         integers = np.clip(np.round(values["data"] * SCALE + OFFSET), -128, 127)
-        for name, array in (("conv_quant", integers), ("conv_int8", np.round(values["conv"] * 1000).astype(np.int32))):
-            np.save(str(tmp_path / "target" / (name + ".0.1767323045000000.npy")), array.astype(dtype if name == "conv_quant" else array.dtype))
+        for name, array in (("conv_quant", integers.astype(dtype)), ("conv_int8", np.round(values["conv"] * 1000).astype(np.int32))):
+            np.save(str(tmp_path / "target" / (name + ".0.1767323045000000.npy")), array)
         document = json.loads((tmp_path / "quant.json").read_text())
         ops = document["graph"][0]["op"]
         types = {"conv_quant": "AscendQuant", "conv_int8": "Convolution", "conv_dequant": "AscendDequant"}
