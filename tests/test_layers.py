@@ -22,6 +22,7 @@ LAYERS = (
         "goldwatch.elements",
         "goldwatch.processes",
         "goldwatch.serving",
+        "goldwatch.guarding",
         "goldwatch.usercode",
     ),
     ("goldwatch.proto",),

@@ -11,7 +11,7 @@ from .caffe_original import CaffeOriginal
 from .tf_original import TfOriginal
 
 Original = Union[CaffeOriginal, TfOriginal]
-"""Both have ``kind``, ``names``, ``types``, ``tensors``, ``graph``, ``numbers(name)``, ``weighted(number)``, ``shapes()`` and ``cut(…)``."""
+"""Each has ``kind``, ``names``, ``types``, ``tensors``, ``graph``, ``numbers(name)``, ``shapes()`` and ``cut(…)``."""
 
 _LOOK_BYTES = 4096
 
