@@ -94,7 +94,8 @@ def test_masked_elements_are_no_error_and_no_evidence(look, mask, theirs):
     golden[:, masked] = theirs
     document = look(target, golden, rows="bad")
     assert document["verdict"] == "pass" and document["bad"] == 0 and kinds(document) == ["healthy"]
-    assert len(open(look.path("op_output_0_0.csv")).readlines()) == 1
+    with open(look.path("op_output_0_0.csv"), encoding="ascii") as stream:
+        assert len(stream.readlines()) == 1
     assert document["target"]["min"] in (mask, "-Infinity") or document["target"]["min"] == pytest.approx(mask)
     target[:, :, 1] *= np.float16(1.5)
     found = look(target, golden)

@@ -114,7 +114,14 @@ def _explained(held: Array, outside: float, owned: float) -> float:
 
 
 def _finding(
-    held: Array, indices: List[int], outside: float, owned: float, letter: str, empty: Optional[Array], energy: Optional[Array], count: float
+    held: Array,
+    indices: List[int],
+    outside: float,
+    owned: float,
+    letter: str,
+    empty: Optional[Array],
+    energy: Optional[Array],
+    count: float,
 ) -> Optional[Finding]:
     share = _explained(held[indices], outside, owned)
     if share < CLAIMED:
