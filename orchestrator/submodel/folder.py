@@ -6,10 +6,10 @@ import contextlib
 import os
 import shutil
 import time
-from typing import Iterator
+from typing import BinaryIO, Iterator
 
 from ..errors import EnvironmentProblem
-from ..filesystem import ASIDE_PREFIX, ASIDE_SUFFIX, free_bytes, refuse_writing
+from ..filesystem import ASIDE_PREFIX, ASIDE_SUFFIX, create_new, free_bytes, refuse_writing
 
 # Room for manifests, mapping.csv and what a file system keeps for itself.
 _RESERVE_BYTES = 1 << 20
@@ -31,11 +31,13 @@ class NewFolder:
         self.path = path
         self.final = ""
 
-    def file(self, *parts: str) -> str:
-        """Return the path of a file in it; its folder is made."""
-        path = os.path.join(self.path, *parts)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        return path
+    def folder(self, name: str) -> None:
+        """Make a folder in it."""
+        os.makedirs(os.path.join(self.path, name), exist_ok=True)
+
+    def create(self, *parts: str) -> BinaryIO:
+        """Return a binary stream that writes a new file in it, whose folder is there."""
+        return os.fdopen(create_new(os.path.join(self.path, *parts)), "wb")
 
 
 @contextlib.contextmanager

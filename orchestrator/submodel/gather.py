@@ -147,9 +147,7 @@ def mapping_lines(paths: Iterable[str]) -> str:
             continue
         if folder not in known:
             known[folder] = read_mapping(os.path.join(folder, MAPPING_FILE))
-        original = known[folder].get(name) or known[folder].get(os.path.splitext(name)[0])
-        if original is not None:
-            lines.append(mapping_line(name, original))
+        lines += [mapping_line(key, known[folder][key]) for key in (name, os.path.splitext(name)[0]) if key in known[folder]][:1]
     return "".join(dict.fromkeys(lines))
 
 

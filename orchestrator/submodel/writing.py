@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from typing import Any, BinaryIO, Dict, List, Sequence
+from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from .caffe_original import CaffeOriginal
 from .document import FILE
 from .folder import NewFolder, new_folder, require_space
 from .gather import mapping_lines
+from .input_files import FOLDER as INPUTS
 from .input_files import bin_array
 from .plan import Plan
 
@@ -44,18 +45,18 @@ def write_export(plan: Plan, document: Dict[str, Any], out: str, began_s: float)
     with new_folder(out, began_s) as folder:
         _write_model(plan, folder)
         _copy_all(folder, DUMPS, dumps)
-        os.makedirs(os.path.join(folder.path, "input_data"), exist_ok=True)
+        folder.folder(INPUTS)
         if goldens:
             _copy_all(folder, GOLDENS, goldens)
         for border, file in plan.inputs():
             if file is None or border.array is None:
                 continue
-            with open(folder.file(file.npy), "wb") as stream:
+            with folder.create(file.npy) as stream:
                 np.save(stream, border.array, allow_pickle=False)
             if file.bin is not None and file.bin_dtype is not None:
-                with open(folder.file(file.bin), "wb") as stream:
+                with folder.create(file.bin) as stream:
                     stream.write(bin_array(border.array, file.bin_dtype).tobytes())
-        with open(folder.file(FILE), "wb") as stream:
+        with folder.create(FILE) as stream:
             stream.write(json.dumps(document, indent=1, allow_nan=False).encode("ascii") + b"\n")
     return folder.final
 
@@ -71,27 +72,23 @@ def _write_model(plan: Plan, folder: NewFolder) -> None:
     shapes = {border.entry.name: border.shape for border in plan.borders}
     original = plan.original
     if isinstance(original, CaffeOriginal):
-        with open(folder.file("dump.prototxt"), "wb") as stream:
+        with folder.create("dump.prototxt") as stream:
             stream.write(encode(original.text(plan.cut, shapes)))
         if plan.weights is not None:
-            with open(folder.file("dump.caffemodel"), "wb") as stream:
+            with folder.create("dump.caffemodel") as stream:
                 plan.weights.write({original.names[number] for number in plan.cut.layers}, stream)
         return
     dtypes = {border.entry.name: border.dtype for border in plan.borders}
-    with open(folder.file("dump.pb"), "wb") as stream:
+    with folder.create("dump.pb") as stream:
         original.write(plan.cut, shapes, dtypes, stream)
 
 
 def _copy_all(folder: NewFolder, name: str, paths: List[str]) -> None:
-    os.makedirs(os.path.join(folder.path, name), exist_ok=True)
+    folder.folder(name)
     for path in paths:
-        with open_input(path) as source, open(folder.file(name, os.path.basename(path)), "wb") as target:
-            _copy(source, target)
+        with open_input(path) as source, folder.create(name, os.path.basename(path)) as target:
+            shutil.copyfileobj(source, target, _COPY_BYTES)
     lines = mapping_lines(paths)
     if lines:
-        with open(folder.file(name, MAPPING_FILE), "w", encoding="utf-8", errors="surrogateescape", newline="") as text:
-            text.write(lines)
-
-
-def _copy(source: BinaryIO, target: BinaryIO) -> None:
-    shutil.copyfileobj(source, target, _COPY_BYTES)
+        with folder.create(name, MAPPING_FILE) as stream:
+            stream.write(encode(lines))
