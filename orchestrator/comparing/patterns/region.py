@@ -67,7 +67,7 @@ def fewest(found: Sequence[Finding]) -> List[Finding]:
 
 
 def region_of(
-    held: Array, letter: str, owned: float = 1.0, empty: Optional[Array] = None, energy: Optional[Array] = None, count: int = 0
+    held: Array, letter: str, owned: float = 1.0, empty: Optional[Array] = None, energy: Optional[Array] = None, count: float = 0.0
 ) -> Optional[Finding]:
     """Return the region along one axis, or None.
 
