@@ -13,7 +13,9 @@ from ..dumps.place import Place
 from ..errors import GoldwatchError
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs
+from ..model.never import VARIABLE_TYPES
 from ..model.nodes import OpNode, execution_key
+from ..model.row_plan import OUTPUT
 from .catalogue import Catalogue
 from .target_file import EARLIER
 
@@ -78,29 +80,42 @@ def find_overlaps(catalogue: Catalogue, graphs: ModelGraphs) -> List[Overlap]:
     """
     found: List[Overlap] = []
     for place, files in sorted(catalogue.by_place().items(), key=lambda item: Place.order(item[0])):
-        lived: List[_Lived] = []
+        taken: Dict[str, _Lived] = {}
+        written: Dict[str, _Lived] = {}
         graph = graphs.of(place.model)
         for file in files:
             if graph is not None and file.state != EARLIER:
-                lived += _outputs(file.path, file.dumped().op_name, graph)
-        found += _sweep(place, lived)
+                for lived, is_output in _tensors(file.path, file.dumped().op_name, graph):
+                    (written if is_output else taken)[lived.tensor] = lived
+        found += _sweep(place, list({**taken, **written}.values()))
     return found
 
 
-def _outputs(path: str, name: str, graph: ModelGraph) -> Iterator[_Lived]:
+def _tensors(path: str, name: str, graph: ModelGraph) -> Iterator[Tuple[_Lived, bool]]:
+    """Yield the outputs of a dump's op (True), and those that its inputs are (False): of a model input there is no other dump."""
     ops = graph.ops_dumped_as(name)
-    if len(ops) != 1 or _hands_on(ops[0]):
+    if len(ops) != 1:
         return
     (op,) = ops
     try:
         dump = DumpFile.open(path, partial=True)
     except (GoldwatchError, OSError):
         return
-    for info in dump.outputs:
-        if info.address and info.size_bytes:
-            dies, until = _last_need(graph, op, info.index)
-            tensor = "%s:output:%d" % (op.name, info.index)
-            yield _Lived(tensor, info.address, info.address + info.size_bytes, execution_key(op), dies, until)
+    known = [(op, info.index, info) for info in dump.outputs]
+    connected = [source for source in op.inputs if source is not None]
+    sources = op.inputs if len(dump.inputs) == len(op.inputs) else connected
+    if len(dump.inputs) == len(sources):
+        for source, info in zip(sources, dump.inputs):
+            producer = graph.producer(op, source[0]) if source is not None else None
+            # A variable is written over because it is one.
+            if source is not None and producer is not None and producer.type not in VARIABLE_TYPES:
+                known.append((producer, source[1], info))
+    for source_op, index, info in known:
+        if info.address and info.size_bytes and not _hands_on(source_op):
+            dies, until = _last_need(graph, source_op, index)
+            tensor = "%s:output:%d" % (source_op.name, index)
+            lived = _Lived(tensor, info.address, info.address + info.size_bytes, execution_key(source_op), dies, until)
+            yield lived, info.kind == OUTPUT
 
 
 def _hands_on(op: OpNode) -> bool:

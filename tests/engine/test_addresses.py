@@ -75,6 +75,31 @@ def test_what_is_needed_later_must_not_be_overwritten(run):
     assert "c:output:0 lies in memory where a:output:0 lies" in " ".join(done.stdout.split())
 
 
+@pytest.mark.parametrize("kind", ["Data", "Const", "Variable"])
+def test_what_has_no_dump_lies_where_its_readers_found_it(tmp_path, kind):
+    """The model's input is overwritten while another op still needs it; a variable may be."""
+    values = np.ones((4, 8), np.float16)
+    model = DeviceModel("net")
+    model.add(DeviceOp("x", kind, (), (DeviceTensor(values, "ND", "ND", "x"),)))
+    for name, inputs in (("a", ["x"]), ("b", ["a"]), ("c", ["b", "x"])):
+        tensor = DeviceTensor(values, "ND", "ND", name)
+        model.add(DeviceOp(name, "Add", tuple((source, 0) for source in inputs), (tensor,), (name,)))
+    lie = {"x": 4096, "a": 8192, "b": 4096 + 16, "c": 8192}
+    dumps = []
+    for dump in model.dumps():
+        sources = {"a": ["x"], "b": ["a"], "c": ["b", "x"]}[dump.op_name]
+        inputs = [replace(each, address=lie[source]) for each, source in zip(dump.inputs, sources)]
+        dumps.append(replace(dump, inputs=inputs, outputs=[replace(dump.outputs[0], address=lie[dump.op_name])]))
+    write_files(str(tmp_path / "dump"), dumps)
+    (tmp_path / "golden").mkdir()
+    np.save(str(tmp_path / "golden" / "a.0.1600000000000000.npy"), values)
+    words = ["compare", str(tmp_path / "dump"), str(tmp_path / "golden"), "-f", model.write_json(str(tmp_path / "net.json"))]
+    done = run_here([sys.executable, "-m", "goldwatch", *words, "-o", str(tmp_path / "out"), "--check-addresses", "--format", "json"])
+    found = [(entry["earlier"], entry["later"], entry["until"], entry["bytes"]) for entry in
+             json.loads(done.stdout)["summary"]["address_overlaps"]]  # fmt: skip
+    assert found == ([] if kind == "Variable" else [("x:output:0", "b:output:0", "c", 48)])
+
+
 def test_memory_that_is_free_again_may_be_used(run):
     done = run({**APART, "d": 8192}, "--check-addresses")
     assert done.summary["address_overlaps"] == []
