@@ -43,6 +43,7 @@ LAYERS = (
     ("goldwatch.launch",),
     ("goldwatch.watching",),
     ("goldwatch.adapters",),
+    ("goldwatch.submodel",),
     ("goldwatch.testing",),
     ("goldwatch.api",),
     ("goldwatch.cli", "goldwatch.__main__", "goldwatch.testing.__main__"),
