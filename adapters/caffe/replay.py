@@ -41,6 +41,8 @@ class CaffeReplay:
     ------
     EnvironmentProblem
         There is no such backend.
+    FormatError
+        The weights are no .caffemodel, or cut short.
     """
 
     def __init__(self, backend: str, python: Optional[str], prototxt: str, weights: Optional[str]) -> None:
@@ -48,6 +50,8 @@ class CaffeReplay:
         self.chosen: Chosen = choose_backend(backend, python, self._paths)
         self.name = self.chosen.backend
         self.notes = list(self.chosen.notes)
+        if weights is not None:
+            CaffeModel(weights)
         self._weights = weights
 
     def run(self, pieces: Sequence[Piece], folder: str, progress: Callable[[int, int], None]) -> Dict[int, str]:

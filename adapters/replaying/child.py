@@ -1,4 +1,4 @@
-"""The child's side: one piece after the other, its outputs rounded to the device's type and saved; what fails is told, and the next one runs."""
+"""The child's side: one piece after the other, its outputs rounded to the device's type and saved; what fails is told."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def rounded(array: Array, dtype: str) -> Array:
     array
         Any floats; others are returned as they are.
     dtype
-        ``float16`` and ``bfloat16`` round to the nearest, ties to even; ``bfloat16`` stays a float32 array of such values. Others round nothing.
+        ``float16`` and ``bfloat16`` round to the nearest, ties to even; ``bfloat16`` stays a float32 array of such values. Others round
+        nothing.
     """
     if array.dtype.kind != "f":
         return array

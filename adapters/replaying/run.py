@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from ...errors import EnvironmentProblem, Interrupted
@@ -73,9 +74,8 @@ def run_pieces(
         here = os.path.join(folder, "child%d" % attempt)
         os.mkdir(here)
         attempt += 1
-        before = first
         documents = [piece.document(number) for number, piece in enumerate(pieces)][first:]
-        outcome = run_child(task(documents, here), here, lambda done, total: progress(before + done, len(pieces)))
+        outcome = run_child(task(documents, here), here, partial(_behind, progress, first, len(pieces)))
         if outcome.interrupted:
             raise Interrupted("interrupted", hint="nothing was compared so far; the same command begins anew")
         failed.update({int(number): text for number, text in _failures(outcome).items()})
@@ -88,6 +88,10 @@ def run_pieces(
         failed[began] = problem.message
         first = began + 1
     return failed
+
+
+def _behind(progress: Progress, first: int, total: int, done: int, _left: int) -> None:
+    progress(first + done, total)
 
 
 def _failures(outcome: Outcome) -> Dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional, Union
+from typing import Union
 
 from ..adapters.caffe.replay import CaffeReplay
 from ..errors import InputError, UsageError

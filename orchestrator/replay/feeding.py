@@ -33,7 +33,7 @@ class Feed(NamedTuple):
 class _Source(NamedTuple):
     """A data input of a device op: its number, the output that feeds it, the value of the original that this is, and the op behind it."""
 
-    index: int
+    number: int
     producer: OpNode
     output: int
     value: Optional[Value]
@@ -66,10 +66,10 @@ class Feeder:
             found = next((source for source in sources if source.value == wanted), None)
             if found is not None:
                 matched[number] = found
-        taken = {source.index for source in matched.values()}
+        taken = {source.number for source in matched.values()}
         values = {source.value for source in matched.values()}
         # A value that feeds the op twice is one input of the cut.
-        left = [source for source in sources if source.index not in taken and source.value not in values]
+        left = [source for source in sources if source.number not in taken and source.value not in values]
         open_ = [number for number in range(len(inputs)) if number not in matched]
         feeds: List[Feed] = []
         for number, entry in enumerate(inputs):
@@ -108,10 +108,10 @@ class Feeder:
         return op
 
     def _own(self, op: OpNode, source: _Source) -> Tuple[Optional[Feed], bool]:
-        tensor, came_in = self._recorded.input(op, source.index)
+        tensor, came_in = self._recorded.input(op, source.number)
         if tensor is None:
             return None, False
-        return Feed(tensor, _known(_desc(op.input_descs, source.index), _desc(source.producer.output_descs, source.output))), came_in
+        return Feed(tensor, _known(_desc(op.input_descs, source.number), _desc(source.producer.output_descs, source.output))), came_in
 
     def _feed(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
         own, came_in = self._own(op, source)
@@ -121,7 +121,7 @@ class Feeder:
         if found is not None:
             return found
         if own is not None:
-            raise Unreplayable("its input %s:%d lies in the memory of its output, and what came in was not recorded" % (op.name, source.index))
+            raise Unreplayable("its input %d lies in the memory of its output, and what came in was not recorded" % source.number)
         if source.root.type in INPUT_TYPES:
             raise Unreplayable("its input %s is the model's own, and the op's inputs were not dumped" % entry.tensor)
         raise Unreplayable("its input %s was not dumped, neither by itself nor by %s" % (entry.tensor, source.producer.name))

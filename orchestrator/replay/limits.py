@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Iterable, List, Sequence
 
+from ..comparing.row import DIFFERENT, WORST_SLICE
 from ..model.graph import ModelGraph
 from ..model.never import CONSTANT_TYPES
 from ..model.nodes import OpNode, TensorDesc
 from ..verdict.limits import AT_MOST, SMALLER, Limit, Limits
-from ..comparing.row import DIFFERENT, WORST_SLICE
 
 DISTANCE = "RelativeEuclideanDistance"
 

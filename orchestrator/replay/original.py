@@ -14,7 +14,7 @@ from ..submodel.tf_original import TfOriginal
 Value = Tuple[str, int]
 """An original op and the number of its output."""
 
-_RANDOM = ("DummyData", "Dropout")
+_RANDOM = ("Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
 
 
 class Unreplayable(Exception):
@@ -110,7 +110,7 @@ class Original:
         kind = self.model.types[number]
         if self.kind == "caffe":
             return kind == "DummyData"
-        return kind.startswith("Random") or kind in ("Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal", "StatelessRandomUniform")
+        return kind.startswith(("Random", "StatelessRandom")) or kind in _RANDOM
 
 
 def _is_binary(path: str) -> bool:
@@ -120,7 +120,7 @@ def _is_binary(path: str) -> bool:
 
 
 def weights_beside(path: str, given: Optional[str]) -> Optional[str]:
-    """Return the weights of a prototxt: those given, else the .caffemodel beside it with its stem, or the only one; None where there is none.
+    """Return the weights of a prototxt: those given, else the .caffemodel beside it with its stem, or the only one; None: there is none.
 
     Raises
     ------
@@ -137,7 +137,8 @@ def weights_beside(path: str, given: Optional[str]) -> Optional[str]:
     if stem + ".caffemodel" in found:
         return os.path.join(os.path.dirname(path), stem + ".caffemodel")
     if len(found) > 1:
-        raise InputError("%s has several weights beside it: %s" % (printable(path), ", ".join(found[:4])), hint="name the one that belongs to it")
+        message = "%s has several weights beside it: %s" % (printable(path), ", ".join(map(printable, found[:4])))
+        raise InputError(message, hint="name those that belong to it")
     return os.path.join(os.path.dirname(path), found[0]) if found else None
 
 

@@ -1,4 +1,4 @@
-"""The pieces of the original model that are run for the planned ops: their inputs written to files, their outputs paired with the device's."""
+"""What is run of the original model for the planned ops: inputs written to files, outputs paired with the device's."""
 
 from __future__ import annotations
 

@@ -91,6 +91,8 @@ class Plan:
         for plan in self._pairing.absent_rows([file.dumped for file in recorded.files]):
             if plan.status != OMITTED and self._is_wanted(plan.op):
                 row = self._row(plan, None)
+                if plan.op_type in FOLLOWING_TYPES:
+                    row = row.but(verdict=EXPECTED_ABSENT, reason=_KEEPS % plan.op_type)
                 self.rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
 
     def _plan(self, file: OpDump, feeder: Feeder) -> None:
@@ -121,7 +123,7 @@ class Plan:
     def _not_at_all(self, op: OpNode, plan: RowPlan) -> Optional[str]:
         if op.position in self._stretch or is_quant(op) or is_dequant(op):
             return _QUANTISED
-        if plan.status == NOT_COMPARED and plan.golden_op is not None and plan.kind != OP:
+        if plan.status == NOT_COMPARED and plan.golden_op is not None and plan.dumped and plan.kind != OP:
             return "%s:%d is no output of a layer of the model" % (plan.golden_op, plan.golden_index or 0)
         return None
 

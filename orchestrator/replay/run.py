@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from typing import Callable, List, Optional, Tuple
 
@@ -35,6 +36,7 @@ FOLDER = "replayed"
 
 OnProgress = Callable[[str, int, int], None]
 _SHOWN = 8
+_ASIDE = ".replay-"
 
 
 def replay(
@@ -72,13 +74,14 @@ def replay(
     folder = os.path.join(options.out, FOLDER)
     compared = ComparisonOptions(options.target, folder, options.out, options.model, limits=limits, time=options.time)
     with RunStore.begin(options.out, {**compared.identity(), **options.identity()}, force) as store:
-        _clear(folder)
-        with tempfile.TemporaryDirectory(prefix=".replay-", dir=options.out) as temporary:
+        with store.transaction():
+            store.remove([key for key, _ in store.keys_by_file()], "replayed again")
+        _clear(options.out, folder)
+        with tempfile.TemporaryDirectory(prefix=_ASIDE, dir=options.out) as temporary:
             pieces = Pieces(plan, original, folder, temporary)
             failed = runner.run(pieces.all, temporary, lambda done, total: on_progress("replaying", done, total))
         tasks = pieces.tasks(failed)
         with store.transaction():
-            store.remove([key for key, _ in store.keys_by_file()], "replayed again")
             store.put_all([*plan.rows, *pieces.rows])
         _compare(tasks, Workers(jobs, compared.settings()), store, on_progress)
         store.set(GRAPHS, [network_document(graph)])
@@ -121,9 +124,12 @@ def _fails(result: Optional[str]) -> bool:
         return summary["verdict"] == FAIL if summary else bool(store.counts().get(FAIL))
 
 
-def _clear(folder: str) -> None:
-    """Make the folder of computed values, and remove those of an earlier replay."""
+def _clear(out: str, folder: str) -> None:
+    """Make the folder of computed values, and remove those of an earlier replay and what a killed one left aside."""
     os.makedirs(folder, exist_ok=True)
+    for name in os.listdir(out):
+        if name.startswith(_ASIDE):
+            shutil.rmtree(os.path.join(out, name), ignore_errors=True)
     for name in os.listdir(folder):
         if parse_golden_name(name) is not None:
             remove_inside(folder, name)
