@@ -55,7 +55,7 @@ LEFT_TO_CHANCE = 0.1
 _SMALL_SLICE = 64
 """Slices of more elements than this are as far off as the whole tensor; in smaller ones chance has a say."""
 
-_ENOUGH_SLICES = 16
+_ENOUGH_SLICES = 8
 """Slices of at least the mean norm that it takes to know how far off they usually are."""
 
 BY_CHANCE = ", but the worst of so many small slices is so far off by chance where the others are as far off as here"

@@ -295,7 +295,7 @@ def test_every_default_limit_is_where_chance_is_asked():
 
 def test_large_or_few_slices_leave_nothing_to_chance():
     random = np.random.RandomState(3)
-    for shape in ((15,), (70, 70)):
+    for shape in ((7,), (70, 70)):
         y = random.standard_normal(shape)
         found = measure(y + 0.2 * random.standard_normal(shape), y).worst_slice
         assert found.beyond_chance == found.distance > 0.0
