@@ -30,8 +30,8 @@ class Device:
 
     def replay(self, **options):
         """Replay what was written."""
-        chosen = dict(target=self.path("dump"), original=self.prototxt, model=self.path("model.json"), out=self.path("out"), backend="opencv")
-        chosen.update(options)
+        chosen = {"target": self.path("dump"), "original": self.prototxt, "model": self.path("model.json"), "out": self.path("out")}
+        chosen.update({"backend": "opencv", **options})
         chosen.setdefault("weights", self.weights_file if chosen["original"] == self.prototxt else None)
         return replay(ReplayOptions(**chosen))
 

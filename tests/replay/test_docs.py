@@ -6,9 +6,9 @@ import os
 import shutil
 
 from in_process import DOCS, run_page
-from replaying import DATA
 
 from goldwatch.replay.limits import own_error_limits
+from replaying import DATA
 
 
 def test_the_command(device, tmp_path) -> None:

@@ -97,7 +97,8 @@ def test_limits_grow_with_the_terms_and_stay_below_two_per_cent(tmp_path) -> Non
 
 def row(op, verdict, distance=None, reason=""):
     metrics = {} if distance is None else {"RelativeEuclideanDistance": distance}
-    return Row(0, op, "Relu", op + ":output:0", "output", verdict, 0, metrics=metrics, reason=reason, target_dtype="float16", golden_file="x")
+    found = {"metrics": metrics, "reason": reason, "target_dtype": "float16", "golden_file": "x"}
+    return Row(0, op, "Relu", op + ":output:0", "output", verdict, 0, **found)
 
 
 LIMITS = Limits((parse_limit("RelativeEuclideanDistance=0.01"),))
@@ -127,8 +128,8 @@ LIMITS = Limits((parse_limit("RelativeEuclideanDistance=0.01"),))
         (
             [row("a", "fail", 0.05), row("b", "fail", 0.5), row("c", "not_compared")],
             False,
-            "2 operators have an error of their own, the worst is b (Relu): b:output:0 has RelativeEuclideanDistance 0.500000, limit < 0.01; "
-            "then a. 1 operator could not be replayed and stays suspect: c.",
+            "2 operators have an error of their own, the worst is b (Relu): b:output:0 has RelativeEuclideanDistance 0.500000, "
+            "limit < 0.01; then a. 1 operator could not be replayed and stays suspect: c.",
         ),
         ([row("a", "fail", None, "NaN")], False, "a (Relu) has an error of its own: a:output:0 (NaN)."),
     ],
@@ -167,7 +168,8 @@ def run_made_up(tmp_path, monkeypatch):
 
     def run(*texts, module="made_up"):
         source = (str(tmp_path / "x.npy"), "float32", (2, 2))
-        pieces = [Piece("op%d" % n, {"x": source}, [("y", 0, str(tmp_path / ("%d.npy" % n)), "float16")], text) for n, text in enumerate(texts)]
+        outputs = [[("y", 0, str(tmp_path / ("%d.npy" % n)), "float16")] for n in range(len(texts))]
+        pieces = [Piece("op%d" % n, {"x": source}, output, text) for n, (text, output) in enumerate(zip(texts, outputs))]
         seen = []
         failed = run_pieces(
             lambda documents, folder: Task(sys.executable, module, {"pieces": documents}),

@@ -10,7 +10,6 @@ from dataclasses import replace
 import jsonschema
 import numpy as np
 import pytest
-from replaying import culprits, reasons
 
 import goldwatch
 from goldwatch.engine.listed import compare_folders
@@ -18,8 +17,9 @@ from goldwatch.engine.options import ComparisonOptions
 from goldwatch.errors import EnvironmentProblem, FormatError, InputError, MissingPath, UsageError
 from goldwatch.results.outfolder import OtherResults
 from goldwatch.schemas import load_text
-from goldwatch.testing import CaffeNetwork, DeviceModel, DeviceOp, DeviceTensor
+from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 from goldwatch.verdict import parse_limit
+from replaying import culprits, reasons
 
 STANDIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "adapters", "caffe", "standin")
 CONV = "res2a_branch2ares2a_branch2a_relu"
@@ -171,7 +171,8 @@ def test_where_it_has_not_been_recorded_that_is_told(device) -> None:
     dump = device.write(model=model)
     (gone,) = glob.glob(os.path.join(dump, "*", "*", "*", "*", "*", "*.slice.*"))
     os.unlink(gone)
-    assert reasons(device.replay())["sig"] == "not replayed: its input 0 lies in the memory of its output, and what came in was not recorded"
+    told = "not replayed: its input 0 lies in the memory of its output, and what came in was not recorded"
+    assert reasons(device.replay())["sig"] == told
 
 
 NET = """
@@ -190,7 +191,8 @@ def chain(device, kind, stretch=False):
     model.add(DeviceOp("relu", "Relu", (("data", 0),), (DeviceTensor(np.maximum(x, 0), "NC1HWC0", origin_name="relu"),), ("relu",)))
     before = ("relu", 0)
     if stretch:
-        model.add(DeviceOp("q", "AscendQuant", (before,), (DeviceTensor(np.maximum(x, 0), origin_name="relu"),), (), quantisation=(1.0, 0.0)))
+        held = (DeviceTensor(np.maximum(x, 0), origin_name="relu"),)
+        model.add(DeviceOp("q", "AscendQuant", (before,), held, (), quantisation=(1.0, 0.0)))
         before = ("q", 0)
     model.add(DeviceOp("mine", kind, (before,), (DeviceTensor(np.maximum(x, 0), "NC1HWC0", origin_name="mine"),), ("mine",)))
     before = ("mine", 0)
