@@ -13,7 +13,7 @@ from ..adapters.caffe.weights import needs_weights
 from ..errors import InputError
 from ..naming import printable
 from ..netfiles.caffe_cut import cut_net
-from ..netfiles.caffe_net import Layer, Net, initial_state
+from ..netfiles.caffe_net import Net, initial_state
 from ..netfiles.prototxt import Document, read_document
 from .cut import Cut, CutInput, Graph, Shape, Value, numbers_of, outputs_of, quantised, unique
 
@@ -42,6 +42,8 @@ class CaffeOriginal:
         Of each layer, in order. A name may come twice.
     tensors
         For each layer the names of its top blobs.
+    input_fields
+        The blobs of the net's ``input`` fields.
     graph
         The data edges by versions of blobs, so that in-place layers are steps of their own.
 
@@ -52,6 +54,7 @@ class CaffeOriginal:
     """
 
     kind = "caffe"
+    noun = "layer"
 
     def __init__(self, document: Document) -> None:
         self.net = Net(document, initial_state(document, "TEST", None, ()))
@@ -61,6 +64,7 @@ class CaffeOriginal:
         self.types = [layer.type for layer in self.net.layers]
         self.tensors = [[top.text for top in layer.tops] for layer in self.net.layers]
         self.graph = Graph([origins for origins, _ in self.net.graph()])
+        self.input_fields = list(self.net.inputs)
         self._numbers = numbers_of(self.names)
 
     @classmethod
@@ -72,10 +76,18 @@ class CaffeOriginal:
         """Return the numbers of the layers of this name."""
         return list(self._numbers.get(name, ()))
 
+    def lines(self, numbers: Iterable[int]) -> str:
+        """Return in which lines of the file layers begin, as words."""
+        return "lines " + ", ".join(str(self.net.document.line(self.net.layers[number].start)) for number in numbers)
+
     def weighted(self, number: int) -> bool:
         """Tell whether a layer has weights of its own by its type; of custom types nobody knows."""
         layer = self.net.layers[number]
         return needs_weights(layer) or layer.type in _OTHER_WEIGHTED or (layer.type == "Bias" and len(layer.bottoms) == 1)
+
+    def is_constant(self, number: int) -> bool:
+        """Tell whether a layer depends on constants only: none does."""
+        return False
 
     def shapes(self) -> Dict[Value, Shape]:
         """Return the shapes that the prototxt itself gives to its inputs."""
@@ -185,12 +197,8 @@ class CaffeOriginal:
             others = self._numbers[self.names[number]]
             if len(others) < 2 or (number in inside and number not in border and not any(self.weighted(other) for other in others)):
                 continue
-            lines = ", ".join(str(self._line(self.net.layers[other])) for other in others)
             raise InputError(
-                "layers in lines %s have the same name %s: their weights and golden data cannot be told apart"
-                % (lines, printable(self.names[number]) or '""'),
+                "layers in %s have the same name %s: their weights and golden data cannot be told apart"
+                % (self.lines(others), printable(self.names[number]) or '""'),
                 hint="give each its own name in the prototxt, and in the weights",
             )
-
-    def _line(self, layer: Layer) -> int:
-        return self.net.document.line(layer.start)

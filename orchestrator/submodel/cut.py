@@ -31,7 +31,8 @@ class CutInput:
     readers
         Names of the nodes inside that read it, and of each which of its inputs it is.
     dtype
-        As numpy calls it (``bfloat16`` as such); empty when the producer's definition does not say.
+        As numpy calls it (``bfloat16`` as such); empty where the original does not say: Caffe (float32, or an integer type where one was
+        recorded), and ops that the table of :mod:`goldwatch.netfiles.tf_ops` lacks.
     kept
         Whether the input node stays as it is in the original, so that nothing new is put in.
     """
@@ -43,7 +44,7 @@ class CutInput:
     value: Value
     kind: str
     readers: Tuple[Tuple[str, int], ...]
-    dtype: str = "float32"
+    dtype: str = ""
     kept: bool = False
 
 

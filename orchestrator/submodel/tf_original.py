@@ -49,6 +49,7 @@ class TfOriginal:
     """
 
     kind = "tensorflow"
+    noun = "node"
 
     def __init__(self, file: GraphFile) -> None:
         self.file = file
@@ -60,6 +61,7 @@ class TfOriginal:
         twice = next((name for name, numbers in self._numbers.items() if len(numbers) > 1), None)
         if twice is not None:
             raise InputError("%s: two nodes are called %s; TensorFlow refuses such a graph" % (self.path, printable(twice)))
+        self.input_fields: List[str] = []
         self.graph = Graph([self._data_inputs(node) for node in file.nodes])
         self.controls = [[self._numbers[name[1:]][0] for name in node.inputs if self._is_control(node, name)] for node in file.nodes]
         self.flow = Flow(self.graph, self.controls, self.types)
@@ -85,6 +87,10 @@ class TfOriginal:
     def numbers(self, name: str) -> List[int]:
         """Return the number of the node of this name in a list, empty where there is none."""
         return list(self._numbers.get(name, ()))
+
+    def lines(self, numbers: Iterable[int]) -> str:
+        """Return where nodes stand in the file: nothing, it has no lines."""
+        return ""
 
     def weighted(self, number: int) -> bool:
         """Tell whether a node has a record in a file of weights: never, constants are nodes."""
