@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, Dict, List, Mapping
 
 import numpy as np
@@ -49,7 +50,7 @@ def _read(path: str, dtype: str, shape: List[int]) -> Array:
 
 
 def _save(path: str, array: Array) -> None:
-    with open(create_new(path), "wb") as stream:
+    with os.fdopen(create_new(path), "wb") as stream:
         np.save(stream, array)
 
 

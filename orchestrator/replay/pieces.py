@@ -25,6 +25,7 @@ from .plan import Plan, PlannedOp
 
 Shape = Tuple[int, ...]
 _SHORT = 180
+_NOT_FED = ("unknown", "bfloat16")
 
 
 class Pieces:
@@ -69,10 +70,11 @@ class Pieces:
         shapes: Dict[str, Shape] = {}
         try:
             for entry, feed in zip(planned.cut.inputs, planned.feeds):
-                if not entry.dtype or entry.dtype == "bfloat16":
-                    raise Unreplayable("its input %s is of a type that cannot be fed (%s)" % (entry.tensor, entry.dtype or "unknown"))
+                dtype = entry.dtype or ("float32" if self._original.kind == "caffe" else "unknown")
+                if dtype in _NOT_FED:
+                    raise Unreplayable("its input %s is of a type that cannot be fed (%s)" % (entry.tensor, dtype))
                 path, shape = self._write(feed, self._shapes.get((entry.producer, entry.output_index)))
-                inputs[entry.tensor], shapes[entry.name] = (path, entry.dtype, shape), shape
+                inputs[entry.tensor], shapes[entry.name] = (path, dtype, shape), shape
             text = model.text(planned.cut, shapes) if isinstance(model, CaffeOriginal) else ""
         except Unreplayable as error:
             self.rows += planned.refused(str(error))
@@ -96,7 +98,7 @@ class Pieces:
         if key not in self._written:
             values = np.ascontiguousarray(original_values(feed, shape))
             path = os.path.join(os.path.abspath(self._temporary), "%d.npy" % len(self._written))
-            with open(create_new(path), "wb") as stream:
+            with os.fdopen(create_new(path), "wb") as stream:
                 np.save(stream, values)
             self._written[key] = path, tuple(int(size) for size in values.shape)
         return self._written[key]
