@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections import Counter
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.complete import NO_LAW, Completeness, probe
 from ..dumps.container import DumpFile
