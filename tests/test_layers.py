@@ -44,6 +44,7 @@ LAYERS = (
     ("goldwatch.watching",),
     ("goldwatch.adapters",),
     ("goldwatch.submodel",),
+    ("goldwatch.replay",),
     ("goldwatch.testing",),
     ("goldwatch.api",),
     ("goldwatch.cli", "goldwatch.__main__", "goldwatch.testing.__main__"),

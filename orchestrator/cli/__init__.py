@@ -21,6 +21,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
         "compare": (".compare", "compare", "Compare a network's dumps with golden data, or two dumps of one model."),
         "watch": (".watch", "watch_command", "Compare dumps as they arrive."),
         "run": (".run", "run", "Configure, run a program, watch its dumps and judge them."),
+        "replay": (".replay", "replay", "Run each operator again with the device's inputs: only errors of its own show."),
         "compare-op": (".compare_op", "command", "Look at one operator element by element."),
         "submodel": (".submodel", "submodel", "Cut a part out of the original model with its dumps and inputs."),
         "convert": (".convert", "convert", "Convert dumps to npy, raw elements or text, and npy to dumps."),

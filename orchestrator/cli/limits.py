@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sequence, TypeVar
+from typing import Any, Callable, Optional, Sequence, Tuple, TypeVar
 
 import click
 
@@ -42,7 +42,12 @@ def read_limits(name: Optional[str], texts: Sequence[str], own: Sequence[str] = 
         The file of ``--limits`` cannot be used.
     """
     limits = named_limits(name or "default") if name is None or name in ("default", "vendor") else load_limits(name, own)
-    return limits.overlaid([_read(text, own) for text in texts])
+    return limits.overlaid(read_limit_texts(texts, own))
+
+
+def read_limit_texts(texts: Sequence[str], own: Sequence[str] = ()) -> Tuple[Limit, ...]:
+    """Return the limits of ``--limit``; raises as :func:`read_limits`."""
+    return tuple(_read(text, own) for text in texts)
 
 
 def _read(text: str, own: Sequence[str]) -> Limit:
