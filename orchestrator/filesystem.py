@@ -10,7 +10,7 @@ import re
 import stat
 from typing import IO, Any, BinaryIO, Iterator, List, NamedTuple, NoReturn, Optional, Tuple, Union
 
-from .errors import EnvironmentProblem, FormatError, MissingPath, UsageError
+from .errors import EnvironmentProblem, FormatError, InputError, MissingPath, UsageError
 
 AnyPath = Union[str, "os.PathLike[str]"]
 """What Python users name a file or folder by."""
@@ -135,6 +135,22 @@ def read_input(path: str, limit_bytes: int, pipes: bool = False) -> bytes:
     if len(data) > limit_bytes:
         raise FormatError("larger than %d bytes" % limit_bytes, path)
     return data
+
+
+def read_at(descriptor: int, offset: int, nbytes: int, path: str) -> bytes:
+    """Return up to ``nbytes`` bytes from ``offset`` on; fewer only where the file ends. For small pieces such as headers."""
+    pieces = []
+    while nbytes > 0:
+        try:
+            piece = os.pread(descriptor, nbytes, offset)
+        except OSError as error:
+            raise InputError("%s: byte %d cannot be read: %s" % (path, offset, error.strerror)) from None
+        if not piece:
+            break
+        pieces.append(piece)
+        offset += len(piece)
+        nbytes -= len(piece)
+    return b"".join(pieces)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Iterator, Tuple, Union
 
 from .errors import FormatError
+from .filesystem import read_at
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):
     from typing import Protocol
@@ -38,6 +39,43 @@ class CutShort(FormatError):
     def __init__(self, needed: int) -> None:
         super().__init__("no protobuf message: it goes on to byte %d, behind its end" % needed)
         self.needed = needed
+
+
+class Window:
+    """A file as a :class:`Buffer`: the bytes near the place of the walk, read 64 KiB at a time.
+
+    Raises
+    ------
+    CutShort
+        The file ends before a byte that is asked for.
+    InputError
+        It cannot be read.
+    """
+
+    SIZE = 65536
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self.descriptor = descriptor
+        self.path = path
+        self.start = 0
+        self.data = b""
+
+    def __getitem__(self, position: int) -> int:
+        """Return one byte."""
+        relative = position - self.start
+        if not 0 <= relative < len(self.data):
+            self.start, relative = position, 0
+            self.data = read_at(self.descriptor, position, self.SIZE, self.path)
+            if not self.data:
+                raise CutShort(position + 1)
+        return self.data[relative]
+
+    def piece(self, start: int, stop: int) -> bytes:
+        """Return the bytes from ``start`` to ``stop``, fewer only where the file ends."""
+        relative = start - self.start
+        if relative >= 0 and stop - self.start <= len(self.data):
+            return self.data[relative : stop - self.start]
+        return read_at(self.descriptor, start, stop - start, self.path)
 
 
 def fields_of(data: Buffer, start: int, end: int) -> Iterator[Tuple[int, int, int, int]]:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
-import signal
 import sys
 import threading
+import time
 import traceback
 from functools import lru_cache
-from typing import Any, Callable, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Tuple
 
 from .errors import NotComparable
+from .guarding import go_below_a_guard
+
+if TYPE_CHECKING:
+    from .processes import Child
 
 TIMEOUT_S = 60.0
 """So long one call may take, in seconds."""
 
 _TOLD_LETTERS = 300
-_PR_SET_PDEATHSIG = 1
+# So long its end may take, with all that it started, in seconds.
+_GRACE_S = 10.0
 _own = threading.local()
 
 Answer = Tuple[bool, Any]
@@ -45,9 +49,11 @@ def call_user(script: str, function: Callable[..., Answer], *arguments: Any) -> 
     child = getattr(_own, "child", None)
     if child is None:
         child = _own.child = Child()
+        # Before anything is imported that starts threads.
+        child.call((go_below_a_guard,))
         child.call((_begin, function))
     late = threading.Event()
-    timer = threading.Timer(TIMEOUT_S, _end, (child.pid, late))
+    timer = threading.Timer(TIMEOUT_S, _end, (child, late))
     timer.start()
     try:
         good, found = child.call((function, script, *arguments))
@@ -78,26 +84,20 @@ def stop_user_code() -> None:
 
 
 def _drop() -> int:
-    """End the process and all that it started; return its exit status, negative for a signal."""
+    """End the process and all that it started, as :mod:`goldwatch.guarding` tells; return its exit status, negative for a signal."""
     child, _own.child = _own.child, None
-    _end(child.pid, threading.Event())
+    _end(child, threading.Event())
     return int(child.close())
 
 
-def _end(pid: int, late: threading.Event) -> None:
-    """Kill a process that leads a session, with its group."""
+def _end(child: Child, late: threading.Event) -> None:
     late.set()
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except OSError:
-        pass  # It has ended.
+    child.stop()
+    child.wait(time.monotonic() + _GRACE_S)
 
 
 def _begin(_: Callable[..., Answer]) -> None:
     """Be called first in the process, with what is needed imported: what the user's code prints goes nowhere."""
-    # Nothing that the user's code catches keeps it alive.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(null, stream)

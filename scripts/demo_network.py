@@ -3,7 +3,7 @@
 
     demo_network.py golden OUT               golden files from the outputs that a real Caffe computed (where OpenCV cannot be installed)
     demo_network.py check GOLDEN             compare golden files with the outputs that a real Caffe computed
-    demo_network.py device OUT [BROKEN_OP]   run the network on the stand-in of a device: OUT/dump and OUT/model.json
+    demo_network.py device OUT [OP=FAULT…]   run the network on the stand-in of a device: OUT/dump and OUT/model.json
     demo_network.py verdict RESULT.json OP   fail unless exactly this op was found (-: everything passed)
     demo_network.py same RESULT.json OTHER   fail unless both hold the same rows
 """
@@ -23,7 +23,7 @@ GOLDEN_LIMIT = 1e-5
 def main(words):
     commands = {"golden": (golden, 1), "check": (check, 1), "device": (device, 1), "verdict": (verdict, 2), "same": (same, 2)}
     name, given = words[0] if words else "", words[1:]
-    if name not in commands or len(given) not in ((1, 2) if name == "device" else (commands[name][1],)):
+    if name not in commands or len(given) < 1 or (name != "device" and len(given) != commands[name][1]):
         sys.stderr.write(__doc__)
         return 2
     return commands[name][0](*given)
@@ -73,17 +73,17 @@ def check(folder):
     return 0 if good else 1
 
 
-def device(out, broken=None):
+def device(out, *faults):
     from goldwatch.netfiles.caffemodel import read_weights
     from goldwatch.testing.caffe_device import run_on_device
 
     inputs = {"data": np.load(os.path.join(DATA, "input_data.npy"))}
     weights = read_weights(os.path.join(DATA, "resblock.caffemodel"))
-    model = run_on_device(os.path.join(DATA, "resblock.prototxt"), weights, inputs, "resblock", broken)
+    model = run_on_device(os.path.join(DATA, "resblock.prototxt"), weights, inputs, "resblock", dict(fault.split("=") for fault in faults))
     files = model.write_tree(os.path.join(out, "dump"), first_address=0x12C041000000)
     model.write_json(os.path.join(out, "model.json"))
     layouts = sorted({output.format for op in model.dumped_ops() for output in op.outputs})
-    what = "computed wrong: " + broken if broken else "all computed right"
+    what = "computed wrong: " + ", ".join(faults) if faults else "all computed right"
     print("%s: %d dump files of float16 ops, layouts %s; %s" % (os.path.join(out, "dump"), len(files), ", ".join(layouts), what))
     return 0
 

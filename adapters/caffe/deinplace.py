@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 from ...errors import GoldwatchError, InputError, MissingPath, UsageError
 from ...filesystem import open_input
 from ...naming import printable
+from ...netfiles.caffe_cut import delete_layers
 from ...netfiles.caffe_net import Layer, Net, State, dropout_is_plain, initial_state
 from ...netfiles.prototxt import SIZE_LIMIT_BYTES, Document, encode, read_document, write_new
 from .aliasing import memory_warnings
@@ -173,7 +174,7 @@ def _rewrite(net: Net, drop_dropout: bool) -> Deinplaced:
     done.changed_outputs = [{"old": old, "new": new} for old, new in unread.items() if old != new]
     doomed = net.removed + [net.layers[number] for number in sorted(dropped)]
     done.removed = [layer.name for layer in sorted(doomed, key=lambda layer: layer.start)]
-    _delete(net.document, doomed)
+    delete_layers(net.document, doomed)
     done.text = net.document.edited()
     return done
 
@@ -201,14 +202,6 @@ def _droppable(net: Net) -> Set[int]:
         for value in layer.bottoms:
             last_read[value.text] = number
     return {number for number, layer in enumerate(net.layers) if dropout_is_plain(layer) and last_read.get(layer.tops[0].text, -1) > number}
-
-
-def _delete(document: Document, layers: Sequence[Layer]) -> None:
-    by_field: Dict[int, List[Layer]] = {}
-    for layer in layers:
-        by_field.setdefault(layer.field.start, []).append(layer)
-    for group in by_field.values():
-        document.delete(group[0].field, [layer.element for layer in group])
 
 
 def _check(net: Net, done: Deinplaced, state: State) -> None:

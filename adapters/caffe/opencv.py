@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterator, Sequence, Tuple
+from typing import Dict, Iterator, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class OpencvBackend:
     Parameters
     ----------
     weights
-        The .caffemodel's path.
+        The .caffemodel's path, or its bytes.
     done
         The net in the form that OpenCV reads as Caffe does.
     folder
@@ -32,7 +32,7 @@ class OpencvBackend:
 
     name = "opencv"
 
-    def __init__(self, weights: str, done: Normalised, folder: str) -> None:
+    def __init__(self, weights: Union[str, bytes], done: Normalised, folder: str) -> None:
         try:
             import cv2
         except ImportError as error:
@@ -48,11 +48,14 @@ class OpencvBackend:
                 raise InputError(message % (self.version, printable(blob), list(output.shape)), hint=hint)
         self._inputs = {blob: output.name for blob, output in done.inputs.items()}
         self._outputs = {(output.layer, output.top_index): (output.name, output.shape) for output in done.outputs}
-        path = os.path.join(folder, "normalised.prototxt")
-        write_new(path, encode(done.text))
         self._unlike = done.unlike
         try:
-            self._net = cv2.dnn.readNetFromCaffe(path, weights)
+            if isinstance(weights, bytes):
+                self._net = cv2.dnn.readNetFromCaffe(*[np.frombuffer(data, np.uint8) for data in (encode(done.text), weights) if data])
+            else:
+                path = os.path.join(folder, "normalised.prototxt")
+                write_new(path, encode(done.text))
+                self._net = cv2.dnn.readNetFromCaffe(path, weights)
         except cv2.error as error:
             raise self._problem("cannot load the net", error) from error
         self._net.setPreferableBackend(cv2.dnn.DNN_BACKEND_OPENCV)

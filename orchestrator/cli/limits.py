@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sequence, TypeVar
+from typing import Any, Callable, Optional, Sequence, Tuple, TypeVar
 
 import click
 
 from ..comparing.row import MEASURES
 from ..config.limits_file import load_limits
+from ..engine.user_code import find_user_code
 from ..errors import UsageError
 from ..naming import printable
 from ..verdict.limits import LIMITED, Limit, Limits, named_limits, natural_comparison, parse_limit
@@ -41,7 +42,12 @@ def read_limits(name: Optional[str], texts: Sequence[str], own: Sequence[str] = 
         The file of ``--limits`` cannot be used.
     """
     limits = named_limits(name or "default") if name is None or name in ("default", "vendor") else load_limits(name, own)
-    return limits.overlaid([_read(text, own) for text in texts])
+    return limits.overlaid(read_limit_texts(texts, own))
+
+
+def read_limit_texts(texts: Sequence[str], own: Sequence[str] = ()) -> Tuple[Limit, ...]:
+    """Return the limits of ``--limit``; raises as :func:`read_limits`."""
+    return tuple(_read(text, own) for text in texts)
 
 
 def _read(text: str, own: Sequence[str]) -> Limit:
@@ -60,19 +66,22 @@ def _read(text: str, own: Sequence[str]) -> Limit:
 
 @click.command()
 @limit_options
+@click.option("--custom", metavar="DIR", help="Folder with algorithm/alg_NAME.py of your own, which may be limited too; none is run.")
 @format_option
-def limits(limit_texts: Sequence[str], limits_name: Optional[str], output_format: str) -> int:
+def limits(limit_texts: Sequence[str], limits_name: Optional[str], custom: Optional[str], output_format: str) -> int:
     """Print the limits in force: which metric decides at what value, for which tensors.
 
     The JSON is a file that --limits takes.
 
     Example: goldwatch limits --limit 'type=Softmax:KullbackLeiblerDivergence<0.01' --format json
     """
-    chosen = read_limits(limits_name, limit_texts)
+    own = find_user_code(custom, {}).names
+    chosen = read_limits(limits_name, limit_texts, own)
     if output_format == "json":
         print_json(chosen.document())
         return 0
-    ordered = sorted(chosen.entries, key=lambda limit: (limit.selector != "", LIMITED.index(limit.metric) if not limit.selector else 0))
+    names = (*LIMITED, *own)
+    ordered = sorted(chosen.entries, key=lambda limit: (limit.selector != "", names.index(limit.metric) if not limit.selector else 0))
     lines = [(printable(limit.key) or "every tensor", limit.metric, "%s %.9g" % (limit.comparison, limit.value)) for limit in ordered]
     widths = [max(len(line[column]) for line in lines) for column in (0, 1)] if lines else [0, 0]
     for who, metric, value in lines:

@@ -40,6 +40,11 @@ class ProgressBar:
         filled = _WIDTH * done // max(total, 1)
         show_status("%s [%s%s] %d/%d" % (self.what, "#" * filled, "." * (_WIDTH - filled), done, total))
 
+    def show(self, what: str, done: int, total: int) -> None:
+        """Show how far one of several works is."""
+        self.what = what
+        self.update(done, total)
+
     def __enter__(self) -> ProgressBar:
         return self
 

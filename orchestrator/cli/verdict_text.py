@@ -6,6 +6,7 @@ import os
 import shlex
 from typing import List, Optional, Sequence
 
+from ..dumps.place import NOWHERE, Place
 from ..engine.result import RunResult
 from ..verdict.summary import Summary
 from ..verdict.suspects import Suspect
@@ -34,22 +35,25 @@ def verdict_lines(result: RunResult, width: Optional[int]) -> List[str]:
     for number, suspect in enumerate(summary.suspects[:_MOST_SHOWN], 1):
         lines += _suspect(number, suspect, width)
         if suspect.explanations:
-            lines += _closer(result, suspect, width)
+            lines += _closer(result, suspect.op, suspect.place, width)
     if len(summary.suspects) > _MOST_SHOWN:
         lines.append("  and %d more suspects, see result.json" % (len(summary.suspects) - _MOST_SHOWN))
+    for culprit in (summary.culprits or ())[:_MOST_SHOWN]:
+        lines += wrapped("culprit: %s" % culprit["op"], width)
+        lines += _closer(result, culprit["op"], NOWHERE, width)
     return lines
 
 
-def _closer(result: RunResult, suspect: Suspect, width: Optional[int]) -> List[str]:
-    """Return the command that shows the suspect element by element, to be copied; none where its model is not one that can be told."""
-    options, place = result.options, suspect.place
+def _closer(result: RunResult, op: str, place: Place, width: Optional[int]) -> List[str]:
+    """Return the command that shows an op element by element, to be copied; none where its model is not one that can be told."""
+    options = result.options
     if options.quantisation is not None or options.unfused is not None or options.model is None or os.path.isdir(options.model):
         return []
     target = os.path.join(options.target, *[part for part in place if part is not None])
     golden = os.path.join(options.golden, place.step or "")
     words = [
         "goldwatch", "compare-op", target if os.path.isdir(target) else options.target, golden if place.step and os.path.isdir(golden)
-        else options.golden, suspect.op, "-f", options.model, "-o", os.path.join(options.out, "detail"),
+        else options.golden, op, "-f", options.model, "-o", os.path.join(options.out, "detail"),
     ]  # fmt: skip
     return _shell_lines("  look closer:", [shlex.quote(word) for word in words], width or 10**9)
 

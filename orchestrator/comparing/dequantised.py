@@ -35,6 +35,16 @@ class _Numbers:
         return found
 
 
+def is_integer(dtype: DType) -> bool:
+    """Tell whether elements are integers, which stand for other numbers in a quantised net."""
+    return dtype.kind in ("i", "u")
+
+
+def not_integers(dtype: DType) -> str:
+    """Return why what a quantising op wrote in a type that is no integer's is not compared."""
+    return "quantised data, stored as %s: nothing says whether they are still integers, so they are not dequantised" % dtype.name
+
+
 def dequantised(stored: Tensor, quantisation: Tuple[float, float]) -> Tensor:
     """Return a tensor of integers as float64 numbers that are still called what they are stored as: limits go by that.
 
@@ -44,6 +54,4 @@ def dequantised(stored: Tensor, quantisation: Tuple[float, float]) -> Tensor:
         (scale, offset).
     """
     dtype = stored.dtype
-    if dtype.kind not in ("i", "u"):
-        return stored
     return replace(stored, dtype=DType(dtype.code, dtype.name, 8 * _BYTES, "f", "<f8"), source=_Numbers(stored, *quantisation))

@@ -17,7 +17,7 @@ from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OMITTED, OP, OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
-from .dequantised import dequantised
+from .dequantised import dequantised, is_integer, not_integers
 from .dumped_file import AnyDump, beside_of, dumped_op, is_overwritten, open_dump
 from .file_plan import UNREADABLE, FilePlan
 from .pair import overflow_of, refuse
@@ -210,6 +210,9 @@ class Planner:
         waiting: List[Row],
         iteration: Optional[Tuple[int, int]],
     ) -> None:
+        if plan.quantisation is not None and not is_integer(info.dtype):
+            rows.append(row.but(verdict=EXPECTED_ABSENT, reason=not_integers(info.dtype)))
+            return
         found = self._golden_of(plan, dumped, iteration)
         if found is None:
             waiting.append(self._scanned(self._unpaired(row, plan, True), dump, info))

@@ -54,6 +54,8 @@ class MetricResult:
         The divergence was asked for and is not known yet; its value is NaN until KLPass has run.
     first
         The sums behind the values, for KLPass.
+    beyond_chance
+        :attr:`goldwatch.comparing.slices.WorstSlice.beyond_chance` of the value that is judged; None where there are no slices.
     masks_left_out
         They are without the elements that :func:`goldwatch.comparing.masks.masked_apart` finds.
     unmasked_distance
@@ -81,6 +83,7 @@ class MetricResult:
     needs_second_pass: bool = False
     first: Optional[PairSums] = field(default=None, repr=False, compare=False)
     judged: Mapping[str, float] = field(default_factory=dict)
+    beyond_chance: Optional[float] = None
     masks_left_out: bool = False
     unmasked_distance: Optional[float] = None
 

@@ -223,7 +223,7 @@ class Accumulator:
         elif sums.n:
             values.update(values_of(sums))
         worst = self._worst(values, sums, odd, masks)
-        judged = self._judged(sums, odd, masks)
+        judged, nearer = self._judged(sums, odd, masks)
         whole = self._differences if self._compares_whole_numbers() else None
         if whole is not None:
             values[DIFFERENT] = whole.count / self.count
@@ -257,6 +257,7 @@ class Accumulator:
             needs_second_pass=_KL in self.metrics and not known and odd.agree and _KL not in not_applicable,
             first=sums,
             judged={name: value for name, value in judged.items() if name in self.metrics},
+            beyond_chance=None if worst is None else (nearer or worst).beyond_chance,
             masks_left_out=masks,
             unmasked_distance=self._slices.unmasked_distance(masks) if self._slices is not None and odd.agree and sums.n else None,
         )
@@ -266,21 +267,20 @@ class Accumulator:
         values[WORST_SLICE] = values["RelativeEuclideanDistance"]
         if self._slices is None or not odd.agree or not sums.n:
             return None
-        worst = self._slices.worst(masks, sampled=self._sampled)
+        worst = self._slices.worst(sums.n, masks, sampled=self._sampled)
         if worst is None:
             return None
         values[WORST_SLICE] = worst.distance
         return worst if worst.distance > 0.0 else None
 
-    def _judged(self, sums: PairSums, odd: NonFinite, masks: bool) -> Dict[str, float]:
-        """Return the distances without what rounding near zero explains; empty where that is next to nothing."""
+    def _judged(self, sums: PairSums, odd: NonFinite, masks: bool) -> Tuple[Dict[str, float], Optional[WorstSlice]]:
+        """Return the distances without what rounding near zero explains, empty where that is next to nothing, and the worst slice then."""
         found = closer(sums, self._slack) if odd.agree and sums.n else {}
-        if found and self._slices is not None:
-            worst = self._slices.worst(masks, self._slack, sums.n, self._sampled)
-            found[WORST_SLICE] = found["RelativeEuclideanDistance"] if worst is None else worst.distance
-        elif found:
-            found[WORST_SLICE] = found["RelativeEuclideanDistance"]
-        return found
+        if not found:
+            return {}, None
+        worst = None if self._slices is None else self._slices.worst(sums.n, masks, self._slack, self._sampled)
+        found[WORST_SLICE] = found["RelativeEuclideanDistance"] if worst is None else worst.distance
+        return found, worst
 
     def _compares_whole_numbers(self) -> bool:
         """Tell whether DifferentElements applies: integers or bools on both sides, or integers against floats that are all whole."""

@@ -21,7 +21,7 @@ from .row import CORRUPT, EXPECTED_ABSENT, FAIL, NOT_COMPARED, NOTHING_FINITE, P
 from .same_dump import CANCELLED, OVERWRITTEN, cancelling_slack, may_cancel, same_bytes
 from .slack import Slack, explained, rounding_slack
 from .slice_sums import SliceAxis
-from .slices import borders, slice_axes
+from .slices import BY_CHANCE, borders, slice_axes
 from .sums import PairSums
 from .user_metrics import with_user_metrics
 
@@ -270,6 +270,10 @@ def _decide(
         forgiven = _cancelled(task, golden, geometry, result, settings)
         if forgiven is not None:
             return PASS, "", forgiven.decided_by, [CANCELLED % row.op_type] + [outside + ", but no more than that explains"] * bool(outside)
+    if outside and result.beyond_chance is not None and settings.judge.leaves_to_chance(decision):
+        rest = settings.judge(row, dtype, {**result.deciding, WORST_SLICE: result.beyond_chance}, result.not_applicable)
+        if not rest.text:
+            return PASS, "", rest.decided_by, [outside + BY_CHANCE]
     if not result.judged or result.outcome is not None:
         return verdict, outside, decided_by, []
     missed = outside or settings.judge(row, dtype, result.values, result.not_applicable).text

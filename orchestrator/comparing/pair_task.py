@@ -38,6 +38,9 @@ class Judge(Protocol):
     def __call__(self, row: Row, dtype: str, values: Mapping[str, Any], not_applicable: Collection[str]) -> Decision:
         """Judge a row's metrics; ``dtype`` is the target's."""
 
+    def leaves_to_chance(self, decision: Decision) -> bool:
+        """Tell whether nothing but a limit is missed that allows for chance."""
+
     def alike(self, row: Row) -> Tuple[Any, ...]:
         """Return equal values for rows of which equal findings are judged alike."""
 

@@ -49,13 +49,40 @@ def borders(axes: Sequence[SliceAxis]) -> frozenset[int]:
     return frozenset(stride for axis in axes for stride in (axis.inner, axis.inner * axis.size))
 
 
+LEFT_TO_CHANCE = 0.1
+"""Chance is asked about distances beyond this only: all default limits are."""
+
+_SMALL_SLICE = 64
+"""Slices of more elements than this are as far off as the whole tensor; in smaller ones chance has a say."""
+
+_ENOUGH_SLICES = 8
+"""Slices of at least the mean norm that it takes to know how far off they usually are."""
+
+BY_CHANCE = ", but the worst of so many small slices is so far off by chance where the others are as far off as here"
+"""What has to be said where that explains a missed limit."""
+
+_ABOUT = 1.0 - 1e-9
+"""Slices of one norm have that of their mean, but for rounding."""
+
+_CHANCE = 1e-6
+"""How often the worst of all slices of a tensor may be further off than chance is taken to explain."""
+
+
 @dataclass(frozen=True)
 class WorstSlice:
-    """The largest relative distance of any slice, the golden's axis and the index along it."""
+    """The largest relative distance of any slice, the golden's axis and the index along it.
+
+    Attributes
+    ----------
+    beyond_chance
+        The largest distance along an axis where chance does not explain it (:func:`_by_chance`): ``distance`` where slices are large or
+        few, 0 where it explains all.
+    """
 
     distance: float
     axis: int
     index: int
+    beyond_chance: float
 
 
 class _Side:
@@ -214,7 +241,7 @@ class SliceSums:
         self._rest_high = max(self._rest_high, other._rest_high)
         self._mask_low = min(self._mask_low, other._mask_low)
 
-    def worst(self, masks: bool = False, slack: float = 0.0, count: int = 0, sampled: bool = False) -> Optional[WorstSlice]:
+    def worst(self, count: int, masks: bool = False, slack: float = 0.0, sampled: bool = False) -> Optional[WorstSlice]:
         """Return the slice with the largest distance (of several the first), None without axes.
 
         The distance of a slice is ‖x − y‖ over the larger of ‖y‖ and the arithmetic mean of all slices' ‖y‖; infinite where that is 0
@@ -222,10 +249,12 @@ class SliceSums:
 
         Parameters
         ----------
+        count
+            How many elements were added, without those that are masked or not finite.
         masks
             What may be a mask is one, whatever else is there.
-        slack, count
-            How far rounding alone may move each of ``count`` elements: so much, as a norm, is taken off ‖x − y‖.
+        slack
+            How far rounding alone may move each element: so much, as a norm, is taken off ‖x − y‖.
         sampled
             The blocks were a sample: slices of zeros may not have been met at all, and do not count.
         """
@@ -236,7 +265,8 @@ class SliceSums:
                 hiding.append(self._masked[0])
             else:
                 y, d = y.plus(self._masked[0]), d.plus(self._masked[1])
-        found: Optional[WorstSlice] = None
+        found: Optional[Tuple[float, int, int]] = None
+        beyond = 0.0
         for number, (axis, yy, dd) in enumerate(zip(self.axes, y.sums, d.sums)):
             norms = np.sqrt(yy)
             counted = norms.size - (_hidden(norms, [side.sums[number] for side in hiding]) if hiding else 0)
@@ -254,9 +284,13 @@ class SliceSums:
             index = int(distances.argmax())
             with np.errstate(over="ignore"):
                 distance = float(np.ldexp(distances[index], d.unit - y.unit))
-            if found is None or distance > found.distance:
-                found = WorstSlice(distance, axis.axis, index)
-        return found
+            elements = count / max(1, counted)
+            asked = LEFT_TO_CHANCE < distance < math.inf and elements <= _SMALL_SLICE and not sampled
+            if not asked or distances[index] > _by_chance(distances[norms >= floor * _ABOUT], elements):
+                beyond = max(beyond, distance)
+            if found is None or distance > found[0]:
+                found = distance, axis.axis, index
+        return None if found is None else WorstSlice(*found, beyond)
 
 
     def _are_masks(self, masks: bool) -> bool:
@@ -277,3 +311,22 @@ def _hidden(norms: np.ndarray, hiding: Sequence[np.ndarray]) -> int:
     for sums in hiding:
         hidden |= sums > 0.0
     return int(np.count_nonzero(hidden & (norms == 0.0)))
+
+
+def _by_chance(distances: np.ndarray, elements: float) -> float:
+    """Return how far off the worst slice may be where errors are normally distributed; 0 where slices are few.
+
+    A slice of m elements with errors of deviation s is off by at most s·(√m + √(2·ln(n/p))) in all but a share p of tensors of n slices
+    (Laurent and Massart 2000, lemma 1). s follows from the median: that of the sum of squares is s²·m·(1 − 2/(9·m))³ (Wilson, Hilferty).
+
+    Parameters
+    ----------
+    distances
+        Of the n slices of at least the mean norm: that of smaller ones is measured against the mean, and smaller.
+    elements
+        m, of each slice.
+    """
+    if distances.size < _ENOUGH_SLICES or elements < 1.0:
+        return 0.0
+    deviation = float(np.median(distances)) / math.sqrt(elements * (1.0 - 2.0 / (9.0 * elements)) ** 3)
+    return deviation * (math.sqrt(elements) + math.sqrt(2.0 * math.log(distances.size / _CHANCE)))

@@ -8,7 +8,7 @@ from ..errors import InputError
 from ..filesystem import read_input
 from ..naming import nearest_names
 from ..schemas import load_schema
-from ..verdict.limits import LIMITED, SELECTORS, Limits, limits_with
+from ..verdict.limits import LIMITED, OWN_HINT, SELECTORS, Limits, limits_with
 from .finding import ERROR, Findings, Path
 from .jsontext import JsonText, read_json
 
@@ -85,7 +85,9 @@ def _refuse(path: str, line: int, column: int, error: Any) -> NoReturn:
         names = list(error.schema["properties"])
         near = nearest_names(unknown, names, 1, 0.5)
         hint = "did you mean %s?" % near[0] if near else "known here: %s" % ", ".join(names)
-        raise InputError("%sunknown %s %r" % (where, "metric or key" if LIMITED[0] in names else "key", unknown), hint=hint)
+        if LIMITED[0] not in names:
+            raise InputError("%sunknown key %r" % (where, unknown), hint=hint)
+        raise InputError("%sunknown metric or key %r" % (where, unknown), hint=hint + OWN_HINT)
     if error.validator == "oneOf":
         raise InputError("%s%s: a rule names one of %s" % (where, name, ", ".join(SELECTORS)), hint=_FORM)
     if error.validator in ("minProperties", "maxProperties"):

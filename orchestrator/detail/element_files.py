@@ -13,6 +13,7 @@ from ..tensors.ordered import Ranges, ordered_windows
 from ..tensors.tensor import Tensor
 from .digits import integers, nine_digits, text_of
 from .errors import errors_of, is_bad
+from .masked import Masks
 
 Array = Any
 
@@ -34,12 +35,15 @@ class Elements:
         The pair, and how the target is brought to the golden's layout.
     letters
         The headings of the coordinates.
+    masks
+        Tells which elements are masked.
     """
 
     target: Tensor
     golden: Tensor
     geometry: Geometry
     letters: Tuple[str, ...]
+    masks: Masks = Masks()
 
     def heading(self) -> bytes:
         """Return the first line of each file."""
@@ -94,7 +98,7 @@ def _bad_pieces(elements: Elements, rows: int) -> Iterator[Tuple[Array, Array, A
     room = rows
     for window in ordered_windows(elements.target, elements.golden, elements.geometry, most=_LINES):
         x, y = window.x.reshape(-1), window.y.reshape(-1)
-        bad = np.flatnonzero(is_bad(x, y, elements.target.dtype.name))
+        bad = np.flatnonzero(is_bad(x, y, elements.target.dtype.name) & ~elements.masks.of(x, y))
         if not bad.size:
             continue
         coordinates = _coordinates(window.ranges)

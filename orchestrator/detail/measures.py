@@ -171,6 +171,7 @@ class SharesByIndex:
         self.sums = [np.zeros(size) for size in self.sizes]
         self.energy = [np.zeros(size) for size in self.sizes]
         self.target_energy = [np.zeros(size) for size in self.sizes]
+        self._fourth = 0.0
 
     def update(self, ranges: Sequence[Tuple[int, int]], signed: Array, golden: Array, target: Array) -> None:
         """Add the errors of a window, and the elements of both sides; what is not finite counts 0."""
@@ -181,6 +182,8 @@ class SharesByIndex:
             if not math.isfinite(float(squares.sum())):
                 squares[~np.isfinite(squares)] = 0.0
             self._add(squares.reshape(shape), ranges, sums)
+            if sums is self.energy:
+                self._fourth += float(np.dot(squares.reshape(-1), squares.reshape(-1)))
 
     @staticmethod
     def _add(squares: Array, ranges: Sequence[Tuple[int, int]], sums: List[Array]) -> None:
@@ -190,6 +193,13 @@ class SharesByIndex:
             low, high = ranges[axis]
             sums[axis][low:high] += rest.sum(axis=tuple(range(axis)))
             rest = rest.sum(axis=axis)
+
+    @property
+    def elements(self) -> float:
+        """How many golden elements of one size would have these sums of squares and of fourth powers; 0 where that is not known."""
+        energy = float(self.energy[0].sum()) if self.energy else 0.0
+        known = 0.0 < self._fourth < math.inf and energy * energy < math.inf
+        return energy * energy / self._fourth if known else 0.0
 
     @property
     def total(self) -> float:

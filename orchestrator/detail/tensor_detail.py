@@ -15,6 +15,7 @@ from ..comparing.pair import compare_pair
 from ..comparing.pair_task import PairTask, Settings
 from ..comparing.patterns import Finding
 from ..comparing.row import FAIL, METRICS, PASS, Row
+from ..comparing.slices import MASK
 from ..dumps.golden import GoldenEntry, open_golden
 from ..errors import GoldwatchError
 from ..filesystem import bounded_name, writing_whole
@@ -28,6 +29,7 @@ from ..tensors.tensor import Tensor
 from .element_files import Elements, Written, write_bad, write_chosen, write_elements
 from .errors import errors_of
 from .findings import Evidence
+from .masked import Masks
 from .measures import Measures, reals
 from .others import Probe, best_other
 from .reordered import reordered
@@ -96,10 +98,12 @@ class _Pass:
     relative: Top
     least: List[float]
     greatest: List[float]
+    masks: Masks
 
     def update(self, window: Any) -> None:
         x, y = window.x.reshape(-1), window.y.reshape(-1)
-        errors = errors_of(x, y)
+        window = self.masks.without(window)
+        errors = errors_of(window.x.reshape(-1), window.y.reshape(-1))
         self.measures.update(window, errors)
         self.evidence.update(window, errors)
         self.probe.update(window.start, x)
@@ -139,8 +143,8 @@ def detail_of(task: PairTask, others: Iterable[GoldenEntry], settings: DetailSet
     if not geometry.count:
         # Its other dims may be larger than the memory, and there is nothing to measure along them.
         geometry = replace(geometry, sizes=(0,) * len(geometry.sizes))
-    elements = Elements(task.target, golden, geometry, letters)
     found = _collect(task, golden, geometry, letters, row, settings)
+    elements = Elements(task.target, golden, geometry, letters, found.masks)
     findings = _findings(found, golden, elements, others, row) if geometry.count else []
     stem = "%s_%s_%d" % (_file_name_of(row), row.kind, row.tensor_index or 0)
     files = _write(elements, found, stem, row, settings, write_many)
@@ -188,6 +192,24 @@ def _stored_letters(golden: Tensor, letters: Tuple[str, ...]) -> Tuple[str, ...]
 def _collect(
     task: PairTask, golden: Tensor, geometry: Geometry, letters: Tuple[str, ...], row: Row, settings: DetailSettings
 ) -> _Pass:
+    first = _passed(task, golden, geometry, letters, row, settings, Masks())
+    masks = Masks()
+    for window in ordered_windows(task.target, golden, geometry) if _may_mask(first.measures) else ():
+        masks.update(window.x.reshape(-1), window.y.reshape(-1))
+    if not masks.there:
+        return first
+    found = _passed(task, golden, geometry, letters, row, settings, masks)
+    found.measures.target, found.measures.golden = first.measures.target, first.measures.golden
+    return found
+
+
+def _may_mask(measures: Measures) -> bool:
+    return all(side.least is not None and side.least <= MASK for side in (measures.target, measures.golden))
+
+
+def _passed(
+    task: PairTask, golden: Tensor, geometry: Geometry, letters: Tuple[str, ...], row: Row, settings: DetailSettings, masks: Masks
+) -> _Pass:
     largest = float(row.metrics.get("MaxAbsoluteError", math.nan))
     found = _Pass(
         Measures(task.target.dtype, golden.dtype, geometry.sizes, largest),
@@ -197,6 +219,7 @@ def _collect(
         Top(settings.top),
         [math.inf, math.inf],
         [-math.inf, -math.inf],
+        masks,
     )
     for window in ordered_windows(task.target, golden, geometry):
         found.update(window)

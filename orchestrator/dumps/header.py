@@ -15,11 +15,10 @@ from typing import Any, List, Optional, Tuple
 
 from ..elements import BY_CODE
 from ..errors import FormatError, TruncatedFile
-from ..filesystem import open_regular
+from ..filesystem import open_regular, read_at
 from ..proto import load_messages
 from ..protowire import CutShort
 from .nano import MAGIC, read_nano_header
-from .source import read_at
 from .wire import MAX_HEADER_BYTES, MAX_REGIONS, Scan, scan_dump_data
 
 LENGTH_BYTES = 8

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Optional, Tuple
 
 from ..errors import FormatError, TruncatedFile
-from ..filesystem import open_regular
+from ..filesystem import open_regular, read_at
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_numpy
 from ..tensors.tensor import Tensor
 from .npyheader import element_dtype, parse_header
-from .source import FileSource, read_at
+from .source import FileSource
 
 MAX_HEADER_BYTES = 10000
 MAX_RANK = 32

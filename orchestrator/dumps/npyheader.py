@@ -12,12 +12,13 @@ from typing import Any, Dict, List, Match, Optional, Tuple
 
 import numpy as np
 
+_DIM = "(?:0|[1-9][0-9]{0,18})"
 _USUAL = re.compile(
     r"\{'descr': '(?P<descr>[<>|=][a-zA-Z?][0-9]{1,6})', 'fortran_order': (?P<order>True|False), "
-    r"'shape': \((?P<shape>|[0-9]{1,19},|[0-9]{1,19}(?:, [0-9]{1,19})+)\),? ?\} *\n\Z"
+    rf"'shape': \((?P<shape>|{_DIM},|{_DIM}(?:, {_DIM})+)\),? ?\}} *\n\Z"
 )
 _TOKEN = re.compile(
-    r"[ \t\r\n\f]*(?:[ub]?(?P<text>'[^'\\\n]*'|\"[^\"\\\n]*\")|(?P<number>-?[0-9]{1,25})[Ll]?(?![\w.])"
+    r"[ \t\r\n\f]*(?:[ub]?(?P<text>'[^'\\\n]*'|\"[^\"\\\n]*\")|(?P<number>-?(?:0+|[1-9][0-9]{0,24}))[Ll]?(?![\w.])"
     r"|(?P<word>True|False|None)(?!\w)|(?P<mark>[][(){},:])|(?P<end>\Z))"
 )
 _WORDS = {"True": True, "False": False, "None": None}

@@ -23,22 +23,6 @@ MAX_OPEN_FILES = 16
 _opened: Deque[Any] = deque()
 
 
-def read_at(descriptor: int, offset: int, nbytes: int, path: str) -> bytes:
-    """Return up to ``nbytes`` bytes from ``offset`` on; fewer only where the file ends. For small pieces such as headers."""
-    pieces = []
-    while nbytes > 0:
-        try:
-            piece = os.pread(descriptor, nbytes, offset)
-        except OSError as error:
-            raise InputError("%s: byte %d cannot be read: %s" % (path, offset, error.strerror)) from None
-        if not piece:
-            break
-        pieces.append(piece)
-        offset += len(piece)
-        nbytes -= len(piece)
-    return b"".join(pieces)
-
-
 class FileSource:
     """A byte range of a file: a :class:`goldwatch.tensors.tensor.ByteSource`.
 

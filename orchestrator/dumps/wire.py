@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..errors import FormatError
-from ..protowire import BYTES, VARINT, CutShort, fields_of, varint
-from .source import read_at
+from ..protowire import BYTES, VARINT, Window, fields_of, varint
 
 MAX_HEADER_BYTES = 16 * 1024 * 1024
 MAX_RECORDS = 262144
@@ -50,33 +49,6 @@ class Scan:
     top_records: int = 0
 
 
-class _Window:
-    """Bytes of a file near the place of the walk, read 64 KiB at a time."""
-
-    SIZE = 65536
-
-    def __init__(self, descriptor: int, path: str) -> None:
-        self.descriptor = descriptor
-        self.path = path
-        self.start = 0
-        self.data = b""
-
-    def __getitem__(self, position: int) -> int:
-        relative = position - self.start
-        if not 0 <= relative < len(self.data):
-            self.start, relative = position, 0
-            self.data = read_at(self.descriptor, position, self.SIZE, self.path)
-            if not self.data:
-                raise CutShort(position + 1)
-        return self.data[relative]
-
-    def piece(self, start: int, stop: int) -> bytes:
-        relative = start - self.start
-        if relative >= 0 and stop - self.start <= len(self.data):
-            return self.data[relative : stop - self.start]
-        return read_at(self.descriptor, start, stop - start, self.path)
-
-
 def scan_dump_data(descriptor: int, start: int, end: int, path: str, scan: Optional[Scan] = None) -> Scan:
     """Walk over the DumpData between the file offsets ``start`` and ``end``.
 
@@ -92,7 +64,7 @@ def scan_dump_data(descriptor: int, start: int, end: int, path: str, scan: Optio
     FormatError
         The bytes are not a DumpData, or it has more records than :data:`MAX_RECORDS` or more than :data:`MAX_HEADER_BYTES` beside the data.
     """
-    window = _Window(descriptor, path)
+    window = Window(descriptor, path)
     scan = Scan() if scan is None else scan
     for number, wire, at, value_at, after in _records(window, start, end, scan):
         if number in _REGIONS and wire == BYTES:
@@ -105,7 +77,7 @@ def scan_dump_data(descriptor: int, start: int, end: int, path: str, scan: Optio
     return scan
 
 
-def _scan_region(window: _Window, scan: Scan, number: int, start: int, end: int) -> None:
+def _scan_region(window: Window, scan: Scan, number: int, start: int, end: int) -> None:
     """Keep one tensor, buffer or workspace without its data."""
     kind, data_field, kept = _REGIONS[number]
     if len(scan.extents[kind]) >= MAX_REGIONS:
@@ -122,19 +94,19 @@ def _scan_region(window: _Window, scan: Scan, number: int, start: int, end: int)
     _check_size(scan.header, window)
 
 
-def _keep(header: bytearray, window: _Window, start: int, stop: int) -> None:
+def _keep(header: bytearray, window: Window, start: int, stop: int) -> None:
     if stop - start > MAX_HEADER_BYTES:
         raise FormatError("byte %d: a header field of %d bytes" % (start, stop - start), window.path)
     header += window.piece(start, stop)
     _check_size(header, window)
 
 
-def _check_size(header: bytearray, window: _Window) -> None:
+def _check_size(header: bytearray, window: Window) -> None:
     if len(header) > MAX_HEADER_BYTES:
         raise FormatError("the header has more than %d bytes beside its data" % MAX_HEADER_BYTES, window.path)
 
 
-def _records(window: _Window, start: int, end: int, scan: Scan) -> Iterator[Tuple[int, int, int, int, int]]:
+def _records(window: Window, start: int, end: int, scan: Scan) -> Iterator[Tuple[int, int, int, int, int]]:
     """Yield (field number, wire type, start, start of the value, end) of each record."""
     position = start
     for number, wire, first, after in fields_of(window, start, end):

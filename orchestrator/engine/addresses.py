@@ -13,9 +13,11 @@ from ..dumps.place import Place
 from ..errors import GoldwatchError
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs
+from ..model.never import VARIABLE_TYPES
 from ..model.nodes import OpNode, execution_key
+from ..model.row_plan import OUTPUT
 from .catalogue import Catalogue
-from .target_file import EARLIER
+from .target_file import DELETED, EARLIER, Region, TargetFile
 
 # Ops that may hand on their input's memory as it is.
 _HANDING_ON = frozenset(["Reshape", "ExpandDims", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Bitcast", "StopGradient", "NoOp"])
@@ -71,36 +73,65 @@ class _Lived:
     until: str
 
 
-def find_overlaps(catalogue: Catalogue, graphs: ModelGraphs) -> List[Overlap]:
-    """Return the memory faults that the dumps show, in the order of the execution; every header is read once.
-
-    A tensor is needed until the last op that takes it has run, directly or through ops that hand on its memory.
-    """
-    found: List[Overlap] = []
-    for place, files in sorted(catalogue.by_place().items(), key=lambda item: Place.order(item[0])):
-        lived: List[_Lived] = []
-        graph = graphs.of(place.model)
-        for file in files:
-            if graph is not None and file.state != EARLIER:
-                lived += _outputs(file.path, file.dumped().op_name, graph)
-        found += _sweep(place, lived)
-    return found
+def note_regions(file: TargetFile) -> None:
+    """Note where a file's tensors lie, before it is deleted."""
+    file.regions = _regions(file.path)
 
 
-def _outputs(path: str, name: str, graph: ModelGraph) -> Iterator[_Lived]:
-    ops = graph.ops_dumped_as(name)
-    if len(ops) != 1 or _hands_on(ops[0]):
-        return
-    (op,) = ops
+def _regions(path: str) -> Optional[Tuple[Region, ...]]:
     try:
         dump = DumpFile.open(path, partial=True)
     except (GoldwatchError, OSError):
+        return None
+    return tuple((info.kind, info.index, info.address or 0, info.size_bytes) for info in (*dump.inputs, *dump.outputs))
+
+
+def find_overlaps(catalogue: Catalogue, graphs: ModelGraphs) -> Tuple[List[Overlap], List[str]]:
+    """Return the memory faults that the dumps show, in the order of the execution, and what could not be looked at, as sentences.
+
+    A tensor is needed until the last op that takes it has run, directly or through ops that hand on its memory. Every header is read once.
+    """
+    found: List[Overlap] = []
+    deleted = 0
+    for place, files in sorted(catalogue.by_place().items(), key=lambda item: Place.order(item[0])):
+        taken: Dict[str, _Lived] = {}
+        written: Dict[str, _Lived] = {}
+        graph = graphs.of(place.model)
+        for file in files:
+            if graph is None or file.state == EARLIER:
+                continue
+            regions = file.regions or _regions(file.path)
+            deleted += regions is None and file.state == DELETED
+            for lived, is_output in _tensors(regions or (), file.dumped().op_name, graph):
+                (written if is_output else taken)[lived.tensor] = lived
+        found += _sweep(place, list({**taken, **written}.values()))
+    text = "%d dump%s been deleted before this start: where their tensors lay is not known"
+    return found, [text % (deleted, " has" if deleted == 1 else "s have")] if deleted else []
+
+
+def _tensors(regions: Sequence[Region], name: str, graph: ModelGraph) -> Iterator[Tuple[_Lived, bool]]:
+    """Yield the outputs of a dump's op (True), and those that its inputs are (False): of a model input there is no other dump."""
+    ops = graph.ops_dumped_as(name)
+    if len(ops) != 1:
         return
-    for info in dump.outputs:
-        if info.address and info.size_bytes:
-            dies, until = _last_need(graph, op, info.index)
-            tensor = "%s:output:%d" % (op.name, info.index)
-            yield _Lived(tensor, info.address, info.address + info.size_bytes, execution_key(op), dies, until)
+    (op,) = ops
+    sources: Sequence[Optional[Tuple[str, int]]] = op.inputs
+    n_inputs = sum(kind != OUTPUT for kind, *_ in regions)
+    if n_inputs != len(sources):
+        # A dump lists all inputs of the model file, or the connected ones only.
+        sources = [source for source in sources if source is not None]
+    for kind, index, address, size in regions:
+        maker: Optional[OpNode] = op
+        if kind != OUTPUT:
+            source = sources[index] if n_inputs == len(sources) else None
+            maker = graph.producer(op, source[0]) if source is not None else None
+            index = source[1] if source is not None else index
+        # A variable is written over because it is one.
+        if maker is None or not address or not size or _hands_on(maker) or (kind != OUTPUT and maker.type in VARIABLE_TYPES):
+            continue
+        dies, until = _last_need(graph, maker, index)
+        tensor = "%s:output:%d" % (maker.name, index)
+        yield _Lived(tensor, address, address + size, execution_key(maker), dies, until), kind == OUTPUT
 
 
 def _hands_on(op: OpNode) -> bool:

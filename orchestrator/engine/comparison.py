@@ -167,6 +167,6 @@ class Run:
     def _with_overlaps(self, summary: Summary) -> Summary:
         if not self.options.check_addresses:
             return summary
-        found = find_overlaps(self.catalogue, self.graphs)
-        warnings = tuple(overlap.sentence for overlap in found)
+        found, unknown = find_overlaps(self.catalogue, self.graphs)
+        warnings = (*(overlap.sentence for overlap in found), *unknown)
         return replace(summary, warnings=summary.warnings + warnings, address_overlaps=tuple(overlap.document() for overlap in found))

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, List, Optional, Tuple
 
+from ..comparing.dequantised import dequantised, is_integer, not_integers
 from ..comparing.pair import refuse
 from ..comparing.pair_task import PairTask
-from ..comparing.row import CORRUPT, DUMP_MISSING, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
+from ..comparing.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
 from ..comparing.workers import Workers
 from ..dumps.golden import GoldenEntry, GoldenSet, open_golden
 from ..errors import GoldwatchError, InputError, NotComparable, UsageError, require_folder
@@ -18,6 +19,7 @@ from ..model.pairing import Pairing
 from ..model.row_plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
 from ..results.store import RunStore
+from ..tensors.tensor import Tensor
 from .engine import Progress
 from .listed import OnProgress
 from .options import ComparisonOptions
@@ -142,7 +144,29 @@ class _Planned:
                 missing = row.verdict == NOT_COMPARED and plan.golden_op is not None
                 self.rows.append(row.but(cause=GOLDEN_MISSING) if missing else row)
             else:
-                self.tasks.append(PairTask(row.but(golden_file=found.rel), tensor, found, plan.origin_format, plan.origin_shape))
+                self._pair(plan, row, tensor, found)
+
+    def _pair(self, plan: RowPlan, row: Row, tensor: Tensor, found: GoldenEntry) -> None:
+        """Have a file compared with its golden one, unless it holds quantised data of which nothing says what they stand for."""
+        reason = ""
+        if plan.quantisation is None:
+            if is_integer(tensor.dtype) and _holds_floats(found):
+                reason = "quantised data (%s), and the json does not give scale and offset: not dequantised" % tensor.dtype.name
+        elif not is_integer(tensor.dtype):
+            reason = not_integers(tensor.dtype)
+        else:
+            tensor = dequantised(tensor, plan.quantisation)
+        if reason:
+            self.rows.append(row.but(verdict=EXPECTED_ABSENT, reason=reason))
+        else:
+            self.tasks.append(PairTask(row.but(golden_file=found.rel), tensor, found, plan.origin_format, plan.origin_shape))
+
+
+def _holds_floats(entry: GoldenEntry) -> bool:
+    try:
+        return open_golden(entry)[0].dtype.kind == "f"
+    except (GoldwatchError, OSError):
+        return False  # Its row will say so.
 
 
 def _compare(tasks: Iterable[PairTask], workers: Workers, store: RunStore, on_progress: Optional[OnProgress]) -> None:

@@ -15,6 +15,7 @@ from ..results.files import noted_tables
 from ..results.jsonfile import RESULT_FILE, result_chunks, row_document
 from ..results.rowsql import plain_tree
 from ..results.store import RunStore
+from ..verdict.culprits import REPLAY, replayed
 from ..verdict.first_divergence import FirstDivergence
 from ..verdict.run_sentence import run_sentence
 from ..verdict.summary import Summary, exit_code, summarise
@@ -84,7 +85,8 @@ class RunResult:
         """Yield the text of result.json."""
         with RunStore.open(self.options.out) as store:
             summary = plain_tree(self.summary.document())
-            yield from result_chunks(summary, self.options.limits, store.rows("index"), store.omitted(), self.options.metrics)
+            kind = "" if self.summary.culprits is None else REPLAY
+            yield from result_chunks(summary, self.options.limits, store.rows("index"), store.omitted(), self.options.metrics, kind)
 
     def to_pandas(self) -> Any:
         """Return the rows as a pandas DataFrame: the fields of result.json's rows, each metric a column of its own.
@@ -162,11 +164,14 @@ def stored_result(out: str) -> RunResult:
         asked = (options.limits, store.get("program"), graphs, forgiving)
         lacking = judged.get("steps_without_golden", [])
         summary = summarise(store.rows("index"), ops, *asked, warnings=unmatched, steps_without_golden=lacking)
+        if judged.get("comparison") == REPLAY:
+            summary = replayed(summary, store.rows("index"), options.limits, bool(judged.get("golden_fails")))
         names = [*noted_tables(store), RESULT_FILE]
         notes = tuple(store.notes)
     files = tuple(path for path in (os.path.join(out, os.path.basename(str(name))) for name in names) if os.path.isfile(path))
     code = exit_code(summary, strict=bool(judged.get("strict")))
-    return RunResult(options, summary, code, run_sentence(summary, unmatched), files, notes)
+    sentence = run_sentence(summary, unmatched) if summary.culprits is None else summary.sentence
+    return RunResult(options, summary, code, sentence, files, notes)
 
 
 def _graphs_of(options: ComparisonOptions) -> ModelGraphs:

@@ -15,6 +15,7 @@ from ..naming import parse_dump_name
 from .signature import Signature
 
 TensorKey = Tuple[str, Optional[int]]
+Region = Tuple[str, int, int, int]
 
 GROWING, SETTLING, UNREADABLE, HELD = "growing", "settling", "unreadable", "held"
 PLANNED, EARLIER, GONE, DELETED = "planned", "earlier", "gone", "deleted"
@@ -93,6 +94,8 @@ class TargetFile:
         Whether the store may hold rows of it.
     slices
         The files of its op's other slices, where it stands for them all.
+    regions
+        (kind, index, address, bytes) of its tensors, noted before it was deleted; None else.
     """
 
     __slots__ = (
@@ -113,6 +116,7 @@ class TargetFile:
         "iteration",
         "has_rows",
         "slices",
+        "regions",
     )
 
     def __init__(
@@ -135,6 +139,7 @@ class TargetFile:
         self.iteration: Optional[Tuple[int, int]] = None
         self.has_rows = False
         self.slices: Tuple[TargetFile, ...] = ()
+        self.regions: Optional[Tuple[Region, ...]] = None
 
     def _move(self, name: str) -> None:
         sources, target = _MOVES[name]

@@ -26,11 +26,16 @@ def is_dequant(op: OpNode) -> bool:
 
 
 def quantised_stretch(graph: ModelGraph) -> FrozenSet[int]:
-    """Return the positions of the ops that lie between an AscendQuant and the next dequantising ops."""
+    """Return the positions of the ops that lie between an AscendQuant and the next dequantising ops.
+
+    A file may tell no connections (a quantisation json): there, what came from the same originals as a dequantising op lies before that.
+    """
     starts = [op for op in graph.ops if is_quant(op)]
     if not starts:
         return frozenset()
-    inside: Set[int] = set()
+    dequantised = {op.originals for op in graph.ops if is_dequant(op) and op.originals}
+    lone = [op for op in graph.ops if op.originals in dequantised and not op.inputs and not is_quant(op) and not is_dequant(op)]
+    inside: Set[int] = {op.position for op in lone}
     waiting = list(starts)
     while waiting:
         op = waiting.pop()

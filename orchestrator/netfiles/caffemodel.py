@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tu
 from ..errors import FormatError, require_file
 from ..filesystem import open_input
 from ..protowire import BYTES, FIXED32, VARINT, fields_of, read_varints
+from ..protowire import Buffer as AnyBuffer
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _LAYER, _V1_LAYER = 100, 2
@@ -105,7 +106,12 @@ def _layer(data: Buffer, start: int, end: int, is_v1: bool) -> Tuple[str, List[_
     return name, blobs
 
 
-def _blob(data: Buffer, start: int, end: int) -> _Blob:
+def blob_shape(data: AnyBuffer, start: int, end: int) -> Shape:
+    """Return the shape of the BlobProto from byte ``start`` to ``end``; raises FormatError where there is none."""
+    return _blob(data, start, end).shape
+
+
+def _blob(data: AnyBuffer, start: int, end: int) -> _Blob:
     old = [0, 0, 0, 0]
     shape: Optional[List[int]] = None
     spans: List[Tuple[int, int]] = []
@@ -119,7 +125,7 @@ def _blob(data: Buffer, start: int, end: int) -> _Blob:
     return _Blob(tuple(old if shape is None else shape), spans)
 
 
-def _dims(data: Buffer, start: int, end: int) -> List[int]:
+def _dims(data: AnyBuffer, start: int, end: int) -> List[int]:
     dims: List[int] = []
     for number, wire, first, last in fields_of(data, start, end):
         if number == 1 and wire == VARINT:

@@ -31,6 +31,21 @@ class Document:
         self.root = parse(text, path)
         self._edits: Dict[Tuple[int, int], str] = {}
 
+    def unedited(self) -> Document:
+        """Return the same text and message without any edit."""
+        other = Document.__new__(Document)
+        other.text, other.path, other.root, other._edits = self.text, self.path, self.root, {}
+        return other
+
+    def insert(self, offset: int, text: str) -> None:
+        """Put text in before an offset."""
+        self._edits[(offset, offset)] = text
+
+    def line_start(self, offset: int) -> int:
+        """Return where the line of an offset begins if only blanks stand before it there, else the offset itself."""
+        start = self.text.rfind("\n", 0, offset) + 1
+        return offset if self.text[start:offset].strip(" \t") else start
+
     def line(self, offset: int) -> int:
         """Return the line number (from 1) of an offset."""
         return self.text.count("\n", 0, offset) + 1

@@ -97,14 +97,20 @@ class ResultFiles:
             yield row
         self._tables.close()
 
-    def finish(self, summary: Summary, limits: Limits) -> List[str]:
-        """Write result.json, keep the summary in the store, and return the paths of all files, result.json last."""
+    def finish(self, summary: Summary, limits: Limits, comparison: str = "") -> List[str]:
+        """Write result.json, keep the summary in the store, and return the paths of all files, result.json last.
+
+        Parameters
+        ----------
+        comparison
+            As for :func:`goldwatch.results.jsonfile.result_chunks`.
+        """
         if not self._walked:
             for _ in self.walk():
                 pass
         document = plain_tree(summary.document())
         with replacing(self.path) as stream:
-            stream.write(head_text(document, limits))
+            stream.write(head_text(document, limits, comparison))
             self._spool.seek(0)
             shutil.copyfileobj(self._spool, stream, _COPY_BYTES)
             for piece in tail_text(self.store.omitted()):

@@ -79,7 +79,12 @@ def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
 
 
 def result_chunks(
-    summary: Dict[str, Any], limits: Limits, rows: Iterable[Row], omitted: Iterable[Tuple[str, str]] = (), metrics: Sequence[str] = METRICS
+    summary: Dict[str, Any],
+    limits: Limits,
+    rows: Iterable[Row],
+    omitted: Iterable[Tuple[str, str]] = (),
+    metrics: Sequence[str] = METRICS,
+    comparison: str = "",
 ) -> Iterator[str]:
     """Yield the text of result.json piece by piece: pure ASCII, one row a line, no number that JSON does not know.
 
@@ -91,8 +96,10 @@ def result_chunks(
         In the order of the table.
     omitted
         (tensor, reason) of what by the pairing rules has no row.
+    comparison
+        What was compared, where it was not a device's outputs with golden data: ``replay``.
     """
-    yield head_text(summary, limits)
+    yield head_text(summary, limits, comparison)
     separator = FIRST_ROW
     for row in rows:
         yield separator + row_text(row, metrics)
@@ -100,9 +107,10 @@ def result_chunks(
     yield from tail_text(omitted)
 
 
-def head_text(summary: Dict[str, Any], limits: Limits) -> str:
+def head_text(summary: Dict[str, Any], limits: Limits, comparison: str = "") -> str:
     """Return what stands before the rows of result.json; ``summary`` must be plain (:func:`plain_tree`)."""
-    return '{"summary": %s,\n"limits": %s,\n"rows": [' % (_encode(summary), _encode(plain_tree(limits.document())))
+    kind = '"comparison": %s,\n' % _encode(comparison) if comparison else ""
+    return '{%s"summary": %s,\n"limits": %s,\n"rows": [' % (kind, _encode(summary), _encode(plain_tree(limits.document())))
 
 
 def tail_text(omitted: Iterable[Tuple[str, str]]) -> Iterator[str]:

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 from ..lazy import imported_when_used
 
 if TYPE_CHECKING:
+    from .caffe_device import CaffeNetwork
     from .dump import DeviceDump, Place, dump_name, overflow_record, recorded, statistics, write_files
     from .faults import Fault, quota
     from .model import DeviceModel, DeviceOp, DeviceTensor
+    from .op_faults import OpFault
     from .server import DumpServer, Event, Report
     from .synthetic import Network
     from .training import Training, Wrong
 
 __all__ = [
+    "CaffeNetwork",
     "DeviceDump",
     "DeviceModel",
     "DeviceOp",
@@ -26,6 +29,7 @@ __all__ = [
     "Event",
     "Fault",
     "Network",
+    "OpFault",
     "Place",
     "Report",
     "Training",
@@ -40,9 +44,11 @@ __all__ = [
 
 __getattr__ = imported_when_used(
     __name__,
+    caffe_device=("CaffeNetwork",),
     dump=("DeviceDump", "Place", "dump_name", "overflow_record", "recorded", "statistics", "write_files"),
     faults=("Fault", "quota"),
     model=("DeviceModel", "DeviceOp", "DeviceTensor"),
+    op_faults=("OpFault",),
     server=("DumpServer", "Event", "Report"),
     synthetic=("Network",),
     training=("Training", "Wrong"),

@@ -9,14 +9,18 @@ import time
 from typing import Any, Iterable, List, NoReturn, Optional, Tuple
 
 import click
+import numpy as np
 
 from ..cli.common import print_json, put, run_command
-from ..errors import FormatError, UsageError
-from ..filesystem import read_input
+from ..errors import FormatError, UsageError, require_file
+from ..filesystem import open_input, read_input
+from ..netfiles.caffemodel import read_weights
+from .caffe_device import CaffeNetwork
 from .dump import GENERATIONS, DeviceDump, recorded
 from .faults import KINDS, Fault, quota
+from .op_faults import KINDS as OP_FAULTS
 from .server import CHUNK_BYTES, DumpServer
-from .synthetic import NETWORK_FILE, Network
+from .synthetic import MODEL_FILE, NETWORK_FILE, Network
 from .training import Training, Wrong
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -79,6 +83,50 @@ def train(folder: str, devices: int, steps: str, seed: int, wrong: Optional[str]
     training = Training(devices=devices, steps=tuple(int(number) for number in numbers), seed=seed, wrong=broken)
     training.write(folder)
     put("%s: %d models, %d devices, steps %s" % (folder, len(training.models), devices, steps))
+
+
+@program.command(epilog="Faults: " + "; ".join("%s - %s" % item for item in OP_FAULTS.items()) + ".")
+@click.argument("prototxt")
+@click.argument("weights")
+@click.argument("folder")
+@click.option("-i", "--input", "inputs", multiple=True, required=True, metavar="BLOB=FILE.npy", help="The network's input; repeatable.")
+@click.option("--op-fault", "op_faults", multiple=True, metavar="OP=KIND[:N]", help="What an op computes wrong; see below; repeatable.")
+@click.option("--mode", type=click.Choice(["all", "input", "output"]), default="all", show_default=True, help="What the dumps hold.")
+@click.option("--name", help="The model's name.  [default: the prototxt's]")
+def caffe(prototxt: str, weights: str, folder: str, inputs: Tuple[str, ...], op_faults: Tuple[str, ...], mode: str, name: str) -> None:
+    """Run a small Caffe network as a device would: FOLDER/model.json (the om json) and FOLDER/dump.
+
+    Values are float16, layers fused; what stands behind an op with a fault is computed from its wrong values.
+
+    Example: python -m goldwatch.testing caffe net.prototxt net.caffemodel run -i data=input.npy --op-fault conv1=scale:1.05
+    """
+    if os.path.exists(os.path.join(folder, "dump")):
+        raise UsageError("%s already holds dumps" % folder, hint="take another folder")
+    arrays = {blob: _array(path) for blob, path in _pairs(inputs, "--input")}
+    title = name or os.path.splitext(os.path.basename(prototxt))[0]
+    model = CaffeNetwork(prototxt, read_weights(weights), arrays, title, dict(_pairs(op_faults, "--op-fault"))).model()
+    os.makedirs(folder, exist_ok=True)
+    model.write_json(os.path.join(folder, MODEL_FILE))
+    report = DumpServer(os.path.join(folder, "dump"), [dump.only(mode) for dump in model.dumps()]).run()
+    put("%s: %d dump files of %s%s" % (folder, report.files, title, "; wrong: " + ", ".join(op_faults) if op_faults else ""))
+
+
+def _pairs(texts: Tuple[str, ...], option: str) -> List[Tuple[str, str]]:
+    """Return the two sides of ``NAME=VALUE`` texts; a name may hold a ``=``, what follows none."""
+    found = [text.rpartition("=") for text in texts]
+    for text, (left, _, right) in zip(texts, found):
+        if not left or not right:
+            raise UsageError("%s %s: expected NAME=VALUE" % (option, text))
+    return [(left, right) for left, _, right in found]
+
+
+def _array(path: str) -> Any:
+    require_file(path, "the input")
+    try:
+        with open_input(path) as stream:
+            return np.load(stream, allow_pickle=False)
+    except ValueError as error:
+        raise FormatError("no .npy file: %s" % error, path) from None
 
 
 @program.command(epilog="Faults: " + "; ".join("%s - %s" % item for item in KINDS.items()) + ".")

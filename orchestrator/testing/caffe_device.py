@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from dataclasses import dataclass, field, replace
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..errors import UsageError
 from ..netfiles.prototxt import read_document
+from .dump import DeviceDump
 from .layers import run_layer
 from .model import DeviceModel, DeviceOp, DeviceTensor
+from .op_faults import KINDS, OpFault, parse_op_faults
 
 Array = Any
 Weights = Mapping[str, Sequence[Array]]
@@ -26,7 +29,9 @@ _OP_TYPES = {
 }
 
 
-def run_on_device(prototxt: str, weights: Weights, inputs: Mapping[str, Array], name: str, broken: Optional[str] = None) -> DeviceModel:
+def run_on_device(
+    prototxt: str, weights: Weights, inputs: Mapping[str, Array], name: str, op_faults: Optional[Mapping[str, Any]] = None
+) -> DeviceModel:
     """Run a network as a device would and return its ops with their tensors.
 
     Each op computes in float32 from float16 inputs and rounds its output to float16. In-place BatchNorm, Scale, ReLU and Dropout layers are
@@ -42,25 +47,59 @@ def run_on_device(prototxt: str, weights: Weights, inputs: Mapping[str, Array], 
         Input blob name to its values, float32, NCHW.
     name
         The model's name.
-    broken
-        An op that is computed wrong on purpose (its output channels are exchanged); what stands behind it is computed from that.
+    op_faults
+        Op name to what it computes wrong on purpose (:data:`goldwatch.testing.op_faults.KINDS`, such as ``scale:1.05``); what stands
+        behind it is computed from that.
 
     Raises
     ------
     UsageError
-        ``broken`` is no op of the network.
+        A fault is not known, is in no op of the network, or cannot be in such an op.
     """
-    network = _Network(DeviceModel(name), weights, broken)
+    faults = parse_op_faults(op_faults or {})
+    network = _Network(DeviceModel(name), weights, faults)
     layers = read_document(prototxt).root.messages("layer")
     for members in _fuse([layer for layer in layers if layer.text("type") != "Input"]):
         if not network.started:
             network.start(inputs)
         network.add(members)
     network.finish()
-    if broken is not None and not network.broke:
-        known = ", ".join(op.name for op in network.model.dumped_ops())
-        raise UsageError("no op %s to compute wrong" % broken, hint="ops: " + known)
+    for op in faults:
+        if op not in network.names:
+            raise UsageError("no op %s to compute wrong" % op, hint="ops: " + ", ".join(network.names))
     return network.model
+
+
+@dataclass(frozen=True)
+class CaffeNetwork:
+    """A Caffe network to be run on the stand-in of a device, for :class:`goldwatch.testing.DumpServer`.
+
+    Attributes
+    ----------
+    prototxt, weights, inputs, name, op_faults
+        As for :func:`run_on_device`.
+    """
+
+    prototxt: str
+    weights: Weights
+    inputs: Mapping[str, Array]
+    name: str
+    op_faults: Mapping[str, Any] = field(default_factory=dict)
+
+    def model(self) -> DeviceModel:
+        """Run it; raises as :func:`run_on_device`."""
+        return run_on_device(self.prototxt, self.weights, self.inputs, self.name, self.op_faults)
+
+    def with_op_faults(self, op_faults: Mapping[str, Any]) -> CaffeNetwork:
+        """Return the network with further faults."""
+        return replace(self, op_faults={**self.op_faults, **op_faults})
+
+    def dumps(self, **form: Any) -> Iterator[DeviceDump]:
+        """Yield its dump files; parameters as for :meth:`DeviceModel.dumps`."""
+        return self.model().dumps(**form)
+
+    def __iter__(self) -> Iterator[DeviceDump]:
+        return self.dumps()
 
 
 def _fuse(layers: Sequence[Any]) -> List[List[Any]]:
@@ -80,11 +119,11 @@ def _fuse(layers: Sequence[Any]) -> List[List[Any]]:
 class _Network:
     """The ops made so far, and which of them holds each blob."""
 
-    def __init__(self, model: DeviceModel, weights: Weights, broken: Optional[str]) -> None:
+    def __init__(self, model: DeviceModel, weights: Weights, faults: Mapping[str, OpFault]) -> None:
         self.model = model
         self.weights = weights
-        self.broken = broken
-        self.broke = False
+        self.faults = faults
+        self.names: List[str] = []
         self.started = False
         self.holders: Dict[str, Tuple[str, int]] = {}
         self.inserted = 0
@@ -113,15 +152,18 @@ class _Network:
         if kind == "Softmax":
             sources = [self._to_plain(sources[0])]
         tops = [np.asarray(self.model.output(*source).array, np.float32) for source in sources]
+        name = "".join(layer.text("name") for layer in members if layer is head or layer.text("type") == "ReLU")
+        self.names.append(name)
+        fault = self.faults.get(name)
+        if fault is not None and not fault.concerns(members, self.weights):
+            types = ", ".join(layer.text("type") for layer in members)
+            raise UsageError("op %s (%s) cannot have the fault %s" % (name, types, fault.kind), hint=KINDS[fault.kind])
         constants: List[Tuple[str, int]] = []
         for layer in members:
             blobs = self.weights.get(layer.text("name"), ())
-            tops = run_layer(layer, tops, blobs)
+            tops = fault.run(layer, tops, blobs) if fault is not None else run_layer(layer, tops, blobs)
             constants += self._constants(layer, blobs) if layer is head else []
-        name = "".join(layer.text("name") for layer in members if layer is head or layer.text("type") == "ReLU")
-        if name == self.broken:
-            self.broke = True
-            tops = [np.roll(top, 1, axis=1) for top in tops]
+        tops = fault.outputs(tops) if fault is not None else tops
         outputs = tuple(_output(kind, top, last.text("name"), index) for index, top in enumerate(tops))
         originals = tuple(layer.text("name") for layer in members)
         self.model.add(DeviceOp(name, _OP_TYPES.get(kind, kind), tuple(sources + constants), outputs, originals))

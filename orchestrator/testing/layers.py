@@ -42,8 +42,11 @@ def scale(x: Array, blobs: Blobs) -> Array:
     return out + _per_channel(blobs[1], x) if len(blobs) > 1 else out
 
 
-def pooling(x: Array, method: str, kernel: int, stride: int = 1, pad: int = 0) -> Array:
-    """Return max (``MAX``) or average (``AVE``) pooling of ``x`` [N, C, H, W] with Caffe's rounding up of the output size."""
+def pooling(x: Array, method: str, kernel: int, stride: int = 1, pad: int = 0, short: int = 0) -> Array:
+    """Return max (``MAX``) or average (``AVE``) pooling of ``x`` [N, C, H, W] with Caffe's rounding up of the output size.
+
+    Each window ends ``short`` elements before its end, as long as one is left.
+    """
     count = [_pooled(size, kernel, stride, pad) for size in x.shape[2:]]
     out = np.zeros(x.shape[:2] + (count[0], count[1]), np.float32)
     for row in range(count[0]):
@@ -51,7 +54,8 @@ def pooling(x: Array, method: str, kernel: int, stride: int = 1, pad: int = 0) -
             top, left = row * stride - pad, column * stride - pad
             bottom, right = min(top + kernel, x.shape[2] + pad), min(left + kernel, x.shape[3] + pad)
             size = (bottom - top) * (right - left)
-            window = x[:, :, max(top, 0) : min(bottom, x.shape[2]), max(left, 0) : min(right, x.shape[3])]
+            below, beside = (max(end - short, first + 1) for end, first in ((bottom, max(top, 0)), (right, max(left, 0))))
+            window = x[:, :, max(top, 0) : min(below, x.shape[2]), max(left, 0) : min(beside, x.shape[3])]
             out[:, :, row, column] = window.max(axis=(2, 3)) if method == "MAX" else window.sum(axis=(2, 3)) / size
     return out
 
@@ -115,13 +119,27 @@ def _batch_norm(message: Any, inputs: List[Array], blobs: Blobs) -> List[Array]:
     return [batch_norm(inputs[0], blobs, eps)]
 
 
-def _pooling(message: Any, inputs: List[Array], blobs: Blobs) -> List[Array]:
+def pooled(message: Any, x: Array, short: int = 0) -> Array:
+    """Return the pooling that a ``layer`` message says; ``short`` as for :func:`pooling`."""
     param = message.message("pooling_param")
     method = param.text("pool", "MAX")
     if param.text("global_pooling", "false") == "true":
-        return [pooling(inputs[0], method, inputs[0].shape[2])]
+        return pooling(x, method, x.shape[2], short=short)
     kernel, stride, pad = (int(param.number(name, default)) for name, default in (("kernel_size", 1), ("stride", 1), ("pad", 0)))
-    return [pooling(inputs[0], method, kernel, stride, pad)]
+    return pooling(x, method, kernel, stride, pad, short)
+
+
+def lrn(x: Array, size: int = 5, alpha: float = 1.0, beta: float = 0.75) -> Array:
+    """Return ``x`` [N, C, H, W] over (1 + alpha / size · sum of squares of ``size`` neighbouring channels) to the power of beta."""
+    half = (size - 1) // 2
+    squares = np.pad(x * x, ((0, 0), (half, half), (0, 0), (0, 0)), mode="constant")
+    total = np.add.reduce([squares[:, first : first + x.shape[1]] for first in range(size)])
+    return x / (1.0 + alpha / size * total) ** beta
+
+
+def _lrn(message: Any, inputs: List[Array], blobs: Blobs) -> List[Array]:
+    param = message.message("lrn_param")
+    return [lrn(inputs[0], int(param.number("local_size", 5)), param.number("alpha", 1.0), param.number("beta", 0.75))]
 
 
 def _slice(message: Any, inputs: List[Array], blobs: Blobs) -> List[Array]:
@@ -146,7 +164,8 @@ _LAYERS: Dict[str, Callable[[Any, List[Array], Blobs], List[Array]]] = {
     "ReLU": lambda message, inputs, blobs: [np.maximum(inputs[0], 0)],
     "Sigmoid": lambda message, inputs, blobs: [1.0 / (1.0 + np.exp(-inputs[0]))],
     "Dropout": lambda message, inputs, blobs: [inputs[0]],
-    "Pooling": _pooling,
+    "Pooling": lambda message, inputs, blobs: [pooled(message, inputs[0])],
+    "LRN": _lrn,
     "Eltwise": _eltwise,
     "Slice": _slice,
     "Concat": lambda message, inputs, blobs: [np.concatenate(inputs, axis=1)],

@@ -16,7 +16,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import UsageError
 from ..filesystem import free_bytes
@@ -111,6 +111,16 @@ def cut(parts: Iterable[Any], chunk_bytes: int) -> Iterator[List[memoryview]]:
         yield chunk
 
 
+def _with_op_faults(device: Any, op_faults: Mapping[str, Any]) -> Iterable[DeviceDump]:
+    if not hasattr(device, "with_op_faults"):
+        raise UsageError(
+            "faults of ops need a network that is computed here: these dumps are what they are",
+            hint="goldwatch.testing.CaffeNetwork is one",
+        )
+    found: Iterable[DeviceDump] = device.with_op_faults(op_faults).model().dumps()
+    return found
+
+
 def _remove(path: str) -> None:
     try:
         os.unlink(path)
@@ -129,7 +139,8 @@ class DumpServer:
     root
         dump_path; made when the first file comes.
     devices
-        One iterable of :class:`DeviceDump` per device, each in the order in which the device sends them. They may be generators.
+        One iterable of :class:`DeviceDump` per device, each in the order in which the device sends them. They may be generators, or
+        networks that the stand-in computes (:class:`goldwatch.testing.CaffeNetwork`).
     chunk_bytes
         Largest chunk (128 MiB on a device).
     seed
@@ -141,7 +152,10 @@ class DumpServer:
     delay_s
         A pause after every chunk.
     faults
-        What goes wrong.
+        What goes wrong with the files.
+    op_faults
+        What ops of the networks compute wrong: op name to a text such as ``scale:1.05`` (:data:`goldwatch.testing.op_faults.KINDS`); what
+        stands behind is computed from that.
     late_mapping
         The lines of mapping.csv come after all files.
     free_bytes
@@ -159,7 +173,7 @@ class DumpServer:
     Raises
     ------
     UsageError
-        A number that is not positive.
+        A number that is not positive; ``op_faults`` for dumps that are not computed here, or that do not fit the network.
     """
 
     def __init__(
@@ -172,6 +186,7 @@ class DumpServer:
         bytes_per_s: Optional[float] = None,
         delay_s: float = 0.0,
         faults: Sequence[Fault] = (),
+        op_faults: Optional[Mapping[str, Any]] = None,
         late_mapping: bool = False,
         free_bytes: Optional[Callable[[], int]] = None,
         file_mode: int = 0o640,
@@ -182,7 +197,7 @@ class DumpServer:
             raise UsageError("chunk_bytes, open_files and bytes_per_s must be positive, delay_s not negative")
         self.root = root
         self.report = Report()
-        self._devices = devices
+        self._devices = tuple(_with_op_faults(device, op_faults) for device in devices) if op_faults else devices
         self._chunk_bytes, self._open_files = chunk_bytes, open_files
         self._random = random.Random(seed)
         self._bytes_per_s, self._delay_s = bytes_per_s, delay_s

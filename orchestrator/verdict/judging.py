@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Collection, FrozenSet, List, Mapping, NamedTuple, Optional, Tuple
 
+from ..comparing.pair_task import Decision
 from ..comparing.row import DIFFERENT, FAIL, MEASURES, WORST_SLICE, Row
 from .deciding import decides
 from .limits import ANY, DEFAULTS, Limit, Limits, Subject
@@ -16,6 +17,8 @@ BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", DIFFERENT)
 
 DISTANCES = ("CosineSimilarity", "RelativeEuclideanDistance", WORST_SLICE)
 """The metrics whose place DifferentElements takes where it applies."""
+
+_BY_CHANCE = frozenset(str(limit) for limit in DEFAULTS if limit.metric == WORST_SLICE)
 
 _NOT_FOR_BOOL = frozenset(MEASURES) - frozenset(BOOL_METRICS)
 
@@ -131,6 +134,10 @@ class RowJudge:
         if found.metric == DIFFERENT and row.kind == "output" and decides(row.op_type, dtype):
             return found._replace(text="%s (%s decides: inputs that differ by rounding may change it)" % (found.text, row.op_type))
         return found
+
+    def leaves_to_chance(self, decision: Decision) -> bool:
+        """Tell whether nothing but a default limit of the worst slice is missed: those that users set mean what they say."""
+        return decision.decided_by in _BY_CHANCE
 
     def alike(self, row: Row) -> Tuple[Limit, ...]:
         """Return what tells rows of equal findings apart: those of ops with the same answer are judged alike."""

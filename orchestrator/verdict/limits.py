@@ -36,6 +36,7 @@ _FORM = re.compile(
     r"\s*(?:(?P<selector>dtype|type|op)=(?P<pattern>.*):)?\s*(?P<metric>[^=<>:]*?)\s*(?P<sign><=|[=<>])(?P<value>[^:]*)\Z", re.DOTALL
 )
 FORMS_HINT = "write METRIC=VALUE, 'METRIC<VALUE' or 'METRIC>VALUE', before it where wanted dtype=TYPE:, type=OPTYPE: or op=NAME:"
+OWN_HINT = " (one of your own is known where its folder is given)"
 _SCHEMA_HINT = "schemas/limits.schema.json describes the form"
 _NON_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -317,7 +318,7 @@ def _check_metric(metric: str, others: Collection[str]) -> None:
     if metric not in known:
         near = nearest_names(metric, known, 1, 0.5)
         hint = "did you mean %s?" % near[0] if near else "metrics with limits: " + ", ".join(known)
-        raise UsageError("unknown metric %r" % metric, hint=hint)
+        raise UsageError("unknown metric %r" % metric, hint=hint + ("" if others else OWN_HINT))
 
 
 def _parse_number(text: str) -> Optional[float]:

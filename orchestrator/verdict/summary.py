@@ -65,6 +65,8 @@ class Summary:
         The broken operator in one sentence (not in result.json).
     sampled
         How many rows are of a sample of the elements; 0: not in result.json.
+    culprits
+        Of a replay the operators with an error of their own, worst first, as documents; None for a comparison (then not in result.json).
     """
 
     verdict: str
@@ -87,6 +89,7 @@ class Summary:
     address_overlaps: Optional[Tuple[Mapping[str, Any], ...]] = None
     sentence: str = ""
     sampled: int = 0
+    culprits: Optional[Tuple[Mapping[str, Any], ...]] = None
 
     @property
     def devices_agree(self) -> Optional[bool]:
@@ -112,6 +115,7 @@ class Summary:
             "devices_agree": self.devices_agree,
             "steps_without_golden": list(self.steps_without_golden),
             **({"sampled": self.sampled} if self.sampled else {}),
+            **({} if self.culprits is None else {"culprits": [dict(entry) for entry in self.culprits]}),
             **({} if self.address_overlaps is None else {"address_overlaps": [dict(entry) for entry in self.address_overlaps]}),
         }
 

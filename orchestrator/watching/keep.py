@@ -28,11 +28,23 @@ class Keeper:
 
     Only regular files below TARGET whose rows are committed and which have not changed since; never golden data, by whatever name or link,
     never through a link.
+
+    Parameters
+    ----------
+    before
+        Called with each file before it is deleted.
     """
 
     def __init__(
-        self, options: WatchOptions, catalogue: Catalogue, goldens: Goldens, store: RunStore, say: Callable[[str], None]
+        self,
+        options: WatchOptions,
+        catalogue: Catalogue,
+        goldens: Goldens,
+        store: RunStore,
+        say: Callable[[str], None],
+        before: Callable[[TargetFile], None],
     ) -> None:
+        self._before = before
         self.options = options
         self.catalogue = catalogue
         self.goldens = goldens
@@ -94,6 +106,7 @@ class Keeper:
         found = file.signature
         if file.state != PLANNED or file.pending or file.missing or found is None or look_at(path) != found or not self._ours(path, found):
             return 0
+        self._before(file)
         self.store.put_file(path, found.size_bytes, found.mtime_ns, DELETED_PREFIX + found.text)
         try:
             os.unlink(path)

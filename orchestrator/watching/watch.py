@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, T
 
 from ..comparing.row import Row
 from ..dumps.tree import ALL_TIMES, DumpTree, tree_of
+from ..engine.addresses import note_regions
 from ..engine.closing import finish_rows, settle
 from ..engine.comparison import Run
 from ..engine.engine import OnRow
@@ -114,7 +115,8 @@ class Watch:
         self.hook = DivergenceHook(self.watch.on_divergence, self.store, self.say)
         earlier = sum(self.store.counts().values()) if self.store.continued else 0
         self.standings = Standings(self.on_standing, self.engine, self.arrivals, self.folders, self.hook, earlier)
-        self.keeper = Keeper(self.watch, self.catalogue, self.goldens, self.store, self.say)
+        before = note_regions if run.options.check_addresses else lambda file: None
+        self.keeper = Keeper(self.watch, self.catalogue, self.goldens, self.store, self.say, before)
         self.tables = TableKeeper(run.write_tables, self.say)
         self._golden_is_other = False
         self._replan_at = 0.0

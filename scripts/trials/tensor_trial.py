@@ -110,11 +110,13 @@ def a_golden(random, kind, shape):
 def healthy_noise(random, y, share, probabilities=False):
     """Return values at a relative distance of ``share`` from ``y``: half of it in proportion to each, half to the mean square of its row.
 
-    Probabilities get theirs in proportion only, as an error of the scores makes it; zeros stay, and what is masked.
+    Zeros stay, and what is masked. Probabilities get the noise of their scores: so much in proportion to each, and each row sums to one.
     """
+    if probabilities:
+        noisy = y * np.exp(share * random.standard_normal(y.shape))
+        return noisy / noisy.sum(axis=-1, keepdims=True) if y.ndim else y
     finite = np.where(np.isfinite(y) & (y > -5000), y, 0.0)
     rows = np.sqrt((finite**2).mean(axis=-1, keepdims=True)) if y.ndim else np.abs(finite)
-    rows = np.zeros(rows.shape) if probabilities else rows
     noise = np.where(finite == 0.0, 0.0, random.standard_normal(y.shape) * np.sqrt(finite**2 + rows**2))
     length = np.sqrt((noise**2).sum())
     return y + noise * (share * np.sqrt((finite**2).sum()) / length) if length else y
@@ -228,9 +230,11 @@ def _token(random):
 def _scores(random):
     y = random.standard_normal((4, 32, 32))
     x = y.copy()
-    row = random.randint(1, 31)
-    x[:, row, : row + 1] = random.standard_normal((4, row + 1))
     masked = np.triu(np.ones((32, 32), bool), 1)
+    norms = np.sqrt((np.where(masked, 0.0, y) ** 2).sum(axis=(0, 2)))
+    # A row of a few scores, of less than half the mean energy, may hide.
+    row = random.choice(np.flatnonzero(norms[:31] >= 0.5 * norms.mean()))
+    x[:, row, : row + 1] = random.standard_normal((4, row + 1))
     return _device(random, np.where(masked, y - 1e4, y), np.where(masked, y - 1e4, x))
 
 

@@ -111,3 +111,18 @@ def test_the_option_is_named_in_the_message():
     with pytest.raises(UsageError) as caught:
         read_limits(None, ["CosinSimilarity=0.9"])
     assert caught.value.message == "--limit CosinSimilarity=0.9: unknown metric 'CosinSimilarity'"
+
+
+def test_metrics_of_ones_own(tmp_path):
+    folder = tmp_path / "mine" / "algorithm"
+    folder.mkdir(parents=True)
+    (folder / "alg_Bias.py").write_text("raise SystemExit('never run')")
+    own = ("--custom", str(tmp_path / "mine"))
+    words = (*own, "--limit", "Bias<1", "--limit", "type=Conv2D:Bias>0.5")
+    assert "every tensor          Bias                       < 1\n" in table(*words)
+    text = table("--format", "json", *words)
+    path = write(tmp_path, text)
+    assert table("--format", "json", *own, "--limits", path) == text
+    for given in (("--limit", "Bias<1"), ("--limits", path)):
+        result = CliRunner().invoke(limits, list(given))
+        assert "'Bias'" in result.exception.message and "of your own" in result.exception.hint

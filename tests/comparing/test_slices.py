@@ -16,11 +16,12 @@ from goldwatch.comparing.metrics import Accumulator, compare_blocks
 from goldwatch.comparing.pair import axes_of
 from goldwatch.comparing.pair_task import PairTask
 from goldwatch.comparing.row import MEASURES, Row
-from goldwatch.comparing.slices import MOST_SLICES, borders, slice_axes
+from goldwatch.comparing.slices import LEFT_TO_CHANCE, MOST_SLICES, borders, slice_axes
 from goldwatch.tensors.blocks import placed_blocks
 from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.layouts import convert
 from goldwatch.tensors.tensor import Tensor
+from goldwatch.verdict import Limits
 
 WANTED = ("RelativeEuclideanDistance", "WorstSliceDistance", "DifferentElements")
 
@@ -272,3 +273,45 @@ def test_what_is_not_asked_for_is_not_computed(monkeypatch):
     values = compare_blocks(lambda: [(x + 0.1, x)], ("CosineSimilarity", "RelativeEuclideanDistance")).values
     assert sorted(values) == ["CosineSimilarity", "RelativeEuclideanDistance"]
     assert set(MEASURES) > set(values)
+
+
+@pytest.mark.parametrize("elements", [1, 2, 7, 49])
+def test_the_worst_of_many_small_slices_is_far_off_by_chance_only_so_far(elements):
+    random = np.random.RandomState(elements)
+    y = np.ones((1, 1000, elements, 1))
+    for _ in range(300):
+        share = random.uniform(0.05, 0.3)
+        found = measure(y + share * random.standard_normal(y.shape), y, channel=1).worst_slice
+        assert found.axis == 1 and found.beyond_chance == 0.0 or found.distance <= LEFT_TO_CHANCE
+    x = y + 0.1 * random.standard_normal(y.shape)
+    x[0, 17] = 1.0 + 0.1 * (1.0 + 8.0 / math.sqrt(elements))
+    found = measure(x, y, channel=1).worst_slice
+    assert found.index == 17 and found.beyond_chance == found.distance
+
+
+def test_every_default_limit_is_where_chance_is_asked():
+    assert all(limit.value > LEFT_TO_CHANCE for limit in Limits().entries if limit.metric == "WorstSliceDistance")
+
+
+def test_large_or_few_slices_leave_nothing_to_chance():
+    random = np.random.RandomState(3)
+    for shape in ((7,), (70, 70)):
+        y = random.standard_normal(shape)
+        found = measure(y + 0.2 * random.standard_normal(shape), y).worst_slice
+        assert found.beyond_chance == found.distance > 0.0
+
+
+def test_an_axis_that_chance_does_not_explain_counts_beside_one_that_it_does():
+    random = np.random.RandomState(4)
+    y = np.sign(random.standard_normal((300, 300)))
+    x = y + 0.01 * random.standard_normal(y.shape)
+    x[:, 7] += 0.3
+    # A row of 300 elements is no small slice; one element of 20 is.
+    found = measure(x, y).worst_slice
+    assert (found.axis, found.index, found.beyond_chance) == (1, 7, found.distance)
+    y = np.ones((20, 40))
+    x = y + 0.01 * random.standard_normal(y.shape)
+    x[3] = 1.4
+    x[:, 9] *= 1.001
+    found = measure(x, y).worst_slice
+    assert (found.axis, found.index, found.beyond_chance) == (0, 3, found.distance)

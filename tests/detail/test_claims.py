@@ -82,6 +82,44 @@ def test_a_constant_is_not_cut_off(look):
     assert "saturation" not in kinds(look(golden / 2, golden))
 
 
+@pytest.mark.parametrize("mask", [-65504.0, -np.inf, -1e4])
+@pytest.mark.parametrize("theirs", [-np.inf, -3.4028235e38, -1e9, -1e4])
+def test_masked_elements_are_no_error_and_no_evidence(look, mask, theirs):
+    """As compare has it: scores that must not count are called so by other numbers on the two sides."""
+    if (mask == -1e4) != (theirs == -1e4):
+        return
+    golden = np.random.RandomState(0).standard_normal((2, 8, 32)).astype(np.float32)
+    masked = np.triu(np.ones((8, 32), bool), 3)
+    target = np.where(masked, mask, golden).astype(np.float16)
+    golden[:, masked] = theirs
+    document = look(target, golden, rows="bad")
+    assert document["verdict"] == "pass" and document["bad"] == 0 and kinds(document) == ["healthy"]
+    with open(look.path("op_output_0_0.csv"), encoding="ascii") as stream:
+        assert len(stream.readlines()) == 1
+    assert document["target"]["min"] in (mask, "-Infinity") or document["target"]["min"] == pytest.approx(mask)
+    target[:, :, 1] *= np.float16(1.5)
+    found = look(target, golden)
+    assert "region" in kinds(found) and sum(found["where"]["2"][1:2]) > 0.99
+    # One that is masked on one side only is an error.
+    target[0, 0, 0] = mask
+    assert look(target, golden)["bad"] == np.count_nonzero(target[:, :, 1].astype(np.float32) != golden[:, :, 1].astype(np.float16)) + 1
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_few_elements_that_any_pattern_fits_show_none(look, size):
+    random = np.random.RandomState(size)
+    golden = random.standard_normal(size)
+    found = look(golden * (1 + 0.01 * random.standard_normal(size)), golden)
+    assert not {"scale", "offset"} & set(kinds(found))
+
+
+def test_one_large_value_with_an_error_like_its_own_is_no_region(look):
+    golden = np.array([[1e-4, 2e-5, 0.998, 3e-4], [0.7, 0.2, 0.05, 0.05]], np.float64)
+    random = np.random.RandomState(0)
+    for _ in range(200):
+        assert "region" not in kinds(look(golden * (1 + 1e-3 * random.standard_normal(golden.shape)), golden))
+
+
 @pytest.mark.parametrize("size", [1000, 300000])
 @pytest.mark.filterwarnings("error")
 def test_complex_numbers_have_no_pattern_between_their_parts(look, size):

@@ -196,6 +196,14 @@ def test_headers_of_numpy_are_read_as_numpy_reads_them(shape: Any, dtype: str, b
     assert (np.dtype(descr), order, found) == (written, fortran, tuple(shape))
 
 
+@pytest.mark.parametrize("shape", ["(2,)", "(1, 2)", "( 1,2)"])
+def test_numbers_that_begin_with_zero_are_none(tmp_path: Any, shape: str) -> None:
+    text = "{'descr': '<i4', 'fortran_order': False, 'shape': %s, }"
+    assert open_npy(save(tmp_path, with_header(text % shape, b"\1\0\0\0\2\0\0\0"))).array().reshape(-1).tolist() == [1, 2]
+    with pytest.raises(FormatError, match="cannot be understood"):
+        open_npy(save(tmp_path, with_header(text % shape.replace("2", "02"), b"\1\0\0\0\2\0\0\0")))
+
+
 def test_dims_beyond_numpys_are_an_error_of_ours(tmp_path: Any) -> None:
     path = save(tmp_path, with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (0, %d)}" % 2**62))
     with pytest.raises(NotComparable, match="no array of shape"):

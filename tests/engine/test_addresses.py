@@ -26,7 +26,7 @@ def run(tmp_path):
     model = DeviceModel("net")
     model.add(DeviceOp("data", "Data", (), (DeviceTensor(values, "ND", "ND", "data"),)))
 
-    def go(addresses, *options, kinds=None, model_given=True):
+    def go(addresses, *options, kinds=None, model_given=True, command="compare"):
         sources = {"a": ["data"], "b": ["a"], "c": ["b"], "d": ["a", "c"]}
         for name, inputs in sources.items():
             kind = (kinds or {}).get(name, "Relu")
@@ -43,10 +43,11 @@ def run(tmp_path):
         os.makedirs(str(tmp_path / "golden"), exist_ok=True)
         for name in ("data", *sources):
             np.save(str(tmp_path / "golden" / ("%s.0.1600000000000000.npy" % name)), values.astype(np.float32))
-        words = [sys.executable, "-m", "goldwatch", "compare", str(tmp_path / "dump"), str(tmp_path / "golden")]
+        words = [sys.executable, "-m", "goldwatch", command, str(tmp_path / "dump"), str(tmp_path / "golden")]
         words += ["-o", str(tmp_path / "out")]
         words += ["-f", model.write_json(str(tmp_path / "net.json"))] if model_given else []
         done = run_here([*words, *options])
+        done.words = [*words, *options]
         if done.returncode in (0, 1, 3):
             with open(str(tmp_path / "out" / "result.json")) as stream:
                 document = json.load(stream)
@@ -73,6 +74,39 @@ def test_what_is_needed_later_must_not_be_overwritten(run):
     assert found == ("a:output:0", "c:output:0", 4096 + 32, SIZE - 32, "d")
     assert entry["place"]["device"] == "0"
     assert "c:output:0 lies in memory where a:output:0 lies" in " ".join(done.stdout.split())
+
+
+def test_what_was_deleted_after_its_comparison_is_known_still_or_said(run):
+    done = run({**APART, "c": 4096 + 32}, "--check-addresses", "--keep", "none", "--until-idle", "0.2", command="watch")
+    assert done.returncode == 0, done.stderr
+    assert [entry["later"] for entry in done.summary["address_overlaps"]] == ["c:output:0"]
+    again = run_here(done.words)
+    assert again.returncode == 0 and "4 dumps have been deleted before this start" in again.stdout
+
+
+@pytest.mark.parametrize("kind", ["Data", "Const", "Variable"])
+def test_what_has_no_dump_lies_where_its_readers_found_it(tmp_path, kind):
+    """The model's input is overwritten while another op still needs it; a variable may be."""
+    values = np.ones((4, 8), np.float16)
+    model = DeviceModel("net")
+    model.add(DeviceOp("x", kind, (), (DeviceTensor(values, "ND", "ND", "x"),)))
+    for name, inputs in (("a", ["x"]), ("b", ["a"]), ("c", ["b", "x"])):
+        tensor = DeviceTensor(values, "ND", "ND", name)
+        model.add(DeviceOp(name, "Add", tuple((source, 0) for source in inputs), (tensor,), (name,)))
+    lie = {"x": 4096, "a": 8192, "b": 4096 + 16, "c": 8192}
+    dumps = []
+    for dump in model.dumps():
+        sources = {"a": ["x"], "b": ["a"], "c": ["b", "x"]}[dump.op_name]
+        inputs = [replace(each, address=lie[source]) for each, source in zip(dump.inputs, sources)]
+        dumps.append(replace(dump, inputs=inputs, outputs=[replace(dump.outputs[0], address=lie[dump.op_name])]))
+    write_files(str(tmp_path / "dump"), dumps)
+    (tmp_path / "golden").mkdir()
+    np.save(str(tmp_path / "golden" / "a.0.1600000000000000.npy"), values)
+    words = ["compare", str(tmp_path / "dump"), str(tmp_path / "golden"), "-f", model.write_json(str(tmp_path / "net.json"))]
+    done = run_here([sys.executable, "-m", "goldwatch", *words, "-o", str(tmp_path / "out"), "--check-addresses", "--format", "json"])
+    found = [(entry["earlier"], entry["later"], entry["until"], entry["bytes"]) for entry in
+             json.loads(done.stdout)["summary"]["address_overlaps"]]  # fmt: skip
+    assert found == ([] if kind == "Variable" else [("x:output:0", "b:output:0", "c", 48)])
 
 
 def test_memory_that_is_free_again_may_be_used(run):

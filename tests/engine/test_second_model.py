@@ -299,6 +299,44 @@ class TestFilesOfTheQuantisedNet:
         (row,) = [row for row in document["rows"] if row["op"] == "stray"]
         assert row["verdict"] == "not_compared"
 
+    @pytest.mark.parametrize("connected", [True, False])
+    @pytest.mark.parametrize("told", [True, False])
+    @pytest.mark.parametrize("dtype", [np.int8, np.float32])
+    def test_what_is_quantised_is_dequantised_or_not_compared(self, tmp_path, values, dtype, told, connected):
+        """What a quantising layer and the one behind it wrote are integers, whatever type a framework keeps them in."""
+        self.write(tmp_path, values)
+        integers = np.clip(np.round(values["data"] * SCALE + OFFSET), -128, 127)
+        for name, array in (("conv_quant", integers.astype(dtype)), ("conv_int8", np.round(values["conv"] * 1000).astype(np.int32))):
+            np.save(str(tmp_path / "target" / (name + ".0.1767323045000000.npy")), array)
+        document = json.loads((tmp_path / "quant.json").read_text())
+        ops = document["graph"][0]["op"]
+        types = {"conv_quant": "AscendQuant", "conv_int8": "Convolution", "conv_dequant": "AscendDequant"}
+        for op in ops:
+            op["type"] = types.get(op["name"], "x")
+        for op, producer in zip(ops, ["data", *types]):
+            op.update({"input": [producer + ":0"]} if connected else {})
+        ops.append({"name": "data", "type": "Data"})
+        if told:
+            ops[0]["attr"] += [{"key": "scale", "value": {"f": SCALE}}, {"key": "offset", "value": {"f": OFFSET}}]
+        (tmp_path / "quant.json").write_text(json.dumps(document))
+        done, found = self.run(tmp_path, "--allow-missing")
+        assert done.returncode == 0, done.stdout
+        rows = {row["op"]: row for row in found["rows"]}
+        row = rows["conv_quant"]
+        if told and connected and dtype is np.int8:
+            x, y = (integers - OFFSET) / SCALE, values["data"].astype(np.float64)
+            assert row["verdict"] == "pass" and row["metrics"]["MaxAbsoluteError"] == pytest.approx(np.abs(x - y).max(), rel=1e-9)
+        else:
+            assert row["verdict"] == "expected_absent" and "quantise" in row["reason"]
+        assert rows["conv_int8"]["verdict"] == "expected_absent" and rows["conv_dequant"]["verdict"] == "pass"
+
+    def test_integers_that_stand_for_unknown_numbers_are_no_failure(self, tmp_path, values):
+        self.write(tmp_path, values)
+        np.save(str(tmp_path / "target" / "relu_q.0.1767323045000000.npy"), np.round(values["relu"] * 30).astype(np.int8))
+        done, document = self.run(tmp_path, "--allow-missing")
+        (row,) = [row for row in document["rows"] if row["op"] == "relu_q"]
+        assert done.returncode == 0 and row["verdict"] == "expected_absent" and "does not give scale and offset" in row["reason"]
+
     def test_other_folders_are_refused(self, tmp_path, values):
         self.write(tmp_path, values)
         quantised(values).write_tree(str(tmp_path / "dump"))

@@ -24,6 +24,22 @@ def test_healthy_tensors_pass_and_broken_ones_fail():
     assert "| **all broken ones** | **300** | **0 pass** |" in result.stdout
 
 
+def test_healthy_tensors_in_detail_have_no_finding():
+    result = trial("--findings", "100", "--seed", "11", "--misses")
+    assert (result.returncode, result.stderr) == (0, ""), result.stdout
+    assert "| **all** | **100** | **0** |" in result.stdout
+
+
+def test_the_trial_of_findings_can_fail(monkeypatch):
+    monkeypatch.syspath_prepend(os.path.dirname(SCRIPT))
+    from trials import detail_trial
+
+    for module in ("comparing.patterns.region", "comparing.patterns.finding"):
+        monkeypatch.setattr("goldwatch.%s.BY_CHANCE" % module, 2.0)
+    found = detail_trial.run(200, 2)
+    assert detail_trial.claimed(found) > 0 and list(detail_trial.misses(found))
+
+
 def test_the_trial_can_fail(monkeypatch):
     monkeypatch.syspath_prepend(os.path.dirname(SCRIPT))
     from trials import tensor_trial

@@ -119,7 +119,7 @@ def test_the_output_in_the_readme_is_what_comes_out(tmp_path, on_terminal) -> No
         return done.stdout.splitlines()
 
     run(DEMO, "golden", "golden")
-    run(DEMO, "device", "broken", BROKEN)
+    run(DEMO, "device", "broken", BROKEN + "=channels")
     words = ["compare", "broken/dump", "golden", "-f", "broken/model.json", "-o", "broken/result"]
     text, code = on_terminal([sys.executable, "-m", "goldwatch", *words], 100, cwd=str(tmp_path))
     assert code == 1

@@ -19,6 +19,12 @@ KINDS = (
 CLAIMED = 0.9
 """No pattern is claimed that explains less of the squared error."""
 
+BY_CHANCE = 1e-6
+"""Nor one that noise would show more often."""
+
+_LEAST_LEFT = 1e-6
+# What rounding leaves of a pattern, as a part of the squares: one element alone fits anything.
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -60,7 +66,7 @@ class Difference:
         x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
         keep = np.isfinite(x) & np.isfinite(y)
         with np.errstate(invalid="ignore", over="ignore"):
-            keep &= ~((np.abs(y) >= 9e3) & (np.abs(x - y) <= 1e-3 * np.abs(y)) & (np.abs(y) > 100.0 * _middle(y, keep)))
+            keep &= ~((np.abs(y) >= 9e3) & (np.abs(x - y) <= 2.0**-7 * np.abs(y)) & (np.abs(y) > 100.0 * _middle(y, keep)))
         self.kept = keep
         self.x, self.y = np.where(keep, x, 0.0), np.where(keep, y, 0.0)
         # One scale for both: squares of the largest float32 and of the smallest must stay numbers.
@@ -70,6 +76,7 @@ class Difference:
         self.e = self.x - self.y
         self.count = int(keep.sum())
         self.total = float((self.e * self.e).sum())
+        self.wrong = int(np.count_nonzero(self.e))
         self.own = max(self.total - self._explained(y, background), 0.02 * self.total)
         self.yy = float((self.y * self.y).sum())
 
@@ -80,15 +87,21 @@ class Difference:
         with np.errstate(over="ignore"):
             return background**2 * float(np.square(y[np.isfinite(y)] / self.unit).sum())
 
-    def share(self, rest: float, parameters: int = 1) -> float:
-        """Return the share that a pattern explains which leaves ``rest`` (sum of squares).
+    def share(self, rest: float, parameters: int = 1, fitted: Optional[int] = None) -> float:
+        """Return the share that a pattern explains which leaves ``rest`` (sum of squares); 0 where chance would explain as much.
 
         Parameters
         ----------
         parameters
-            How many numbers were fitted: each explains 1/n of mere noise, which is taken off.
+            How many numbers were fitted to these very elements: each explains 1/n of mere noise, which is taken off.
+        fitted
+            How many numbers were fitted at all, if more.
         """
         if self.count <= parameters or not self.total:
+            return 0.0
+        # Of normal noise, p numbers leave a part r of n squares or less with a chance near r^((n - p)/2), Beta's tail.
+        free = self.wrong - (parameters if fitted is None else fitted)
+        if min(1.0, max(_LEAST_LEFT, rest / self.total)) ** max(0.0, free / 2) > BY_CHANCE:
             return 0.0
         rest *= self.count / (self.count - parameters)
         return min(1.0, max(0.0, (self.total - rest) / self.own))
@@ -97,7 +110,6 @@ class Difference:
         """Return the sum of squares that is left where the target should be ``explained``."""
         rest = np.where(self.kept, self.x - explained, 0.0)
         return float((rest * rest).sum())
-
 
     def left_by_others(self, rest: Array, leverage: Array) -> float:
         """Return the sum of squares that is left where each element is explained by what was fitted to all the others.

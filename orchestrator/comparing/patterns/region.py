@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
-from .finding import CLAIMED, Difference, Finding, claimed
+from .finding import BY_CHANCE, CLAIMED, Difference, Finding, claimed
 
 Array = Any
 
@@ -14,6 +14,8 @@ _SMALL_PART = 8
 _SHORTEST, _SHORTEST_WITH_BORDER = 4, 6
 _MORE_THAN_OTHERS = 16.0
 """By how much the relative squared error there is larger than elsewhere."""
+
+_ALL = 1.0 - 1e-9
 
 
 def shares_by_index(d: Difference, axis: int) -> Array:
@@ -26,11 +28,12 @@ def shares_by_index(d: Difference, axis: int) -> Array:
 def region(d: Difference, letters: Sequence[str], padded_axis: Optional[int] = None) -> List[Finding]:
     """Return the axes of which at most an eighth of the indices (of short axes one) hold nearly all of the error."""
     found = []
+    fourth = float(np.square(d.y * d.y).sum())
     for axis, letter in enumerate(letters):
         others = tuple(index for index in range(d.y.ndim) if index != axis)
         energy = (d.y * d.y).sum(axis=others) / d.yy if d.yy else None
         empty = ~d.x.any(axis=others) | ~d.y.any(axis=others) if axis == padded_axis else None
-        found.append(region_of(shares_by_index(d, axis), letter, d.total / d.own, empty, energy))
+        found.append(region_of(shares_by_index(d, axis), letter, d.total / d.own, empty, energy, d.yy * d.yy / fourth if fourth else 0.0))
     return fewest([finding for finding in found if finding is not None])
 
 
@@ -64,7 +67,7 @@ def fewest(found: Sequence[Finding]) -> List[Finding]:
 
 
 def region_of(
-    held: Array, letter: str, owned: float = 1.0, empty: Optional[Array] = None, energy: Optional[Array] = None
+    held: Array, letter: str, owned: float = 1.0, empty: Optional[Array] = None, energy: Optional[Array] = None, count: float = 0.0
 ) -> Optional[Finding]:
     """Return the region along one axis, or None.
 
@@ -80,6 +83,9 @@ def region_of(
         Of an axis whose last indices may be the device's padding: at which indices one side is zero. They may be more than an eighth.
     energy
         Each index's share of the golden's sum of squares; None: it does not matter.
+    count
+        The number of elements (of equal ones that would have the golden's sums of squares and of fourth powers): few of them may differ as
+        much by chance; 0: that does not matter.
     """
     size = len(held)
     if size < _SHORTEST:
@@ -97,7 +103,7 @@ def region_of(
         tail = size - int(np.argmin(empty[::-1])) if not empty.all() else size
         choices.append(list(range(tail, size)))
         outside = 0.0 if tail < size else outside
-    found = [_finding(held, indices, outside, owned, letter, empty, energy) for indices in choices if indices]
+    found = [_finding(held, indices, outside, owned, letter, empty, energy, count) for indices in choices if indices]
     claims = [finding for finding in found if finding is not None]
     # Few indices tell more than many, unless more explain clearly more.
     return max(claims, key=lambda finding: (int(finding.share * 20), -len(finding.detail["indices"])), default=None)
@@ -108,7 +114,14 @@ def _explained(held: Array, outside: float, owned: float) -> float:
 
 
 def _finding(
-    held: Array, indices: List[int], outside: float, owned: float, letter: str, empty: Optional[Array], energy: Optional[Array]
+    held: Array,
+    indices: List[int],
+    outside: float,
+    owned: float,
+    letter: str,
+    empty: Optional[Array],
+    energy: Optional[Array],
+    count: float,
 ) -> Optional[Finding]:
     share = _explained(held[indices], outside, owned)
     if share < CLAIMED:
@@ -116,9 +129,11 @@ def _finding(
     part = float(held[indices].sum())
     # Where the values themselves are large, errors of any kind are.
     there = float(energy[indices].sum()) if energy is not None else 0.0
-    if part * (1.0 - there) <= _MORE_THAN_OTHERS * (1.0 - part) * there:
+    if there >= _ALL or part * (1.0 - there) <= _MORE_THAN_OTHERS * (1.0 - part) * there:
         return None
     size = len(held)
+    if energy is not None and _by_chance(part, energy, indices, count / size) * size > BY_CHANCE:
+        return None
     sentence = "%s of axis %s (of %d) hold%s %.3g %% of the squared error" % (
         _named(indices), letter, size, "s" if len(indices) == 1 else "", 100 * part,
     )  # fmt: skip
@@ -128,6 +143,27 @@ def _finding(
     elif indices == [0, size - 1]:
         sentence += ": the border"
     return claimed("region", share, sentence, axis=letter, indices=indices, padding=padding)
+
+
+def _by_chance(part: float, energy: Array, indices: List[int], elements: float) -> float:
+    """Return how often so large a part of the error would sit there if it were noise in proportion to the values (Chernoff's bound for F).
+
+    Parameters
+    ----------
+    part
+        The part of the squared error.
+    elements
+        Of each index; indices of little energy count for less.
+    """
+    inside, outside = energy[indices], np.delete(energy, indices)
+    there = float(inside.sum())
+    if not elements or part >= 1.0 or not 0.0 < there < 1.0:
+        return 0.0
+    ratio = part / (1.0 - part) * (1.0 - there) / there
+    n, m = (elements * float(side.sum()) ** 2 / float(np.square(side).sum()) for side in (inside, outside))
+    if ratio <= 1.0 or not m:
+        return 1.0
+    return float(np.exp(0.5 * (n * np.log(ratio) + (n + m) * np.log((n + m) / (n * ratio + m)))))
 
 
 def _named(indices: List[int]) -> str:

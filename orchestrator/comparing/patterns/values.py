@@ -77,7 +77,7 @@ def scale(d: Difference) -> Optional[Finding]:
     # Values that have nothing to do with the golden ones have a factor of about 0: that is no scale.
     if abs(factor) < _LEAST_FACTOR:
         return None
-    share = d.share(d.left_by_others(d.x - factor * d.y, d.y * d.y / d.yy), 0)
+    share = d.share(d.left_by_others(d.x - factor * d.y, d.y * d.y / d.yy), 0, 1)
     return claimed("scale", share, "the target is the golden x %.5g" % factor, factor=factor)
 
 
@@ -103,7 +103,7 @@ def scale_and_offset(d: Difference) -> Optional[Finding]:
     shift = float(d.x.sum()) / d.count - factor * mean
     if abs(factor) < _LEAST_FACTOR:
         return None
-    share = d.share(d.left_by_others(d.x - factor * d.y - shift, 1.0 / d.count + centred * centred / spread), 0)
+    share = d.share(d.left_by_others(d.x - factor * d.y - shift, 1.0 / d.count + centred * centred / spread), 0, 2)
     return claimed("scale", share, "the target is the golden x %.5g %+.6g" % (factor, shift * d.unit), factor=factor, offset=shift * d.unit)
 
 
@@ -145,7 +145,7 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
     shifts = d.e.sum(axis=others, keepdims=True) / count
     # A target of zeros is no scale.
     if np.abs(factors).max() >= _LEAST_FACTOR:
-        share = d.share(d.left_by_others(d.x - factors * d.y, weights), 0)
+        share = d.share(d.left_by_others(d.x - factors * d.y, weights), 0, size)
         found.append(claimed("scale", share, _factors(factors, letter), axis=letter))
     found.append(claimed("offset", d.share(d.left(d.y + shifts), size), _offsets(shifts * d.unit, letter), axis=letter))
     if not any(found):
@@ -156,7 +156,7 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
             slopes = np.where(spread > 0, (d.e * centred).sum(axis=others, keepdims=True) / spread, 0.0)
             weights = 1.0 / count + np.where(spread > 0, centred * centred / spread, 0.0)
         sentence = _factors(1.0 + slopes, letter) + ", and an offset for each"
-        share = d.share(d.left_by_others(d.e - slopes * centred - shifts, weights), 0)
+        share = d.share(d.left_by_others(d.e - slopes * centred - shifts, weights), 0, 2 * size)
         if np.abs(1.0 + slopes).max() >= _LEAST_FACTOR:
             found.append(claimed("scale", share, sentence, axis=letter))
     return [finding for finding in found if finding is not None]

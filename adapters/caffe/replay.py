@@ -1,0 +1,120 @@
+"""Pieces of a Caffe net run one by one: their weights are copied out of the whole file, which is read once."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from dataclasses import astuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from ...filesystem import writing_whole
+from ...netfiles.caffe_net import Net, initial_state
+from ...netfiles.caffemodel_cut import CaffeModel
+from ...netfiles.prototxt import Document, encode
+from ..child import Task
+from ..child.serve import Parent
+from ..replaying.child import serve_pieces
+from ..replaying.run import Piece, run_pieces
+from .backends import Chosen, ModulePaths, choose_backend
+from .netinputs import net_inputs, with_shapes
+from .normalise import normalise
+from .targets import targets_of
+from .weights import check_names, check_shapes, needs_weights
+
+Array = Any
+
+
+class CaffeReplay:
+    """Runs pieces of a net in the user's Caffe, or in OpenCV.
+
+    Parameters
+    ----------
+    backend
+        ``auto``, ``caffe`` or ``opencv``.
+    python
+        The Python that has it; None: this one, or one that is found.
+    prototxt, weights
+        The whole net's files; no weights for a net that has none.
+
+    Raises
+    ------
+    EnvironmentProblem
+        There is no such backend.
+    FormatError
+        The weights are no .caffemodel, or cut short.
+    """
+
+    def __init__(self, backend: str, python: Optional[str], prototxt: str, weights: Optional[str]) -> None:
+        self._paths = ModulePaths.of(prototxt)
+        self.chosen: Chosen = choose_backend(backend, python, self._paths)
+        self.name = self.chosen.backend
+        self.notes = list(self.chosen.notes)
+        if weights is not None:
+            CaffeModel(weights)
+        self._weights = weights
+
+    def run(self, pieces: Sequence[Piece], folder: str, progress: Callable[[int, int], None]) -> Dict[int, str]:
+        """Run them; parameters and result as of :func:`goldwatch.adapters.replaying.run.run_pieces`."""
+        return run_pieces(self._task, pieces, folder, progress, self.name)
+
+    def _task(self, documents: List[Dict[str, Any]], folder: str) -> Task:
+        weights = None if self._weights is None else os.path.abspath(self._weights)
+        job = {"backend": self.name, "pieces": documents, "weights": weights, "folder": folder, "paths": astuple(self._paths)}
+        return Task(self.chosen.python, "goldwatch.adapters.caffe.replay", job, environment=self.chosen.environment)
+
+
+def work(job: Dict[str, Any], parent: Parent) -> int:
+    """Do the child's part."""
+    before, after = job["paths"]
+    sys.path[1:1] = before
+    sys.path += after
+    return serve_pieces(job, parent, _Runner(job).run, job["backend"])
+
+
+class _Runner:
+    def __init__(self, job: Dict[str, Any]) -> None:
+        self._backend, self._folder = job["backend"], job["folder"]
+        self._model = None if job["weights"] is None else CaffeModel(job["weights"])
+        self._shapes = {} if self._model is None else self._model.shapes
+
+    def run(self, piece: Dict[str, Any], arrays: Dict[str, Array]) -> List[Array]:
+        """Return the wanted outputs of one piece."""
+        document = Document(piece["text"])
+        net = Net(document, initial_state(document, "TEST", None, ()))
+        path = "the net" if self._model is None else self._model.path
+        check_names(net, self._shapes, path, fills=False)
+        names = {layer.name for layer in net.layers}
+        backend = self._opencv(net, arrays, names) if self._backend == "opencv" else self._caffe(net, piece["text"], names)
+        wanted = [(layer, index) for layer, index, _, _ in piece["outputs"]]
+        targets = [target for target in backend.complete(targets_of(net)).saved if (target.layer, target.top_index) in wanted]
+        found: Dict[Tuple[str, int], Array] = {(target.layer, target.top_index): array for target, array in backend.run(targets, arrays)}
+        return [found[key] for key in wanted]
+
+    def _opencv(self, net: Net, arrays: Dict[str, Array], names: Any) -> Any:
+        from .opencv import OpencvBackend
+
+        done = normalise(net, with_shapes(net_inputs(net), {blob: array.shape for blob, array in arrays.items()}))
+        for layer, bottom in done.weighted:
+            check_shapes(layer, bottom, self._shapes[layer.name], "" if self._model is None else self._model.path)
+        weighted = any(needs_weights(layer) for layer in net.layers)
+        return OpencvBackend(self._records(names) if weighted else b"", done, self._folder)
+
+    def _caffe(self, net: Net, text: str, names: Any) -> Any:
+        from .pycaffe import PycaffeBackend
+
+        files = {"prototxt": encode(text), "weights": self._records(names)}
+        paths = {what: os.path.join(self._folder, "piece." + what) for what in files}
+        for what, data in files.items():
+            with writing_whole(paths[what]) as stream:
+                stream.write(data)
+        return PycaffeBackend(dict(paths, stages=[]), net)
+
+    def _records(self, names: Any) -> bytes:
+        if self._model is None:
+            return b""
+        stream = io.BytesIO()
+        self._model.write(names, stream)
+        return stream.getvalue()
+
+

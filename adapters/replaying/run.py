@@ -1,0 +1,98 @@
+"""The parent's side: one child process runs all pieces; one that a piece brings down is started again behind that piece."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+
+from ...errors import EnvironmentProblem, Interrupted
+from ..child import Outcome, Task, run_child
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some layers or nodes of a model, to be run once.
+
+    Attributes
+    ----------
+    title
+        What it is called in messages.
+    inputs
+        Name of each input (a blob, ``node:index``) to the .npy file of its values, the type that they are to have, and the shape.
+    outputs
+        What is wanted: (layer or node, number of the output, .npy file to write, type to round to).
+    text
+        A Caffe piece's prototxt; else empty.
+    """
+
+    title: str
+    inputs: Mapping[str, Tuple[str, str, Tuple[int, ...]]]
+    outputs: Sequence[Tuple[str, int, str, str]]
+    text: str = ""
+
+    def document(self, number: int) -> Dict[str, Any]:
+        """Return it as the child gets it."""
+        inputs = {name: [path, dtype, list(shape)] for name, (path, dtype, shape) in self.inputs.items()}
+        return {"number": number, "inputs": inputs, "outputs": [list(output) for output in self.outputs], "text": self.text}
+
+
+def run_pieces(
+    task: Callable[[List[Dict[str, Any]], str], Task], pieces: Sequence[Piece], folder: str, progress: Progress, backend: str
+) -> Dict[int, str]:
+    """Run the pieces; their outputs are in the files that they name.
+
+    Parameters
+    ----------
+    task
+        Makes the child's task of the pieces' documents; its second argument is a folder for temporary files.
+    folder
+        An existing folder for temporary files.
+    progress
+        Called with (pieces done, pieces in all).
+    backend
+        What runs them, for messages.
+
+    Returns
+    -------
+    dict
+        Number of each piece that could not be run to the reason.
+
+    Raises
+    ------
+    GoldwatchError
+        The framework cannot be started, or cannot load the model.
+    Interrupted
+        Ctrl-C.
+    """
+    failed: Dict[int, str] = {}
+    first = attempt = 0
+    while first < len(pieces):
+        here = os.path.join(folder, "child%d" % attempt)
+        os.mkdir(here)
+        attempt += 1
+        documents = [piece.document(number) for number, piece in enumerate(pieces)][first:]
+        outcome = run_child(task(documents, here), here, partial(_behind, progress, first, len(pieces)))
+        if outcome.interrupted:
+            raise Interrupted("interrupted", hint="nothing was compared so far; the same command begins anew")
+        failed.update({int(number): text for number, text in _failures(outcome).items()})
+        if "result" in outcome.told and outcome.returncode == 0:
+            return failed
+        began = outcome.told.get("began")
+        problem = outcome.problem(backend, "the message is the framework's own")
+        if began is None or outcome.own_error is not None or isinstance(problem, EnvironmentProblem):
+            raise problem
+        failed[began] = problem.message
+        first = began + 1
+    return failed
+
+
+def _behind(progress: Progress, first: int, total: int, done: int, _left: int) -> None:
+    progress(first + done, total)
+
+
+def _failures(outcome: Outcome) -> Dict[str, str]:
+    return {kind.split()[1]: text for kind, text in outcome.told.items() if kind.startswith("failed ")}

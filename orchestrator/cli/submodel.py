@@ -1,0 +1,129 @@
+"""``goldwatch submodel``: a part of the original model with its dumps, inputs and golden data."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+import click
+
+from ..errors import UsageError
+from ..submodel.document import document_of, log_lines
+from ..submodel.input_files import BINS, FLOAT16
+from ..submodel.listing import ListedNode, list_nodes
+from ..submodel.plan import Plan, SubmodelOptions, make_plan, open_sources
+from ..submodel.writing import write_export
+from .common import format_option, print_json, put, put_cells, say, say_note, set_up_logging, verbosity_options
+from .submodel_next import next_steps
+
+_STAMP = "%Y-%m-%d %H:%M:%S  "
+
+
+@click.command()
+@click.argument("model", type=click.Path(readable=False))
+@click.option("--start", "starts", multiple=True, metavar="NAME", help="The first node of the cut, nearest to the input; repeatable.")
+@click.option("--end", "ends", multiple=True, metavar="NAME", help="The last node of the cut; repeatable.")
+@click.option("-o", "--out", metavar="DIR", help="Where the folder dump_result_TIME is made; DIR is made when missing.")
+@click.option("--weights", metavar="FILE", help="Caffe's weights.  [default: the .caffemodel beside MODEL with its stem]")
+@click.option("--om", metavar="JSON", help="The json of the om (atc --mode=1): which op of the device computes which nodes.")
+@click.option("--dump", metavar="DIR", help="The device's dumps of the whole model; those of the cut are copied.")
+@click.option("--golden", metavar="DIR", help="Golden data of the whole model; those of the cut are copied.")
+@click.option("--input", "inputs", multiple=True, metavar="NAME=FILE", help="The values of an input of the cut (.npy); repeatable.")
+@click.option("--shape", "shapes", multiple=True, metavar="NAME=1,64,112,112", help="The shape of an input that nothing tells; repeatable.")
+@click.option("--whole-ops", is_flag=True, help="Let the cut grow until no op of the device lies across its border (needs --om).")
+@click.option("--input-from", type=click.Choice(["target", "golden"]), help="Whose values the inputs are.  [default: target's if there]")
+@click.option("--bin", type=click.Choice(BINS), default=FLOAT16, show_default=True, help="What floats are in the .bin files.")
+@click.option("--list", "listing", is_flag=True, help="List the nodes; with --start and --end those of the cut are marked. Writes nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what the export would hold; writes nothing.")
+@format_option
+@verbosity_options
+def submodel(
+    model: str,
+    out: Optional[str],
+    inputs: Tuple[str, ...],
+    shapes: Tuple[str, ...],
+    listing: bool,
+    dry_run: bool,
+    output_format: str,
+    quiet: bool,
+    verbose: int,
+    **given: Any,
+) -> int:
+    """Cut a part out of MODEL, a prototxt or a frozen .pb, with its dumps, inputs and golden data. No framework is needed.
+
+    The folder's path goes to stdout. Exit code: 0 all there, 3 the cut is made, but a dump, an input or golden data is missing, 4 bad
+    input.
+
+    Example: goldwatch submodel net.prototxt --start pool1 --end res2a --om net.json --dump dump --golden golden -o cuts
+    """
+    began_s = time.time()
+    set_up_logging(quiet, verbose)
+    options = SubmodelOptions(model, inputs=_files(inputs), shapes=_shapes(shapes), **given)
+    as_json = output_format == "json"
+    if not listing and not dry_run and out is None:
+        raise UsageError("-o is needed: where shall the folder be?", hint="--dry-run and --list write nothing and need none")
+    sources = open_sources(options)
+    if listing:
+        _print_list(list_nodes(options, sources), as_json)
+        return 0
+    plan = make_plan(options, sources)
+    document = document_of(plan, next_steps(plan))
+    folder = None if dry_run or out is None else write_export(plan, document, out, began_s)
+    _tell(plan, document, folder, quiet)
+    if as_json:
+        print_json(dict(document, folder=folder))
+    elif folder is not None:
+        put(folder)
+    return plan.exit_code
+
+
+def _files(texts: Tuple[str, ...]) -> Dict[str, str]:
+    found: Dict[str, str] = {}
+    for text in texts:
+        name, equals, path = text.rpartition("=")
+        if not equals or not name or not path:
+            raise UsageError("--input %s: expected NAME=FILE" % text, hint="for example conv1=border.npy")
+        found[name] = path
+    return found
+
+
+def _shapes(texts: Tuple[str, ...]) -> Mapping[str, Tuple[int, ...]]:
+    found: Dict[str, Tuple[int, ...]] = {}
+    for text in texts:
+        name, equals, dims = text.rpartition("=")
+        parts = dims.split(",") if dims else []
+        if not equals or not name or not all(part.strip().isdigit() for part in parts):
+            raise UsageError("--shape %s: expected NAME and whole numbers" % text, hint="for example conv1=1,64,112,112; a scalar: conv1=")
+        found[name] = tuple(int(part) for part in parts)
+    return found
+
+
+def _tell(plan: Plan, document: Dict[str, Any], folder: Optional[str], quiet: bool) -> None:
+    """Say what was done on stderr: the log, what is missing or doubtful, the commands to go on with."""
+    stamp = time.strftime(_STAMP)
+    for entry in log_lines(plan, folder or "dump_result_TIME"):
+        for number, line in enumerate(entry.rstrip("\n").split("\n")):
+            say((stamp if not number else "") + line, quiet)
+    for note in plan.notes:
+        say_note(note, quiet)
+    for _, message in plan.warnings:
+        say("warning: " + message)
+    for entry in document["missing"]:
+        say("missing: %s: %s" % (entry["what"], entry["reason"]))
+    say("Next%s:" % (", in %s" % folder if folder else ""), quiet)
+    for name in ("atc", "golden", "compare", "replay"):
+        say("  " + " ".join(shlex.quote(word) for word in document["next"][name]), quiet)
+    for note in document["next"]["notes"]:
+        say("  " + note, quiet)
+
+
+def _print_list(nodes: List[ListedNode], as_json: bool) -> None:
+    if as_json:
+        print_json([dict(vars(node), shape=None if node.shape is None else list(node.shape), ops=list(node.ops)) for node in nodes])
+        return
+    put_cells(["cut", "name", "type", "shape", "ops", "dump"])
+    for node in nodes:
+        shape = "" if node.shape is None else "x".join(str(dim) for dim in node.shape) or "scalar"
+        dumped = "" if node.dumped is None else "yes" if node.dumped else "no"
+        put_cells([node.mark, node.name, node.type, shape, ", ".join(node.ops), dumped])

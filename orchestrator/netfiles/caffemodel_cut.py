@@ -1,0 +1,101 @@
+"""The weights of some layers as a .caffemodel of their own: records copied byte for byte.
+
+Source of the field numbers: caffe.proto (NetParameter, LayerParameter, V1LayerParameter).
+"""
+
+from __future__ import annotations
+
+from typing import BinaryIO, Collection, Dict, List, NamedTuple, Tuple
+
+from ..errors import FormatError, InputError
+from ..protowire import BYTES
+from .caffemodel import HDF5_MAGIC, blob_shape
+from .wirefile import Record, WireFile
+
+_LAYER, _V1_LAYER = 100, 2
+_HINT = "give the binary weights of the net (.caffemodel)"
+Shape = Tuple[int, ...]
+
+
+class LayerRecord(NamedTuple):
+    """A layer's record in the file: its name, the shapes of its blobs, and where it lies, tag included."""
+
+    name: str
+    shapes: List[Shape]
+    start: int
+    end: int
+
+
+class CaffeModel:
+    """What a .caffemodel holds, without the weights themselves.
+
+    Attributes
+    ----------
+    path
+        The file.
+    layers
+        The records of layers, in order; a name may come twice.
+    others
+        ``(start, end)`` of all other top-level fields.
+
+    Raises
+    ------
+    MissingPath
+        There is no such file.
+    FormatError
+        It is empty, cut short, HDF5, a V0 net's, a Git LFS pointer, or holds no layer at all.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.layers: List[LayerRecord] = []
+        self.others: List[Tuple[int, int]] = []
+        with WireFile(path, "WEIGHTS", _HINT) as file:
+            if file.begins(HDF5_MAGIC):
+                raise FormatError("HDF5 weights, which are not cut", path, hint="save them once as .caffemodel with Caffe's Net.save")
+            for record in file.records():
+                if record.wire == BYTES and record.number in (_LAYER, _V1_LAYER):
+                    self.layers.append(_layer(file, record))
+                else:
+                    self.others.append((record.start, record.last))
+        if not self.layers:
+            raise FormatError("no layer in it: not a .caffemodel", path, hint=_HINT)
+
+    @property
+    def shapes(self) -> Dict[str, List[Shape]]:
+        """The shapes of the blobs by layer name, as far as a layer has any; of records of one name the first counts, as in Caffe."""
+        found: Dict[str, List[Shape]] = {}
+        for layer in self.layers:
+            if layer.shapes:
+                found.setdefault(layer.name, layer.shapes)
+        return found
+
+    def write(self, names: Collection[str], stream: BinaryIO) -> int:
+        """Write the records of the layers of these names, and every field that is no layer, byte for byte in the file's order.
+
+        Returns
+        -------
+        int
+            How many layers were written.
+        """
+        kept = [(layer.start, layer.end) for layer in self.layers if layer.name in names]
+        with WireFile(self.path, "WEIGHTS", _HINT) as file:
+            file.copy(sorted(kept + self.others), stream)
+        return len(kept)
+
+
+def _layer(file: WireFile, record: Record) -> LayerRecord:
+    is_v1 = record.number == _V1_LAYER
+    name_field, blob_field = (4, 6) if is_v1 else (1, 7)
+    name, shapes = "", []
+    for number, wire, first, last in file.inner(record):
+        if wire != BYTES:
+            continue
+        if is_v1 and number == 1:
+            hint = "upgrade it once with Caffe's own upgrade_net_proto_binary"
+            raise InputError("%s: weights of a V0 net (a layer inside a layer at byte %d)" % (file.path, record.start), hint=hint)
+        if number == name_field:
+            name = file.text(first, last)
+        elif number == blob_field:
+            shapes.append(blob_shape(file.window, first, last))
+    return LayerRecord(name, shapes, record.start, record.last)

@@ -1,0 +1,118 @@
+"""Some nodes of a frozen graph as a graph of their own: nodes copied byte for byte, placeholders put in, versions and library kept."""
+
+from __future__ import annotations
+
+from typing import BinaryIO, Collection, List, Mapping, Sequence, Tuple, Union
+
+from ..errors import InputError
+from ..naming import printable
+from ..protowire import BYTES, field, varint
+from .graphdef import GraphFile, GraphNode
+from .tf_ops import DTYPES
+from .wirefile import Span, WireFile
+
+Shape = Tuple[int, ...]
+_NUMBERS = {name: number for number, name in DTYPES.items()}
+_LOC = b"loc:@"
+
+
+def placeholder(name: str, dtype: str, shape: Shape) -> bytes:
+    """Return a NodeDef of type Placeholder; ``dtype`` as in :data:`goldwatch.netfiles.tf_ops.DTYPES`."""
+    dims = b"".join(field(2, field(1, dim)) for dim in shape)
+    attrs = (("dtype", field(6, _NUMBERS[dtype])), ("shape", varint(7 << 3 | BYTES) + varint(len(dims)) + dims))
+    body = field(1, name.encode("utf-8", "surrogateescape")) + field(2, b"Placeholder")
+    return body + b"".join(field(5, field(1, key.encode("ascii")) + field(2, value)) for key, value in attrs)
+
+
+def write_graph(
+    graph: GraphFile,
+    kept: Sequence[int],
+    placeholders: Sequence[Tuple[str, str, Shape]],
+    renamed: Mapping[str, str],
+    dropped_controls: Collection[Tuple[str, str]],
+    dropped_colocations: Collection[Tuple[str, str]],
+    stream: BinaryIO,
+) -> None:
+    """Write a GraphDef of some nodes.
+
+    Parameters
+    ----------
+    kept
+        Numbers of the nodes that stay, in the file's order.
+    placeholders
+        The new inputs, each ``(name, dtype, shape)``; they come first.
+    renamed
+        The inputs (as written, ``name:k``) that are to be read from a placeholder of another name.
+    dropped_controls, dropped_colocations
+        ``(node, other)``: edges ``^other`` and ``_class`` entries ``loc:@other`` that go.
+
+    Raises
+    ------
+    InputError
+        A placeholder's name is one of a node that stays.
+    """
+    names = {graph.nodes[number].name for number in kept}
+    touched = {node for node, _ in dropped_controls} | {node for node, _ in dropped_colocations}
+    controls, colocations = set(dropped_controls), set(dropped_colocations)
+    for name, dtype, shape in placeholders:
+        if name in names:
+            raise InputError("the new input %s has the name of a node that stays" % printable(name))
+        stream.write(field(1, placeholder(name, dtype, shape)))
+    with graph.open() as file:
+        spans: List[Span] = []
+        for number in kept:
+            node = graph.nodes[number]
+            if node.name not in touched and not renamed.keys() & set(node.inputs):
+                spans.append((node.record.start, node.record.last))
+                continue
+            file.copy(spans, stream)
+            spans = []
+            _write_edited(file, node, renamed, controls, colocations, stream)
+        file.copy(spans + graph.others, stream)
+
+
+def _write_edited(
+    file: WireFile,
+    node: GraphNode,
+    renamed: Mapping[str, str],
+    controls: Collection[Tuple[str, str]],
+    colocations: Collection[Tuple[str, str]],
+    stream: BinaryIO,
+) -> None:
+    """Write one node with other inputs or fewer; its attributes but ``_class`` stay byte for byte."""
+    pieces: List[Union[bytes, Span]] = []
+    start = node.record.first
+    for number, wire, first, last in file.inner(node.record):
+        if number == 3 and wire == BYTES:
+            text = file.text(first, last)
+            if not (text.startswith("^") and (node.name, text[1:]) in controls):
+                pieces.append(field(3, renamed.get(text, text).encode("utf-8", "surrogateescape")))
+        elif number == 5 and wire == BYTES and _is_class(file, first, last):
+            value = _class_without(file, node, colocations)
+            if value:
+                pieces.append(field(5, field(1, b"_class") + field(2, field(1, value))))
+        else:
+            pieces.append((start, last))
+        start = last
+    size = sum(len(piece) if isinstance(piece, bytes) else piece[1] - piece[0] for piece in pieces)
+    stream.write(varint(1 << 3 | BYTES) + varint(size))
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            stream.write(piece)
+        else:
+            file.copy([piece], stream)
+
+
+def _is_class(file: WireFile, first: int, last: int) -> bool:
+    return any(number == 1 and wire == BYTES and file.text(begin, end) == "_class" for number, wire, begin, end in file.inside(first, last))
+
+
+def _class_without(file: WireFile, node: GraphNode, colocations: Collection[Tuple[str, str]]) -> bytes:
+    """Return the list of strings of ``_class`` without those that name a node outside."""
+    entries = []
+    for number, wire, first, last in file.inside(*node.attrs["_class"]):
+        if number == 1 and wire == BYTES:
+            inner = file.inside(first, last)
+            entries += [file.window.piece(begin, end) for inside, kind, begin, end in inner if (inside, kind) == (2, BYTES)]
+    gone = {_LOC + other.encode("utf-8", "surrogateescape") for name, other in colocations if name == node.name}
+    return b"".join(field(2, entry) for entry in entries if entry not in gone)

@@ -1,0 +1,39 @@
+"""Who runs the pieces: a Caffe or OpenCV for a prototxt, TensorFlow for a frozen graph."""
+
+from __future__ import annotations
+
+from typing import Union
+
+from ..adapters.caffe.replay import CaffeReplay
+from ..errors import InputError, UsageError
+from ..naming import printable
+from .options import AUTO, ReplayOptions
+from .original import Original, weights_beside
+
+Runner = Union[CaffeReplay]
+
+
+def runner_for(options: ReplayOptions, original: Original) -> Runner:
+    """Return what runs the pieces of a model.
+
+    Raises
+    ------
+    UsageError
+        The backend does not run such a model.
+    InputError
+        A prototxt's weights are missing.
+    EnvironmentProblem
+        The framework is not there.
+    """
+    caffe = original.kind == "caffe"
+    if options.backend != AUTO and caffe != (options.backend in ("caffe", "opencv")):
+        form = "a prototxt" if caffe else "a frozen TensorFlow graph"
+        raise UsageError(
+            "the backend %s does not run %s" % (options.backend, form), hint="auto takes what does" if caffe else "auto takes TensorFlow"
+        )
+    if not caffe:
+        raise InputError("%s: TensorFlow graphs cannot be replayed so far" % printable(options.original))
+    weights = weights_beside(options.original, options.weights)
+    if weights is None and any(original.model.weighted(number) for number in range(len(original.model.names))):
+        raise InputError("%s has no .caffemodel beside it" % printable(options.original), hint="name the weights")
+    return CaffeReplay(options.backend, options.python, options.original, weights)

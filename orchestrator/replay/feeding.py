@@ -1,0 +1,208 @@
+"""Which recorded tensor is which input of a cut, and its values as the original model has them."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..model.counterpart import Counterparts
+from ..model.graph import ModelGraph
+from ..model.groups import FOLLOWING_TYPES
+from ..model.never import CONSTANT_TYPES, INPUT_TYPES, VARIABLE_TYPES
+from ..model.nodes import OpNode, TensorDesc
+from ..model.row_plan import PAIR
+from ..submodel.cut import CutInput
+from ..tensors.layouts import convert, plain_tensor
+from ..tensors.tensor import Tensor
+from .original import Unreplayable, Value
+from .recorded import Recorded
+
+Array = Any
+_FIXED = CONSTANT_TYPES | VARIABLE_TYPES
+_FOUR = frozenset(("NCHW", "NHWC", "HWCN", "CHWN"))
+
+
+class Feed(NamedTuple):
+    """A recorded tensor, and what the model says of its original form."""
+
+    tensor: Tensor
+    desc: TensorDesc
+
+
+class _Source(NamedTuple):
+    """A data input of a device op: its number, the output that feeds it, the value of the original that this is, and the op behind it."""
+
+    number: int
+    producer: OpNode
+    output: int
+    value: Optional[Value]
+    root: OpNode
+
+
+class Feeder:
+    """Finds the recorded inputs of the cuts of a model's ops."""
+
+    def __init__(self, graph: ModelGraph, counterparts: Counterparts, recorded: Recorded) -> None:
+        self._graph = graph
+        self._counterparts = counterparts
+        self._recorded = recorded
+        self._holders: Optional[Dict[Value, Feed]] = None
+
+    def feeds(self, op: OpNode, inputs: Sequence[CutInput]) -> List[Feed]:
+        """Return the recorded tensor for each input of an op's cut.
+
+        The op's own recorded input is taken first, else the recorded output of what feeds it, else any op's that holds the value.
+
+        Raises
+        ------
+        Unreplayable
+            An input was not recorded, or cannot be told.
+        """
+        sources = self._sources(op)
+        matched: Dict[int, _Source] = {}
+        for number, entry in enumerate(inputs):
+            wanted = (entry.producer, entry.output_index)
+            found = next((source for source in sources if source.value == wanted), None)
+            if found is not None:
+                matched[number] = found
+        taken = {source.number for source in matched.values()}
+        values = {source.value for source in matched.values()}
+        # A value that feeds the op twice is one input of the cut.
+        left = [source for source in sources if source.number not in taken and source.value not in values]
+        open_ = [number for number in range(len(inputs)) if number not in matched]
+        feeds: List[Feed] = []
+        for number, entry in enumerate(inputs):
+            if number in matched:
+                feeds.append(self._feed(op, matched[number], entry))
+            elif len(open_) == len(left) == 1:
+                feeds.append(self._other(op, left[0], entry))
+            else:
+                feeds.append(self._held(op, entry))
+        return feeds
+
+    def _sources(self, op: OpNode) -> List[_Source]:
+        found = []
+        for index, source in enumerate(op.inputs):
+            producer = self._graph.producer(op, source[0]) if source is not None else None
+            if source is None or producer is None:
+                continue
+            root = self._root(producer)
+            if root.type in _FIXED:
+                continue
+            counterpart = self._counterparts.of_output(producer, source[1])
+            value = None
+            if counterpart.status == PAIR and counterpart.golden_op is not None:
+                value = (counterpart.golden_op, counterpart.golden_index or 0)
+            found.append(_Source(index, producer, source[1], value, root))
+        return found
+
+    def _root(self, op: OpNode) -> OpNode:
+        """Return what stands before a chain of Cast and TransData."""
+        for _ in range(len(self._graph.ops)):
+            source = next((source for source in op.inputs if source is not None), None)
+            before = self._graph.producer(op, source[0]) if source is not None and op.type in FOLLOWING_TYPES else None
+            if before is None:
+                break
+            op = before
+        return op
+
+    def _own(self, op: OpNode, source: _Source) -> Tuple[Optional[Feed], bool]:
+        tensor, came_in = self._recorded.input(op, source.number)
+        if tensor is None:
+            return None, False
+        return Feed(tensor, _known(_desc(op.input_descs, source.number), _desc(source.producer.output_descs, source.output))), came_in
+
+    def _feed(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
+        own, came_in = self._own(op, source)
+        if own is not None and came_in:
+            return own
+        found = self._made(source.producer, source.output)
+        if found is not None:
+            return found
+        if own is not None:
+            raise Unreplayable("its input %d lies in the memory of its output, and what came in was not recorded" % source.number)
+        if source.root.type in INPUT_TYPES:
+            raise Unreplayable("its input %s is the model's own, and the op's inputs were not dumped" % entry.tensor)
+        raise Unreplayable("its input %s was not dumped, neither by itself nor by %s" % (entry.tensor, source.producer.name))
+
+    def _made(self, producer: OpNode, output: int) -> Optional[Feed]:
+        """Return the recorded output of an op, or of what precedes it by way of Cast and TransData."""
+        for _ in range(len(self._graph.ops)):
+            tensor = self._recorded.output(producer, output)
+            if tensor is not None:
+                return Feed(tensor, _desc(producer.output_descs, output))
+            source = next((source for source in producer.inputs if source is not None), None)
+            before = self._graph.producer(producer, source[0]) if source is not None and producer.type in FOLLOWING_TYPES else None
+            if source is None or before is None:
+                return None
+            producer, output = before, source[1]
+        return None
+
+    def _other(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
+        """Return the only input that is left for the only value that is left: the op's own, since its producer hands out another value."""
+        own, came_in = self._own(op, source)
+        if own is not None and came_in:
+            return own
+        if source.root.type in INPUT_TYPES:
+            return self._feed(op, source, entry)
+        return self._held(op, entry)
+
+    def _held(self, op: OpNode, entry: CutInput) -> Feed:
+        """Return the recorded output of whichever op holds a value."""
+        if self._holders is None:
+            self._holders = {}
+            for other in self._graph.ops:
+                for index in range(len(other.output_descs)):
+                    found = self._counterparts.of_output(other, index)
+                    if found.status == PAIR and found.golden_op is not None:
+                        tensor = self._recorded.output(other, index)
+                        if tensor is not None:
+                            key = (found.golden_op, found.golden_index or 0)
+                            self._holders.setdefault(key, Feed(tensor, _desc(other.output_descs, index)))
+        held = self._holders.get((entry.producer, entry.output_index))
+        if held is None:
+            raise Unreplayable("its input %s is a value inside another op, or was not dumped" % entry.tensor)
+        return held
+
+
+def original_values(feed: Feed, shape: Optional[Tuple[int, ...]]) -> Array:
+    """Return a recorded tensor as the original model has it.
+
+    Parameters
+    ----------
+    shape
+        As the original model says; the batch may differ. None: as the model of the device, or the dump, says.
+
+    Returns
+    -------
+    ndarray
+        In the original layout and shape, without padding; decoded.
+
+    Raises
+    ------
+    NotComparable, GoldwatchError
+        The layout cannot be undone, or the file cannot be read.
+    Unreplayable
+        It has another number of elements.
+    """
+    desc = feed.desc
+    plain = plain_tensor(feed.tensor, desc.origin_format, desc.origin_shape)
+    values = plain.array()
+    if desc.origin_format is not None and plain.format != desc.origin_format and {plain.format, desc.origin_format} <= _FOUR:
+        values = convert(values, plain.format, desc.origin_format, values.shape) if values.ndim == 4 else values
+    if shape is None or values.ndim == len(shape):
+        return values
+    for wanted in (shape, values.shape[:1] + shape[1:]):
+        if values.size == int(np.prod(wanted, dtype=np.int64)):
+            return values.reshape(wanted)
+    raise Unreplayable("its input has the shape %s, the original's is %s" % (list(values.shape), list(shape)))
+
+
+def _desc(descs: Sequence[TensorDesc], index: int) -> TensorDesc:
+    return descs[index] if index < len(descs) else TensorDesc()
+
+
+def _known(first: TensorDesc, second: TensorDesc) -> TensorDesc:
+    """Return the first description where it tells the original shape, else the second."""
+    return first if first.origin_shape is not None else second

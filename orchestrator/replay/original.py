@@ -1,0 +1,160 @@
+"""The original model as replay asks it: which values it has, and the cut of the layers that a device op was made from."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Union
+
+from ..errors import InputError, require_file
+from ..naming import printable
+from ..submodel.caffe_original import CaffeOriginal
+from ..submodel.cut import Cut
+from ..submodel.tf_original import TfOriginal
+
+Value = Tuple[str, int]
+"""An original op and the number of its output."""
+
+_RANDOM = ("Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
+
+
+class Unreplayable(Exception):
+    """Why an op cannot be run again; its text goes into the op's row."""
+
+
+class Original:
+    """A model of Caffe or TensorFlow.
+
+    Parameters
+    ----------
+    path
+        A prototxt or a frozen .pb.
+
+    Attributes
+    ----------
+    kind
+        ``caffe`` or ``tensorflow``.
+    model
+        The model as it is cut.
+
+    Raises
+    ------
+    InputError, FormatError, MissingPath
+        The file is of another kind, or broken.
+    """
+
+    def __init__(self, path: str) -> None:
+        if not os.path.isdir(path):
+            require_file(path, "MODEL")
+        if path.lower().endswith(".onnx"):
+            raise InputError(
+                "%s: an ONNX model, which cannot be replayed so far" % printable(path),
+                hint="Caffe prototxt files and frozen TensorFlow graphs (.pb) can",
+            )
+        self.path = path
+        self.model: Union[CaffeOriginal, TfOriginal] = TfOriginal.read(path) if _is_binary(path) else CaffeOriginal.read(path)
+        self.kind = self.model.kind
+        self._values = {
+            (name, index) for name, tensors in zip(self.model.names, self.model.tensors) for index in range(max(1, len(tensors)))
+        }
+        if isinstance(self.model, CaffeOriginal):
+            self._values.update((blob, 0) for blob in self.model.net.inputs)
+
+    def has(self, op: str, index: int) -> bool:
+        """Tell whether the model has such a value."""
+        return (op, index) in self._values
+
+    def cut(self, originals: Iterable[str], outputs: Sequence[Value]) -> Cut:
+        """Return the cut of those of an op's originals that its outputs need.
+
+        Parameters
+        ----------
+        originals
+            The layers that the op was made from.
+        outputs
+            The values that the op computes; each is of one of the originals.
+
+        Raises
+        ------
+        Unreplayable
+            An original is not in the model, an output is another's, or the border cannot be cut.
+        """
+        names = list(originals)
+        unknown = [name for name in names if len(self.model.numbers(name)) != 1]
+        if unknown:
+            raise Unreplayable("its original %s is not one layer of %s" % (unknown[0], os.path.basename(self.path)))
+        members = {self.model.numbers(name)[0] for name in names}
+        foreign = [name for name, _ in outputs if name not in names]
+        if foreign:
+            raise Unreplayable("its output is that of %s, which is none of its originals" % foreign[0])
+        ends = {self.model.numbers(name)[0] for name, _ in outputs}
+        needed = self._needed(members, ends)
+        for number in sorted(needed):
+            if self._is_random(number):
+                raise Unreplayable("%s (%s) gives other values each time" % (self.model.names[number], self.model.types[number]))
+        try:
+            return self.model.cut(needed, (), ends)
+        except InputError as error:
+            raise Unreplayable(error.message) from None
+
+    def _needed(self, members: Iterable[int], ends: Iterable[int]) -> List[int]:
+        """Return the members whose data reaches an end by way of members."""
+        inside, found, waiting = set(members), set(ends), list(ends)
+        while waiting:
+            for producer, _ in self.model.graph.sources[waiting.pop()]:
+                if producer in inside and producer not in found:
+                    found.add(producer)
+                    waiting.append(producer)
+        return sorted(found)
+
+    def _is_random(self, number: int) -> bool:
+        kind = self.model.types[number]
+        if self.kind == "caffe":
+            return kind == "DummyData"
+        return kind.startswith(("Random", "StatelessRandom")) or kind in _RANDOM
+
+
+def _is_binary(path: str) -> bool:
+    """Tell a frozen graph from a prototxt by its name, or else by what is in it."""
+    name = path.lower()
+    return os.path.isdir(path) or (name.endswith(".pb") and not name.endswith(".prototxt"))
+
+
+def weights_beside(path: str, given: Optional[str]) -> Optional[str]:
+    """Return the weights of a prototxt: those given, else the .caffemodel beside it with its stem, or the only one; None: there is none.
+
+    Raises
+    ------
+    MissingPath
+        Those given are not there.
+    InputError
+        Several lie beside it.
+    """
+    if given is not None:
+        require_file(given, "WEIGHTS")
+        return given
+    folder, stem = os.path.dirname(path) or ".", os.path.splitext(os.path.basename(path))[0]
+    found = sorted(name for name in os.listdir(folder) if name.endswith(".caffemodel"))
+    if stem + ".caffemodel" in found:
+        return os.path.join(os.path.dirname(path), stem + ".caffemodel")
+    if len(found) > 1:
+        message = "%s has several weights beside it: %s" % (printable(path), ", ".join(map(printable, found[:4])))
+        raise InputError(message, hint="name those that belong to it")
+    return os.path.join(os.path.dirname(path), found[0]) if found else None
+
+
+def caffe_shapes(original: CaffeOriginal) -> Dict[Value, Tuple[int, ...]]:
+    """Return the shapes of all values as the prototxt tells them, as far as the rules of its layers are known."""
+    from ..adapters.caffe.shapes import top_shapes
+
+    net = original.net
+    known = dict(original.shapes())
+    named: Dict[Value, Tuple[int, ...]] = {(blob, 0): known[-1, number] for number, blob in enumerate(net.inputs) if (-1, number) in known}
+    for number, layer in enumerate(net.layers):
+        sources = original.graph.sources[number]
+        if layer.type != "Input" and all(value in known for value in sources) and sources:
+            try:
+                known.update({(number, index): shape for index, shape in enumerate(top_shapes(layer, [known[value] for value in sources]))})
+            except InputError:
+                continue  # the framework will say what it thinks of this layer
+    named.update({(original.names[number], index): shape for (number, index), shape in known.items() if number >= 0})
+    return named

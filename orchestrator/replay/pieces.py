@@ -1,0 +1,137 @@
+"""What is run of the original model for the planned ops: inputs written to files, outputs paired with the device's."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+import numpy as np
+
+from ..adapters.manifest import require_space
+from ..adapters.replaying.run import Piece
+from ..comparing.dumped_file import beside_of
+from ..comparing.pair import refuse
+from ..comparing.pair_task import PairTask
+from ..comparing.row import CORRUPT, Row
+from ..dumps.golden import GoldenEntry
+from ..errors import GoldwatchError, NotComparable
+from ..filesystem import create_new
+from ..model.row_plan import RowPlan
+from ..naming import compose_golden_name, fits
+from ..submodel.caffe_original import CaffeOriginal
+from .feeding import Feed, original_values
+from .original import Original, Unreplayable, caffe_shapes
+from .plan import Plan, PlannedOp
+
+Shape = Tuple[int, ...]
+_SHORT = 180
+_NOT_FED = ("unknown", "bfloat16")
+
+
+class Pieces:
+    """What is run, and what becomes of it.
+
+    Parameters
+    ----------
+    folder
+        For the computed values.
+    temporary
+        For the recorded inputs.
+
+    Attributes
+    ----------
+    all
+        The pieces, in the order of the execution.
+    rows
+        Rows of ops that cannot be run; :meth:`tasks` adds to them.
+
+    Raises
+    ------
+    EnvironmentProblem
+        The disk has not enough space for the inputs.
+    """
+
+    def __init__(self, plan: Plan, original: Original, folder: str, temporary: str) -> None:
+        self.all: List[Piece] = []
+        self.rows: List[Row] = []
+        self._ops: List[Tuple[PlannedOp, List[str]]] = []
+        self._original, self._folder, self._temporary = original, folder, temporary
+        self._shapes: Mapping[Tuple[str, int], Shape] = {}
+        if isinstance(original.model, CaffeOriginal):
+            self._shapes = caffe_shapes(original.model)
+        self._written: Dict[Any, Tuple[str, Shape]] = {}
+        require_space(temporary, sum(feed.tensor.source.nbytes for planned in plan.ops for feed in planned.feeds))
+        for planned in plan.ops:
+            self._add(planned)
+
+    def _add(self, planned: PlannedOp) -> None:
+        model = self._original.model
+        inputs: Dict[str, Tuple[str, str, Shape]] = {}
+        shapes: Dict[str, Shape] = {}
+        try:
+            for entry, feed in zip(planned.cut.inputs, planned.feeds):
+                dtype = entry.dtype or ("float32" if self._original.kind == "caffe" else "unknown")
+                if dtype in _NOT_FED:
+                    raise Unreplayable("its input %s is of a type that cannot be fed (%s)" % (entry.tensor, dtype))
+                path, shape = self._write(feed, self._shapes.get((entry.producer, entry.output_index)))
+                inputs[entry.tensor], shapes[entry.name] = (path, dtype, shape), shape
+            text = model.text(planned.cut, shapes) if isinstance(model, CaffeOriginal) else ""
+        except Unreplayable as error:
+            self.rows += planned.refused(str(error))
+            return
+        except (GoldwatchError, NotComparable) as error:
+            self.rows += planned.refused(error.message)
+            return
+        names = [self._name(plan, planned, number) for number, (plan, _) in enumerate(planned.rows)]
+        outputs = [
+            (plan.golden_op or "", plan.golden_index or 0, os.path.join(os.path.abspath(self._folder), name), row.target_dtype or "")
+            for (plan, row), name in zip(planned.rows, names)
+        ]
+        self.all.append(Piece(planned.op.name, inputs, outputs, text))
+        self._ops.append((planned, names))
+
+    def _write(self, feed: Feed, shape: Optional[Shape]) -> Tuple[str, Shape]:
+        """Write a recorded tensor in its original form, once for all that read it."""
+        source: Any = feed.tensor.source
+        place = getattr(source, "path", id(source)), getattr(source, "offset", 0)
+        key = (place, feed.desc.origin_format, feed.desc.origin_shape, shape)
+        if key not in self._written:
+            values = np.ascontiguousarray(original_values(feed, shape))
+            path = os.path.join(os.path.abspath(self._temporary), "%d.npy" % len(self._written))
+            with os.fdopen(create_new(path), "wb") as stream:
+                np.save(stream, values)
+            self._written[key] = path, tuple(int(size) for size in values.shape)
+        return self._written[key]
+
+    def _name(self, plan: RowPlan, planned: PlannedOp, number: int) -> str:
+        """Return the name of a computed value: that of a golden file; the time tells those of several ops apart."""
+        op, stamp = plan.golden_op or "", planned.file.dumped.timestamp_us + number
+        name = compose_golden_name(op, plan.golden_index or 0, stamp)
+        short = compose_golden_name(op[:_SHORT] + "_%d" % len(self._ops), plan.golden_index or 0, stamp)
+        return name if fits(name) else short
+
+    def tasks(self, failed: Mapping[int, str]) -> List[PairTask]:
+        """Return the pairs to compare once the pieces have run; ``failed``: number of a piece to why it could not be run."""
+        found: List[PairTask] = []
+        for number, (planned, names) in enumerate(self._ops):
+            if number in failed:
+                self.rows += planned.refused(failed[number])
+                continue
+            for (plan, row), name in zip(planned.rows, names):
+                task = self._task(planned, plan, row, name)
+                if task is not None:
+                    found.append(task)
+        return found
+
+    def _task(self, planned: PlannedOp, plan: RowPlan, row: Row, name: str) -> Optional[PairTask]:
+        dump, index = planned.file.dump, plan.tensor_index or 0
+        if dump is None:
+            return None
+        try:
+            target = dump.tensor("output", index)
+        except NotComparable as error:
+            self.rows.append(refuse(row, error.message, error.cause or CORRUPT))
+            return None
+        entry = GoldenEntry(os.path.join(self._folder, name), name, plan.golden_op or "", plan.golden_index or 0, row.timestamp_us, "npy")
+        beside = beside_of(dump, dump.outputs[index], plan.op_type)
+        return PairTask(row.but(golden_file=name), target, entry, plan.origin_format, plan.origin_shape, beside=beside)

@@ -1,0 +1,173 @@
+"""Which ops of a step are run again, from which recorded inputs, and why the others are not."""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass, replace
+from typing import List, Optional, Sequence, Tuple
+
+from ..comparing.pair import refuse
+from ..comparing.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, PASS, Row
+from ..dumps.listing import DumpEntry
+from ..dumps.tree import Combo
+from ..errors import UsageError
+from ..model.counterpart import Counterparts
+from ..model.graph import ModelGraph
+from ..model.groups import FOLLOWING_TYPES, groups_of
+from ..model.nodes import OpNode
+from ..model.pairing import Pairing
+from ..model.quantised import is_dequant, is_quant, quantised_stretch
+from ..model.row_plan import INPUT, OMITTED, OP, PAIR, RowPlan
+from ..naming import nearest_names
+from ..submodel.cut import Cut
+from .feeding import Feed, Feeder
+from .original import Original, Unreplayable
+from .recorded import OpDump, Recorded
+
+_KEEPS = "%s keeps the values of what precedes it: it is not replayed"
+_QUANTISED = "in a quantised stretch, which the original model does not have"
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class PlannedOp:
+    """An op that is run again.
+
+    Attributes
+    ----------
+    op, file
+        The op and its dump.
+    cut, feeds
+        The original layers, and the recorded tensor of each of the cut's inputs.
+    rows
+        What each output comes to: the pairing's plan, and the row but for its findings.
+    """
+
+    op: OpNode
+    file: OpDump
+    cut: Cut
+    feeds: Tuple[Feed, ...]
+    rows: Tuple[Tuple[RowPlan, Row], ...]
+
+    def refused(self, reason: str) -> List[Row]:
+        """Return its rows as not compared, for that reason."""
+        return [not_replayed(row, reason) for _, row in self.rows]
+
+
+class Plan:
+    """The replay of one step.
+
+    Parameters
+    ----------
+    wanted
+        Names or globs of ops; empty: all.
+
+    Attributes
+    ----------
+    ops
+        Those that are run again, in the order of the execution.
+    rows
+        The rows that are known without that.
+
+    Raises
+    ------
+    InputError
+        None of the dumps is of an op of the model.
+    UsageError
+        A name in ``wanted`` matches no op.
+    """
+
+    def __init__(self, combo: Combo, graph: ModelGraph, original: Original, wanted: Sequence[str] = ()) -> None:
+        self.ops: List[PlannedOp] = []
+        self.rows: List[Row] = []
+        self._combo, self._original, self._wanted = combo, original, tuple(wanted)
+        _require_matches(graph, self._wanted)
+        self._pairing = Pairing(graph, original.has)
+        self._stretch = quantised_stretch(graph)
+        recorded = Recorded(combo, graph, self._pairing)
+        feeder = Feeder(graph, Counterparts(graph, groups_of(graph), original.has), recorded)
+        for file in recorded.files:
+            self._plan(file, feeder)
+        for plan in self._pairing.absent_rows([file.dumped for file in recorded.files]):
+            if plan.status != OMITTED and self._is_wanted(plan.op):
+                row = self._row(plan, None)
+                if plan.op_type in FOLLOWING_TYPES:
+                    row = row.but(verdict=EXPECTED_ABSENT, reason=_KEEPS % plan.op_type)
+                self.rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
+
+    def _plan(self, file: OpDump, feeder: Feeder) -> None:
+        plans = [plan for plan in self._pairing.rows_for(file.dumped) if plan.kind != INPUT and plan.status != OMITTED]
+        plans = [plan for plan in plans if self._is_wanted(plan.op)]
+        op = self._pairing.find(file.dumped)
+        if file.problem:
+            self.rows += [refuse(self._row(plan, file.entry).but(reason=""), file.problem, CORRUPT) for plan in plans[:1]]
+            return
+        pairs: List[Tuple[RowPlan, Row]] = []
+        for plan in plans:
+            row = self._row(plan, file.entry)
+            if op is not None and file.dump is not None and plan.kind != OP and (plan.tensor_index or 0) < len(file.dump.outputs):
+                info = file.dump.outputs[plan.tensor_index or 0]
+                row = row.but(target_dtype=info.dtype.name, address=info.address, shape=info.shape)
+            reason = None if op is None else self._not_at_all(op, plan)
+            if op is not None and op.type in FOLLOWING_TYPES:
+                self.rows.append(row.but(verdict=EXPECTED_ABSENT, reason=_KEEPS % op.type, cause=""))
+            elif reason is not None:
+                self.rows.append(not_replayed(row, reason))
+            elif plan.status == PAIR and op is not None:
+                pairs.append((plan, row))
+            else:
+                self.rows.append(row)
+        if pairs and op is not None:
+            self._plan_op(op, file, feeder, pairs)
+
+    def _not_at_all(self, op: OpNode, plan: RowPlan) -> Optional[str]:
+        if op.position in self._stretch or is_quant(op) or is_dequant(op):
+            return _QUANTISED
+        if plan.status == NOT_COMPARED and plan.golden_op is not None and plan.dumped and plan.kind != OP:
+            return "%s:%d is no output of a layer of the model" % (plan.golden_op, plan.golden_index or 0)
+        return None
+
+    def _plan_op(self, op: OpNode, file: OpDump, feeder: Feeder, pairs: List[Tuple[RowPlan, Row]]) -> None:
+        values = [(plan.golden_op or "", plan.golden_index or 0) for plan, _ in pairs]
+        try:
+            cut = self._original.cut(op.originals, values)
+            feeds = feeder.feeds(op, cut.inputs)
+        except Unreplayable as error:
+            self.rows += [not_replayed(row, str(error)) for _, row in pairs]
+            return
+        self.ops.append(PlannedOp(op, file, cut, tuple(feeds), tuple(pairs)))
+
+    def _is_wanted(self, op: str) -> bool:
+        return not self._wanted or any(op == glob or fnmatch.fnmatchcase(op, glob) for glob in self._wanted)
+
+    def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
+        return Row(
+            index=plan.index,
+            op=plan.op,
+            op_type=plan.op_type,
+            tensor=plan.tensor,
+            kind=plan.kind,
+            verdict=PASS if plan.status == PAIR else plan.status,
+            tensor_index=plan.tensor_index,
+            op_sequence=plan.op_sequence,
+            graph_index=plan.graph_index,
+            group=plan.group or (plan.op,),
+            golden=plan.golden,
+            **self._combo.place._asdict(),
+            reason=plan.reason,
+            target_file=entry.rel if entry is not None else None,
+            timestamp_us=entry.name.timestamp_us if entry is not None else 0,
+        )
+
+
+def not_replayed(row: Row, reason: str) -> Row:
+    """Return the row as not compared: its op could not be run again."""
+    return replace(row, verdict=NOT_COMPARED, reason="not replayed: " + reason, cause="")
+
+
+def _require_matches(graph: ModelGraph, wanted: Sequence[str]) -> None:
+    names = [op.name for op in graph.ops]
+    for glob in wanted:
+        if not any(name == glob or fnmatch.fnmatchcase(name, glob) for name in names):
+            near = nearest_names(glob, names, _SHOWN)
+            raise UsageError("no op of the model matches %s" % glob, hint="near it: %s" % ", ".join(near) if near else None)

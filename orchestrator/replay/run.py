@@ -1,0 +1,155 @@
+"""A replay from its inputs to its result files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from typing import Callable, List, Optional, Tuple
+
+from ..comparing.pair_task import PairTask
+from ..comparing.row import FAIL
+from ..comparing.workers import Workers
+from ..dumps.tree import Combo, find_dumps
+from ..engine.options import ComparisonOptions
+from ..engine.pair_queue import PairQueue
+from ..engine.result import JUDGED, RunResult
+from ..errors import InputError, require_folder
+from ..filesystem import remove_inside
+from ..model.graph import ModelGraph
+from ..model.graphs import load_models
+from ..naming import parse_golden_name
+from ..results.finishing import ResultFiles
+from ..results.network import GRAPHS, SUMMARY, network_document
+from ..results.store import RunStore
+from ..verdict.culprits import REPLAY, replayed
+from ..verdict.summary import exit_code, summarise
+from .backends import runner_for
+from .limits import limits_for
+from .options import ReplayOptions
+from .original import Original
+from .pieces import Pieces
+from .plan import Plan
+
+FOLDER = "replayed"
+"""Where in OUT the computed values are kept, as golden files."""
+
+OnProgress = Callable[[str, int, int], None]
+_SHOWN = 8
+_ASIDE = ".replay-"
+
+
+def replay(
+    options: ReplayOptions, jobs: int = 1, force: bool = False, on_progress: OnProgress = lambda what, done, total: None
+) -> RunResult:
+    """Run every operator of a device again on the CPU with the inputs that the device recorded, and judge what each adds by itself.
+
+    Parameters
+    ----------
+    jobs
+        Processes that compare.
+    force
+        Discard other results in OUT.
+    on_progress
+        Called with (``replaying`` or ``comparing``, done, in all) several times a second.
+
+    Raises
+    ------
+    InputError
+        The model, the om json or the dumps cannot be used, or do not belong together.
+    EnvironmentProblem
+        There is no framework to run the model.
+    UsageError
+        OUT holds the results of other inputs, or the options do not fit the model.
+    Interrupted
+        Ctrl-C.
+    """
+    combo, notes = _step(options)
+    graph = _graph(options, combo)
+    original = Original(options.original)
+    runner = runner_for(options, original)
+    golden_fails = _fails(options.result)
+    plan = Plan(combo, graph, original, options.ops)
+    limits = limits_for(graph, [planned.op for planned in plan.ops]).overlaid(options.limits)
+    folder = os.path.join(options.out, FOLDER)
+    compared = ComparisonOptions(options.target, folder, options.out, options.model, limits=limits, time=options.time)
+    with RunStore.begin(options.out, {**compared.identity(), **options.identity()}, force) as store:
+        with store.transaction():
+            store.remove([key for key, _ in store.keys_by_file()], "replayed again")
+        _clear(options.out, folder)
+        with tempfile.TemporaryDirectory(prefix=_ASIDE, dir=options.out) as temporary:
+            pieces = Pieces(plan, original, folder, temporary)
+            failed = runner.run(pieces.all, temporary, lambda done, total: on_progress("replaying", done, total))
+        tasks = pieces.tasks(failed)
+        with store.transaction():
+            store.put_all([*plan.rows, *pieces.rows])
+        _compare(tasks, Workers(jobs, compared.settings()), store, on_progress)
+        store.set(GRAPHS, [network_document(graph)])
+        with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
+            summary = replayed(summarise(results.rows, len(graph.ops), limits, graph=graph), results.rows, limits, golden_fails)
+            files = results.finish(summary, limits, REPLAY)
+        store.set(JUDGED, {"comparison": REPLAY, "golden_fails": golden_fails})
+        told = (*notes, *runner.notes, *store.notes)
+    return RunResult(compared, summary, exit_code(summary), summary.sentence, tuple(files), told, (), tuple(results.chosen.rows))
+
+
+def _step(options: ReplayOptions) -> Tuple[Combo, List[str]]:
+    """Return the only step in TARGET."""
+    require_folder(options.target, "TARGET")
+    tree = find_dumps(options.target, time=options.time)
+    if not tree.combos:
+        looked = "; ".join(tree.notes[:3])
+        raise InputError("TARGET: %s: no dump file was found at or below it%s" % (options.target, " (%s)" % looked if looked else ""))
+    if len(tree.combos) > 1:
+        named = ", ".join(combo.label() for combo in tree.combos[:_SHOWN]) + (" …" if len(tree.combos) > _SHOWN else "")
+        raise InputError("TARGET holds %d steps: %s" % (len(tree.combos), named), hint="one is replayed at a time: name its folder")
+    return tree.combos[0], tree.notes + tree.left_notes
+
+
+def _graph(options: ReplayOptions, combo: Combo) -> ModelGraph:
+    graphs = load_models(options.model)
+    graphs.require([combo.place.model])
+    graph = graphs.of(combo.place.model)
+    if graph is None:
+        raise InputError("%s holds no model of the dumps in %s" % (options.model, combo.label()), hint="name the om json of this model")
+    return graph
+
+
+def _fails(result: Optional[str]) -> bool:
+    """Tell whether a comparison's result fails."""
+    if result is None:
+        return False
+    with RunStore.open(result) as store:
+        summary = store.get(SUMMARY)
+        return summary["verdict"] == FAIL if summary else bool(store.counts().get(FAIL))
+
+
+def _clear(out: str, folder: str) -> None:
+    """Make the folder of computed values, and remove those of an earlier replay and what a killed one left aside."""
+    os.makedirs(folder, exist_ok=True)
+    for name in os.listdir(out):
+        if name.startswith(_ASIDE):
+            shutil.rmtree(os.path.join(out, name), ignore_errors=True)
+    for name in os.listdir(folder):
+        if parse_golden_name(name) is not None:
+            remove_inside(folder, name)
+
+
+def _compare(tasks: List[PairTask], workers: Workers, store: RunStore, on_progress: OnProgress) -> None:
+    queue = PairQueue(lambda task: True)
+    for task in tasks:
+        queue.put(task)
+    queue.ripen()
+    count, ended = 0, False
+    try:
+        while queue.ripe or workers.in_flight:
+            while queue.ripe and not workers.full:
+                workers.submit(queue.batch())
+            for batch, rows in workers.collect(1.0):
+                with store.transaction():
+                    store.put_all(rows)
+                count += len(batch)
+            on_progress("comparing", count, len(tasks))
+        ended = True
+    finally:
+        workers.close(now=not ended)

@@ -1,0 +1,289 @@
+"""What is known of the values that come into a cut: shape, type and the recorded numbers, each with where it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, Iterator, List, Mapping, Optional, Tuple, TypeVar
+
+import numpy as np
+
+from ..dumps.container import DumpFile, TensorInfo
+from ..dumps.golden import GoldenEntry, GoldenSet
+from ..dumps.npy import open_npy
+from ..errors import GoldwatchError, InputError, UsageError
+from ..naming import printable
+from ..tensors.axes import layout_of
+from ..tensors.dtypes import Array
+from .cut import Cut, CutInput, Shape, Value
+from .device_ops import DeviceOps
+from .dump_files import RunDumps, recorded_array, recorded_shape
+from .original import Original
+
+TARGET, GOLDEN, USER = "target", "golden", "user"
+_INTEGERS = "iub"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Border:
+    """One input of a cut with all that is known of it.
+
+    Attributes
+    ----------
+    entry
+        The input.
+    shape, shape_source
+        Its original shape, and who says so.
+    dtype
+        As numpy calls it.
+    array
+        The recorded values in that shape and type; None where there are none.
+    origin
+        ``target``, ``golden`` or ``user``; None without values.
+    source_file
+        The file of the values; None without.
+    """
+
+    entry: CutInput
+    shape: Shape
+    shape_source: str
+    dtype: str
+    array: Optional[Array] = None
+    origin: Optional[str] = None
+    source_file: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """A tensor in a dump file that holds the value of a border, and the layout of the original."""
+
+    file: DumpFile
+    kind: str
+    index: int
+    layout: Optional[str]
+
+    @property
+    def info(self) -> TensorInfo:
+        return self.file.info(self.kind, self.index)
+
+
+class Borders:
+    """Everything that may know of a border: golden data, the om json, the dumps, what the user gave, the model itself.
+
+    Parameters
+    ----------
+    own_shapes
+        Those that the model gives to its inputs.
+    ops, dumps, golden
+        None where not given.
+    files, shapes
+        By name of the new input, blob, tensor or producer: a ``.npy`` file with the values, a shape.
+    default_dtype
+        The type of what neither the original nor a recording calls an integer; empty: nothing is assumed.
+    """
+
+    def __init__(
+        self,
+        own_shapes: Mapping[Value, Shape],
+        ops: Optional[DeviceOps],
+        dumps: Optional[RunDumps],
+        golden: Optional[GoldenSet],
+        files: Mapping[str, str],
+        shapes: Mapping[str, Shape],
+        default_dtype: str,
+    ) -> None:
+        self._default_dtype = default_dtype
+        self._own = own_shapes
+        self._ops = ops
+        self._dumps = dumps
+        self._golden = golden
+        self._files = files
+        self._shapes = shapes
+        self._opened: Dict[str, DumpFile] = {}
+
+    def of(self, cut: Cut, prefer: str, original: Original) -> List[Border]:
+        """Return the borders of a cut, in the order of its inputs.
+
+        Parameters
+        ----------
+        prefer
+            ``target`` or ``golden``: whose values are taken where both have them.
+
+        Raises
+        ------
+        UsageError
+            A file or shape is given for what is no input.
+        InputError
+            The shape or type of an input is unknown, or two sources disagree about it; a file cannot be read.
+        """
+        self._refuse_unknown_names(cut)
+        return [self._border(entry, prefer, original) for entry in cut.inputs]
+
+    def _refuse_unknown_names(self, cut: Cut) -> None:
+        known = {name for entry in cut.inputs for name in _names(entry)}
+        for name in [*self._files, *self._shapes]:
+            if name not in known:
+                inputs = ", ".join("%s (%s)" % (printable(entry.name), printable(entry.tensor)) for entry in cut.inputs)
+                raise UsageError("%s is no input of this cut" % printable(name), hint="its inputs are: %s" % (inputs or "none"))
+
+    def _border(self, entry: CutInput, prefer: str, original: Original) -> Border:
+        recorded = list(self._recorded(entry, original))
+        shape, source = self._shape(entry, recorded)
+        golden = self._golden_tensor(entry)
+        dtype = self._dtype(entry, recorded)
+        own = _given(self._files, entry)
+        ways = [(USER, own is not None), (TARGET, bool(recorded)), (GOLDEN, golden is not None)]
+        if prefer == GOLDEN:
+            ways = [ways[0], ways[2], ways[1]]
+        origin = next((name for name, there in ways if there), None)
+        array: Optional[Array] = None
+        file: Optional[str] = None
+        if origin == USER:
+            assert own is not None
+            file, array = own, _of_shape(open_npy(own).array(), shape, own)
+        elif origin == TARGET:
+            file, array = recorded[0].file.path, self._target_array(entry, recorded[0], shape)
+        elif origin == GOLDEN and golden is not None and self._golden is not None:
+            file, array = golden.path, _of_shape(self._golden.tensor(golden).array(), shape, golden.path)
+        return Border(entry, shape, source, dtype, None if array is None else _as_dtype(array, dtype), origin, file)
+
+    def _target_array(self, entry: CutInput, found: _Recorded, shape: Shape) -> Array:
+        try:
+            return recorded_array(found.file.tensor(found.kind, found.index), shape, found.layout)
+        except GoldwatchError as error:
+            message = "%s: %s %d, which holds %s: %s" % (found.file.path, found.kind, found.index, printable(entry.tensor), error.message)
+            raise InputError(message, hint="is it the dump of this model? golden data can give the input instead") from error
+
+    def _recorded(self, entry: CutInput, original: Original) -> Iterator[_Recorded]:
+        """Yield the tensors of the dump that hold an input's value, best first: what the readers took, what the producer gave."""
+        if self._dumps is None:
+            return
+        if self._ops is None:
+            for reader, place in entry.readers:
+                yield from self._in_file(reader, "", "input", place, None)
+            yield from self._in_file(entry.producer, "", "output", entry.output_index, None)
+            return
+        value = (entry.producer, entry.output_index)
+        for reader, _ in entry.readers:
+            for number in original.numbers(reader):
+                for op, index in self._ops.takers(number, value):
+                    layout = op.input_descs[index].origin_format if index < len(op.input_descs) else None
+                    yield from self._in_file(op.name, op.type, "input", index, layout)
+        for op, index in self._ops.makers(value):
+            yield from self._in_file(op.name, op.type, "output", index, op.output_descs[index].origin_format)
+
+    def _in_file(self, op: str, op_type: str, kind: str, index: int, layout: Optional[str]) -> Iterator[_Recorded]:
+        assert self._dumps is not None
+        if op not in self._opened:
+            file = self._dumps.file(op, op_type)
+            if file is None:
+                return
+            self._opened[op] = file
+        file = self._opened[op]
+        found = file.inputs if kind == "input" else file.outputs
+        if index < len(found) and found[index].problem is None:
+            yield _Recorded(file, kind, index, layout)
+
+    def _golden_tensor(self, entry: CutInput) -> Optional[GoldenEntry]:
+        return None if self._golden is None else self._golden.find(entry.producer, entry.output_index)
+
+    def _shape(self, entry: CutInput, recorded: List[_Recorded]) -> Tuple[Shape, str]:
+        known = list(self._known_shapes(entry, recorded))
+        if not known:
+            blocked = next((found.info for found in recorded), None)
+            device = "" if blocked is None else "; the device's shape %s %s alone is not enough, it counts padding" % (
+                blocked.format, list(blocked.shape))  # fmt: skip
+            raise InputError(
+                "the shape of input %s (%s) is unknown%s" % (printable(entry.name), printable(entry.tensor), device),
+                hint="golden data, the om json or a dump tell it, or the shape itself: %s=1,64,56,56" % printable(entry.tensor),
+            )
+        shape, source = known[0]
+        for other, where in known[1:]:
+            if other != shape:
+                message = "the shape of input %s (%s): %s says %s, %s says %s"
+                raise InputError(
+                    message % (printable(entry.name), printable(entry.tensor), source, list(shape), where, list(other)),
+                    hint="they are of different runs or models: give those that belong together",
+                )
+        return shape, source
+
+    def _known_shapes(self, entry: CutInput, recorded: List[_Recorded]) -> Iterator[Tuple[Shape, str]]:
+        """Yield every shape that somebody tells; the model's own word counts only where nobody else has one."""
+        found = False
+        for shape, source in self._told_shapes(entry, recorded):
+            found = True
+            yield tuple(int(dim) for dim in shape), source
+        if not found and entry.value in self._own:
+            yield self._own[entry.value], "model"
+
+    def _told_shapes(self, entry: CutInput, recorded: List[_Recorded]) -> Iterator[Tuple[Shape, str]]:
+        given = _given(self._shapes, entry)
+        if given is not None:
+            yield given, USER
+        own = _given(self._files, entry)
+        if own is not None:
+            yield open_npy(own).shape, own
+        golden = self._golden_tensor(entry)
+        if golden is not None and self._golden is not None:
+            yield self._golden.tensor(golden).shape, "golden"
+        if self._ops is not None:
+            for op, index in self._ops.makers((entry.producer, entry.output_index)):
+                desc = op.output_descs[index]
+                shape = desc.origin_shape
+                layout = layout_of(desc.layout, desc.shape)
+                if shape is None and layout is not None and not layout.blocks and desc.origin_format in (None, desc.layout):
+                    shape = desc.shape
+                if shape is not None and min(shape, default=0) >= 0:
+                    yield shape, "om"
+                    break
+        for each in recorded:
+            shape = recorded_shape(each.info)
+            if shape is not None:
+                yield shape, "dump"
+                break
+
+    def _dtype(self, entry: CutInput, recorded: List[_Recorded]) -> str:
+        """Return an input's type: as the original defines it, which golden data must agree with; else as it was recorded."""
+        golden = self._golden_tensor(entry)
+        told = "" if golden is None or self._golden is None else self._golden.tensor(golden).dtype.name
+        if entry.dtype:
+            if told and _is_numpy(entry.dtype) and told != entry.dtype:
+                message = "the type of input %s (%s): the model says %s, golden %s"
+                text = message % (printable(entry.name), printable(entry.tensor), entry.dtype, told)
+                raise InputError(text, hint="is the golden data of this model?")
+            return entry.dtype
+        if self._default_dtype:
+            # Caffe computes in float32; a device may hold labels and indices as integers.
+            names = [name for name in [told] + [each.info.dtype.name for each in recorded[:1]] if name]
+            return next((name for name in names if _is_numpy(name) and np.dtype(name).kind in _INTEGERS), self._default_dtype)
+        if not told:
+            message = "the type of input %s is unknown: TensorFlow 1.15 has no op like that of %s"
+            raise InputError(message % (printable(entry.name), printable(entry.producer)), hint="golden data tell it")
+        return told
+
+
+def _names(entry: CutInput) -> Tuple[str, ...]:
+    return (entry.name, entry.tensor, entry.producer) if not entry.output_index else (entry.name, entry.tensor)
+
+
+def _given(table: Mapping[str, T], entry: CutInput) -> Optional[T]:
+    return next((table[name] for name in _names(entry) if name in table), None)
+
+
+def _is_numpy(name: str) -> bool:
+    try:
+        return np.dtype(name).kind in "fiubc"
+    except TypeError:
+        return False
+
+
+def _of_shape(array: Array, shape: Shape, path: str) -> Array:
+    if array.shape != shape:
+        message = "%s has the shape %s, the input %s"
+        raise InputError(message % (path, list(array.shape), list(shape)), hint="is it of another model or batch?")
+    return array
+
+
+def _as_dtype(array: Array, dtype: str) -> Array:
+    """Return values in a type; of types that numpy does not have (bfloat16) as float32, which holds each exactly."""
+    return np.ascontiguousarray(array, np.dtype(dtype) if _is_numpy(dtype) else np.float32).reshape(array.shape)

@@ -1,0 +1,204 @@
+"""A Caffe net as something to cut: which layers and blobs a cut has, and the text of the cut.
+
+The rules were checked against real Caffe, bit for bit: a new Input per value that crosses the border, in-place layers by the path they lie
+on, data layers at the border replaced.
+"""
+
+from __future__ import annotations
+
+from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+
+from ..adapters.caffe.netinputs import net_inputs
+from ..adapters.caffe.weights import needs_weights
+from ..errors import InputError
+from ..naming import printable
+from ..netfiles.caffe_cut import cut_net
+from ..netfiles.caffe_net import Net, initial_state
+from ..netfiles.prototxt import Document, read_document
+from .cut import Cut, CutInput, Graph, Shape, Value, numbers_of, outputs_of, quantised, unique
+
+DATA_TYPES = frozenset(
+    ["Data", "ImageData", "HDF5Data", "DummyData", "WindowData", "MemoryData", "AnnotatedData", "VideoData", "DenseImageData"]
+)
+"""Layer types that read or make data by themselves; a cut never keeps one."""
+
+_OTHER_WEIGHTED = frozenset(["Embed", "LSTM", "RNN"])
+_QUANT, _DEQUANT = frozenset(["Quant", "AscendQuant"]), frozenset(["DeQuant", "AscendDequant"])
+
+
+class CaffeOriginal:
+    """A net filtered for TEST.
+
+    Parameters
+    ----------
+    document
+        The prototxt.
+
+    Attributes
+    ----------
+    kind
+        ``caffe``.
+    names, types
+        Of each layer, in order. A name may come twice.
+    tensors
+        For each layer the names of its top blobs.
+    input_fields
+        The blobs of the net's ``input`` fields.
+    graph
+        The data edges by versions of blobs, so that in-place layers are steps of their own.
+
+    Raises
+    ------
+    InputError, FormatError
+        The file is no net of one form: V0, ``layer`` and ``layers`` mixed, empty, a solver …
+    """
+
+    kind = "caffe"
+    noun = "layer"
+
+    def __init__(self, document: Document) -> None:
+        self.net = Net(document, initial_state(document, "TEST", None, ()))
+        self.path = document.path
+        self.name = self.net.name
+        self.names = [layer.name for layer in self.net.layers]
+        self.types = [layer.type for layer in self.net.layers]
+        self.tensors = [[top.text for top in layer.tops] for layer in self.net.layers]
+        self.graph = Graph([origins for origins, _ in self.net.graph()])
+        self.input_fields = list(self.net.inputs)
+        self._numbers = numbers_of(self.names)
+
+    @classmethod
+    def read(cls, path: str) -> CaffeOriginal:
+        """Read a prototxt; raises as :func:`goldwatch.netfiles.prototxt.read_document` and the class."""
+        return cls(read_document(path))
+
+    def numbers(self, name: str) -> List[int]:
+        """Return the numbers of the layers of this name."""
+        return list(self._numbers.get(name, ()))
+
+    def lines(self, numbers: Iterable[int]) -> str:
+        """Return in which lines of the file layers begin, as words."""
+        return "lines " + ", ".join(str(self.net.document.line(self.net.layers[number].start)) for number in numbers)
+
+    def weighted(self, number: int) -> bool:
+        """Tell whether a layer has weights of its own by its type; of custom types nobody knows."""
+        layer = self.net.layers[number]
+        return needs_weights(layer) or layer.type in _OTHER_WEIGHTED or (layer.type == "Bias" and len(layer.bottoms) == 1)
+
+    def is_constant(self, number: int) -> bool:
+        """Tell whether a layer depends on constants only: none does."""
+        return False
+
+    def shapes(self) -> Dict[Value, Shape]:
+        """Return the shapes that the prototxt itself gives to its inputs."""
+        return {
+            (entry.layer, entry.top_index): entry.shape for entry in net_inputs(self.net) if entry.shape
+        }  # An input field is (-1, number) in both.
+
+    def cut(self, chosen: Iterable[int], starts: Collection[int] = (), ends: Optional[Collection[int]] = None) -> Cut:
+        """Return the cut of exactly these layers, data layers left out.
+
+        Parameters
+        ----------
+        chosen
+            Numbers of layers; :meth:`goldwatch.submodel.cut.Graph.between` gives those from a start to an end.
+        starts
+            The inputs that these layers read are of kind ``start``.
+        ends
+            What counts as an end; None: each layer whose tops nobody inside reads.
+
+        Raises
+        ------
+        InputError
+            Only data layers are chosen; a blob is read that nobody makes; two layers of one name inside or at the border; the border lies
+            between a quantising and a dequantising layer; a layer would read another version of a blob than in the whole net.
+        """
+        inside = {number for number in chosen if self.types[number] not in DATA_TYPES}
+        if not inside:
+            raise InputError("only data layers are between start and end, which a cut replaces by inputs: nothing would be left")
+        inputs = self._kept_inputs(inside) + self._new_inputs(inside, starts)
+        self._refuse_quantised(inputs)
+        self._refuse_duplicates(inside, {entry.value[0] for entry in inputs})
+        counts = [len(tops) for tops in self.tensors]
+        outputs, outside = outputs_of(self.graph, inside, counts, self.names, self.tensors, None if ends is None else set(ends))
+        return Cut(tuple(sorted(inside)), (), tuple(inputs), outputs, outside)
+
+    def text(self, cut: Cut, shapes: Mapping[str, Shape]) -> str:
+        """Return the prototxt of a cut.
+
+        Parameters
+        ----------
+        shapes
+            Of every new input (those that are not ``kept``) by its name.
+        """
+        return cut_net(
+            self.net, set(cut.layers), [(entry.name, entry.tensor, shapes[entry.name]) for entry in cut.inputs if not entry.kept]
+        )
+
+    def _kept_inputs(self, inside: Set[int]) -> List[CutInput]:
+        found = []
+        for number in sorted(inside):
+            if self.types[number] != "Input":
+                continue
+            tops = self.tensors[number]
+            for index, blob in enumerate(tops):
+                name = self.names[number] if len(tops) == 1 else "%s_%d" % (self.names[number], index)
+                readers = self._readers((number, index), inside)
+                found.append(CutInput(name, blob, self.names[number], index, (number, index), "start", readers, kept=True))
+        return found
+
+    def _new_inputs(self, inside: Set[int], starts: Collection[int]) -> List[CutInput]:
+        taken = set(self.names)
+        found: Dict[Value, CutInput] = {}
+        by_blob: Dict[str, Value] = {}
+        for number in sorted(inside):
+            layer = self.net.layers[number]
+            for place, value in enumerate(self.graph.sources[number]):
+                if value[0] in inside or value in found:
+                    continue
+                blob = layer.bottoms[place].text
+                if value[0] < -1:
+                    raise InputError(
+                        "layer %s reads blob %s, which nothing makes in phase TEST" % (layer.title, printable(blob)),
+                        hint="Caffe refuses this net as well: is a layer missing, or one of another phase meant?",
+                    )
+                if by_blob.setdefault(blob, value) != value:
+                    raise InputError("two versions of blob %s cross the border; Caffe refuses such a net" % printable(blob))
+                name = unique("%s_input_%d" % (layer.name or layer.type, place), taken)
+                readers = self._readers(value, inside)
+                kind = "start" if any(number in starts for number in self._reading(value, inside)) else "side"
+                producer = self.names[value[0]] if value[0] >= 0 else blob
+                found[value] = CutInput(name, blob, producer, max(value[1], 0) if value[0] >= 0 else 0, value, kind, readers)
+        return list(found.values())
+
+    def _reading(self, value: Value, inside: Set[int]) -> List[int]:
+        return [number for number in sorted(inside) if value in self.graph.sources[number]]
+
+    def _readers(self, value: Value, inside: Set[int]) -> Tuple[Tuple[str, int], ...]:
+        return tuple(
+            (self.names[number], place)
+            for number in self._reading(value, inside)
+            for place, source in enumerate(self.graph.sources[number])
+            if source == value
+        )
+
+    def _refuse_quantised(self, inputs: Sequence[CutInput]) -> None:
+        inner = quantised(self.graph, self.types, _QUANT, _DEQUANT)
+        for entry in inputs:
+            if entry.value[0] in inner:
+                raise InputError(
+                    "the border lies between a quantising and a dequantising layer: blob %s holds int8 values that have no counterpart"
+                    % printable(entry.tensor),
+                    hint="start before the quantising layer, or behind the dequantising one",
+                )
+
+    def _refuse_duplicates(self, inside: Set[int], border: Set[int]) -> None:
+        for number in sorted(inside | {number for number in border if number >= 0}):
+            others = self._numbers[self.names[number]]
+            if len(others) < 2 or (number in inside and number not in border and not any(self.weighted(other) for other in others)):
+                continue
+            raise InputError(
+                "layers in %s have the same name %s: their weights and golden data cannot be told apart"
+                % (self.lines(others), printable(self.names[number]) or '""'),
+                hint="give each its own name in the prototxt, and in the weights",
+            )

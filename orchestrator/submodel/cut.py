@@ -1,0 +1,207 @@
+"""What a cut is: the nodes that stay, the values that come in and the values that go out. One form for Caffe and TensorFlow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple
+
+Value = Tuple[int, int]
+"""A value of the original graph: the number of the node that makes it, and which of its outputs it is; ``(-1, k)`` is a Caffe net's
+``input`` field number ``k``."""
+
+Shape = Tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CutInput:
+    """A value that is read inside and made outside, or that an input node which stays holds.
+
+    Attributes
+    ----------
+    name
+        Of the new input: ``{first reader}_input_{bottom index}`` (Caffe), the producer's or ``{producer}_{index}`` (TensorFlow).
+    tensor
+        The blob (Caffe) or ``op:index`` (TensorFlow) in the original.
+    producer, output_index
+        The node that makes it in the original; of a Caffe net's ``input`` field the blob.
+    value
+        The same as numbers.
+    kind
+        ``start`` when a start node reads it, else ``side``.
+    readers
+        Names of the nodes inside that read it, and of each which of its inputs it is.
+    dtype
+        As numpy calls it (``bfloat16`` as such); empty where the original does not say: Caffe (float32, or an integer type where one was
+        recorded), and ops that the table of :mod:`goldwatch.netfiles.tf_ops` lacks.
+    kept
+        Whether the input node stays as it is in the original, so that nothing new is put in.
+    """
+
+    name: str
+    tensor: str
+    producer: str
+    output_index: int
+    value: Value
+    kind: str
+    readers: Tuple[Tuple[str, int], ...]
+    dtype: str = ""
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class CutOutput:
+    """A value that is made inside and read by nobody inside, or by readers outside too.
+
+    Attributes
+    ----------
+    op, output_index
+        The node and which of its outputs.
+    tensor
+        As :attr:`CutInput.tensor`.
+    is_end
+        Whether the node is an end of the cut; other outputs are by-products.
+    """
+
+    op: str
+    output_index: int
+    tensor: str
+    is_end: bool
+
+
+@dataclass(frozen=True)
+class OutsideReader:
+    """A node outside, ``reader``, that reads output ``output_index`` of ``op`` inside."""
+
+    reader: str
+    op: str
+    output_index: int
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One cut; what it holds depends on nothing but the original's graph.
+
+    Attributes
+    ----------
+    layers
+        Numbers of the nodes that stay, in the order of the file: those asked for and those pulled in.
+    pulled
+        Those of them that the rules of :mod:`goldwatch.submodel.tf_original` pulled in (constants, loops, conditionals).
+    inputs, outputs, outside_readers
+        What crosses the border.
+    dropped_controls, dropped_colocations
+        ``(node, other)`` of TensorFlow's control edges and colocations that lead outside and go.
+    """
+
+    layers: Tuple[int, ...]
+    pulled: Tuple[int, ...]
+    inputs: Tuple[CutInput, ...]
+    outputs: Tuple[CutOutput, ...]
+    outside_readers: Tuple[OutsideReader, ...]
+    dropped_controls: Tuple[Tuple[str, str], ...] = ()
+    dropped_colocations: Tuple[Tuple[str, str], ...] = ()
+
+
+class Graph:
+    """The data edges of a model; every walk is a loop, so that a chain of any length does.
+
+    Parameters
+    ----------
+    sources
+        For each node, in the file's order, the value that each of its inputs reads.
+    """
+
+    def __init__(self, sources: Sequence[Sequence[Value]]) -> None:
+        self.sources = [list(values) for values in sources]
+        self.readers: List[List[Tuple[int, int, int]]] = [[] for _ in self.sources]
+        for number, values in enumerate(self.sources):
+            for place, (producer, index) in enumerate(values):
+                if producer >= 0:
+                    self.readers[producer].append((number, place, index))
+
+    def descendants(self, starts: Iterable[int]) -> Set[int]:
+        """Return the nodes that data of ``starts`` reaches, and ``starts``."""
+        return _reached(starts, [{reader for reader, _, _ in readers} for readers in self.readers])
+
+    def ancestors(self, ends: Iterable[int]) -> Set[int]:
+        """Return the nodes whose data reaches ``ends``, and ``ends``."""
+        return _reached(ends, [{producer for producer, _ in values if producer >= 0} for values in self.sources])
+
+    def between(self, starts: Iterable[int], ends: Iterable[int]) -> Set[int]:
+        """Return the nodes on any path from a start to an end, both included."""
+        return self.descendants(starts) & self.ancestors(ends)
+
+    def hull(self, nodes: Iterable[int]) -> Set[int]:
+        """Return ``nodes`` with all that lies on a path from one of them to another."""
+        nodes = set(nodes)
+        return self.between(nodes, nodes)
+
+
+def _reached(begin: Iterable[int], steps: Sequence[Set[int]]) -> Set[int]:
+    seen = set(begin)
+    waiting = list(seen)
+    while waiting:
+        for other in steps[waiting.pop()]:
+            if other not in seen:
+                seen.add(other)
+                waiting.append(other)
+    return seen
+
+
+def unique(name: str, taken: Set[str]) -> str:
+    """Return ``name``, or ``name_1``, ``name_2`` … where it is taken; the answer is taken from now on."""
+    found, number = name, 0
+    while found in taken:
+        number += 1
+        found = "%s_%d" % (name, number)
+    taken.add(found)
+    return found
+
+
+def numbers_of(names: Sequence[str]) -> Dict[str, List[int]]:
+    """Return the numbers of the nodes of each name."""
+    found: Dict[str, List[int]] = {}
+    for number, name in enumerate(names):
+        found.setdefault(name, []).append(number)
+    return found
+
+
+def outputs_of(
+    graph: Graph, inside: Set[int], counts: Sequence[int], names: Sequence[str], tensors: Sequence[Sequence[str]], ends: Optional[Set[int]]
+) -> Tuple[Tuple[CutOutput, ...], Tuple[OutsideReader, ...]]:
+    """Return what a cut hands out, and who outside reads it.
+
+    Parameters
+    ----------
+    counts
+        The number of outputs of each node, as far as it is known.
+    tensors
+        The name of each output of each node.
+    ends
+        Nodes all of whose outputs are ends; None: every node whose value nobody inside reads.
+    """
+    outputs: List[CutOutput] = []
+    outside: List[OutsideReader] = []
+    for number in sorted(inside):
+        within = {index for reader, _, index in graph.readers[number] if reader in inside}
+        beyond = [(reader, index) for reader, _, index in graph.readers[number] if reader not in inside]
+        for reader, index in dict.fromkeys(beyond):
+            outside.append(OutsideReader(names[reader], names[number], index))
+        read = {index for _, index in beyond}
+        for index in range(counts[number]):
+            is_end = number in ends if ends is not None else not within
+            if is_end or index in read or index not in within:
+                outputs.append(CutOutput(names[number], index, tensors[number][index], is_end))
+    return tuple(outputs), tuple(outside)
+
+
+def quantised(graph: Graph, types: Sequence[str], quant: FrozenSet[str], dequant: FrozenSet[str]) -> Set[int]:
+    """Return the nodes whose values are integers: from one of a type in ``quant`` to before one of a type in ``dequant``."""
+    inner: Set[int] = set()
+    waiting = [number for number, kind in enumerate(types) if kind in quant]
+    while waiting:
+        number = waiting.pop()
+        if number not in inner:
+            inner.add(number)
+            waiting += [reader for reader, _, _ in graph.readers[number] if types[reader] not in dequant]
+    return inner

@@ -1,0 +1,215 @@
+"""Which ops of the compiled model a cut of the original touches, and which of them hand out or take a value that crosses its border.
+
+Source of the attributes: GE's ModelDef as ``atc --mode=1`` prints it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
+
+from ..errors import InputError
+from ..model.graph import ModelGraph
+from ..model.groups import FOLLOWING_TYPES
+from ..model.never import CONSTANT_TYPES, INPUT_TYPES, VARIABLE_TYPES, never_dumps
+from ..model.nodes import OpNode
+from ..naming import printable
+from .original import Original
+
+_NOT_COMPUTED = CONSTANT_TYPES | VARIABLE_TYPES
+_LEAST_KNOWN = 0.5
+Output = Tuple[OpNode, int]
+
+
+@dataclass(frozen=True)
+class SpanningOp:
+    """An op that computes nodes inside and outside of a cut.
+
+    Attributes
+    ----------
+    op
+        Its name on the device.
+    inside, outside
+        Its original nodes, in order.
+    where
+        At which border it lies: ``start`` (also when it spans both), ``end``, or ``side``.
+    message
+        The same as a sentence.
+    """
+
+    op: str
+    inside: Tuple[str, ...]
+    outside: Tuple[str, ...]
+    where: str
+    message: str
+
+
+class DeviceOps:
+    """The compiled model seen from the original.
+
+    Parameters
+    ----------
+    om
+        The model's json.
+    original
+        The original model.
+
+    Raises
+    ------
+    InputError
+        Fewer than half of the original names in ``om`` are nodes of the original.
+    """
+
+    def __init__(self, om: ModelGraph, original: Original) -> None:
+        self.om = om
+        self.original = original
+        self._numbers: Dict[int, List[int]] = {}
+        self._of: Dict[int, List[OpNode]] = {}
+        named = known = 0
+        for op in om.ops:
+            if op.type in _NOT_COMPUTED or op.type in INPUT_TYPES or never_dumps(op.type):
+                continue
+            numbers = sorted({number for name in op.originals for number in original.numbers(name)})
+            named += len(op.originals)
+            known += sum(bool(original.numbers(name)) for name in op.originals)
+            self._numbers[op.position] = numbers
+            for number in numbers:
+                self._of.setdefault(number, []).append(op)
+        if known < _LEAST_KNOWN * max(1, named):
+            raise InputError(
+                "%s is of another model: %d of the %d original names in it are %ss of %s"
+                % (om.path or "the om json", known, named, original.noun, original.path or "MODEL"),
+                hint="give the json of the om that was made from this model",
+            )
+
+    def of(self, number: int) -> List[OpNode]:
+        """Return the ops that compute a node, in the file's order."""
+        return list(self._of.get(number, ()))
+
+    def originals(self, op: OpNode) -> List[int]:
+        """Return the numbers of the nodes that an op computes."""
+        return list(self._numbers.get(op.position, ()))
+
+    def touched(self, inside: Set[int]) -> List[OpNode]:
+        """Return the ops that compute any of these nodes, in execution order."""
+        found = {op.position: op for number in inside for op in self._of.get(number, ())}
+        return sorted(found.values(), key=lambda op: (op.graph_index, op.id, op.position))
+
+    def grown(self, inside: Iterable[int], never: Set[int]) -> Set[int]:
+        """Return the nodes with all those that the ops they touch compute, and what lies between, until no op spans the border.
+
+        Parameters
+        ----------
+        never
+            Nodes that no cut keeps (data layers).
+        """
+        grown = set(inside)
+        while True:
+            more = self.original.graph.hull(grown | {number for op in self.touched(grown) for number in self._numbers[op.position]})
+            more -= never
+            if more == grown:
+                return grown
+            grown = more
+
+    def spanning(self, inside: Set[int], along: Set[int], starts: Sequence[int], ends: Sequence[int]) -> List[SpanningOp]:
+        """Return the ops that compute nodes on both sides of the border; constants that come ``along`` count as inside."""
+        before, behind = self.original.graph.ancestors(starts), self.original.graph.descendants(ends)
+        names = self.original.names
+        found = []
+        for op in self.touched(inside):
+            outer = [number for number in self._numbers[op.position] if number not in inside | along]
+            if not outer:
+                continue
+            inner = [number for number in self._numbers[op.position] if number in inside]
+            where = "start" if before & set(outer) else "end" if behind & set(outer) else "side"
+            title = {"start": "your cut starts at", "end": "your cut ends at", "side": "your cut holds"}[where]
+            shown = names[inner[0] if where == "start" else inner[-1]]
+            every = [printable(names[number]) for number in self._numbers[op.position]]
+            listed = " … ".join([every[0], every[-1]]) if len(every) > 2 else ", ".join(every)
+            message = "op %s computes %s; %s %s" % (printable(op.name), listed, title, printable(shown))
+            found.append(SpanningOp(op.name, tuple(names[n] for n in inner), tuple(names[n] for n in outer), where, message))
+        return found
+
+    def inserted(self, inside: Set[int]) -> List[OpNode]:
+        """Return the ops without originals (Cast, TransData) that belong to a cut: a reader, or all producers, are inside."""
+        members = {op.position for op in self.touched(inside)}
+        found: Dict[int, OpNode] = {}
+        grew = True
+        while grew:
+            grew = False
+            for op in self.om.ops:
+                if op.position in members or op.originals or op.type in _NOT_COMPUTED or never_dumps(op.type):
+                    continue
+                producers = [producer for producer, _ in self.sources(op)]
+                reads = any(reader.position in members for reader in self.om.consumers(op))
+                if reads or (producers and all(producer.position in members for producer in producers)):
+                    members.add(op.position)
+                    found[op.position] = op
+                    grew = True
+        return [found[position] for position in sorted(found)]
+
+    def sources(self, op: OpNode) -> List[Output]:
+        """Return the op and output that each connected input of an op comes from."""
+        found = []
+        for source in op.inputs:
+            producer = None if source is None else self.om.producer(op, source[0])
+            if source is not None and producer is not None:
+                found.append((producer, source[1]))
+        return found
+
+    def value_of(self, op: OpNode, index: int) -> Optional[Tuple[str, int]]:
+        """Return the original value, ``(node name, output index)``, that an output holds; None when that cannot be told."""
+        seen = set()
+        while op.position not in seen:
+            seen.add(op.position)
+            desc = op.output_descs[index] if index < len(op.output_descs) else None
+            if desc is not None and desc.origin_name:
+                return desc.origin_name, desc.origin_index or 0
+            if op.type in INPUT_TYPES:
+                return op.name, index
+            if op.originals:
+                return op.originals[-1], index
+            sources = self.sources(op)
+            if op.type not in FOLLOWING_TYPES or not sources:
+                return None
+            op, index = sources[0]
+        return None
+
+    def makers(self, value: Tuple[str, int]) -> List[Output]:
+        """Return the outputs that hold an original value: those that compute it first, then its copies by Cast and TransData."""
+        found = [(op, index) for op in self.om.ops for index in range(self.outputs(op)) if self.value_of(op, index) == value]
+        return sorted(found, key=lambda pair: (not self._numbers.get(pair[0].position), pair[0].position))
+
+    def takers(self, number: int, value: Tuple[str, int]) -> Iterator[Output]:
+        """Yield the inputs by which the ops that compute a node take an original value."""
+        for op in self.of(number):
+            for index, source in enumerate(op.inputs):
+                producer = None if source is None else self.om.producer(op, source[0])
+                if source is not None and producer is not None and self.value_of(producer, source[1]) == value:
+                    yield op, index
+
+    def outputs(self, op: OpNode) -> int:
+        """Return how many outputs an op has as far as its descriptions say."""
+        return 0 if op.type in _NOT_COMPUTED else len(op.output_descs)
+
+    def before(self, op: OpNode, has_file: Set[int]) -> List[OpNode]:
+        """Return what hands an op its data: the nearest ops with a file on the way back through Cast and TransData, and those between.
+
+        Parameters
+        ----------
+        has_file
+            Positions of the ops that have a dump file. Where the op that computes has none, the way ends at the last op that has one.
+        """
+        found: Dict[int, OpNode] = {}
+        for producer, _ in self.sources(op):
+            way = []
+            while producer.position not in found:
+                way.append(producer)
+                sources = self.sources(producer)
+                if producer.originals and producer.type not in FOLLOWING_TYPES or not sources or producer in way[:-1]:
+                    break
+                producer = sources[0][0]
+            for each in way:
+                if each.position in has_file:
+                    found[each.position] = each
+        return list(found.values())

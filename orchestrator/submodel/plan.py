@@ -1,0 +1,281 @@
+"""One export decided: nodes, border, values, files, and everything worth a warning; nothing is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+
+from ..dumps.golden import GoldenSet
+from ..errors import EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
+from ..model.graph import ModelGraph, load_model
+from ..naming import printable, sanitise_device
+from ..netfiles.caffemodel_cut import CaffeModel
+from .borders import GOLDEN, TARGET, Border, Borders
+from .caffe_original import DATA_TYPES, CaffeOriginal
+from .choose import chosen_nodes
+from .cut import Cut, Shape
+from .device_ops import DeviceOps, SpanningOp
+from .dump_files import RunDumps, base_name
+from .gather import Collection, gather_dumps, gather_goldens
+from .input_files import FLOAT16, InputFile, input_files, warnings_of
+from .original import Original, read_original
+from .weights import check_weights, find_weights
+
+_MOST_DIMS = 4
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class SubmodelOptions:
+    """What is to be cut, and what goes with it.
+
+    Attributes
+    ----------
+    model
+        A prototxt, or a frozen ``.pb``.
+    starts, ends
+        Names of nodes; several of each may be given.
+    weights
+        The ``.caffemodel``; None: the one beside ``model`` with its stem, if any.
+    om, dump, golden
+        The om's json, the device's dumps of the whole model, its golden data; None where not given.
+    inputs, shapes
+        By name of the new input, or of its blob or tensor: a ``.npy`` file; a shape.
+    whole_ops
+        Grow the cut until no op of the device spans its border.
+    input_from
+        ``target`` or ``golden``: whose values are the inputs where both have them; None: target's.
+    bin
+        What floats are in ``.bin`` files: ``float16``, ``float32``; ``none`` for no such files.
+    """
+
+    model: str
+    starts: Sequence[str] = ()
+    ends: Sequence[str] = ()
+    weights: Optional[str] = None
+    om: Optional[str] = None
+    dump: Optional[str] = None
+    golden: Optional[str] = None
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    whole_ops: bool = False
+    input_from: Optional[str] = None
+    bin: str = FLOAT16
+
+
+@dataclass
+class Sources:
+    """The files of :class:`SubmodelOptions`, read; several cuts of one model share them."""
+
+    original: Original
+    weights: Optional[CaffeModel]
+    om: Optional[ModelGraph]
+    ops: Optional[DeviceOps]
+    dumps: Optional[RunDumps]
+    golden: Optional[GoldenSet]
+
+
+@dataclass
+class Plan:
+    """What an export will hold.
+
+    Attributes
+    ----------
+    core
+        The nodes of the cut without constants that come along.
+    starts, ends
+        Names after the cut has grown; ``asked`` those before.
+    files
+        The input files by the input's name, as far as there are values.
+    warnings
+        ``(rule, message)``.
+    notes
+        What is worth saying besides.
+    weights
+        None where there is no file of weights.
+    """
+
+    original: Original
+    om: Optional[ModelGraph]
+    ops: Optional[DeviceOps]
+    weights: Optional[CaffeModel]
+    cut: Cut
+    core: Set[int]
+    starts: List[str]
+    ends: List[str]
+    asked: Dict[str, List[str]]
+    borders: List[Border]
+    spanning: List[SpanningOp]
+    gathered: Collection
+    files: Dict[str, InputFile]
+    warnings: List[Tuple[str, str]]
+    notes: List[str]
+    search: Optional[Dict[str, Any]] = None
+
+    @property
+    def halves(self) -> List[str]:
+        """Names of the inputs whose ``.bin`` is float16."""
+        return [name for name, file in self.files.items() if file.bin_dtype == FLOAT16]
+
+    def inputs(self) -> List[Tuple[Border, Optional[InputFile]]]:
+        """Return the inputs with their files."""
+        return [(border, self.files.get(border.entry.name)) for border in self.borders]
+
+    @property
+    def exit_code(self) -> int:
+        """0, or 3 when a dump, an input or golden data that should be there is missing."""
+        return EXIT_INCOMPLETE if self.gathered.missing else EXIT_PASS
+
+
+def open_sources(options: SubmodelOptions) -> Sources:
+    """Read the model and list what goes with it.
+
+    Raises
+    ------
+    UsageError
+        Weights are given for a TensorFlow graph.
+    InputError
+        A file is missing or damaged, or of another model.
+    """
+    original = read_original(options.model)
+    weights = options.weights
+    if not isinstance(original, CaffeOriginal):
+        if weights is not None:
+            raise UsageError("a frozen graph holds its weights itself: a file of weights is for Caffe")
+    elif weights is None:
+        weights = find_weights(options.model)
+    om = None if options.om is None else load_model(options.om)
+    ops = None if om is None else DeviceOps(om, original)
+    dumps = None
+    if options.dump is not None:
+        dumps = RunDumps(options.dump, [original.name] + ([om.name, *om.graph_names] if om is not None else []))
+        _refuse_other_dumps(original, om, dumps)
+    golden = None if options.golden is None else GoldenSet(options.golden)
+    if golden is not None and not len(golden):
+        raise InputError("%s: no golden data in it" % options.golden, hint="give the folder that the golden command wrote")
+    return Sources(original, None if weights is None else CaffeModel(weights), om, ops, dumps, golden)
+
+
+def _refuse_other_dumps(original: Original, om: Optional[ModelGraph], dumps: RunDumps) -> None:
+    known = {sanitise_device(op.name) for op in om.ops} if om is not None else {sanitise_device(name) for name in original.names}
+    if not known & dumps.op_names:
+        shown = ", ".join(printable(name) for name in sorted(dumps.op_names)[:_SHOWN])
+        raise InputError(
+            "%s is of another model: none of its %d ops (%s …) is one of %s"
+            % (dumps.folder, len(dumps.op_names), shown, "the om json" if om is not None else "this model"),
+            hint="give the dumps of this model" if om is not None else "give the om json as well: the compiler fuses and renames ops",
+        )
+
+
+def make_plan(options: SubmodelOptions, sources: Sources) -> Plan:
+    """Decide an export.
+
+    Raises
+    ------
+    UsageError
+        Start or end is missing, or a file or shape is given for what is no input.
+    InputError
+        As the message says: an unknown node, no path, an unsupported cut, weights of another net, an unknown shape …
+    """
+    if not options.starts or not options.ends:
+        raise UsageError("start and end of the cut are needed: a name of each at least")
+    original, ops = sources.original, sources.ops
+    starts, ends, inside = chosen_nodes(original, options.starts, options.ends)
+    asked = {"start": list(dict.fromkeys(options.starts)), "end": list(dict.fromkeys(options.ends))}
+    if options.whole_ops:
+        if ops is None:
+            raise UsageError("growing to whole ops needs the om json, which says what the ops are")
+        grown = ops.grown(inside, {number for number, kind in enumerate(original.types) if kind in DATA_TYPES})
+        if grown - inside:
+            inside, starts, ends = grown, _edge(original, grown, True), _edge(original, grown, False)
+    starts = _behind_data(original, starts, inside)
+    cut = original.cut(inside, starts, ends)
+    along = {number for number in cut.pulled if original.is_constant(number)}
+    core = set(cut.layers) - along
+    notes, warnings = _notes(sources, options), []
+    if isinstance(original, CaffeOriginal):
+        if sources.weights is not None:
+            warnings += [("weights", text) for text in check_weights(original, cut.layers, sources.weights)]
+        elif any(original.weighted(number) for number in cut.layers):
+            notes.append("no file of weights: dump.caffemodel is not written")
+    spanning = [] if ops is None else ops.spanning(core, along, starts, ends)
+    borders = Borders(
+        original.shapes(), ops, sources.dumps, sources.golden, options.inputs, options.shapes, "float32" if original.kind == "caffe" else ""
+    ).of(cut, options.input_from or TARGET, original)
+    gathered = Collection()
+    if sources.dumps is not None:
+        gather_dumps(gathered, original, cut, core, sources.dumps, ops)
+    if sources.golden is not None:
+        gather_goldens(gathered, original, cut, core, sources.golden)
+    files = input_files(borders, options.bin)
+    first, last = [original.names[number] for number in starts], [original.names[number] for number in ends]
+    plan = Plan(
+        original, sources.om, ops, sources.weights, cut, core, first, last, asked, borders, spanning, gathered, files, warnings, notes
+    )
+    _missing_inputs(plan, sources)
+    plan.warnings += _warnings(plan, sources, options)
+    return plan
+
+
+def _behind_data(original: Original, starts: Sequence[int], inside: Set[int]) -> List[int]:
+    """Return the starts with the layers that read from it in the place of each data layer, which an input replaces."""
+    found: List[int] = []
+    for number in starts:
+        readers = [reader for reader, _, _ in original.graph.readers[number] if reader in inside]
+        found += readers if original.types[number] in DATA_TYPES else [number]
+    return list(dict.fromkeys(found))
+
+
+def _edge(original: Original, inside: Set[int], first: bool) -> List[int]:
+    """Return the nodes of a grown cut that read nothing from inside, or whose values nobody inside reads."""
+    graph = original.graph
+    if first:
+        return [number for number in sorted(inside) if not any(source in inside for source, _ in graph.sources[number])]
+    return [number for number in sorted(inside) if not any(reader in inside for reader, _, _ in graph.readers[number])]
+
+
+def _missing_inputs(plan: Plan, sources: Sources) -> None:
+    """Note the inputs without values, where recorded data are given at all."""
+    if sources.dumps is None and sources.golden is None:
+        return
+    for border in plan.borders:
+        if border.array is None:
+            holder = next((op for op in plan.spanning if border.entry.producer in op.outside), None)
+            reason = "neither the dump nor the golden data hold %s:%d" % (border.entry.producer, border.entry.output_index)
+            if holder is not None:
+                reason += ", a value inside op %s" % holder.op
+            plan.gathered.missing.append(("input %s" % border.entry.name, reason))
+
+
+def _notes(sources: Sources, options: SubmodelOptions) -> List[str]:
+    notes = []
+    om, name = sources.om, sources.original.name
+    if om is not None and name and om.name != name:
+        notes.append("the om is called %s, the net %s: taken for the same model" % (om.name, name))
+    if sources.dumps is not None and sources.ops is None:
+        notes.append("without the om json each op is looked for by its layer's name; fused ops count as missing")
+    return notes
+
+
+def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tuple[str, str]]:
+    found = [("spanning-op", op.message) for op in plan.spanning]
+    given = sources.dumps is not None and options.input_from != GOLDEN
+    for border in plan.borders:
+        if given and border.origin == GOLDEN:
+            text = "input %s comes from the golden data: it is not what the device saw" % border.entry.name
+            found.append(("golden-input", text))
+        dims = border.shape
+        if plan.original.kind == "caffe" and (not dims or len(dims) > _MOST_DIMS or 0 in dims):
+            text = "input %s has the shape %s: ATC takes Caffe inputs of one to four dims, none of them 0"
+            found.append(("atc-dims", text % (border.entry.name, list(dims))))
+    found += [("float16-range", text) for text in warnings_of(plan.files)]
+    readers = {reader.op for reader in plan.cut.outside_readers if reader.op not in plan.ends}
+    if readers:
+        text = "%d values inside are also read outside; here they are no outputs, so the compiler may fuse more than in the whole model"
+        found.append(("fusion", text % len(readers)))
+    for entry in plan.gathered.older:
+        found.append(("older-dump", "%s is left out: a later run of the same op is there" % base_name(entry)))
+    if plan.cut.dropped_controls:
+        text = "%d control edges from outside are left out; values of nodes without a state do not depend on them"
+        found.append(("control-edges", text % len(plan.cut.dropped_controls)))
+    return found

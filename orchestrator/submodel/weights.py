@@ -1,0 +1,70 @@
+"""Whether a file of weights is the net's: a layer that has parameters needs a record, Caffe would fill it and say nothing."""
+
+from __future__ import annotations
+
+import os
+from typing import List, Optional, Set, Tuple
+
+from ..adapters.caffe.whitelist import RULES
+from ..errors import InputError
+from ..naming import printable
+from ..netfiles.caffemodel_cut import CaffeModel
+from .caffe_original import CaffeOriginal
+
+_SHOWN = 8
+_KNOWN = frozenset(RULES) | frozenset(
+    ["Accuracy", "ArgMax", "BatchReindex", "Bias", "Clip", "ContrastiveLoss", "Embed", "EuclideanLoss", "Filter", "HingeLoss", "Im2col"]
+    + ["InfogainLoss", "Input", "LSTM", "MultinomialLogisticLoss", "RNN", "Reduction", "SPP", "SigmoidCrossEntropyLoss", "Silence"]
+    + ["SoftmaxWithLoss", "Threshold", "Tile", "Parameter", "HDF5Output"]
+)
+
+
+def find_weights(model: str) -> Optional[str]:
+    """Return the ``.caffemodel`` beside a prototxt with its stem; None when there is none."""
+    path = os.path.splitext(model)[0] + ".caffemodel"
+    return path if os.path.isfile(path) else None
+
+
+def check_weights(original: CaffeOriginal, layers: Tuple[int, ...], weights: CaffeModel) -> List[str]:
+    """Return what cannot be known of the weights of some layers: custom ones without a record.
+
+    Raises
+    ------
+    InputError
+        A layer with parameters has no record in the file, or one whose first blob contradicts its num_output.
+    """
+    shapes = weights.shapes
+    lacking = [original.names[number] for number in layers if original.weighted(number) and original.names[number] not in shapes]
+    if lacking:
+        more = " and %d more" % (len(lacking) - _SHOWN) if lacking[_SHOWN:] else ""
+        listed = ", ".join(printable(name) for name in lacking[:_SHOWN]) + more
+        raise InputError(
+            "%s: no weights for layer %s; Caffe would fill them anew and say nothing" % (weights.path, listed),
+            hint="give the weights that belong to this prototxt; the file may also have been cut short between two layers",
+        )
+    for number in layers:
+        found = shapes.get(original.names[number])
+        wanted = _outputs(original, number)
+        if found and wanted is not None and wanted not in _first_dims(original.types[number], found[0]):
+            message = "%s: layer %s has weights of shape %s, num_output is %d"
+            raise InputError(
+                message % (weights.path, printable(original.names[number]), list(found[0]), wanted),
+                hint="these are the weights of another net",
+            )
+    custom = [number for number in layers if original.types[number] not in _KNOWN and original.names[number] not in shapes]
+    text = "layer %s (%s): no weights in the file; whether it needs any only its code knows"
+    return [text % (printable(original.names[number]), printable(original.types[number])) for number in custom]
+
+
+def _outputs(original: CaffeOriginal, number: int) -> Optional[int]:
+    """Return the num_output of a Convolution or InnerProduct layer."""
+    params = {"Convolution": "convolution_param", "InnerProduct": "inner_product_param"}
+    name = params.get(original.types[number])
+    if name is None:
+        return None
+    return original.net.layers[number].message.message(name).integer("num_output", 0) or None
+
+
+def _first_dims(kind: str, shape: Tuple[int, ...]) -> Set[int]:
+    """Return the dims that may be the number of outputs: the first of a filter; of a matrix either one, it may be transposed."""
+    return set(shape[:1]) if kind == "Convolution" else set(shape[-2:])

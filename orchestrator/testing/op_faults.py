@@ -1,0 +1,152 @@
+"""An op of the stand-in that computes wrongly: the mistakes that devices and compilers make, planted into one op of a network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+import numpy as np
+
+from ..errors import UsageError
+from .layers import batch_norm, pooled, run_layer
+
+Array = Any
+
+KINDS = {
+    "scale": "every output times N (1.05)",
+    "stale-filter": "filter N (0) has the weights of its neighbour, with the other sign",
+    "epsilon": "BatchNorm adds N (0.1) to the variance",
+    "pad": "a convolution's padding lies off by one: one more before, one less behind",
+    "no-bias": "the bias is dropped",
+    "pooling": "the window of a pooling ends one element too early",
+    "axis": "a concat joins along the last axis instead of the channels",
+    "saturation": "values are cut off at N (half of the largest)",
+    "c0-slot": "the 16 channels that lie together in one C0 slot of the middle hold garbage",
+    "channels": "the channels are exchanged: each holds the one before",
+}
+"""Kind to what it does; N is the number behind the colon, in brackets where none is given."""
+
+_DEFAULTS = {"scale": 1.05, "stale-filter": 0.0, "epsilon": 0.1}
+_WITH_NUMBER = {*_DEFAULTS, "saturation"}
+_FOR_LAYERS = {
+    "stale-filter": ("Convolution", "InnerProduct"),
+    "epsilon": ("BatchNorm",),
+    "pad": ("Convolution",),
+    "no-bias": ("Convolution", "InnerProduct", "Scale"),
+    "pooling": ("Pooling",),
+    "axis": ("Concat",),
+}
+_C0 = 16
+
+
+@dataclass(frozen=True)
+class OpFault:
+    """A mistake in one op.
+
+    Attributes
+    ----------
+    kind
+        A key of :data:`KINDS`.
+    number
+        What stands behind the colon; None: the kind's own default.
+    """
+
+    kind: str
+    number: Optional[float] = None
+
+    @classmethod
+    def parse(cls, text: str) -> OpFault:
+        """Return the fault that ``KIND`` or ``KIND:N`` names.
+
+        Raises
+        ------
+        UsageError
+            The kind is not known, or N is no number or not wanted.
+        """
+        kind, colon, rest = text.partition(":")
+        if kind not in KINDS:
+            raise UsageError("an op's fault %r is not known" % kind, hint="one of " + ", ".join(KINDS))
+        if not colon:
+            return cls(kind, _DEFAULTS.get(kind))
+        try:
+            number = float(rest)
+        except ValueError:
+            raise UsageError("fault %s: %r is no number" % (kind, rest), hint="for example scale:1.05") from None
+        if kind not in _WITH_NUMBER or not np.isfinite(number):
+            raise UsageError("fault %s takes no number %s" % (kind, rest), hint="those with one are " + ", ".join(sorted(_WITH_NUMBER)))
+        return cls(kind, number)
+
+    def concerns(self, layers: Sequence[Any], weights: Mapping[str, Sequence[Array]]) -> bool:
+        """Tell whether the fault can be in an op that is made from these layers."""
+        wanted = _FOR_LAYERS.get(self.kind)
+        return wanted is None or any(
+            layer.text("type") in wanted and (self.kind != "no-bias" or len(weights.get(layer.text("name"), ())) > 1) for layer in layers
+        )
+
+    def run(self, layer: Any, inputs: List[Array], blobs: Sequence[Array]) -> List[Array]:
+        """Run one layer of the op as :func:`goldwatch.testing.layers.run_layer`, but wrongly where the fault is in such a layer."""
+        if layer.text("type") not in _FOR_LAYERS.get(self.kind, ()):
+            return run_layer(layer, inputs, blobs)
+        if self.kind == "stale-filter":
+            return run_layer(layer, inputs, [_stale(blobs[0], int(self.number or 0)), *blobs[1:]])
+        if self.kind == "no-bias":
+            return run_layer(layer, inputs, blobs[:1])
+        if self.kind == "epsilon":
+            return [np.asarray(batch_norm(inputs[0], blobs, self.number or 0.0), np.float32)]
+        if self.kind == "pad":
+            return run_layer(layer, [_moved(inputs[0])], blobs)
+        if self.kind == "pooling":
+            return [pooled(layer, inputs[0], short=1)]
+        return [_joined_wrongly(inputs)]
+
+    def outputs(self, tops: List[Array]) -> List[Array]:
+        """Return the op's outputs, spoiled where the fault is in them."""
+        if self.kind == "scale":
+            return [top * np.float32(1.05 if self.number is None else self.number) for top in tops]
+        if self.kind == "saturation":
+            return [np.clip(top, -most, most) for top in tops for most in [_most(top, self.number)]]
+        if self.kind == "channels":
+            return [np.roll(top, 1, axis=1) for top in tops]
+        return [_garbage(top) for top in tops[:1]] + tops[1:] if self.kind == "c0-slot" else tops
+
+
+def parse_op_faults(faults: Mapping[str, Any]) -> Dict[str, OpFault]:
+    """Return ``{op name: fault}`` of faults or of their texts; raises as :meth:`OpFault.parse`."""
+    return {name: fault if isinstance(fault, OpFault) else OpFault.parse(fault) for name, fault in faults.items()}
+
+
+def _stale(weights: Array, number: int) -> Array:
+    if not 0 <= number < len(weights):
+        raise UsageError("there is no filter %d: there are %d" % (number, len(weights)))
+    changed = weights.copy()
+    changed[number] = -weights[(number + 1) % len(weights)] if len(weights) > 1 else -weights[number]
+    return changed
+
+
+def _moved(x: Array) -> Array:
+    """Return an image one row and one column further, as the wrong padding shows it."""
+    moved = np.zeros_like(x)
+    moved[:, :, 1:, 1:] = x[:, :, :-1, :-1]
+    return moved
+
+
+def _joined_wrongly(inputs: List[Array]) -> Array:
+    channels = sum(x.shape[1] for x in inputs)
+    if inputs[0].ndim < 3:
+        return np.concatenate([x.reshape(-1) for x in inputs]).reshape(inputs[0].shape[0], channels)
+    rows = [x.reshape(x.shape[0], x.shape[2], -1) for x in inputs]
+    return np.ascontiguousarray(np.concatenate(rows, axis=2)).reshape((inputs[0].shape[0], channels) + inputs[0].shape[2:])
+
+
+def _most(top: Array, number: Optional[float]) -> Any:
+    return np.float32(np.abs(top).max() / 2 if number is None else abs(number))
+
+
+def _garbage(top: Array) -> Array:
+    """Return the output with other numbers, of its own magnitude, in up to 16 channels of one position."""
+    spoiled = np.array(top, np.float32)
+    count = min(_C0, top.shape[1])
+    place = (0, slice(0, count)) + tuple(size // 2 for size in top.shape[2:])
+    magnitude = float(np.abs(top).max()) or 1.0
+    spoiled[place] = np.random.RandomState(0).uniform(-magnitude, magnitude, count)
+    return spoiled

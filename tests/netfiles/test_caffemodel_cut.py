@@ -1,0 +1,68 @@
+"""Weights cut at record level: the very bytes, or an error that says what the file is."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from wire_graph import layer
+
+from goldwatch.errors import FormatError, InputError
+from goldwatch.netfiles.caffemodel_cut import CaffeModel
+from goldwatch.protowire import field
+
+HEAD, TAIL = field(1, b"net"), field(6, 1)
+
+
+def blobs(count, value):
+    return (bytes([value]) * 4 * count, [count])
+
+
+def written(path, data, names):
+    path.write_bytes(data)
+    stream = io.BytesIO()
+    count = CaffeModel(str(path)).write(names, stream)
+    return count, stream.getvalue()
+
+
+@pytest.mark.parametrize("number", [100, 2])
+def test_records_are_the_sources_bytes(tmp_path, number):
+    records = {name: layer(name, blobs(3, 1), blobs(100, 2), number=number) for name in ("a", "b", "c")}
+    data = HEAD + records["a"] + records["b"] + TAIL + records["c"]
+    path = tmp_path / "w.caffemodel"
+    assert written(path, data, {"a", "c"}) == (2, HEAD + records["a"] + TAIL + records["c"])
+    assert written(path, data, {"b"}) == (1, HEAD + records["b"] + TAIL)
+    assert written(path, data, set()) == (0, HEAD + TAIL)
+    assert CaffeModel(str(path)).shapes["b"] == [(3,), (100,)]
+
+
+def test_a_file_that_is_cut_short_at_any_byte_is_told_or_lacks_a_whole_layer(tmp_path):
+    records = [layer("a", blobs(5, 1)), layer("b", blobs(40, 2))]
+    data = HEAD + b"".join(records)
+    edges = {len(HEAD) + len(records[0]), len(data)}
+    path = tmp_path / "w.caffemodel"
+    for end in range(len(data) + 1):
+        path.write_bytes(data[:end])
+        if end in edges:
+            assert [found.name for found in CaffeModel(str(path)).layers] == ["a", "b"][: 1 + (end == len(data))]
+            continue
+        with pytest.raises(FormatError):
+            CaffeModel(str(path))
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", "the file is empty"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(50), "HDF5 weights"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not a .caffemodel|no protobuf message|cut short"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "a pointer of Git LFS"),
+        (HEAD, "no layer in it"),
+        (field(2, field(1, field(1, b"conv"))), "weights of a V0 net"),
+        (field(100, b"\x0a\x7fab"), "broken"),
+    ],
+)
+def test_what_is_no_file_of_weights_is_told(tmp_path, data, text):
+    (tmp_path / "w").write_bytes(data)
+    with pytest.raises(InputError, match=text):
+        CaffeModel(str(tmp_path / "w"))

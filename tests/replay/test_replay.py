@@ -1,0 +1,339 @@
+"""Replays of a network from dumps to results: healthy ones, planted faults, and what cannot be replayed."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from dataclasses import replace
+
+import jsonschema
+import numpy as np
+import pytest
+
+import goldwatch
+from goldwatch.engine.listed import compare_folders
+from goldwatch.engine.options import ComparisonOptions
+from goldwatch.errors import EnvironmentProblem, FormatError, InputError, MissingPath, UsageError
+from goldwatch.results.outfolder import OtherResults
+from goldwatch.schemas import load_text
+from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
+from goldwatch.verdict import parse_limit
+from replaying import culprits, reasons
+
+STANDIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "adapters", "caffe", "standin")
+CONV = "res2a_branch2ares2a_branch2a_relu"
+OPS = "conv1conv1_relu pool1 res2a_branch1 %s res2a_branch2b res2ares2a_relu slice sig cat gap fc prob".split()
+OPS = [CONV if op == "%s" else op for op in OPS]
+
+
+def document(result):
+    with open(result.files[-1], encoding="ascii") as stream:
+        return json.load(stream)
+
+
+def outputs(result):
+    return {row.op: row.verdict for row in result.rows() if row.verdict != "expected_absent"}
+
+
+def test_a_healthy_network_has_no_culprit(device) -> None:
+    device.write()
+    result = device.replay()
+    assert result.exit_code == 0 and result.sentence == "No operator has an error of its own."
+    assert outputs(result) == {op: "pass" for op in OPS} and result.summary.culprits == ()
+    found = document(result)
+    jsonschema.validate(found, json.loads(load_text("result.schema.json")))
+    assert found["comparison"] == "replay" and found["summary"]["culprits"] == [] and found["summary"]["suspects"] == []
+    assert [row["op"] for row in found["rows"] if row["kind"] == "output" and row["verdict"] == "pass" and row["tensor_index"] == 0] == OPS
+    absent = {row.op: row.reason for row in result.rows("expected_absent")}
+    assert absent["trans_TransData_1"] == "TransData keeps the values of what precedes it: it is not replayed"
+    assert {"data", "conv1_weights", "fc_bias", "trans_Cast_0"} <= set(absent)
+
+
+KINDS = {"scale:1.02": CONV, "stale-filter:3": CONV, "epsilon:0.5": CONV, "pad": CONV, "no-bias": "fc", "pooling": "pool1",
+         "axis": "cat", "saturation": "res2ares2a_relu", "c0-slot": "res2a_branch2b", "channels": "sig"}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_the_culprit_is_the_op_with_the_fault_and_it_alone(device, kind) -> None:
+    device.write({KINDS[kind]: kind})
+    result = device.replay()
+    assert culprits(result) == [KINDS[kind]] and result.exit_code == 1
+    assert result.sentence.startswith("%s (" % KINDS[kind]) and "has an error of its own: " in result.sentence
+    assert result.first_divergence.op == KINDS[kind]
+
+
+def test_two_faults_at_once_are_both_named_the_worst_first(device) -> None:
+    device.write({"conv1conv1_relu": "scale:1.04", "cat": "scale:1.5"}, mode="output")
+    result = device.replay()
+    assert culprits(result) == ["cat", "conv1conv1_relu"]
+    assert result.sentence.startswith("2 operators have an error of their own, the worst is cat (ConcatD): ")
+    assert result.sentence.endswith("; then conv1conv1_relu.")
+    worst = result.summary.culprits[0]
+    assert worst["tensor"] == "cat:output:0" and worst["metric"] == "RelativeEuclideanDistance"
+    assert worst["value"] == pytest.approx(0.5, rel=1e-2) and worst["limit"] < 0.02
+
+
+@pytest.mark.parametrize("mode", ["all", "output"])
+def test_a_device_that_rounds_its_weights_too_is_healthy(device, mode) -> None:
+    halves = {name: [blob.astype(np.float16).astype(np.float32) for blob in blobs] for name, blobs in device.network.weights.items()}
+    device.write(mode=mode, model=replace(device.network, weights=halves).model())
+    result = device.replay()
+    assert result.exit_code == 0 and outputs(result) == {op: "pass" for op in OPS}
+    assert max(row.metrics["RelativeEuclideanDistance"] for row in result.rows("pass")) > 1e-4
+
+
+def test_values_that_are_computed_are_kept_as_golden_files(device) -> None:
+    """The replayed values of an op are those that its layers give: here pooling, which plain numpy repeats exactly."""
+    device.write({"pool1": "scale:2"})
+    result = device.replay()
+    golden = os.path.join(device.path("out"), "replayed")
+    row = next(row for row in result.rows("fail"))
+    values = np.load(os.path.join(golden, row.golden_file))
+    conv = device.network.with_op_faults({"pool1": "scale:2"}).model().output("conv1conv1_relu").array
+    want = np.max([np.pad(conv, ((0, 0), (0, 0), (0, 1), (0, 1)), mode="edge")[:, :, y : y + 16 : 2, x : x + 16 : 2][:, :, :8, :8]
+                   for y in range(3) for x in range(3) if True], axis=0)  # fmt: skip
+    assert values.dtype == np.float16 and values.shape == (2, 8, 8, 8)
+    np.testing.assert_array_equal(values[:, :, :7, :7], want[:, :, :7, :7])
+    detail = compare_folders(ComparisonOptions(device.path("dump"), golden, device.path("again"), device.path("model.json")))
+    assert detail.first_divergence.op == "pool1"
+
+
+def test_what_was_not_recorded_is_told_and_stays_suspect(device) -> None:
+    dump = device.write(mode="output")
+    (gone,) = glob.glob(os.path.join(dump, "*", "*", "*", "*", "*", "Pooling.pool1.*"))
+    os.unlink(gone)
+    result = device.replay()
+    told = reasons(result)
+    assert result.exit_code == 3 and set(told) == {"pool1", "res2a_branch1", CONV}
+    assert told[CONV] == "not replayed: its input pool1 was not dumped, neither by itself nor by pool1" and told["pool1"] == "no dump file"
+    assert result.sentence == (
+        "No operator that was replayed has an error of its own. "
+        "3 operators could not be replayed and stay suspect: pool1, res2a_branch1, %s." % CONV
+    )
+
+
+def test_the_networks_own_input_may_be_missing(device) -> None:
+    dump = device.write(mode="output")
+    for name in glob.glob(os.path.join(dump, "*", "*", "*", "*", "*", "*trans_*")):
+        os.unlink(name)
+    result = device.replay()
+    assert reasons(result) == {
+        "conv1conv1_relu": "not replayed: its input data is the model's own, and the op's inputs were not dumped"
+    }
+    assert outputs(result)["prob"] == "pass"  # fed by fc itself, past the TransData without a dump
+
+
+def test_inputs_only_replay_nothing(device) -> None:
+    device.write(mode="input")
+    result = device.replay()
+    assert result.exit_code == 3 and result.sentence.startswith("Nothing was replayed. 12 operators could not be replayed")
+    assert reasons(result)["fc"].startswith("the dump lacks it")
+
+
+def border_inside(device):
+    """The json says that pool1 hands out another layer's value."""
+    with open(device.path("model.json"), encoding="utf-8") as stream:
+        model = json.load(stream)
+    (pool,) = [op for op in model["graph"][0]["op"] if op["name"] == "pool1"]
+    for entry in pool["output_desc"][0]["attr"]:
+        if entry["key"] == "_datadump_origin_name":
+            entry["value"]["s"] = "scale_conv1"
+    with open(device.path("model.json"), "w", encoding="utf-8") as stream:
+        json.dump(model, stream)
+
+
+def test_a_border_inside_another_op_needs_the_ops_own_input(device) -> None:
+    device.write()
+    border_inside(device)
+    result = device.replay()
+    assert reasons(result) == {"pool1": "not replayed: its output is that of scale_conv1, which is none of its originals"}
+    assert outputs(result)[CONV] == "pass" and result.exit_code == 3
+
+
+def test_without_it_the_op_is_not_replayed(device) -> None:
+    device.write(mode="output")
+    border_inside(device)
+    told = reasons(device.replay())
+    assert told[CONV] == "not replayed: its input pool1 is a value inside another op, or was not dumped" and "res2a_branch1" in told
+
+
+def test_an_op_that_works_in_place_is_fed_by_what_precedes_it(device) -> None:
+    model = device.network.with_op_faults({"cat": "scale:1.5"}).model()
+    model.ops = [replace(op, in_place=0) if op.name in ("sig", "prob") else op for op in model.ops]
+    device.write(model=model)
+    assert culprits(device.replay()) == ["cat"]
+
+
+def test_where_it_has_not_been_recorded_that_is_told(device) -> None:
+    model = device.network.model()
+    model.ops = [replace(op, in_place=0) if op.name == "sig" else op for op in model.ops]
+    dump = device.write(model=model)
+    (gone,) = glob.glob(os.path.join(dump, "*", "*", "*", "*", "*", "*.slice.*"))
+    os.unlink(gone)
+    told = "not replayed: its input 0 lies in the memory of its output, and what came in was not recorded"
+    assert reasons(device.replay())["sig"] == told
+
+
+NET = """
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 4 dim: 6 dim: 6 } } }
+layer { name: "relu" type: "ReLU" bottom: "data" top: "relu" }
+layer { name: "mine" type: "%s" bottom: "relu" top: "mine" }
+layer { name: "abs" type: "AbsVal" bottom: "mine" top: "abs" }
+"""
+
+
+def chain(device, kind, stretch=False):
+    """data → relu → mine → abs by hand, each its own op; with a quantised stretch around mine."""
+    x = np.random.RandomState(2).standard_normal((1, 4, 6, 6)).astype(np.float16)
+    model = DeviceModel("chain")
+    model.add(DeviceOp("data", "Data", (), (DeviceTensor(x, origin_name="data"),)))
+    model.add(DeviceOp("relu", "Relu", (("data", 0),), (DeviceTensor(np.maximum(x, 0), "NC1HWC0", origin_name="relu"),), ("relu",)))
+    before = ("relu", 0)
+    if stretch:
+        held = (DeviceTensor(np.maximum(x, 0), origin_name="relu"),)
+        model.add(DeviceOp("q", "AscendQuant", (before,), held, (), quantisation=(1.0, 0.0)))
+        before = ("q", 0)
+    model.add(DeviceOp("mine", kind, (before,), (DeviceTensor(np.maximum(x, 0), "NC1HWC0", origin_name="mine"),), ("mine",)))
+    before = ("mine", 0)
+    if stretch:
+        model.add(DeviceOp("dq", "AscendDequant", (before,), (DeviceTensor(np.maximum(x, 0), origin_name="mine"),), ("mine",)))
+        before = ("dq", 0)
+    model.add(DeviceOp("abs", "Abs", (before,), (DeviceTensor(np.maximum(x, 0), "NC1HWC0", origin_name="abs"),), ("abs",)))
+    path = device.path("chain.prototxt")
+    with open(path, "w", encoding="ascii") as stream:
+        stream.write(NET % kind)
+    device.write(model=model)
+    return device.replay(original=path, weights=None)
+
+
+def test_a_custom_layer_costs_its_own_op_only(device) -> None:
+    result = chain(device, "MyOwnLayer")
+    told = reasons(result)
+    assert list(told) == ["mine"] and told["mine"].startswith("not replayed: ") and "MyOwnLayer" in told["mine"]
+    assert outputs(result) == {"relu": "pass", "mine": "not_compared", "abs": "pass"} and result.exit_code == 3
+
+
+def test_a_random_layer_is_not_run_again(device) -> None:
+    assert reasons(chain(device, "DummyData")) == {"mine": "not replayed: mine (DummyData) gives other values each time"}
+
+
+def test_a_quantised_stretch_is_told(device) -> None:
+    told = reasons(chain(device, "Sigmoid", stretch=True))
+    assert {told[op] for op in ("q", "mine", "dq")} == {"not replayed: in a quantised stretch, which the original model does not have"}
+
+
+def test_what_pycaffe_dies_of_costs_one_op(device, monkeypatch) -> None:
+    """The stand-in for pycaffe knows but a few of the layers, and aborts at the others: the next child goes on behind them."""
+    monkeypatch.setenv("PYTHONPATH", STANDIN)
+    device.write({"sig": "scale:1.05"})
+    result = device.replay(backend="caffe")
+    told = reasons(result)
+    assert culprits(result) == ["sig"] and outputs(result)["cat"] == "pass"
+    assert "fc" in told and told["pool1"].startswith("not replayed: caffe ended (killed by SIGABRT): ") and "Pooling" in told["pool1"]
+
+
+def test_the_golden_comparisons_verdict_goes_into_the_sentence(device) -> None:
+    device.write()
+    golden = device.path("golden")
+    os.mkdir(golden)
+    np.save(os.path.join(golden, "fc.0.1767323045000000.npy"), np.ones((2, 10), np.float32))
+    plain = compare_folders(ComparisonOptions(device.path("dump"), golden, device.path("plain"), device.path("model.json")))
+    assert plain.summary.verdict == "fail"
+    said = "The golden comparison fails but no operator has an error of its own: the difference is accumulated rounding."
+    result = device.replay(result=device.path("plain"))
+    assert result.sentence == said and result.exit_code == 0
+    opened = goldwatch.open_result(device.path("out"))
+    assert opened.sentence == said and opened.summary.culprits == () and json.loads("".join(opened.document()))["comparison"] == "replay"
+
+
+def test_an_opened_result_has_its_culprits(device) -> None:
+    device.write({"fc": "no-bias"})
+    result = device.replay()
+    opened = goldwatch.open_result(device.path("out"))
+    assert opened.sentence == result.sentence and opened.summary.culprits == result.summary.culprits and opened.exit_code == 1
+
+
+def test_some_ops_and_limits_of_ones_own(device) -> None:
+    device.write({"fc": "scale:1.002", "cat": "scale:1.002"})
+    assert culprits(device.replay()) == []
+    tight = (parse_limit("RelativeEuclideanDistance=0.001"),)
+    result = device.replay(out=device.path("tight"), ops=("f*", "cat"), limits=tight)
+    assert sorted(culprits(result)) == ["cat", "fc"] and set(outputs(result)) == {"cat", "fc"}
+    with pytest.raises(UsageError, match="no op of the model matches fcc") as caught:
+        device.replay(out=device.path("none"), ops=("fcc",))
+    assert "fc" in caught.value.hint and not os.path.exists(device.path("none"))
+
+
+def test_the_same_replay_again_and_another_one(device) -> None:
+    device.write()
+    first = sorted(os.listdir(os.path.join(device.replay().options.out, "replayed")))
+    os.mkdir(os.path.join(device.path("out"), ".replay-killed"))
+    assert sorted(os.listdir(os.path.join(device.replay().options.out, "replayed"))) == first and len(first) == 13
+    assert not [name for name in os.listdir(device.path("out")) if name.startswith(".replay")]
+    with pytest.raises(OtherResults):
+        device.replay(ops=("fc",))
+
+
+def test_what_does_not_belong_together_is_told(device, tmp_path) -> None:
+    device.write()
+    with pytest.raises(UsageError, match="onnxruntime runs ONNX models"):
+        device.replay(backend="onnxruntime")
+    (tmp_path / "net.onnx").write_bytes(b"\x08\x07")
+    with pytest.raises(InputError, match="an ONNX model, which cannot be replayed so far"):
+        device.replay(original=str(tmp_path / "net.onnx"))
+    with pytest.raises(UsageError, match="the backend tf does not run a prototxt"):
+        device.replay(backend="tf", weights=None)
+    with pytest.raises(MissingPath, match="no.caffemodel"):
+        device.replay(weights=str(tmp_path / "no.caffemodel"))
+    with open(device.prototxt, encoding="ascii") as stream:
+        (tmp_path / "alone.prototxt").write_text(stream.read())
+    with pytest.raises(InputError, match="alone.prototxt has no .caffemodel beside it"):
+        device.replay(original=str(tmp_path / "alone.prototxt"))
+    for name in ("a", "b"):
+        (tmp_path / (name + ".caffemodel")).write_bytes(b"x")
+    with pytest.raises(InputError, match="several weights beside it: a.caffemodel, b.caffemodel"):
+        device.replay(original=str(tmp_path / "alone.prototxt"))
+    with pytest.raises(FormatError, match="cut short"):
+        device.replay(weights=str(tmp_path / "a.caffemodel"))
+    with pytest.raises(EnvironmentProblem, match="does not run as a Python"):
+        device.replay(python="/bin/false")
+    DeviceModel("other", [DeviceOp("other", "Relu")]).write_json(device.path("model.json"))
+    with pytest.raises(InputError, match="none of TARGET's ops"):
+        device.replay()
+    assert not os.path.exists(device.path("out"))
+
+
+def test_one_step_at_a_time(device) -> None:
+    device.write()
+    model = device.network.model()
+    model.write_tree(device.path("dump"), step=7)
+    with pytest.raises(InputError, match="TARGET holds 2 steps") as caught:
+        device.replay()
+    assert "step 7" in caught.value.message and "name its folder" in caught.value.hint
+    one = os.path.join(device.path("dump"), "20260102030405", "0", "resblock", "1", "7")
+    assert device.replay(target=one).exit_code == 0
+
+
+def test_a_damaged_dump_and_one_of_no_step(device, tmp_path) -> None:
+    dump = device.write()
+    (path,) = glob.glob(os.path.join(dump, "*", "*", "*", "*", "*", "*.fc.*"))
+    with open(path, "r+b") as stream:
+        stream.truncate(os.path.getsize(path) - 4)
+    result = device.replay()
+    assert list(reasons(result)) == ["fc"] and "expected 1216 bytes, got 1212" in reasons(result)["fc"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no dump file was found"):
+        device.replay(target=str(tmp_path / "empty"))
+
+
+def test_a_v1_net_and_an_input_field(device, tmp_path) -> None:
+    """Old forms of prototxt: the cut writes input fields where there is no Input layer."""
+    old = 'input: "data" input_dim: 2 input_dim: 3 input_dim: 16 input_dim: 16\n'
+    with open(device.prototxt, encoding="ascii") as stream:
+        text = stream.read().split("\n", 2)[2]
+    (tmp_path / "old.prototxt").write_text('name: "resblock"\n' + old + text)
+    device.write({"fc": "scale:1.1"})
+    assert culprits(device.replay(original=str(tmp_path / "old.prototxt"), weights=device.weights_file)) == ["fc"]
+
+

@@ -1,0 +1,17 @@
+"""scripts/replay_trial, short: the op with a planted fault is named, healthy networks are left alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+SCRIPT = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "scripts", "replay_trial")
+
+
+def test_faults_are_named_and_healthy_runs_have_no_culprit():
+    words = ["--faults", "1", "--healthy", "2", "--nets", "inception", "--seed", "5", "--misses"]
+    result = subprocess.run([sys.executable, SCRIPT, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    assert (result.returncode, result.stderr) == (0, ""), result.stdout
+    assert "healthy runs with a culprit: 0 of 2" in result.stdout
+    assert "| **all** | **10** | **10 (100.0 %)** | **10** | 0 |" in result.stdout

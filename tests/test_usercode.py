@@ -1,0 +1,84 @@
+"""Processes that the user's code starts end with the one that it was called for."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from goldwatch import usercode
+from goldwatch.errors import NotComparable
+from goldwatch.processes import Child
+
+# One in the group, one that is a daemon: its parent ends at once, in a session of its own.
+_STARTS = """
+import os, signal, subprocess, sys
+def start(words):
+    made = [subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]).pid]
+    reader, writer = os.pipe()
+    if not os.fork():
+        os.setsid()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        if os.fork():
+            os._exit(0)
+        os.write(writer, b"%d" % os.getpid())
+        while True:
+            signal.pause()
+    made.append(int(os.read(reader, 20)))
+    with open(__file__ + ".pids", "w") as stream:
+        stream.write(" ".join(map(str, made)))
+    return eval(words)
+"""
+
+
+def start(script, words):
+    return usercode.run_user(script, "start", words)
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "starts.py"
+    path.write_text(_STARTS)
+    return str(path)
+
+
+def living(script):
+    with open(script + ".pids", encoding="ascii") as stream:
+        pids = stream.read().split()
+    assert len(pids) == 2
+    return [pid for pid in pids if os.path.exists("/proc/%s" % pid)]
+
+
+def test_when_the_process_that_calls_is_killed(script, until):
+    caller = Child()
+    try:
+        assert caller.call((usercode.call_user, script, start, "7")) == 7
+        assert len(living(script)) == 2
+        os.kill(caller.pid, signal.SIGKILL)
+        until(lambda: not living(script))
+    finally:
+        caller.close()
+
+
+def test_when_it_is_told_to_stop(script):
+    assert usercode.call_user(script, start, "7") == 7
+    usercode.stop_user_code()
+    assert not living(script)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("os._exit(3)", r"exit code 3"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "signal 11"),
+        ("os.killpg(0, signal.SIGKILL)", "signal 9"),
+        ("os.killpg(0, signal.SIGSTOP)", "did not end within"),
+        ("[signal.signal(number, signal.SIG_IGN) for number in (1, 2, 15)] and signal.pause()", "did not end within"),
+    ],
+)
+def test_when_it_ends_or_stops(script, words, said, monkeypatch):
+    monkeypatch.setattr(usercode, "TIMEOUT_S", 2.0)
+    with pytest.raises(NotComparable, match=said):
+        usercode.call_user(script, start, words)
+    assert not living(script)
