@@ -67,13 +67,14 @@ def fused_sums(
 
 def _ordinary(found: Found, x_limit: float, y_limit: float) -> bool:
     """Tell whether the sums can be trusted, as :func:`goldwatch.comparing.kernel.fast_sums` does."""
-    if not (SAFE_SMALL < found.xx < SAFE_BIG or found.x_low == found.x_high == 0.0):
+    # The smallest and the largest overlook NaN, sums of squares do not.
+    if not (SAFE_SMALL < found.xx < SAFE_BIG or found.xx == found.x_low == found.x_high == 0.0):
         return False
-    if not (SAFE_SMALL < found.yy < SAFE_BIG or found.y_low == found.y_high == 0.0):
+    if not (SAFE_SMALL < found.yy < SAFE_BIG or found.yy == found.y_low == found.y_high == 0.0):
         return False
     if max(-found.x_low, found.x_high) > x_limit or max(-found.y_low, found.y_high) > y_limit:
         return False
-    return found.max_ad == 0.0 or SAFE_SMALL < found.dd < SAFE_BIG
+    return found.dd == found.max_ad == 0.0 or SAFE_SMALL < found.dd < SAFE_BIG
 
 
 def _as_sums(found: Found, size: int, spread: bool) -> PairSums:

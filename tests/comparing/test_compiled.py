@@ -147,7 +147,8 @@ def test_all_instruction_sets_give_the_same_bits(pair):
 @given(SIZES, st.data())
 def test_not_one_number_that_is_not_finite_is_overlooked(n, data):
     rng = np.random.RandomState(n)
-    sides = [values(rng, data.draw(st.sampled_from(["f2", "f4", "f8"])), n, "plain") for _ in range(2)]
+    kind = data.draw(st.sampled_from(["plain", "half zero", "zero", "constant"]))
+    sides = [values(rng, data.draw(st.sampled_from(["f2", "f4", "f8"])), n, kind) for _ in range(2)]
     sides[data.draw(st.integers(0, 1))][data.draw(st.integers(0, n - 1))] = data.draw(st.sampled_from([math.nan, math.inf, -math.inf]))
     for name in SETS:
         with using(name) as kernel:
