@@ -39,13 +39,13 @@ def dump_graph(job: Dict[str, Any], report: Any) -> None:
     report
         The :class:`~.child.Report` to note the result in.
     """
-    v1 = _v1()
+    v1 = tensorflow_v1()
     v1.logging.set_verbosity(v1.logging.ERROR)
     graph = v1.Graph()
     with graph.as_default(), v1.Session(graph=graph, config=golden_config()) as session:
         signature = None
         if job["model"] == "pb":
-            _load_frozen(v1, job["path"])
+            load_frozen(v1, job["path"])
         else:
             signature = _load_saved(v1, session, job["path"], job["tags"], job["signature"])
         named = dict(signature.inputs) if signature is not None else {}
@@ -70,7 +70,8 @@ def dump_graph(job: Dict[str, Any], report: Any) -> None:
     report.tell()
 
 
-def _v1() -> Any:
+def tensorflow_v1() -> Any:
+    """Return TensorFlow's interface of version 1; raises InputError where it cannot be imported."""
     try:
         import tensorflow
     except ImportError as error:
@@ -80,7 +81,8 @@ def _v1() -> Any:
     return tensorflow.compat.v1
 
 
-def _load_frozen(v1: Any, path: str) -> None:
+def load_frozen(v1: Any, path: str) -> None:
+    """Put a frozen graph into the current graph; raises FormatError or InputError where it is none."""
     definition = v1.GraphDef()
     with open_input(path) as stream:
         data = stream.read()

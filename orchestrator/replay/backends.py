@@ -1,16 +1,17 @@
-"""Who runs the pieces: a Caffe or OpenCV for a prototxt, TensorFlow for a frozen graph."""
+"""Who runs the pieces: Caffe or OpenCV those of a prototxt, TensorFlow those of a frozen graph."""
 
 from __future__ import annotations
 
 from typing import Union
 
 from ..adapters.caffe.replay import CaffeReplay
+from ..adapters.tensorflow.replay import TensorflowReplay
 from ..errors import InputError, UsageError
 from ..naming import printable
 from .options import AUTO, ReplayOptions
 from .original import Original, weights_beside
 
-Runner = Union[CaffeReplay]
+Runner = Union[CaffeReplay, TensorflowReplay]
 
 
 def runner_for(options: ReplayOptions, original: Original) -> Runner:
@@ -32,7 +33,9 @@ def runner_for(options: ReplayOptions, original: Original) -> Runner:
             "the backend %s does not run %s" % (options.backend, form), hint="auto takes what does" if caffe else "auto takes TensorFlow"
         )
     if not caffe:
-        raise InputError("%s: TensorFlow graphs cannot be replayed so far" % printable(options.original))
+        if options.weights is not None:
+            raise UsageError("weights belong to a prototxt; those of a frozen graph are in it")
+        return TensorflowReplay(options.python, options.original)
     weights = weights_beside(options.original, options.weights)
     if weights is None and any(original.model.weighted(number) for number in range(len(original.model.names))):
         raise InputError("%s has no .caffemodel beside it" % printable(options.original), hint="name the weights")

@@ -35,6 +35,8 @@ class Original:
         ``caffe`` or ``tensorflow``.
     model
         The model as it is cut.
+    node
+        What its parts are called: ``layer`` or ``node``.
 
     Raises
     ------
@@ -53,6 +55,7 @@ class Original:
         self.path = path
         self.model: Union[CaffeOriginal, TfOriginal] = TfOriginal.read(path) if _is_binary(path) else CaffeOriginal.read(path)
         self.kind = self.model.kind
+        self.node = "layer" if self.kind == "caffe" else "node"
         self._values = {
             (name, index) for name, tensors in zip(self.model.names, self.model.tensors) for index in range(max(1, len(tensors)))
         }
@@ -62,6 +65,11 @@ class Original:
     def has(self, op: str, index: int) -> bool:
         """Tell whether the model has such a value."""
         return (op, index) in self._values
+
+    def undefined(self, op: str, index: int) -> bool:
+        """Tell whether a value is whatever was in memory: of TensorFlow's FusedBatchNorm only the first output counts when it infers."""
+        numbers = self.model.numbers(op)
+        return index > 0 and bool(numbers) and self.model.types[numbers[0]].startswith("FusedBatchNorm")
 
     def cut(self, originals: Iterable[str], outputs: Sequence[Value]) -> Cut:
         """Return the cut of those of an op's originals that its outputs need.
@@ -81,7 +89,7 @@ class Original:
         names = list(originals)
         unknown = [name for name in names if len(self.model.numbers(name)) != 1]
         if unknown:
-            raise Unreplayable("its original %s is not one layer of %s" % (unknown[0], os.path.basename(self.path)))
+            raise Unreplayable("its original %s is not one %s of %s" % (unknown[0], self.node, os.path.basename(self.path)))
         members = {self.model.numbers(name)[0] for name in names}
         foreign = [name for name, _ in outputs if name not in names]
         if foreign:

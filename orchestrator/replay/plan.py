@@ -124,7 +124,9 @@ class Plan:
         if op.position in self._stretch or is_quant(op) or is_dequant(op):
             return _QUANTISED
         if plan.status == NOT_COMPARED and plan.golden_op is not None and plan.dumped and plan.kind != OP:
-            return "%s:%d is no output of a layer of the model" % (plan.golden_op, plan.golden_index or 0)
+            return "%s:%d is no output of a %s of the model" % (plan.golden_op, plan.golden_index or 0, self._original.node)
+        if plan.status == PAIR and self._original.undefined(plan.golden_op or "", plan.golden_index or 0):
+            return "%s:%d is not defined when a network infers" % (plan.golden_op, plan.golden_index or 0)
         return None
 
     def _plan_op(self, op: OpNode, file: OpDump, feeder: Feeder, pairs: List[Tuple[RowPlan, Row]]) -> None:

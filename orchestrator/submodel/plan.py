@@ -167,8 +167,13 @@ def _refuse_other_dumps(original: Original, om: Optional[ModelGraph], dumps: Run
         )
 
 
-def make_plan(options: SubmodelOptions, sources: Sources) -> Plan:
+def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[str, Any]] = None) -> Plan:
     """Decide an export.
+
+    Parameters
+    ----------
+    search
+        How start and end were found; kept in submodel.json.
 
     Raises
     ------
@@ -185,7 +190,7 @@ def make_plan(options: SubmodelOptions, sources: Sources) -> Plan:
     if options.whole_ops:
         if ops is None:
             raise UsageError("growing to whole ops needs the om json, which says what the ops are")
-        grown = ops.grown(inside, {number for number, kind in enumerate(original.types) if kind in DATA_TYPES})
+        grown = ops.grown(inside)
         if grown - inside:
             inside, starts, ends = grown, _edge(original, grown, True), _edge(original, grown, False)
     starts = _behind_data(original, starts, inside)
@@ -212,6 +217,7 @@ def make_plan(options: SubmodelOptions, sources: Sources) -> Plan:
     plan = Plan(
         original, sources.om, ops, sources.weights, cut, core, first, last, asked, borders, spanning, gathered, files, warnings, notes
     )
+    plan.search = search
     _missing_inputs(plan, sources)
     plan.warnings += _warnings(plan, sources, options)
     return plan
