@@ -202,7 +202,7 @@ class JoinedDump:
 
 
 def _behind_each_other(pieces: Tuple[int, ...], infos: Sequence[TensorInfo]) -> List[Ranges]:
-    """Return where each slice lies where only the number of pieces along each axis is told: one behind the other along the one that is cut."""
+    """Return where each slice lies where only the number of pieces along each axis is told: they follow each other along the cut one."""
     axes = [axis for axis, number in enumerate(pieces) if number != 1]
     alike = {tuple(size for axis, size in enumerate(info.shape) if axis not in axes) for info in infos}
     if len(pieces) != len(infos[0].shape) or len(axes) > 1 or len(alike) > 1 or (axes and pieces[axes[0]] != len(infos)):

@@ -70,7 +70,9 @@ def without(attrs, *keys):
     return (("x", json.dumps({key: value for key, value in document.items() if key not in keys})),)
 
 
-@pytest.mark.parametrize("keys", [("input_tensor_slice",), ("output_tensor_slice",), ("input_tensor_slice", "output_tensor_slice", "threadMode")])
+@pytest.mark.parametrize(
+    "keys", [("input_tensor_slice",), ("output_tensor_slice", "threadMode"), ("input_tensor_slice", "output_tensor_slice")]
+)
 def test_what_is_not_told_of_the_inputs_or_of_the_places_does_not_matter(tmp_path, keys):
     """Without the places, the pieces lie behind each other along the axis that is cut."""
     ranges = [(0, 2), (2, 5), (5, 6)]
