@@ -10,6 +10,8 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+import tarfile
 import zipfile
 
 import pytest
@@ -30,27 +32,62 @@ def sources():
     for folder, package in PLACES.items():
         for path, folders, names in os.walk(os.path.join(ROOT, folder)):
             folders[:] = [name for name in folders if name != "__pycache__"]
+            names = [name for name in names if not name.endswith(".so")]
             rel = os.path.relpath(path, os.path.join(ROOT, folder)).replace(os.sep, "/")
             found.update("/".join(part for part in (package, rel, name) if part != ".") for name in names)
     return found
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """Build the wheel from a copy, with this environment's setuptools: no network, and nothing is written to the checkout."""
+def copy(tmp_path_factory):
+    """A copy of all that a distribution is built from: nothing is written to the checkout."""
     copy = str(tmp_path_factory.mktemp("source"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(os.path.join(ROOT, name), copy)
     for folder in PLACES:
-        shutil.copytree(os.path.join(ROOT, folder), os.path.join(copy, folder), ignore=shutil.ignore_patterns("__pycache__"))
-    program = "from setuptools import build_meta; print('wheel: ' + build_meta.build_wheel('dist'))"
+        shutil.copytree(os.path.join(ROOT, folder), os.path.join(copy, folder), ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    return copy
+
+
+def build(copy, what, **variables):
+    """Build a distribution with this environment's setuptools, without a network; return the path of its file."""
+    program = "from setuptools import build_meta; print('built: ' + build_meta.build_%s('dist'))" % what
     built = subprocess.run(
-        [sys.executable, "-c", program], cwd=copy, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=300
-    )
+        [sys.executable, "-c", program], cwd=copy, env=dict(os.environ, **variables), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        universal_newlines=True, timeout=300,
+    )  # fmt: skip
     assert built.returncode == 0, built.stderr
-    (name,) = [line[7:] for line in built.stdout.splitlines() if line.startswith("wheel: ")]
-    with zipfile.ZipFile(os.path.join(copy, "dist", name)) as archive:
+    (name,) = [line[7:] for line in built.stdout.splitlines() if line.startswith("built: ")]
+    return os.path.join(copy, "dist", name)
+
+
+def contents(path):
+    with zipfile.ZipFile(path) as archive:
         return {entry: archive.read(entry) for entry in archive.namelist()}
+
+
+@pytest.fixture(scope="module")
+def wheel(copy):
+    """The wheel's files but for what was compiled."""
+    return {name: data for name, data in contents(build(copy, "wheel")).items() if not name.endswith(".so")}
+
+
+def test_the_kernel_is_in_the_wheel_where_there_is_a_compiler(copy) -> None:
+    """It is one for all Pythons; without a compiler the wheel is built all the same."""
+    for compiler in (sysconfig.get_config_var("CC") or "cc", "false"):
+        shutil.rmtree(os.path.join(copy, "build"), ignore_errors=True)
+        path = build(copy, "wheel", CC=compiler)
+        libraries = [name for name in contents(path) if name.endswith(".so")]
+        works = shutil.which(compiler.split()[0]) is not None and compiler != "false"
+        assert libraries == ["goldwatch/comparing/compiled/_kernel.abi3.so"] * works
+        assert "-cp37-abi3-" in path or sysconfig.get_config_var("Py_GIL_DISABLED")
+
+
+def test_the_source_distribution_has_what_the_kernel_is_built_from(copy) -> None:
+    with tarfile.open(build(copy, "sdist")) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    for name in ("setup.py", *("orchestrator/comparing/compiled/" + name for name in ("kernel.c", "lanes.h", "passes.h", "_kernel.pyi"))):
+        assert name in names
 
 
 def test_the_wheel_is_the_source_tree(wheel) -> None:

@@ -12,6 +12,26 @@ from .common import LazyGroup, run_command
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
 
+def _note_verbose(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.meta[__name__] = value
+
+
+def _show_version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if not value:
+        return
+    click.echo("goldwatch, version %s" % __version__)
+    if context.meta.get(__name__):
+        import platform
+
+        import numpy
+
+        from ..comparing.compiled.choice import about_kernel
+
+        click.echo("Python %s, numpy %s, %s" % (platform.python_version(), numpy.__version__, platform.machine()))
+        click.echo(about_kernel())
+    context.exit()
+
+
 @click.group(
     cls=LazyGroup,
     context_settings=CONTEXT,
@@ -29,7 +49,11 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
         "limits": (".limits", "limits", "Print the limits in force."),
     },
 )
-@click.version_option(__version__, prog_name="goldwatch")
+@click.option("--version", is_flag=True, expose_value=False, callback=_show_version, help="Show the version and exit.")
+@click.option(
+    "-v", "verbose", is_flag=True, is_eager=True, expose_value=False, callback=_note_verbose,
+    help="With --version: also what computes the metrics here, and why.",
+)  # fmt: skip
 def goldwatch() -> None:
     """Find the operator that went wrong first on an Ascend NPU.
 

@@ -53,7 +53,8 @@ def inspect(paths: Tuple[str, ...], stats: bool, op: Any, output_format: str, qu
 
 def damaged(document: Document) -> bool:
     """Tell whether a file is not as it should be, or a tree holds such a one."""
-    return bool(document.get("problem") or document.get("broken") or any(entry.get("problem") for entry in document.get("tensors", ())))
+    parts = (*document.get("tensors", ()), *document.get("overflow", ()))
+    return bool(document.get("problem") or document.get("broken") or any(entry.get("problem") for entry in parts))
 
 
 def lines_of(document: Document) -> Iterator[str]:
@@ -167,7 +168,8 @@ def _tree_lines(document: Document) -> Iterator[str]:
 
 def _overflow_line(entry: Document) -> str:
     told = "of %s" % ", ".join(entry["ops"]) if entry["ops"] else "of no op here"
-    return "%s: %d records, %s%s" % (entry["file"], len(entry["records"]), told, "; " + entry["problem"] if entry.get("problem") else "")
+    count = "%d record%s" % (len(entry["records"]), "" if len(entry["records"]) == 1 else "s")
+    return "%s: %s, %s%s" % (entry["file"], count, told, "; " + entry["problem"] if entry.get("problem") else "")
 
 
 def _size(size_bytes: int) -> str:

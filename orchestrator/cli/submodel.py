@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import shlex
 import time
+from dataclasses import replace
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import click
 
-from ..errors import UsageError
+from ..errors import EXIT_PASS, UsageError
 from ..submodel.document import document_of, log_lines
 from ..submodel.input_files import BINS, FLOAT16
 from ..submodel.listing import ListedNode, list_nodes
 from ..submodel.plan import Plan, SubmodelOptions, make_plan, open_sources
+from ..submodel.search import Proposal
 from ..submodel.writing import write_export
 from .common import format_option, print_json, put, put_cells, say, say_note, set_up_logging, verbosity_options
 from .submodel_next import next_steps
+from .submodel_search import check_search, proposed
 
+_MOST_DIGITS = 19
 _STAMP = "%Y-%m-%d %H:%M:%S  "
 
 
@@ -34,6 +38,10 @@ _STAMP = "%Y-%m-%d %H:%M:%S  "
 @click.option("--whole-ops", is_flag=True, help="Let the cut grow until no op of the device lies across its border (needs --om).")
 @click.option("--input-from", type=click.Choice(["target", "golden"]), help="Whose values the inputs are.  [default: target's if there]")
 @click.option("--bin", type=click.Choice(BINS), default=FLOAT16, show_default=True, help="What floats are in the .bin files.")
+@click.option("--from-result", metavar="OUT", help="Cut what a comparison's first divergence, or a replay's culprit, stands for.")
+@click.option("--ladder", is_flag=True, help="Growing cuts, a folder each: the op; with its neighbours; up to the next single values.")
+@click.option("--narrow", metavar="PREVIOUS", help="The next cut after the export PREVIOUS was run on the device (needs --result).")
+@click.option("--result", metavar="OUT", help="With --narrow: the comparison of the run of PREVIOUS.")
 @click.option("--list", "listing", is_flag=True, help="List the nodes; with --start and --end those of the cut are marked. Writes nothing.")
 @click.option("--dry-run", is_flag=True, help="Say what the export would hold; writes nothing.")
 @format_option
@@ -43,6 +51,10 @@ def submodel(
     out: Optional[str],
     inputs: Tuple[str, ...],
     shapes: Tuple[str, ...],
+    from_result: Optional[str],
+    ladder: bool,
+    narrow: Optional[str],
+    result: Optional[str],
     listing: bool,
     dry_run: bool,
     output_format: str,
@@ -60,6 +72,7 @@ def submodel(
     began_s = time.time()
     set_up_logging(quiet, verbose)
     options = SubmodelOptions(model, inputs=_files(inputs), shapes=_shapes(shapes), **given)
+    check_search(options, from_result, ladder, narrow, result)
     as_json = output_format == "json"
     if not listing and not dry_run and out is None:
         raise UsageError("-o is needed: where shall the folder be?", hint="--dry-run and --list write nothing and need none")
@@ -67,15 +80,33 @@ def submodel(
     if listing:
         _print_list(list_nodes(options, sources), as_json)
         return 0
-    plan = make_plan(options, sources)
-    document = document_of(plan, next_steps(plan))
-    folder = None if dry_run or out is None else write_export(plan, document, out, began_s)
-    _tell(plan, document, folder, quiet)
+    proposals = proposed(options, sources, from_result, ladder, narrow, result)
+    documents: List[Dict[str, Any]] = []
+    codes = [EXIT_PASS]
+    for proposal in proposals:
+        if proposal is not None:
+            say("%s%s" % (proposal.reason, _range(proposal)), quiet)
+            if not proposal.starts:
+                documents.append({"folder": None, "search": dict(proposal.search, ended=True)})
+                continue
+            options = replace(options, starts=proposal.starts, ends=proposal.ends, whole_ops=sources.ops is not None)
+        plan = make_plan(options, sources, None if proposal is None else proposal.search)
+        document = document_of(plan, next_steps(plan))
+        folder = None if dry_run or out is None else write_export(plan, document, out, began_s)
+        _tell(plan, document, folder, quiet)
+        documents.append(dict(document, folder=folder))
+        codes.append(plan.exit_code)
+        if folder is not None and not as_json:
+            put(folder)
     if as_json:
-        print_json(dict(document, folder=folder))
-    elif folder is not None:
-        put(folder)
-    return plan.exit_code
+        print_json({"ladder": documents} if ladder else documents[0])
+    return max(codes)
+
+
+def _range(proposal: Proposal) -> str:
+    if not proposal.starts:
+        return " (%s … %s)" % (", ".join(proposal.search["start"]), ", ".join(proposal.search["end"]))
+    return ": %s … %s" % (", ".join(proposal.starts), ", ".join(proposal.ends))
 
 
 def _files(texts: Tuple[str, ...]) -> Dict[str, str]:
@@ -93,7 +124,7 @@ def _shapes(texts: Tuple[str, ...]) -> Mapping[str, Tuple[int, ...]]:
     for text in texts:
         name, equals, dims = text.rpartition("=")
         parts = dims.split(",") if dims else []
-        if not equals or not name or not all(part.strip().isdigit() for part in parts):
+        if not equals or not name or not all(part.strip().isdigit() and len(part) < _MOST_DIGITS for part in parts):
             raise UsageError("--shape %s: expected NAME and whole numbers" % text, hint="for example conv1=1,64,112,112; a scalar: conv1=")
         found[name] = tuple(int(part) for part in parts)
     return found

@@ -2,7 +2,8 @@
 
 Without cancellation: with p and q scaled but not normalised, P and Q their sums, and
 ``G = sum(q*((1+t)*ln(1+t) - t))``, ``t = p/q - 1`` (no term is negative), ``KL = G/P + (log1p(w) - w)`` with
-``w = Q/P - 1``. G is collected as ``sum(p*ln(p/q)) - sum(q*t)``; the second sum is P - Q as well.
+``w = Q/P - 1``. With numpy G is collected as ``sum(p*ln(p/q)) - sum(q*t)``; the second sum is P - Q as well. The compiled kernel
+sums its terms: for small t by their series.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Tuple
 
 import numpy as np
 
+from .compiled.choice import compiled_kernel
 from .exact import Split, finite_part
 from .kernel import BLOCK, KL_FLOOR, Workspace, dot, load
 from .sums import Number, PairSums
@@ -34,6 +36,11 @@ class _Side:
             self.range = high * self.scale - low * self.scale
         self.plain = max(abs(low), abs(high)) <= _WIDE if isinstance(low, int) else self.constant or _SMALL < self.range < _BIG
         self.factor = 0.0 if self.constant else (1.0 / self.range if self.plain else math.nan)
+
+    @property
+    def scaling(self) -> Tuple[float, float, float]:
+        """low, factor and floor where :attr:`plain`: p is ``max((v - low) * factor, floor)``."""
+        return float(self.low), self.factor, 1.0 if self.constant else KL_FLOOR
 
     def exact(self, values: np.ndarray) -> np.ndarray:
         if self.constant:
@@ -59,7 +66,7 @@ class DivergenceSums:
         self.n = 0
         self.p = 0.0
         self.difference = 0.0
-        self.p_log = 0.0
+        self.g = 0.0
         self._x = _Side(first.x_low, first.x_high)
         self._y = _Side(first.y_low, first.y_high)
 
@@ -71,17 +78,28 @@ class DivergenceSums:
     def add_fast(self, x: np.ndarray, y: np.ndarray, work: Workspace) -> None:
         """Add one piece of at most BLOCK finite numbers (real dtypes)."""
         n = x.size
+        kernel = compiled_kernel()
+        found = None if kernel is None else kernel.divergence(x, y, self._x.scaling + self._y.scaling)
+        if found is not None:
+            self.n += n
+            self._add(*found)
+            return
         p, q, t = work.x[:n], work.y[:n], work.d[:n]
         for side, values, out in ((self._x, x, p), (self._y, y, q)):
             np.subtract(load(values, out, work.bits), side.low, out=out)
             np.multiply(out, side.factor, out=out)
             np.maximum(out, (work.ones if side.constant else work.floor)[:n], out=out)
         self.n += n
-        self.p += float(np.add.reduce(p))
         np.divide(p, q, out=t)
-        self.p_log += dot(p, np.log(t, out=work.a[:n]))
+        p_log = dot(p, np.log(t, out=work.a[:n]))
         # q*(p/q - 1) rather than p - q: the rounding of p/q then cancels against that in the logarithm.
-        self.difference += dot(q, np.subtract(t, 1.0, out=t))
+        difference = dot(q, np.subtract(t, 1.0, out=t))
+        self._add(float(np.add.reduce(p)), difference, p_log - difference)
+
+    def _add(self, p: float, difference: float, g: float) -> None:
+        self.p += p
+        self.difference += difference
+        self.g += g
 
     def add_exact(self, x: np.ndarray, y: np.ndarray) -> None:
         """Add one piece of 1-D real numbers, which may hold NaN and Inf."""
@@ -89,24 +107,21 @@ class DivergenceSums:
             xf, yf, _ = finite_part(x[start : start + BLOCK], y[start : start + BLOCK])
             p, q = self._x.exact(xf), self._y.exact(yf)
             self.n += xf.size
-            self.p += float(np.add.reduce(p))
             ratio = p / q
-            self.p_log += dot(p, np.log(ratio))
-            self.difference += dot(q, ratio - 1.0)
+            difference = dot(q, ratio - 1.0)
+            self._add(float(np.add.reduce(p)), difference, dot(p, np.log(ratio)) - difference)
 
     def add(self, other: DivergenceSums) -> None:
         """Add the sums of other elements of the same tensors."""
         self.n += other.n
-        self.p += other.p
-        self.difference += other.difference
-        self.p_log += other.p_log
+        self._add(other.p, other.difference, other.g)
 
     def value(self) -> float:
         """Return the divergence (never negative), NaN when there was no element."""
         if not self.n:
             return math.nan
         w = -self.difference / self.p
-        return max(0.0, (self.p_log - self.difference) / self.p + (math.log1p(w) - w))
+        return max(0.0, self.g / self.p + (math.log1p(w) - w))
 
 
 def known_divergence(first: PairSums) -> Tuple[bool, float]:

@@ -12,15 +12,18 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tupl
 import numpy as np
 
 from ..errors import UsageError
+from .compiled.choice import compiled_kernel
+from .compiled.face import CompiledKernel
 from .differences import Differences
 from .exact import NonFinite, exact_sums, finite_part, zero_filled
+from .fused import fused_sums
 from .kernel import Visit, as_reals, fast_sums, load, load_limit, pieces, workspace
 from .kullback_leibler import DivergenceSums, known_divergence
 from .masks import MaskedSums, masked_apart, may_be_masked_apart
 from .metric_result import MetricResult, both, remarks_of, values_of
 from .row import DIFFERENT, MEASURES, METRICS, WORST_SLICE
 from .slack import NO_ROUNDING, Slack, closer
-from .slice_sums import SliceAxis, Where
+from .slice_sums import NO_NEEDS, SliceAxis, Where, needs_of
 from .slices import SliceSums, WorstSlice
 from .sums import PairSums
 
@@ -103,19 +106,44 @@ class Accumulator:
             where = Where(x.shape + (2,), start, where.strides + (0,))
         x, y = as_reals(x, y)
         self.count += x.size
-        work = workspace()
-        limits = load_limit(x.dtype), load_limit(y.dtype)
+        kernel = compiled_kernel()
         with np.errstate(all="ignore"):
             for xp, yp in pieces(x, y):
-                x64, y64 = load(xp, work.x, work.bits), load(yp, work.y, work.bits)
-                visit = self._visitor(xp, yp, where)
-                sums = fast_sums(x64, y64, limits, work, self._relative, self._spread, visit)
-                if sums is None:
-                    self._update_exact(xp.reshape(-1), yp.reshape(-1), where)
-                elif may_be_masked_apart(sums):
-                    self._add_exact(xp.reshape(-1), yp.reshape(-1))
-                else:
-                    self._sums.add(sums)
+                if kernel is None or not self._add_compiled(kernel, xp, yp, where):
+                    self._add_by_numpy(xp, yp, where)
+
+    def _add_compiled(self, kernel: CompiledKernel, x: np.ndarray, y: np.ndarray, where: Optional[Where]) -> bool:
+        """Add one piece by the compiled kernel; False where that does not do, then nothing is added."""
+        slices = None if where is None else self._slices
+        needs = NO_NEEDS if slices is None or where is None else needs_of(slices.axes, where)
+        if self._differences is not None:
+            needs = needs._replace(values=True)
+        found = fused_sums(kernel, x, y, self._relative, self._spread, needs)
+        if found is None:
+            return False
+        sums = found.sums
+        x_low, y_low, y_high = float(sums.x_low), float(sums.y_low), float(sums.y_high)
+        if may_be_masked_apart(sums) or (slices is not None and slices.may_mask(x_low, y_low, y_high)):
+            return False
+        if self._differences is not None:
+            self._differences.add(x, y, found.d, where)
+        if slices is not None and where is not None:
+            slices.add(found.y, found.d if sums.max_ad else None, (y_low, y_high), where, (found.y_tables, found.d_tables))
+        self._sums.add(sums)
+        return True
+
+    def _add_by_numpy(self, x: np.ndarray, y: np.ndarray, where: Optional[Where]) -> None:
+        """Add one piece."""
+        work = workspace()
+        x64, y64 = load(x, work.x, work.bits), load(y, work.y, work.bits)
+        limits = load_limit(x.dtype), load_limit(y.dtype)
+        sums = fast_sums(x64, y64, limits, work, self._relative, self._spread, self._visitor(x, y, where))
+        if sums is None:
+            self._update_exact(x.reshape(-1), y.reshape(-1), where)
+        elif may_be_masked_apart(sums):
+            self._add_exact(x.reshape(-1), y.reshape(-1))
+        else:
+            self._sums.add(sums)
 
     def _begin(self, x_char: str, y_char: str) -> None:
         self._kinds = (x_char, y_char)

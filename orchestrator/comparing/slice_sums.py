@@ -40,6 +40,34 @@ class Where(NamedTuple):
     strides: Ints
 
 
+class Needs(NamedTuple):
+    """What :func:`add_squares` needs of a block that is seen as rows of ``length`` elements, in C order.
+
+    Attributes
+    ----------
+    rows, columns
+        Whether the sums of squares of the rows, and of the columns, are needed.
+    values
+        Whether the elements themselves are.
+    """
+
+    length: int
+    rows: bool
+    columns: bool
+    values: bool
+
+
+NO_NEEDS = Needs(1, False, False, False)
+
+
+class Tables(NamedTuple):
+    """Sums of squares of a block's rows and columns as :class:`Needs` tells, 1-D; None where not needed. ``whole``: of all elements."""
+
+    rows: Optional[np.ndarray]
+    columns: Optional[np.ndarray]
+    whole: float
+
+
 @dataclass(frozen=True)
 class _Plan:
     """How the elements of a block shape belong to slices of one axis.
@@ -87,19 +115,46 @@ def _sums_of_axes(shape: Ints, strides: Ints, axes: Sequence[int]) -> np.ndarray
     return found
 
 
-def add_squares(totals: Sequence[np.ndarray], axes: Tuple[SliceAxis, ...], values: np.ndarray, where: Where) -> None:
+def needs_of(axes: Tuple[SliceAxis, ...], where: Where) -> Needs:
+    """Return what :func:`add_squares` needs of a block at this place."""
+    shape, start, strides = where
+    plans, split = _plans(axes, shape, strides)
+    rows = columns = values = False
+    for axis, plan in zip(axes, plans):
+        if _crosses(axis, plan, start):
+            values = True
+        elif plan.on:
+            front, behind = plan.on[-1] < split, plan.on[0] >= split
+            rows, columns, values = rows or front, columns or behind, values or not (front or behind)
+    return Needs(max(1, element_count(shape[split:])), rows, columns, values)
+
+
+def _crosses(axis: SliceAxis, plan: _Plan, start: int) -> bool:
+    """Tell whether the elements of a block that starts there have to be told apart one by one."""
+    first = start // axis.inner % axis.size
+    return plan.crosses or start % axis.inner + plan.inner_extent >= axis.inner or first + plan.on_extent >= axis.size
+
+
+def add_squares(
+    totals: Sequence[np.ndarray],
+    axes: Tuple[SliceAxis, ...],
+    values: np.ndarray,
+    where: Where,
+    tables: Optional[Tables] = None,
+) -> None:
     """Add the squares of a block's values (1-D, in the block's C order) to the totals of their slices, for each axis.
 
-    The values are read once for all axes that lie in front in the block, and once for all behind.
+    The values are read once for all axes that lie in front in the block, and once for all behind; not at all, and may be empty, where the
+    tables that :func:`needs_of` asks for are there and it asks for no values.
     """
     shape, start, strides = where
     plans, split = _plans(axes, shape, strides)
-    front: Optional[np.ndarray] = None
-    behind: Optional[np.ndarray] = None
+    front: Optional[np.ndarray] = None if tables is None else tables.rows
+    behind: Optional[np.ndarray] = None if tables is None else tables.columns
     inside: List[Tuple[np.ndarray, int]] = []
     for total, axis, plan in zip(totals, axes, plans):
         first = start // axis.inner % axis.size
-        if plan.crosses or start % axis.inner + plan.inner_extent >= axis.inner or first + plan.on_extent >= axis.size:
+        if _crosses(axis, plan, start):
             places = _sums_of_axes(shape, strides, range(len(shape))) + start
             total += np.bincount(places // axis.inner % axis.size, _squares(values), axis.size)
             continue
@@ -118,9 +173,12 @@ def add_squares(totals: Sequence[np.ndarray], axes: Tuple[SliceAxis, ...], value
             total[first : first + sums.size] += sums
         else:
             total[first + plan.offsets] += sums
-    table = behind if front is None else front
     if inside:
-        whole = dot(values, values) if table is None else float(np.add.reduce(table))
+        table = behind if front is None else front
+        if tables is not None:
+            whole = tables.whole
+        else:
+            whole = dot(values, values) if table is None else float(np.add.reduce(table))
         for total, first in inside:
             total[first] += whole
 

@@ -12,7 +12,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .slice_sums import SliceAxis, Where, add_squares
+from .slice_sums import SliceAxis, Tables, Where, add_squares
 from .sums import common_unit
 
 MOST_SLICES = 1 << 18
@@ -150,21 +150,31 @@ class SliceSums:
         self._rest_high = 0.0
         self._mask_low = math.inf
 
-    def add(self, y: np.ndarray, d: Optional[np.ndarray], y_span: Tuple[float, float], where: Where) -> None:
+    def add(
+        self,
+        y: np.ndarray,
+        d: Optional[np.ndarray],
+        y_span: Tuple[float, float],
+        where: Where,
+        tables: Tuple[Optional[Tables], Optional[Tables]] = (None, None),
+    ) -> None:
         """Add one block of ordinary numbers.
 
         Parameters
         ----------
         y, d
             Golden and difference (the sign does not matter), contiguous float64 of one size in the block's C order; None: no difference.
+            Empty where they are not needed beside ``tables``.
         y_span
             Smallest and largest value of ``y``.
+        tables
+            The sums that :func:`goldwatch.comparing.slice_sums.needs_of` asks for, of the golden and of the difference; None without.
         """
         self._rest_high = max(self._rest_high, -y_span[0], y_span[1])
         if d is not None:
-            self._add(self._d, d, where, 0)
+            self._add(self._d, d, where, 0, tables[1])
         if y_span != (0.0, 0.0):
-            self._add(self._y, y, where, 0)
+            self._add(self._y, y, where, 0, tables[0])
 
     def may_mask(self, x_low: float, y_low: float, y_high: float) -> bool:
         """Tell whether a block with these extremes may hold a mask: it goes to :meth:`add_careful`."""
@@ -203,17 +213,17 @@ class SliceSums:
         for side, values, unit in zip((self._y, self._d), scaled, units):
             self._add(side, values, where, unit)
 
-    def _add(self, side: _Side, values: np.ndarray, where: Where, unit: int) -> None:
+    def _add(self, side: _Side, values: np.ndarray, where: Where, unit: int, tables: Optional[Tables] = None) -> None:
         if unit or side.unit:
-            if not values.any():
+            if tables is None and not values.any():
                 return
             fresh = _Side(self.axes)
             fresh.unit, fresh.empty = unit, False
-            add_squares(fresh.sums, self.axes, values, where)
+            add_squares(fresh.sums, self.axes, values, where, tables)
             side.merge(fresh)
         else:
             side.empty = False
-            add_squares(side.sums, self.axes, values, where)
+            add_squares(side.sums, self.axes, values, where, tables)
 
     def merge(self, other: SliceSums) -> None:
         """Add the sums of other elements of the same tensor."""

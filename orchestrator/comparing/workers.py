@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 from ..errors import GoldwatchError
 from ..processes import ProcessDied, Processes
 from ..usercode import stop_user_code
+from .compiled.choice import compiled_kernel
 from .pair import compare_pairs, parts_of, refuse
 from .pair_task import PairTask, Settings
 from .row import Row
@@ -53,6 +54,8 @@ class Workers:
     """
 
     def __init__(self, jobs: int, settings: Settings, max_in_flight: Optional[int] = None) -> None:
+        # A kernel that is asked for and not there is told at once, not in each row.
+        compiled_kernel()
         self.on_done: Optional[Callable[[], None]] = None
         self.jobs = max(1, jobs)
         self.settings = settings

@@ -49,6 +49,10 @@ class Place(NamedTuple):
         """Return the known parts as words for a message, such as ``device 0, model net, model_id 1, step 7``; empty when none is."""
         return ", ".join("%s %s" % (name, part) for name, part in zip(self._fields[1:], self[1:]) if part is not None)
 
+    def holds(self, other: Place) -> bool:
+        """Tell whether another place is this one or lies in it: of the same device, and alike in all else that is known of this one."""
+        return self.device == other.device and all(mine in (None, theirs) for mine, theirs in zip(self, other))
+
     def order(self) -> Tuple[Tuple[int, int, str], ...]:
         """Return a sort key: device, model, model_id, step, time; numbers as numbers."""
         return tuple(name_order(part) for part in (*self[1:], self.time))

@@ -17,8 +17,8 @@ from .target_file import TargetFile
 
 _SHOWN = 5
 
-# Device, stream and task of an op's dumps.
-_Task = Tuple[Optional[str], Optional[int], Optional[int]]
+# Stream and task of an op's dumps.
+_Task = Tuple[Optional[int], Optional[int]]
 
 
 def note_overflows(engine: Engine) -> List[str]:
@@ -36,13 +36,13 @@ def note_overflows(engine: Engine) -> List[str]:
         try:
             records, problem = overflow_records(DumpFile.open(path))
         except (GoldwatchError, OSError) as error:
-            records, problem = [], getattr(error, "message", None) or str(error)
+            records, problem = [], (getattr(error, "message", None) or str(error)).replace(path + ": ", "", 1)
         if problem is not None:
             said.append("overflow record %s: %s" % (engine.catalogue.rel(path), problem))
-        device = place_of(os.path.dirname(path), set()).device
+        place = place_of(os.path.dirname(path), set())
         for task in (task for record in records for task in tasks_of(record)):
             for key in op_tasks(*task):
-                found.update((file.rel, file) for file in tasks.get((device, *key), ()))
+                found.update((file.rel, file) for file in tasks.get(key, ()) if place.holds(file.place))
     marked = _mark(engine, set(found))
     if found:
         names = list(dict.fromkeys(file.op_name for file in found.values()))
@@ -77,7 +77,7 @@ def _by_task(catalogue: Catalogue) -> Dict[_Task, List[TargetFile]]:
     tasks: Dict[_Task, List[TargetFile]] = {}
     for file in catalogue.files.values():
         name = file.entry().name
-        tasks.setdefault((file.place.device, name.stream_id, name.task_id), []).append(file)
+        tasks.setdefault((name.stream_id, name.task_id), []).append(file)
     return tasks
 
 

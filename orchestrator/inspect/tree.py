@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections import Counter
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.complete import NO_LAW, Completeness, probe
 from ..dumps.container import DumpFile
@@ -60,7 +60,7 @@ class _Tree:
         self.notes: List[str] = []
         self.overflow: List[Dict[str, Any]] = []
         self.repeats: Counter[Any] = Counter()
-        self.tasks: Dict[Any, List[str]] = {}
+        self.tasks: Dict[Any, List[Tuple[Place, str]]] = {}
         self.paths: List[str] = []
 
     def take(self, listing: FolderListing) -> None:
@@ -89,7 +89,7 @@ class _Tree:
             known["bytes"] += self._look(entry.path, entry.rel)
             name = entry.name
             self.repeats[(place, name.op_type, name.op_name, name.task_type, name.context_id, name.thread_id, name.device_id)] += 1
-            self.tasks.setdefault((place.device, name.stream_id, name.task_id), []).append(name.op_name)
+            self.tasks.setdefault((name.stream_id, name.task_id), []).append((place, name.op_name))
             self._note_hash(entry.rel, entry.hash_name, name.op_name)
 
     def _note_hash(self, rel: str, hash_name: Optional[str], op_name: str) -> None:
@@ -105,7 +105,7 @@ class _Tree:
         for entry in listing.overflow:
             size = self._look(entry.path, entry.rel)
             place = place_of(listing.folder, {item.name.op_name for item in listing.dumps})
-            self.overflow.append({"file": entry.rel, "bytes": size, "device": place.device, "path": entry.path})
+            self.overflow.append({"file": entry.rel, "bytes": size, "place": place, "path": entry.path})
 
     def _look(self, path: str, rel: str) -> int:
         """Judge one file by the size law; return its size in bytes."""
@@ -116,7 +116,7 @@ class _Tree:
         try:
             state = probe(path)
         except (GoldwatchError, OSError) as error:
-            self.broken.append({"file": rel, "reason": getattr(error, "message", None) or str(error)})
+            self.broken.append({"file": rel, "reason": _told(error, path)})
             return 0
         if state.state not in (COMPLETE, NO_LAW):
             self.broken.append({"file": rel, "reason": _reason(state)})
@@ -153,15 +153,21 @@ class _Tree:
         try:
             records, problem = overflow_records(DumpFile.open(found["path"]))
         except (GoldwatchError, OSError) as error:
-            records, problem = [], getattr(error, "message", None) or str(error)
+            records, problem = [], _told(error, found["path"])
         entry["records"] = records
         if problem is not None:
             entry["problem"] = problem
         for task in (task for record in records for task in tasks_of(record)):
             for key in op_tasks(*task):
-                entry["ops"] += self.tasks.get((found["device"], *key), ())
+                entry["ops"] += [op for place, op in self.tasks.get(key, ()) if found["place"].holds(place)]
         entry["ops"] = list(dict.fromkeys(entry["ops"]))
         return entry
+
+
+def _told(error: Exception, path: str) -> str:
+    """Return what an error says of a file, without its path."""
+    text = getattr(error, "message", None) or str(error)
+    return text[len(path) + 2 :] if text.startswith(path + ": ") else text
 
 
 def _reason(found: Completeness) -> str:
@@ -170,8 +176,10 @@ def _reason(found: Completeness) -> str:
         return "tensors with a null address were not written: expected %d bytes, got %d" % (expected or 0, actual)
     if found.state == HEADERLESS:
         return "does not begin as its name says: its %d bytes hold no header that can be read" % actual
-    texts = {SHORT: "cut short: expected %s bytes, got %d", LONG: "longer than its header says: expected %s bytes, got %d (written twice?)"}
-    return texts[found.state] % ("at least 1" if expected is None else expected, actual)
+    if expected is None:
+        return "cut short: its %d bytes end inside the header" % actual
+    texts = {SHORT: "cut short: expected %d bytes, got %d", LONG: "longer than its header says: expected %d bytes, got %d (written twice?)"}
+    return texts[found.state] % (expected, actual)
 
 
 def _repeated(key: Any, count: int) -> Dict[str, Any]:

@@ -131,6 +131,19 @@ class Graph:
         """Return the nodes on any path from a start to an end, both included."""
         return self.descendants(starts) & self.ancestors(ends)
 
+    def order(self) -> List[int]:
+        """Return the nodes, each behind all that it reads; what reads round a loop comes last, in the file's order."""
+        waits = [len({producer for producer, _ in values if producer >= 0}) for values in self.sources]
+        order = [number for number, count in enumerate(waits) if not count]
+        seen = set(order)
+        for number in order:
+            for reader in sorted({reader for reader, _, _ in self.readers[number]}):
+                waits[reader] -= 1
+                if not waits[reader]:
+                    seen.add(reader)
+                    order.append(reader)
+        return order + [number for number in range(len(waits)) if number not in seen]
+
     def hull(self, nodes: Iterable[int]) -> Set[int]:
         """Return ``nodes`` with all that lies on a path from one of them to another."""
         nodes = set(nodes)

@@ -95,18 +95,11 @@ class DeviceOps:
         found = {op.position: op for number in inside for op in self._of.get(number, ())}
         return sorted(found.values(), key=lambda op: (op.graph_index, op.id, op.position))
 
-    def grown(self, inside: Iterable[int], never: Set[int]) -> Set[int]:
-        """Return the nodes with all those that the ops they touch compute, and what lies between, until no op spans the border.
-
-        Parameters
-        ----------
-        never
-            Nodes that no cut keeps (data layers).
-        """
-        grown = set(inside)
+    def grown(self, inside: Iterable[int]) -> Set[int]:
+        """Return the nodes with all those that the ops they touch compute, and what lies between, until no op spans the border."""
+        grown = self.original.graph.hull(inside)
         while True:
             more = self.original.graph.hull(grown | {number for op in self.touched(grown) for number in self._numbers[op.position]})
-            more -= never
             if more == grown:
                 return grown
             grown = more

@@ -167,8 +167,13 @@ def _refuse_other_dumps(original: Original, om: Optional[ModelGraph], dumps: Run
         )
 
 
-def make_plan(options: SubmodelOptions, sources: Sources) -> Plan:
+def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[str, Any]] = None) -> Plan:
     """Decide an export.
+
+    Parameters
+    ----------
+    search
+        How start and end were found; kept in submodel.json.
 
     Raises
     ------
@@ -185,7 +190,7 @@ def make_plan(options: SubmodelOptions, sources: Sources) -> Plan:
     if options.whole_ops:
         if ops is None:
             raise UsageError("growing to whole ops needs the om json, which says what the ops are")
-        grown = ops.grown(inside, {number for number, kind in enumerate(original.types) if kind in DATA_TYPES})
+        grown = ops.grown(inside)
         if grown - inside:
             inside, starts, ends = grown, _edge(original, grown, True), _edge(original, grown, False)
     starts = _behind_data(original, starts, inside)
@@ -212,6 +217,7 @@ def make_plan(options: SubmodelOptions, sources: Sources) -> Plan:
     plan = Plan(
         original, sources.om, ops, sources.weights, cut, core, first, last, asked, borders, spanning, gathered, files, warnings, notes
     )
+    plan.search = search
     _missing_inputs(plan, sources)
     plan.warnings += _warnings(plan, sources, options)
     return plan
@@ -271,11 +277,12 @@ def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tu
     found += [("float16-range", text) for text in warnings_of(plan.files)]
     readers = {reader.op for reader in plan.cut.outside_readers if reader.op not in plan.ends}
     if readers:
-        text = "%d values inside are also read outside; here they are no outputs, so the compiler may fuse more than in the whole model"
-        found.append(("fusion", text % len(readers)))
+        count = "a value inside is" if len(readers) == 1 else "%d values inside are" % len(readers)
+        text = "%s read outside as well; here they are no outputs, so the compiler may fuse more than in the whole model"
+        found.append(("fusion", text % count))
     for entry in plan.gathered.older:
         found.append(("older-dump", "%s is left out: a later run of the same op is there" % base_name(entry)))
     if plan.cut.dropped_controls:
-        text = "%d control edges from outside are left out; values of nodes without a state do not depend on them"
+        text = "control edges from outside are left out (%d); values of nodes without a state do not depend on them"
         found.append(("control-edges", text % len(plan.cut.dropped_controls)))
     return found

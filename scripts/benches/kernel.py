@@ -14,10 +14,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # noqa: E402
 from plain import floor, plain_metrics  # noqa: E402
 
+from goldwatch.comparing.compiled.choice import about_kernel  # noqa: E402
 from goldwatch.comparing.metrics import Accumulator, KLPass, compare_blocks  # noqa: E402
 from goldwatch.comparing.row import MEASURES  # noqa: E402
 from goldwatch.comparing.slices import borders, slice_axes  # noqa: E402
 from goldwatch.tensors.blocks import placed_blocks  # noqa: E402
+from goldwatch.tensors.dtypes import bfloat16_to_float32  # noqa: E402
 from goldwatch.tensors.geometry import match_layouts  # noqa: E402
 from goldwatch.tensors.tensor import Tensor  # noqa: E402
 
@@ -73,6 +75,7 @@ def main():
     count = max(1, options.elements // BLOCK) * BLOCK
     rng = np.random.RandomState(0)
     print("python %s, numpy %s, %s; %d elements, best of %d" % (platform.python_version(), np.__version__, cpu(), count, options.repeat))
+    print(about_kernel())
     print("%-22s %-10s %10s %10s %10s %8s" % ("target / golden", "data", "goldwatch", "plain", "floor", "plain/gw"))
     cases = [
         ("float16", "float32", "dense"),
@@ -87,6 +90,9 @@ def main():
         line("%s / %s" % (target, golden), kind, goldwatch_metrics, x, y, options.repeat)
         if kind == "dense" and target == "float16":
             line("%s / %s" % (target, golden), "NC1HWC0", strided_metrics, x, y, options.repeat)
+    bits = (make(rng, count, "float32", "float32", "dense")[0].view(np.uint32) >> 16).astype(np.uint16)
+    y = widened(bits) * np.float32(1.001)
+    line("bfloat16 / float32", "dense", from_bfloat16(goldwatch_metrics), bits, y, options.repeat, from_bfloat16)
     slices(count, options.repeat)
     tiny(options.repeat)
 
@@ -116,11 +122,23 @@ def slices(count, repeat):
         print("%-22s %7.2f ns %7.2f ns %8.2f" % (name, ten, both, both / ten), flush=True)
 
 
-def line(pair, kind, function, x, y, repeat):
+def widened(bits):
+    """bfloat16 as float32, as whoever has numpy alone does it."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+def from_bfloat16(function):
+    """The target's elements come as the two bytes that a file holds; goldwatch decodes them as its files."""
+    if function is goldwatch_metrics:
+        return lambda bits, y: function(bfloat16_to_float32(bits), y)
+    return lambda bits, y: function(widened(bits), y)
+
+
+def line(pair, kind, function, x, y, repeat, reading=lambda function: function):
     ours = best_ns(function, x, y, repeat)
     with np.errstate(all="ignore"):
-        plain = best_ns(plain_metrics, x, y, max(2, repeat // 2))
-        least = best_ns(floor, x, y, repeat)
+        plain = best_ns(reading(plain_metrics), x, y, max(2, repeat // 2))
+        least = best_ns(reading(floor), x, y, repeat)
     print("%-22s %-10s %7.2f ns %7.2f ns %7.2f ns %8.1f" % (pair, kind, ours, plain, least, plain / ours), flush=True)
 
 

@@ -20,6 +20,8 @@ import numpy as np
 import workload
 from kernel import cpu
 
+from goldwatch.comparing.compiled.choice import about_kernel
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -113,6 +115,7 @@ def main():
 def run(options):
     machine = (platform.python_version(), np.__version__, cpu(), os.cpu_count() or 1, options.jobs)
     print("python %s, numpy %s, %s, %d processors, --jobs %d" % machine)
+    print(about_kernel())
     columns = ("MB", "goldwatch", "plain", "floor", "plain/gw", "gw/floor", "parent", "worker", "plain")
     print("%86s %26s" % ("", "peak memory, MB"))
     print(("%-14s %5s" + " %15s" * 3 + " %8s" * 5) % (("",) + columns))

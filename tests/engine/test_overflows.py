@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import glob
+import json
 import os
+import shutil
 import struct
 
 import pytest
 
+from goldwatch.inspect.tree import inspect_tree
 from goldwatch.naming import parse_dump_name
 from goldwatch.testing.dump import Place, overflow_record, write_files
 
@@ -55,6 +58,23 @@ def test_with_the_scan_both_count(network):
     assert network.compare("--overflow").returncode == 0
     found = overflows(network)
     assert found["op/1_fused:output:0"] is True and found["op/0_fused:output:0"] is False
+
+
+def test_a_record_is_about_its_own_step_and_model(network):
+    dump_with_record(network, new_form)
+    (record,) = glob.glob(os.path.join(network.target, "**", "Opdebug*"), recursive=True)
+    folder = os.path.dirname(record)
+    for other in (os.path.join(os.path.dirname(folder), "1"), folder.replace("/net/", "/other/")):
+        shutil.copytree(folder, other)
+        for path in glob.glob(os.path.join(other, "Opdebug*")):
+            os.remove(path)
+    assert network.compare().returncode == 0
+    with open(os.path.join(network.out, "result.json")) as stream:
+        rows = json.load(stream)["rows"]
+    found = [(row["model"], row["step"], row["tensor"]) for row in rows if row["overflow"]]
+    assert found == [("net", "0", "op/1_fused:output:0")]
+    tree = inspect_tree(network.target)
+    assert tree["overflow"][0]["ops"] == ["op_1_fused"]
 
 
 def test_a_record_of_another_device_or_task_marks_nothing(network):

@@ -104,6 +104,18 @@ def test_overflow_records_are_joined_to_their_op(tree):
     assert one["kind"] == "overflow" and one["records"] == [record]
 
 
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_record_that_cannot_be_read_is_damage(tmp_path, cut):
+    path = tmp_path / "Opdebug.Node_OpDebug.99.7.1767323046000000"
+    if cut:
+        path.write_bytes(b"junk")
+    else:
+        write_dump(str(path), outputs=[TensorData(b"\1" * 100, "uint8", shape=(100,))])
+    for what in (path, tmp_path):
+        code, text, _ = inspect(what)
+        assert code == 3 and text.count(str(tmp_path)) == 1 and ("its 4 bytes end" in text or "2048" in text or what == path)
+
+
 def test_an_overflow_record_of_neither_form_is_told():
     with pytest.raises(FormatError, match="2048"):
         parse_record(b"\0" * 100)

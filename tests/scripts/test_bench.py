@@ -30,7 +30,7 @@ def test_kernel_prints_its_table():
     done = bench("kernel", "--elements", "65536", "--repeat", "1")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("python ") and "goldwatch" in lines[1]
+    assert lines[0].startswith("python ") and "the metrics" in lines[1] and "goldwatch" in lines[2]
     assert any(line.startswith("float16 / float32") and "half zero" in line for line in lines)
 
 

@@ -1,0 +1,85 @@
+/* Runs of stored elements to doubles; included once for each instruction set, so that the compiler uses its vectors. */
+
+#define CONVERT(name, type)                                                                                                                \
+    static TARGET void NAMED(from_##name)(const void *from, double *to, ptrdiff_t n) {                                                     \
+        const type *v = (const type *)from;                                                                                                \
+        for (ptrdiff_t i = 0; i < n; i++)                                                                                                  \
+            to[i] = (double)v[i];                                                                                                          \
+    }
+
+CONVERT(int8, int8_t)
+CONVERT(uint8, uint8_t)
+CONVERT(int16, any_int16)
+CONVERT(uint16, any_uint16)
+CONVERT(int32, any_int32)
+CONVERT(uint32, any_uint32)
+CONVERT(int64, any_int64)
+CONVERT(uint64, any_uint64)
+CONVERT(float32, any_float)
+CONVERT(float64, any_double)
+#undef CONVERT
+
+/* A half's exponent and fraction, moved to where a float has them. Below the normal range the float is made a normal one that is too large
+   by 2**-14, which is taken off: no operation sees a subnormal number, which processors are slow with. */
+static TARGET void NAMED(from_float16)(const void *from, double *to, ptrdiff_t n) {
+    const any_uint16 *v = (const any_uint16 *)from;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        uint32_t code = v[i];
+        uint32_t bits = (code & 0x7fffu) << 13;
+        uint32_t exponent = bits & 0x0f800000u;
+        union float_bits whole, below;
+        below.bits = bits + 0x38800000u;
+        below.value -= 6.103515625e-05f;
+        whole.bits = bits + (exponent == 0x0f800000u ? 0x70000000u : 0x38000000u);
+        whole.bits = (exponent == 0 ? below.bits : whole.bits) | (code & 0x8000u) << 16;
+        to[i] = (double)whole.value;
+    }
+}
+
+static void (*const NAMED(converters)[TYPES])(const void *, double *, ptrdiff_t) = {
+    NAMED(from_int8),  NAMED(from_uint8), NAMED(from_int16),  NAMED(from_uint16),  NAMED(from_int32),  NAMED(from_uint32),
+    NAMED(from_int64), NAMED(from_uint64), NAMED(from_float16), NAMED(from_float32), NAMED(from_float64),
+};
+
+/* One run of a side: its elements lie ``stride`` bytes apart. */
+static TARGET void NAMED(convert)(int type, const char *from, ptrdiff_t stride, double *to, ptrdiff_t n) {
+    uint64_t side_by_side[CHUNK];
+    int size = type_sizes[type];
+    if (stride == size) {
+        NAMED(converters)[type](from, to, n);
+        return;
+    }
+    if (size == 1)
+        for (ptrdiff_t i = 0; i < n; i++)
+            ((uint8_t *)side_by_side)[i] = *(const uint8_t *)(from + i * stride);
+    else if (size == 2)
+        for (ptrdiff_t i = 0; i < n; i++)
+            ((any_uint16 *)side_by_side)[i] = *(const any_uint16 *)(from + i * stride);
+    else if (size == 4)
+        for (ptrdiff_t i = 0; i < n; i++)
+            ((any_uint32 *)side_by_side)[i] = *(const any_uint32 *)(from + i * stride);
+    else
+        for (ptrdiff_t i = 0; i < n; i++)
+            ((any_uint64 *)side_by_side)[i] = *(const any_uint64 *)(from + i * stride);
+    NAMED(converters)[type](side_by_side, to, n);
+}
+
+/* The next elements of both sides, at most CHUNK; 0 behind the last. */
+static TARGET ptrdiff_t NAMED(next_chunk)(struct walk *walk, double *x, double *y) {
+    ptrdiff_t filled = 0;
+    int inner = walk->axes - 1;
+    while (filled < CHUNK && !walk->done) {
+        ptrdiff_t at = walk->index[inner], n = walk->shape[inner] - at;
+        if (n > CHUNK - filled)
+            n = CHUNK - filled;
+        if (x)
+            NAMED(convert)(walk->x.type, walk->x.data + at * walk->x.strides[inner], walk->x.strides[inner], x + filled, n);
+        if (y)
+            NAMED(convert)(walk->y.type, walk->y.data + at * walk->y.strides[inner], walk->y.strides[inner], y + filled, n);
+        filled += n;
+        walk->index[inner] += n;
+        if (walk->index[inner] == walk->shape[inner])
+            next_run(walk);
+    }
+    return filled;
+}

@@ -1,0 +1,415 @@
+/* The inner loop of the metrics: one pass over a block of stored elements to its sums, another to its divergence.
+
+   What it computes, and when a block has to go the careful way instead, is said in comparing/kernel.py and comparing/kullback_leibler.py,
+   which do the same with numpy. face.py is the only caller: it hands over addresses of numpy's own arrays, with their own shapes.
+
+   The passes (lanes.h, convert.h, passes.h) are compiled once for each instruction set, and the widest that the processor has is chosen when
+   the module is loaded. No option that lets the compiler reorder or fuse floating-point operations may be given (setup.py): then all give the
+   same bits. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if !defined(__GNUC__)
+#error "needs the vectors of gcc or clang"
+#endif
+
+#define REVISION 1 /* of what is agreed with face.py; changes with it */
+#define LANES 8
+#define CHUNK 512 /* elements of both sides and their difference that lie in the first cache as doubles */
+#define MOST_AXES 32
+#define TYPES 11
+
+/* As in comparing/kernel.py and comparing/sums.py. */
+#define RELATIVE_FLOOR 2.220446e-16
+#define SAFE_BIG 1e250
+
+typedef int16_t __attribute__((aligned(1), may_alias)) any_int16;
+typedef uint16_t __attribute__((aligned(1), may_alias)) any_uint16;
+typedef int32_t __attribute__((aligned(1), may_alias)) any_int32;
+typedef uint32_t __attribute__((aligned(1), may_alias)) any_uint32;
+typedef int64_t __attribute__((aligned(1), may_alias)) any_int64;
+typedef uint64_t __attribute__((aligned(1), may_alias)) any_uint64;
+typedef float __attribute__((aligned(1), may_alias)) any_float;
+typedef double __attribute__((aligned(1), may_alias)) any_double;
+
+union float_bits {
+    uint32_t bits;
+    float value;
+};
+
+static const int type_sizes[TYPES] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8};
+
+/* The coefficients of (1 + u) ln(1 + u) - u behind u**2. */
+static const double SERIES[14] = {1.0 / 2,  -1.0 / 6,  1.0 / 12,  -1.0 / 20,  1.0 / 30,  -1.0 / 42,  1.0 / 56,
+                                  -1.0 / 72, 1.0 / 90, -1.0 / 110, 1.0 / 132, -1.0 / 156, 1.0 / 182, -1.0 / 210};
+
+static const uint64_t ONES_THEN_ZEROS[2 * LANES] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
+                                                    UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+
+/* One array, and how two of one shape are walked through together in C order, run by run. */
+struct side {
+    int type;
+    const char *data;
+    ptrdiff_t strides[MOST_AXES];
+};
+
+struct walk {
+    int axes, done;
+    ptrdiff_t shape[MOST_AXES], index[MOST_AXES];
+    struct side x, y;
+};
+
+/* Move to the next run along the innermost axis. */
+static void next_run(struct walk *walk) {
+    int axis = walk->axes - 1;
+    walk->index[axis] = 0;
+    while (--axis >= 0) {
+        walk->x.data += walk->x.strides[axis];
+        walk->y.data += walk->y.strides[axis];
+        if (++walk->index[axis] < walk->shape[axis])
+            return;
+        walk->x.data -= walk->shape[axis] * walk->x.strides[axis];
+        walk->y.data -= walk->shape[axis] * walk->y.strides[axis];
+        walk->index[axis] = 0;
+    }
+    walk->done = 1;
+}
+
+/* Lanes of what comparing/sums.py's PairSums hold. */
+struct pair_lanes {
+    double x[LANES], y[LANES], xx[LANES], yy[LANES], xy[LANES], dd[LANES], ad[LANES], rel[LANES];
+    double max_ad[LANES], max_rel[LANES], x_low[LANES], x_high[LANES], y_low[LANES], y_high[LANES];
+};
+
+#define EIGHT(v) {v, v, v, v, v, v, v, v}
+static const struct pair_lanes no_sums = {
+    .x_low = EIGHT(INFINITY), .x_high = EIGHT(-INFINITY), .y_low = EIGHT(INFINITY), .y_high = EIGHT(-INFINITY)};
+
+struct moments {
+    double base, mean, m2;
+};
+
+struct pair_sums {
+    double x, y, xx, yy, xy, dd, ad, rel, max_ad, max_rel, x_low, x_high, y_low, y_high;
+    struct moments x_moments, y_moments;
+};
+
+/* Sums of squares of a block that is seen as rows of ``length`` elements, for the golden and for the difference; NULL: not wanted. */
+struct table {
+    ptrdiff_t length;
+    double *rows_y, *rows_d, *columns_y, *columns_d;
+};
+
+struct wanted {
+    int relative, spread;
+    struct table table;
+    double *keep_y, *keep_d;
+};
+
+/* A value v becomes max((v - low) * factor, floor). */
+struct scaling {
+    double low, factor, floor;
+};
+
+static double total_of(const double *lanes) {
+    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+static void add_sums(struct pair_lanes *lanes, const struct pair_lanes *part) {
+    for (int lane = 0; lane < LANES; lane++) {
+        lanes->x[lane] += part->x[lane];
+        lanes->y[lane] += part->y[lane];
+        lanes->xx[lane] += part->xx[lane];
+        lanes->yy[lane] += part->yy[lane];
+        lanes->xy[lane] += part->xy[lane];
+        lanes->dd[lane] += part->dd[lane];
+        lanes->ad[lane] += part->ad[lane];
+        lanes->rel[lane] += part->rel[lane];
+    }
+}
+
+static double largest_of(const double *lanes) {
+    double found = lanes[0];
+    for (int lane = 1; lane < LANES; lane++)
+        found = lanes[lane] > found ? lanes[lane] : found;
+    return found;
+}
+
+static double smallest_of(const double *lanes) {
+    double found = lanes[0];
+    for (int lane = 1; lane < LANES; lane++)
+        found = lanes[lane] < found ? lanes[lane] : found;
+    return found;
+}
+
+static void merge_lanes(const struct pair_lanes *lanes, struct pair_sums *found) {
+    found->x = total_of(lanes->x);
+    found->y = total_of(lanes->y);
+    found->xx = total_of(lanes->xx);
+    found->yy = total_of(lanes->yy);
+    found->xy = total_of(lanes->xy);
+    found->dd = total_of(lanes->dd);
+    found->ad = total_of(lanes->ad);
+    found->rel = total_of(lanes->rel);
+    found->max_ad = largest_of(lanes->max_ad);
+    found->max_rel = largest_of(lanes->max_rel);
+    found->x_low = smallest_of(lanes->x_low);
+    found->x_high = largest_of(lanes->x_high);
+    found->y_low = smallest_of(lanes->y_low);
+    found->y_high = largest_of(lanes->y_high);
+}
+
+/* Fill a chunk up to whole lanes. */
+static void pad(double *v, ptrdiff_t n, double with) {
+    while (n % LANES)
+        v[n++] = with;
+}
+
+/* Which instruction sets this compiler knows how to choose from; target attributes came with these versions. */
+#if defined(__x86_64__)
+#include <immintrin.h>
+#if defined(__clang__) ? __clang_major__ >= 7 : __GNUC__ >= 6
+#define WITH_AVX512
+#endif
+#if defined(__clang__) ? __clang_major__ >= 4 : __GNUC__ > 4 || (__GNUC__ == 4 && __GNUC_MINOR__ >= 9)
+#define WITH_AVX2
+#endif
+#endif
+
+#define JOINED(name, set) name##_##set
+#define JOIN(name, set) JOINED(name, set)
+#define NAMED(name) JOIN(name, ISA)
+
+#if defined(WITH_AVX512)
+#define ISA avx512
+#define WIDTH 8
+#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw")))
+#include "lanes.h"
+#include "convert.h"
+#include "passes.h"
+#include "forget.h"
+#endif
+
+#if defined(WITH_AVX2)
+#define ISA avx2
+#define WIDTH 4
+#define TARGET __attribute__((target("avx2")))
+#include "lanes.h"
+#include "convert.h"
+#include "passes.h"
+#include "forget.h"
+#endif
+
+#define ISA plain
+#define WIDTH 2
+#define TARGET
+#include "lanes.h"
+#include "convert.h"
+#include "passes.h"
+#include "forget.h"
+
+struct kernel {
+    const char *name;
+    void (*first_pass)(const struct walk *, const struct wanted *, struct pair_sums *);
+    void (*divergence)(const struct walk *, const struct scaling *, double *);
+};
+
+static const struct kernel kernels[] = {
+#if defined(WITH_AVX512)
+    {"avx512", first_pass_avx512, divergence_avx512},
+#endif
+#if defined(WITH_AVX2)
+    {"avx2", first_pass_avx2, divergence_avx2},
+#endif
+#if defined(__x86_64__)
+    {"sse2", first_pass_plain, divergence_plain},
+#elif defined(__aarch64__)
+    {"neon", first_pass_plain, divergence_plain},
+#else
+    {"plain", first_pass_plain, divergence_plain},
+#endif
+};
+
+#define KERNELS ((int)(sizeof kernels / sizeof kernels[0]))
+
+static const struct kernel *chosen = &kernels[KERNELS - 1];
+
+static int can_run(const char *name) {
+#if defined(__x86_64__)
+#if defined(WITH_AVX512)
+    if (strcmp(name, "avx512") == 0)
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512bw");
+#endif
+#if defined(WITH_AVX2)
+    if (strcmp(name, "avx2") == 0)
+        return __builtin_cpu_supports("avx2") != 0;
+#endif
+#endif
+    (void)name;
+    return 1;
+}
+
+/* Read what numpy says of two arrays of one shape; neighbouring axes that can be walked through as one become one. */
+static int read_walk(struct walk *walk, PyObject *shape, PyObject *x_strides, PyObject *y_strides) {
+    Py_ssize_t axes = PyTuple_Size(shape);
+    if (axes > MOST_AXES || PyTuple_Size(x_strides) != axes || PyTuple_Size(y_strides) != axes || walk->x.type < 0 || walk->x.type >= TYPES ||
+        walk->y.type < 0 || walk->y.type >= TYPES) {
+        PyErr_SetString(PyExc_ValueError, "no such block");
+        return 0;
+    }
+    walk->axes = 0;
+    walk->done = 0;
+    for (Py_ssize_t axis = 0; axis < axes; axis++) {
+        ptrdiff_t size = PyLong_AsSsize_t(PyTuple_GetItem(shape, axis));
+        ptrdiff_t x = PyLong_AsSsize_t(PyTuple_GetItem(x_strides, axis)), y = PyLong_AsSsize_t(PyTuple_GetItem(y_strides, axis));
+        if (PyErr_Occurred())
+            return 0;
+        if (size <= 0)
+            walk->done = 1;
+        if (size == 1)
+            continue;
+        int last = walk->axes - 1;
+        if (last >= 0 && walk->x.strides[last] == size * x && walk->y.strides[last] == size * y) {
+            walk->shape[last] *= size;
+            walk->x.strides[last] = x;
+            walk->y.strides[last] = y;
+            continue;
+        }
+        walk->shape[walk->axes] = size;
+        walk->x.strides[walk->axes] = x;
+        walk->y.strides[walk->axes] = y;
+        walk->axes++;
+    }
+    if (walk->axes == 0) {
+        walk->axes = 1;
+        walk->shape[0] = 1;
+        walk->x.strides[0] = type_sizes[walk->x.type];
+        walk->y.strides[0] = type_sizes[walk->y.type];
+    }
+    memset(walk->index, 0, sizeof walk->index);
+    return 1;
+}
+
+static PyObject *py_sums(PyObject *self, PyObject *args) {
+    struct walk walk;
+    struct wanted wanted;
+    struct pair_sums found;
+    PyObject *shape, *x_strides, *y_strides;
+    Py_ssize_t length;
+    unsigned long long x, y, rows_y, rows_d, columns_y, columns_d, keep_y, keep_d;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "KiKiO!O!O!iinKKKKKK", &x, &walk.x.type, &y, &walk.y.type, &PyTuple_Type, &shape, &PyTuple_Type, &x_strides,
+                          &PyTuple_Type, &y_strides, &wanted.relative, &wanted.spread, &length, &rows_y, &rows_d, &columns_y, &columns_d,
+                          &keep_y, &keep_d))
+        return NULL;
+    if (!read_walk(&walk, shape, x_strides, y_strides))
+        return NULL;
+    if (length < 1 || !rows_y != !rows_d || !columns_y != !columns_d) {
+        PyErr_SetString(PyExc_ValueError, "no such table");
+        return NULL;
+    }
+    walk.x.data = (const char *)(uintptr_t)x;
+    walk.y.data = (const char *)(uintptr_t)y;
+    wanted.table.length = length;
+    wanted.table.rows_y = (double *)(uintptr_t)rows_y;
+    wanted.table.rows_d = (double *)(uintptr_t)rows_d;
+    wanted.table.columns_y = (double *)(uintptr_t)columns_y;
+    wanted.table.columns_d = (double *)(uintptr_t)columns_d;
+    wanted.keep_y = (double *)(uintptr_t)keep_y;
+    wanted.keep_d = (double *)(uintptr_t)keep_d;
+    memset(&found, 0, sizeof found);
+    Py_BEGIN_ALLOW_THREADS;
+    chosen->first_pass(&walk, &wanted, &found);
+    Py_END_ALLOW_THREADS;
+    return Py_BuildValue("(dddddddddddddddddd)", found.x_low, found.x_high, found.y_low, found.y_high, found.xx, found.yy, found.xy, found.dd,
+                         found.ad, found.max_ad, found.rel, found.max_rel, found.x_moments.base, found.x_moments.mean, found.x_moments.m2,
+                         found.y_moments.base, found.y_moments.mean, found.y_moments.m2);
+}
+
+static PyObject *py_divergence(PyObject *self, PyObject *args) {
+    struct walk walk;
+    struct scaling sides[2];
+    PyObject *shape, *x_strides, *y_strides;
+    unsigned long long x, y;
+    double sums[3];
+    (void)self;
+    if (!PyArg_ParseTuple(args, "KiKiO!O!O!dddddd", &x, &walk.x.type, &y, &walk.y.type, &PyTuple_Type, &shape, &PyTuple_Type, &x_strides,
+                          &PyTuple_Type, &y_strides, &sides[0].low, &sides[0].factor, &sides[0].floor, &sides[1].low, &sides[1].factor,
+                          &sides[1].floor))
+        return NULL;
+    if (!read_walk(&walk, shape, x_strides, y_strides))
+        return NULL;
+    walk.x.data = (const char *)(uintptr_t)x;
+    walk.y.data = (const char *)(uintptr_t)y;
+    Py_BEGIN_ALLOW_THREADS;
+    chosen->divergence(&walk, sides, sums);
+    Py_END_ALLOW_THREADS;
+    return Py_BuildValue("(ddd)", sums[0], sums[1], sums[2]);
+}
+
+static PyObject *py_revision(PyObject *self, PyObject *args) {
+    (void)self;
+    (void)args;
+    return PyLong_FromLong(REVISION);
+}
+
+static PyObject *py_instruction_set(PyObject *self, PyObject *args) {
+    (void)self;
+    (void)args;
+    return PyUnicode_FromString(chosen->name);
+}
+
+static PyObject *py_instruction_sets(PyObject *self, PyObject *args) {
+    PyObject *names = PyList_New(0);
+    (void)self;
+    (void)args;
+    for (int number = 0; names && number < KERNELS; number++) {
+        PyObject *name = can_run(kernels[number].name) ? PyUnicode_FromString(kernels[number].name) : NULL;
+        if (name && PyList_Append(names, name) != 0)
+            Py_CLEAR(names);
+        Py_XDECREF(name);
+    }
+    return names;
+}
+
+static PyObject *py_choose(PyObject *self, PyObject *args) {
+    const char *name;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "s", &name))
+        return NULL;
+    for (int number = 0; number < KERNELS; number++)
+        if (strcmp(kernels[number].name, name) == 0 && can_run(name)) {
+            chosen = &kernels[number];
+            Py_RETURN_NONE;
+        }
+    PyErr_Format(PyExc_ValueError, "this processor does not run %s", name);
+    return NULL;
+}
+
+static PyMethodDef methods[] = {
+    {"revision", py_revision, METH_NOARGS, "The revision of the functions' arguments and results."},
+    {"sums", py_sums, METH_VARARGS, "The sums of one block."},
+    {"divergence", py_divergence, METH_VARARGS, "The sums of the divergence of one block."},
+    {"instruction_set", py_instruction_set, METH_NOARGS, "The instruction set in use."},
+    {"instruction_sets", py_instruction_sets, METH_NOARGS, "Those that this processor runs, the widest first."},
+    {"choose", py_choose, METH_VARARGS, "Use another of them."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_kernel", NULL, -1, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__kernel(void) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+#endif
+    for (int number = KERNELS - 1; number >= 0; number--)
+        if (can_run(kernels[number].name))
+            chosen = &kernels[number];
+    return PyModule_Create(&definition);
+}

@@ -1,0 +1,69 @@
+"""What a comparison or a replay found: the op to look at, read from its result.json."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any, Dict, Optional
+
+from ..errors import FormatError, InputError, MissingPath
+from ..filesystem import read_input
+
+FILE = "result.json"
+_LIMIT_BYTES = 1 << 30
+GOOD, UNKNOWN = "good", "unknown"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A result.
+
+    Attributes
+    ----------
+    verdict
+        ``pass``, ``fail`` or ``incomplete``.
+    op
+        The first culprit of a replay, else the first divergence; None where nothing fails.
+    inputs
+        Whether its inputs are right: ``good`` (also of a replay's culprit, whose error is its own), ``bad`` or ``unknown``.
+    replayed
+        Whether a replay found it.
+    """
+
+    verdict: str
+    op: Optional[str]
+    inputs: str
+    replayed: bool
+
+
+def read_outcome(folder: str) -> Outcome:
+    """Read the result.json of the output folder of a comparison, a watch, a run or a replay (or that file itself).
+
+    Raises
+    ------
+    MissingPath
+        There is none.
+    FormatError
+        It is no such document.
+    """
+    path = os.path.join(folder, FILE) if os.path.isdir(folder) else folder
+    if not os.path.isfile(path):
+        raise MissingPath("%s: no %s there" % (folder, FILE), hint="name the output folder of a comparison or a replay that has ended")
+    try:
+        document: Dict[str, Any] = json.loads(read_input(path, _LIMIT_BYTES).decode("utf-8"))
+        summary = document["summary"]
+        replayed = document.get("comparison") == "replay"
+        first = (summary.get("culprits") or [None])[0] if replayed else summary["first_divergence"]
+        op = None if first is None else str(first["op"])
+        return Outcome(str(summary["verdict"]), op, GOOD if replayed else "" if first is None else str(first["inputs"]), replayed)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        raise FormatError("not the result of a comparison: %r" % error, path) from None
+
+
+def require_op(outcome: Outcome, folder: str) -> str:
+    """Return the op that was found; raises InputError where nothing fails."""
+    if outcome.op is None:
+        what = "no operator has an error of its own" if outcome.replayed else "nothing is outside its limits"
+        raise InputError("%s: %s, so there is nothing to cut out" % (folder, what), hint="give start and end of the cut yourself")
+    return outcome.op

@@ -1,0 +1,32 @@
+"""What computes the metrics, chosen for some tests: numpy, or the compiled kernel with one of the processor's instruction sets."""
+
+from __future__ import annotations
+
+import contextlib
+
+from goldwatch.comparing.compiled import choice
+from goldwatch.comparing.compiled.face import CompiledKernel
+
+#: Without a C compiler there is numpy alone.
+SETS = choice.instruction_sets()
+KERNELS = ["numpy", *SETS]
+
+
+@contextlib.contextmanager
+def using(name):
+    """Compute with the kernel of that name; yields the compiled one, None for numpy."""
+    before, sets = choice._choice, []
+    kernel = None
+    if name != "numpy":
+        from goldwatch.comparing.compiled import _kernel
+
+        sets = [_kernel.instruction_set()]
+        _kernel.choose(name)
+        kernel = CompiledKernel(_kernel)
+    choice._choice = kernel, "a test computes with %s" % name
+    try:
+        yield kernel
+    finally:
+        choice._choice = before
+        for first in sets:
+            _kernel.choose(first)

@@ -1,0 +1,152 @@
+"""Start and end proposed from results: the op that is named, the ladder around it, and the search down to the smallest failing cut."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+from in_process import run_here
+
+from goldwatch.errors import FormatError, InputError
+from goldwatch.submodel.found import read_outcome
+from goldwatch.submodel.plan import SubmodelOptions, open_sources
+from goldwatch.submodel.search import Searcher
+
+DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock")
+NET, WEIGHTS = os.path.join(DATA, "resblock.prototxt"), os.path.join(DATA, "resblock.caffemodel")
+
+
+def result(folder, op, verdict="fail", inputs="good", replay=False):
+    """Write a result.json with what the search reads of it, and return its folder."""
+    first = None if op is None else {"op": op, "tensor": op + ":output:0", "metric": "m", "value": 1, "limit": 0, "inputs": inputs}
+    summary = {"verdict": verdict, "first_divergence": first, "culprits": [first] if replay and first else []}
+    document = {"summary": summary, "comparison": "replay"} if replay else {"summary": summary}
+    folder.mkdir(exist_ok=True)
+    (folder / "result.json").write_text(json.dumps(document))
+    return folder
+
+
+def test_places_where_a_single_value_is_alive():
+    searcher = Searcher(open_sources(SubmodelOptions(NET)))
+    assert len(searcher.single_values()) == 12
+
+
+@pytest.mark.parametrize(
+    ("about", "start", "end", "reason"),
+    [
+        ({"inputs": "good"}, ["res2a_branch2b"], ["scale2a_branch2b"], "is the first divergence"),
+        ({"inputs": "unknown"}, ["res2a_branch2a"], ["scale2a_branch2b"], "its inputs were not compared"),
+        ({"replay": True}, ["res2a_branch2b"], ["scale2a_branch2b"], "has an error of its own"),
+    ],
+)
+def test_the_cut_of_what_a_result_names(exported, given, tmp_path, about, start, end, reason):
+    out = result(tmp_path / "o", "res2a_branch2b", **about)
+    _, document = exported("--from-result", out, *given)
+    assert (document["start"], document["end"]) == (start, end) and reason in document["search"]["reason"]
+    assert document["spanning_ops"] == []
+
+
+def test_an_inserted_op_brings_what_it_stands_between(exported, given, tmp_path):
+    _, document = exported("--from-result", result(tmp_path / "o", "trans_TransData_1"), *given)
+    assert [layer["name"] for layer in document["layers"]] == ["data", "conv1", "bn_conv1", "scale_conv1", "conv1_relu"]
+
+
+def test_the_ladder_grows_to_the_next_single_values(cut, given, tmp_path):
+    done = cut("--from-result", result(tmp_path / "o", "res2a_branch2b"), "--ladder", *given)
+    folders = done.stdout.split()
+    assert folders == sorted(folders) and len(folders) == 3
+    documents = []
+    for folder in folders:
+        with open(os.path.join(folder, "submodel.json"), encoding="utf-8") as stream:
+            documents.append(json.load(stream))
+    sizes = [len(document["layers"]) for document in documents]
+    assert sizes == sorted(set(sizes)) and sizes[0] == 3
+    assert (documents[2]["end"], [entry["tensor"] for entry in documents[2]["inputs"]]) == (["res2a_relu"], ["pool1"])
+    printed = json.loads(cut("--start", "gap", "--end", "gap", "--ladder", *given, "--dry-run", "--format", "json", out=False).stdout)
+    assert [entry["folder"] for entry in printed["ladder"]] == [None] * len(printed["ladder"])
+
+
+def run_on_device(folder, document, fault):
+    """Run an exported cut on the stand-in for a device, one op of it wrong, and compare: what a user does at each step."""
+    feeds = ["%s=%s" % (entry["tensor"], entry["npy"]) for entry in document["inputs"]]
+    words = [word for feed in feeds for word in ("-i", feed)]
+    inside = [op for layer in document["layers"] for op in layer["ops"]]
+    faults = ["--op-fault", fault] if fault.split("=")[0] in inside else []
+    for command in (
+        [sys.executable, "-m", "goldwatch.testing", "caffe", "dump.prototxt", "dump.caffemodel", "device", *words, *faults],
+        document["next"]["golden"] + ["--backend", "opencv"],
+    ):
+        done = run_here(command, folder)
+        assert done.returncode == 0, done.stderr
+    done = run_here(["goldwatch", "compare", "device/dump", "golden_of_submodel", "-f", "device/model.json", "-o", "compared"], folder)
+    assert done.returncode in (0, 1, 3), done.stderr
+    return os.path.join(folder, "compared")
+
+
+@pytest.mark.parametrize("op", ["res2a_branch2b", "conv1conv1_relu", "fc"])
+def test_the_search_ends_at_the_op_that_is_wrong(exported, cut, given, op):
+    folder, document = exported("--start", "data", "--end", "prob", "--whole-ops", *given)
+    sizes = [len(document["layers"])]
+    while True:
+        compared = run_on_device(folder, document, op + "=scale:1.3")
+        done = cut("--narrow", folder, "--result", compared, *given)
+        if not done.stdout:
+            break
+        folder = done.stdout.strip()
+        with open(os.path.join(folder, "submodel.json"), encoding="utf-8") as stream:
+            document = json.load(stream)
+        sizes.append(len(document["layers"]))
+        assert len(sizes) < 8
+    assert "this is the smallest cut that fails" in done.stderr
+    assert all(layer["ops"] == [op] for layer in document["layers"] if layer["type"] != "Input")
+
+
+def test_halves_are_tried_in_turn_and_a_fault_that_needs_company_is_told(exported, cut, given, tmp_path):
+    folder, document = exported("--start", "data", "--end", "prob", "--whole-ops", *given)
+    failed, passed = result(tmp_path / "bad", "somewhere"), result(tmp_path / "good", None, "pass")
+    folder, document = exported("--narrow", folder, "--result", failed, *given)
+    assert document["start"] == ["data"] and "its first half, up to" in document["search"]["reason"]
+    (rest,) = document["search"]["left"]
+    folder, document = exported("--narrow", folder, "--result", passed, *given)
+    assert (document["start"], document["end"]) == (rest["start"], rest["end"])
+    done = cut("--narrow", folder, "--result", passed, *given, "--format", "json")
+    ended = json.loads(done.stdout)
+    assert ended["folder"] is None and ended["search"]["ended"] and "together they fail" in ended["search"]["reason"]
+    assert (ended["search"]["start"], ended["search"]["end"]) == (["data"], ["prob"])
+
+
+def test_a_cut_that_passes_alone_grows(exported, given, tmp_path):
+    folder, document = exported("--start", "gap", "--end", "gap", *given)
+    _, document = exported("--narrow", folder, "--result", result(tmp_path / "good", None, "pass"), *given)
+    assert "passes alone" in document["search"]["reason"] and len(document["layers"]) > 1
+
+
+def test_what_cannot_be_searched_is_told(cut, exported, given, tmp_path):
+    nothing = result(tmp_path / "o", None, "pass")
+    assert "nothing is outside its limits" in cut("--from-result", nothing, *given, code=4).stderr
+    own = result(tmp_path / "r", None, "pass", replay=True)
+    assert "no operator has an error of its own" in cut("--from-result", own, *given, code=4).stderr
+    gone = result(tmp_path / "g", "nobody")
+    assert "op nobody computes no known layer" in cut("--from-result", gone, *given, code=4).stderr
+    assert "give the om json" in cut("--from-result", gone, code=4).stderr
+    assert "no result.json there" in cut("--from-result", tmp_path, *given, code=4).stderr
+    assert "exclude one another" in cut("--from-result", gone, "--start", "pool1", *given, code=2).stderr
+    assert "belong together" in cut("--narrow", "x", *given, code=2).stderr
+    assert "no submodel.json there" in cut("--narrow", tmp_path, "--result", nothing, *given, code=4).stderr
+    folder, _ = exported("--start", "gap", "--end", "gap", *given)
+    unclear = result(tmp_path / "i", None, "incomplete")
+    assert "comparison is incomplete" in cut("--narrow", folder, "--result", unclear, *given, code=4).stderr
+
+
+BROKEN = ["", "[]", "{}", '{"summary": 1}', '{"summary": {"verdict": "fail", "first_divergence": 3}}', "[" * 100000]
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_result_that_is_none(tmp_path, text):
+    (tmp_path / "result.json").write_text(text)
+    with pytest.raises(FormatError, match="not the result of a comparison"):
+        read_outcome(str(tmp_path))
+    with pytest.raises(InputError):
+        read_outcome(str(tmp_path / "gone"))
