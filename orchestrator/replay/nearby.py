@@ -22,8 +22,8 @@ def model_near(model: str, golden: str) -> Optional[str]:
     model
         The om json.
     golden
-        The golden folder. Where its manifest tells the hash of the model that made it, only that model counts: beside the om json, in GOLDEN,
-        beside it, or in the current folder. Else the only one beside the om json.
+        The golden folder. Where its manifest tells the hash of the model that made it, only that model counts: beside the om json, in
+        GOLDEN, beside it, or in the current folder. Else the only one beside the om json.
     """
     here = os.path.dirname(model)
     wanted = _told(golden)
