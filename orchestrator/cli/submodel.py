@@ -20,6 +20,7 @@ from .common import format_option, print_json, put, put_cells, say, say_note, se
 from .submodel_next import next_steps
 from .submodel_search import check_search, proposed
 
+_MOST_DIGITS = 19
 _STAMP = "%Y-%m-%d %H:%M:%S  "
 
 
@@ -123,7 +124,7 @@ def _shapes(texts: Tuple[str, ...]) -> Mapping[str, Tuple[int, ...]]:
     for text in texts:
         name, equals, dims = text.rpartition("=")
         parts = dims.split(",") if dims else []
-        if not equals or not name or not all(part.strip().isdigit() for part in parts):
+        if not equals or not name or not all(part.strip().isdigit() and len(part) < _MOST_DIGITS for part in parts):
             raise UsageError("--shape %s: expected NAME and whole numbers" % text, hint="for example conv1=1,64,112,112; a scalar: conv1=")
         found[name] = tuple(int(part) for part in parts)
     return found

@@ -277,11 +277,12 @@ def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tu
     found += [("float16-range", text) for text in warnings_of(plan.files)]
     readers = {reader.op for reader in plan.cut.outside_readers if reader.op not in plan.ends}
     if readers:
-        text = "%d values inside are also read outside; here they are no outputs, so the compiler may fuse more than in the whole model"
-        found.append(("fusion", text % len(readers)))
+        count = "a value inside is" if len(readers) == 1 else "%d values inside are" % len(readers)
+        text = "%s read outside as well; here they are no outputs, so the compiler may fuse more than in the whole model"
+        found.append(("fusion", text % count))
     for entry in plan.gathered.older:
         found.append(("older-dump", "%s is left out: a later run of the same op is there" % base_name(entry)))
     if plan.cut.dropped_controls:
-        text = "%d control edges from outside are left out; values of nodes without a state do not depend on them"
+        text = "control edges from outside are left out (%d); values of nodes without a state do not depend on them"
         found.append(("control-edges", text % len(plan.cut.dropped_controls)))
     return found

@@ -68,7 +68,7 @@ def test_the_log_has_the_vendors_lines(cut, given):
     assert re.search(stamp + r"Output Dump Path:/.*/dump_result_[\d_]{19}/dump_data$", done.stderr)
     dumped = re.search(stamp + r"Dump Layer:\[pool1\]\nOutput File:(.*)\nInput File:(.*)$", done.stderr)
     assert dumped.group(1).startswith("Pooling.pool1.") and dumped.group(2).startswith("Conv2D.conv1conv1_relu.")
-    layers = re.search(stamp + r"Export Layer:(.*)$", done.stderr).group(1).split(",")
+    layers = re.search(stamp + r"Export Layer:(.*)$", done.stderr).group(1).split(", ")
     assert layers[0] == "pool1" and layers[-1] == "res2a" and len(layers) == 12
     assert "op res2ares2a_relu computes res2a, res2a_relu; your cut ends at res2a" in done.stderr
     quiet = cut("--start", "pool1", "--end", "pool1", *given, "-q")

@@ -184,7 +184,10 @@ def test_sources_of_a_shape_that_disagree(cut, device):
     done = cut(*words, "--shape", "conv1=2,16,16,16", code=4)
     assert "user says [2, 16, 16, 16], om says [2, 8, 16, 16]" in done.stderr
     assert "nothing is no input of this cut" in cut(*words, "--shape", "nothing=1", code=2).stderr
-    assert "expected NAME and whole numbers" in cut(*words, "--shape", "conv1=1,x", code=2).stderr
+    for dims in ("1,x", "1,-1", "9" * 19):
+        assert "expected NAME and whole numbers" in cut(*words, "--shape", "conv1=" + dims, code=2).stderr
+    assert "give both, or none" in cut("--start", "pool1", "--list", out=False, code=2).stderr
+    assert "weights of Caffe, not a model" in cut("--list", model=WEIGHTS, out=False, code=4).stderr
     assert "expected NAME=FILE" in cut(*words, "--input", "conv1", code=2).stderr
     assert "needs the om json" in cut("--start", "pool1", "--end", "pool1", "--whole-ops", code=2).stderr
 
