@@ -6,9 +6,9 @@ import os
 import shlex
 from typing import TYPE_CHECKING, List, Optional
 
+from ..comparing.row import FAIL
 from ..engine.result import RunResult
 from ..errors import GoldwatchError, UsageError
-from ..verdict.summary import FAIL
 from .common import put, put_wrapped, say
 from .golden_words import with_options
 
