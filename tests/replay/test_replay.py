@@ -327,6 +327,14 @@ def test_a_damaged_dump_and_one_of_no_step(device, tmp_path) -> None:
         device.replay(target=str(tmp_path / "empty"))
 
 
+def test_slices_of_an_op_are_joined(device) -> None:
+    model = device.network.with_op_faults({"cat": "scale:1.05"}).model()
+    model.write_json(device.path("model.json"))
+    model.write_tree(device.path("dump"), generation="ffts+", threads=2)
+    result = device.replay()
+    assert culprits(result) == ["cat"] and outputs(result) == {op: "fail" if op == "cat" else "pass" for op in OPS}
+
+
 def test_a_v1_net_and_an_input_field(device, tmp_path) -> None:
     """Old forms of prototxt: the cut writes input fields where there is no Input layer."""
     old = 'input: "data" input_dim: 2 input_dim: 3 input_dim: 16 input_dim: 16\n'
