@@ -56,11 +56,10 @@ class Recorded:
             op = pairing.find(found.dumped)
             if op is not None:
                 self._of[op.position] = found
-        if not self._of:
-            shown = ", ".join(file.dumped.op_name for file in self.files[:3])
-            raise InputError(
-                "none of TARGET's ops (%s …) is in %s" % (shown, graph.path), hint="give the json of the model that was dumped"
-            )
+        unknown = [file.dumped.op_name for file in self.files if pairing.find(file.dumped) is None]
+        if 2 * len(unknown) > len(self.files):
+            message = "%d of TARGET's %d ops are not in %s (%s is not)" % (len(unknown), len(self.files), graph.path, unknown[0])
+            raise InputError(message, hint="give the json of the model that was dumped")
 
     def of(self, op: OpNode) -> Optional[OpDump]:
         """Return the dump of an op, or None."""
