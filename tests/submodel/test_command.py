@@ -222,5 +222,8 @@ def test_a_v1_net(exported, tmp_path, kept):
         assert stream.read() == 'input: "a"\ninput_shape {\n  dim: 1\n  dim: 2\n}\n' + net.splitlines(True)[-1]
     # Without layers with weights there are the net's own fields only.
     assert os.path.exists(os.path.join(folder, "dump.caffemodel")) == bool(kept)
+    np.save(str(tmp_path / "a.npy"), np.ones((1, 2), np.float32))
+    _, document = exported("--start", "b", "--end", "b", "--input", "a=%s" % (tmp_path / "a.npy"), model="n.prototxt")
+    assert "--input_fp16_nodes=a" in document["next"]["atc"] and document["inputs"][0]["name"] == "b_input_0"
     _, document = exported("--start", "a", "--end", "b", model="n.prototxt")
     assert (document["inputs"][0]["producer"]["op"], document["inputs"][0]["shape_source"]) == ("x", "model")
