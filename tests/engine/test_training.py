@@ -283,7 +283,7 @@ def test_one_op_of_a_training(make) -> None:
 
 def test_the_command_that_looks_closer_can_be_copied(make) -> None:
     """Of the place where the suspect is, with the golden data of its step."""
-    run = make(Training(wrong=Wrong("part0/MatMul", 1, 10)))
+    run = make(Training(wrong=(Wrong("part0/MatMul", 1, 10),)))
     text = run.command().stdout
     words = shlex.split(text.split("look closer: ")[1].split("\npart0")[0])
     assert words[2].endswith("/10") and words[3] == os.path.join("golden", "10") and words[4] == "part0/MatMul"
