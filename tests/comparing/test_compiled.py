@@ -253,42 +253,58 @@ def test_what_it_does_not_compute_with_is_left_to_numpy():
     for name in SETS:
         with using(name) as kernel:
             good = np.zeros(4)
-            for other in (np.zeros(4, ">f4"), np.zeros(4, "c8"), np.zeros(4, "g"), np.zeros(4, "S2")):
+            for other in (np.zeros(4, ">f4"), np.zeros(4, "c8"), np.zeros(4, "g"), np.zeros(4, "S2"), np.zeros(4, "O"), np.zeros(4, "f4,i4")):
                 assert kernel.sums(good, other) is None and kernel.divergence(other, good, (0.0,) * 6) is None
+            assert kernel.sums(np.zeros((0, 3)), np.zeros((0, 3))) is None and kernel.divergence(good[:0], good[:0], (0.0,) * 6) is None
+
+
+def test_scalars_and_views_that_repeat_elements():
+    for name in SETS:
+        with using(name) as kernel:
+            assert kernel.sums(np.array(3.0), np.array(5, "u1")).max_ad == 2.0
+            repeated = np.broadcast_to(np.float32(2), (3, 5))
+            assert kernel.sums(repeated, np.broadcast_to(np.arange(5.0), (3, 5))).ad == 3 * (2 + 1 + 0 + 1 + 2)
+            assert kernel.sums(*[np.ones((1, 2) * 8) for _ in range(2)]).xx == 256.0
 
 
 def test_arrays_that_do_not_fit_are_refused():
     for name in SETS:
         with using(name) as kernel:
-            x = np.zeros(6)
-            with pytest.raises(ValueError, match="shapes"):
-                kernel.sums(x, np.zeros(5))
-            with pytest.raises(ValueError, match="rows"):
-                kernel.sums(x, x, table=Table(4))
-            for wrong in (np.zeros(5), np.zeros(6, "f4"), np.zeros(12)[::2]):
+            x, locked = np.zeros(6), np.zeros(6)
+            locked.setflags(write=False)
+            assert kernel.sums(locked, x) is not None
+            for other in (np.zeros(5), np.zeros((6, 1)), np.zeros((2, 3)), np.array(0.0)):
+                with pytest.raises(ValueError, match="shape"):
+                    kernel.sums(x, other)
+                with pytest.raises(ValueError, match="shape"):
+                    kernel.divergence(x, other, (0.0,) * 6)
+            for length in (4, 0, -1):
+                with pytest.raises(ValueError, match="rows of %d elements in a block of 6" % length):
+                    kernel.sums(x, x, table=Table(length))
+            for wrong in (np.zeros(5), np.zeros(6, "f4"), np.zeros(6, ">f8"), np.zeros(12)[::2], locked):
                 with pytest.raises(ValueError, match="6 contiguous float64"):
                     kernel.sums(x, x, keep=(np.zeros(6), wrong))
                 with pytest.raises(ValueError, match="contiguous"):
-                    kernel.sums(x, x, table=Table(1, (np.zeros(6), wrong)))
+                    kernel.sums(x, x, table=Table(1, (wrong, np.zeros(6))))
+                with pytest.raises(ValueError, match="contiguous"):
+                    kernel.sums(x, x, table=Table(6, None, (np.zeros(6), wrong)))
 
 
 def test_the_module_itself_refuses_nonsense():
     if SETS:
         from goldwatch.comparing.compiled import _kernel
 
-        none = (0,) * 6
-        for wrong in (
-            (0, 99, 0, 0, (), (), ()),
-            (0, 0, 0, -1, (), (), ()),
-            (0, 0, 0, 0, (1, 2), (1,), (1, 2)),
-            (0, 0, 0, 0, (1,) * 33, (1,) * 33, (1,) * 33),
-        ):
-            with pytest.raises(ValueError, match="no such block"):
-                _kernel.sums(*wrong, 1, 1, 1, *none)
-        with pytest.raises(ValueError, match="no such table"):
-            _kernel.sums(0, 0, 0, 0, (0,), (1,), (1,), 1, 1, 0, *none)
-        with pytest.raises(TypeError):
-            _kernel.sums(0, 0, 0, 0, ("a",), (1,), (1,), 1, 1, 1, *none)
+        x, nothing = np.zeros(2), (None,) * 6
+        for wrong in (None, 3.0, [0.0, 0.0], "xy", b"xy", memoryview(b"xy")):
+            with pytest.raises(AttributeError, match="__array_struct__"):
+                _kernel.sums(x, wrong, True, True, 1, *nothing)
+            with pytest.raises(AttributeError, match="__array_struct__"):
+                _kernel.divergence(wrong, x, (0.0,) * 6)
+        forged = type("Forged", (), {"__array_struct__": 5})()
+        with pytest.raises(ValueError, match="PyCapsule"):
+            _kernel.sums(forged, x, True, True, 1, *nothing)
+        with pytest.raises(ValueError, match="rows"):
+            _kernel.sums(x, x, True, True, 1, x.copy(), *nothing[1:])
         with pytest.raises(ValueError, match="does not run vax"):
             _kernel.choose("vax")
 
