@@ -5,6 +5,7 @@
     demo_network.py check GOLDEN             compare golden files with the outputs that a real Caffe computed
     demo_network.py device OUT [OP=FAULT…]   run the network on the stand-in of a device: OUT/dump and OUT/model.json
     demo_network.py verdict RESULT.json OP   fail unless exactly this op was found (-: everything passed)
+    demo_network.py culprits COMPARED.json REPLAYED.json OP…   fail unless the comparison names the first op only, and replay them all
     demo_network.py same RESULT.json OTHER   fail unless both hold the same rows
 """
 
@@ -22,8 +23,10 @@ GOLDEN_LIMIT = 1e-5
 
 def main(words):
     commands = {"golden": (golden, 1), "check": (check, 1), "device": (device, 1), "verdict": (verdict, 2), "same": (same, 2)}
+    commands["culprits"] = culprits, 3
     name, given = words[0] if words else "", words[1:]
-    if name not in commands or len(given) < 1 or (name != "device" and len(given) != commands[name][1]):
+    least = commands.get(name, (None, 0))[1]
+    if name not in commands or len(given) < least or (name not in ("device", "culprits") and len(given) != least):
         sys.stderr.write(__doc__)
         return 2
     return commands[name][0](*given)
@@ -102,6 +105,20 @@ def verdict(path, op):
         print("the broken op is %s, but the result says: %s, first divergence %r" % (op, summary["verdict"], first))
         return 1
     print("found: %s, and nothing before it" % op)
+    return 0
+
+
+def culprits(compared, replayed, *ops):
+    summaries = []
+    for path in (compared, replayed):
+        with open(path, encoding="utf-8") as stream:
+            summaries.append(json.load(stream)["summary"])
+    named = {suspect["op"] for suspect in summaries[0]["suspects"]} | {summaries[0]["first_divergence"]["op"]}
+    found = [culprit["op"] for culprit in summaries[1]["culprits"]]
+    if named != {ops[0]} or sorted(found) != sorted(ops):
+        print("wrong are %s; the comparison names %s, replay %s" % (", ".join(ops), ", ".join(sorted(named)), ", ".join(found) or "none"))
+        return 1
+    print("the comparison names %s; replay names it and, behind it, %s" % (ops[0], ", ".join(op for op in found if op != ops[0])))
     return 0
 
 

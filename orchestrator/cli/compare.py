@@ -35,7 +35,8 @@ from .common import (
 from .limits import limit_options, read_limits
 from .option_values import parse_metric_args, parse_metrics, parse_range, parse_select, parse_time
 from .progress import ProgressBar
-from .verdict_text import verdict_lines
+from .replay_next import replay_words
+from .verdict_text import shell_lines, verdict_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -168,6 +169,9 @@ def print_result(result: RunResult, given: Any) -> None:
     put_wrapped(summary_line(result))
     for line in verdict_lines(result, width):
         put(line)
+    words = replay_words(result)
+    if words:
+        put_escaped(shell_lines("go on:", words, width or 10**9))
     put_wrapped(result.sentence, "")
 
 

@@ -44,7 +44,8 @@ def convert(inputs: Tuple[str, ...], out: str, form: str, **given: Any) -> int:
     """
     quiet = given["quiet"]
     set_up_logging(quiet, given["verbose"])
-    if (form == DUMP) != bool(given["op_type"] and given["op_name"]):
+    named = [bool(given["op_type"]), bool(given["op_name"])]
+    if named != [form == DUMP] * 2:
         raise UsageError("--to dump needs --op-type and --op-name, which nothing else takes")
     options = ConvertOptions(
         form=form,

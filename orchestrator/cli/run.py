@@ -9,7 +9,7 @@ from typing import Any, Optional, Tuple
 
 import click
 
-from ..errors import EXIT_FAIL, InputError, UsageError
+from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
 from ..launch.prepare import ACL, NPU, PLAN, Prepared, find_program, make_golden, prepare
 from ..launch.program import LOG_FILE, Program
 from ..processes import default_jobs
@@ -20,6 +20,7 @@ from ..watching.watch import Watch
 from .common import say, set_up_logging
 from .compare import make_options
 from .live_display import LiveDisplay
+from .replay_next import append_replay, planned_replay
 from .watch import make_watch_options, print_watch_result, stop, watch_options
 
 
@@ -34,6 +35,7 @@ from .watch import make_watch_options, print_watch_result, stop, watch_options
 @click.option("--om-name", metavar="NAME", help="What the model's .om file is called, where the configuration names it so.")
 @click.option("--golden", required=True, metavar="GOLDEN", help="Golden data.")
 @click.option("--golden-run", metavar="CMD", help="Make the golden data first, such as 'golden caffe dump … -o GOLDEN'.")
+@click.option("--replay", "original", metavar="MODEL", help="Then replay each op of this prototxt or .pb, into OUT/replay (needs -f).")
 @click.option("--grace", type=float, default=10.0, show_default=True, metavar="SECONDS", help="Time to stop in, before SIGKILL.")
 @click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files.")
 @watch_options
@@ -52,6 +54,7 @@ def run(program: Tuple[str, ...], golden: str, out: str, **given: Any) -> int:
         raise UsageError("--grace %g: expected seconds, 0 or more" % given["grace"])
     chosen = make_watch_options(given)
     make_options(".", golden, out, given)
+    planned = planned_replay(given["original"], given["model"], ".", out)
     find_program(program)
     with LiveDisplay(given["quiet"]) as display:
         make_folder(out)
@@ -60,7 +63,7 @@ def run(program: Tuple[str, ...], golden: str, out: str, **given: Any) -> int:
         if given["golden_run"]:
             make_golden(given["golden_run"], display.say, output)
         started = Program(program, os.path.join(out, LOG_FILE), output, sys.stderr.fileno(), given["grace"], display.say)
-        return _follow(started, prepared, golden, out, given, display, chosen)
+        return _follow(started, prepared, golden, out, given, display, chosen, planned)
 
 
 def _configuration(given: Any) -> Tuple[str, str]:
@@ -72,7 +75,9 @@ def _configuration(given: Any) -> Tuple[str, str]:
     return found[0]
 
 
-def _follow(program: Program, prepared: Prepared, golden: str, out: str, given: Any, display: LiveDisplay, chosen: Any) -> int:
+def _follow(
+    program: Program, prepared: Prepared, golden: str, out: str, given: Any, display: LiveDisplay, chosen: Any, planned: Any
+) -> int:
     options = make_options(prepared.target, golden, out, given)
     watch = Watch(options, given["jobs"] or default_jobs(), given["force"], chosen, "run", display.say, display.on_row,
                   display.on_file, display.on_standing, prepared.earlier)  # fmt: skip
@@ -101,6 +106,8 @@ def _follow(program: Program, prepared: Prepared, golden: str, out: str, given: 
             say(failure)
         if nothing is not None:
             say(nothing.message)
-        if watch.stopped_by == "divergence":
-            return EXIT_FAIL
-        return exit_code(result.summary, program.stopped, options.strict)
+        code = EXIT_FAIL if watch.stopped_by == "divergence" else exit_code(result.summary, program.stopped, options.strict)
+    if planned is not None and nothing is None:
+        own = append_replay(planned, result, given["jobs"] or default_jobs(), given["quiet"], given["output_format"] == "json")
+        return EXIT_FAIL if own and code in (EXIT_PASS, EXIT_INCOMPLETE) else code
+    return code

@@ -20,6 +20,7 @@ from .common import format_option, print_json, put, put_cells, say, say_note, se
 from .submodel_next import next_steps
 from .submodel_search import check_search, proposed
 
+_MOST_DIGITS = 19
 _STAMP = "%Y-%m-%d %H:%M:%S  "
 
 
@@ -84,8 +85,11 @@ def submodel(
     codes = [EXIT_PASS]
     for proposal in proposals:
         if proposal is not None:
-            say("%s%s" % (proposal.reason, _range(proposal)), quiet)
-            if not proposal.starts:
+            if proposal.starts:
+                say("%s%s" % (proposal.reason, _range(proposal)), quiet)
+            else:
+                if not as_json:
+                    put("%s%s" % (proposal.reason, _range(proposal)))
                 documents.append({"folder": None, "search": dict(proposal.search, ended=True)})
                 continue
             options = replace(options, starts=proposal.starts, ends=proposal.ends, whole_ops=sources.ops is not None)
@@ -123,7 +127,7 @@ def _shapes(texts: Tuple[str, ...]) -> Mapping[str, Tuple[int, ...]]:
     for text in texts:
         name, equals, dims = text.rpartition("=")
         parts = dims.split(",") if dims else []
-        if not equals or not name or not all(part.strip().isdigit() for part in parts):
+        if not equals or not name or not all(part.strip().isdigit() and len(part) < _MOST_DIGITS for part in parts):
             raise UsageError("--shape %s: expected NAME and whole numbers" % text, hint="for example conv1=1,64,112,112; a scalar: conv1=")
         found[name] = tuple(int(part) for part in parts)
     return found

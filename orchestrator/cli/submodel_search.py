@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, Dict, List, Optional
 
-from ..errors import FormatError, InputError, MissingPath, UsageError
+from ..errors import InputError, MissingPath, UsageError
 from ..filesystem import read_input
+from ..schemas.documents import read_document
 from ..submodel.choose import chosen_nodes
 from ..submodel.document import FILE
 from ..submodel.found import read_outcome, require_op
@@ -52,11 +52,8 @@ def _previous(folder: str, sources: Sources) -> Dict[str, Any]:
     path = os.path.join(folder, FILE) if os.path.isdir(folder) else folder
     if not os.path.isfile(path):
         raise MissingPath("--narrow %s: no %s there" % (folder, FILE), hint="name the folder of an earlier export, dump_result_…")
-    try:
-        document: Dict[str, Any] = json.loads(read_input(path, _LIMIT_BYTES).decode("utf-8"))
-        kind, layers = document["model"]["kind"], [str(layer["name"]) for layer in document["layers"]]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise FormatError("not the %s of an export: %r" % (FILE, error), path) from None
-    if kind != sources.original.kind or not layers:
+    document: Dict[str, Any] = read_document(read_input(path, _LIMIT_BYTES), "submodel", path)
+    kind = document["model"]["kind"]
+    if kind != sources.original.kind:
         raise InputError("%s is of a %s model, MODEL is of %s" % (path, kind, sources.original.kind))
     return document

@@ -55,10 +55,10 @@ def _closer(result: RunResult, op: str, place: Place, width: Optional[int]) -> L
         "goldwatch", "compare-op", target if os.path.isdir(target) else options.target, golden if place.step and os.path.isdir(golden)
         else options.golden, op, "-f", options.model, "-o", os.path.join(options.out, "detail"),
     ]  # fmt: skip
-    return _shell_lines("  look closer:", [shlex.quote(word) for word in words], width or 10**9)
+    return shell_lines("  look closer:", [shlex.quote(word) for word in words], width or 10**9)
 
 
-def _shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:
+def shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:
     """Return a command in lines that a shell takes as one, none longer than ``width`` but where a quoted word is."""
     lines = [head]
     for word in words:

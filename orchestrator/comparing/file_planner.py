@@ -122,9 +122,9 @@ class Planner:
 
     def joins(self, entry: DumpEntry) -> bool:
         """Tell whether a file is a slice of its op, to be joined with the others; between two dumps each slice has its counterpart."""
-        return not self.two_dumps and (entry.name.slice is not None or self._whole_op(entry.name.op_name) is not None)
+        return not self.two_dumps and (entry.name.slice is not None or self.whole_op(entry.name.op_name) is not None)
 
-    def _whole_op(self, op_name: str) -> Optional[str]:
+    def whole_op(self, op_name: str) -> Optional[str]:
         """Return the model's op that ``{op}_lxslice{N}`` is a slice of; None where the model does not say so."""
         name, number = whole_name(op_name)
         if number is None or self.graph is None or self.graph.ops_named(op_name) or not self.graph.ops_named(name):
@@ -261,7 +261,7 @@ class Planner:
     def _row_plans(self, dumped: DumpedOp) -> List[RowPlan]:
         """Return the plans of a dump's rows; those of a slice that is not joined bear its context and thread."""
         if not self.two_dumps:
-            whole = self._whole_op(dumped.op_name)
+            whole = self.whole_op(dumped.op_name)
             return self._plans_of_op(dumped if whole is None else replace(dumped, op_name=whole))
         plans = self._plans_of_op(dumped)
         return [replace(plan, tensor=plan.tensor + _slice_text(dumped.slice)) for plan in plans] if dumped.slice else plans

@@ -10,7 +10,7 @@ from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Tuple
 
-from ..dumps.container import DumpFile
+from ..dumps.container import DumpFile, TensorInfo
 from ..dumps.npy import open_npy
 from ..dumps.overflow import overflow_records
 from ..errors import GoldwatchError, NotComparable, UsageError
@@ -165,8 +165,22 @@ def convert_file(source: Source, out: str, options: ConvertOptions) -> Report:
         else:
             job.dump()
     except (GoldwatchError, OSError, MemoryError, ValueError) as error:
-        job.fail(getattr(error, "message", None) or "%s: %s" % (type(error).__name__, error))
+        job.fail(_text_of(error))
     return report
+
+
+def _text_of(error: Exception) -> str:
+    """Return an error's message and hint."""
+    text = getattr(error, "message", None) or "%s: %s" % (type(error).__name__, error)
+    hint = getattr(error, "hint", None)
+    return "%s; %s" % (text, hint) if hint else text
+
+
+def _told(error: Exception, info: TensorInfo, path: str) -> str:
+    """Return what an error says of a tensor, without naming it a second time."""
+    text = _text_of(error)
+    prefix = "%s %d of %s: " % (info.kind, info.index, path)
+    return text[len(prefix) :] if text.startswith(prefix) else text
 
 
 class _Job:
@@ -177,8 +191,8 @@ class _Job:
         self.user = UserConversions(options.custom)
 
     def fail(self, reason: str) -> None:
-        prefix = self.source.path + ": "
-        reason = reason[len(prefix) :] if reason.startswith(prefix) else reason
+        for prefix in (self.source.path + ": ", self.source.path + " "):
+            reason = reason[len(prefix) :] if reason.startswith(prefix) else reason
         self.report.failed.append({"source": self.source.path, "reason": reason})
 
     def npy(self) -> None:
@@ -201,8 +215,8 @@ class _Job:
             try:
                 stem = os.path.splitext(self.source.name)[0] if golden and self.options.form in CONTAINERS else self.source.name
                 self._tensor(dump.tensor(info.kind, info.index), "%s.%s" % (stem, what), what)
-            except (GoldwatchError, MemoryError) as error:
-                self.fail("%s: %s" % (what, getattr(error, "message", None) or error))
+            except (GoldwatchError, MemoryError, ValueError) as error:
+                self.fail("%s: %s" % (what, _told(error, info, self.source.path)))
         if self.options.form in (NPY, TXT) and self.options.input_index is None and self.options.output_index is None:
             self._regions(dump)
 
@@ -236,7 +250,7 @@ class _Job:
         if options.form in CONTAINERS:
             self._container(found, tensor, stem, what)
             return
-        if options.layout is not None:
+        if options.layout is not None and found.shape:
             stem += "." + "x".join(map(str, found.shape))
         name = self._name("%s.%s" % (stem, options.form))
         write = {NPY: writers.write_npy, BIN: writers.write_bin, TXT: writers.write_txt}[options.form]

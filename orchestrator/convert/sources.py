@@ -53,8 +53,8 @@ def find_sources(inputs: Sequence[str]) -> List[Source]:
             listed: List[Any] = [*listing.dumps, *listing.overflow, *listing.golden]
             entries = [(entry.path, entry.hash_name, _full_name(entry)) for entry in listed]
             found += [Source(where, name if hashed else os.path.basename(where), listing.rel) for where, hashed, name in entries]
-            own = listing.unresolved + [name for name in listing.others if name.endswith(".npy")]
-            found += [Source(os.path.join(listing.folder, name), name, listing.rel) for name in own]
+            own = [*listing.unresolved, *(name for name in listing.others if name.endswith(".npy"))]
+            found += [Source(where, _name_of(where), listing.rel) for where in (os.path.join(listing.folder, name) for name in own)]
     if not found:
         raise InputError("%s: no dump file and no npy was found" % ", ".join(inputs))
     return list({(os.path.realpath(source.path), source.folder): source for source in found}.values())

@@ -6,7 +6,7 @@ from typing import NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ..errors import NotComparable, UsageError
+from ..errors import GoldwatchError, NotComparable, UsageError
 from ..tensors.axes import unpack
 from ..tensors.dtypes import Array, DType, decode, dtype_by_code, dtype_by_numpy
 from ..tensors.geometry import match_layouts
@@ -17,6 +17,8 @@ from .elements import encode
 from .options import ORIGINAL, ConvertOptions
 
 _PLAIN = ("NCHW", "NHWC", "HWCN", "CHWN", "NCDHW", "NDHWC", "DHWCN", "DHWNC", "ND", "RESERVED")
+
+_LEAST_RANK = 2
 
 
 class Converted(NamedTuple):
@@ -107,16 +109,32 @@ def _laid_out(tensor: Tensor, options: ConvertOptions, user: UserConversions) ->
             return stored.reshape(_same_count(stored, shape)), tensor.format, ()
         return stored, tensor.format, ()
     if wanted != ORIGINAL and user.has(tensor.format, wanted):
-        return user.convert(tensor.format, wanted, tensor.shape, options.shape, stored), wanted, ()
+        shape = options.shape if options.shape is not None else _shape_in(tensor, stored, wanted)
+        return user.convert(tensor.format, wanted, tensor.shape, shape, stored), wanted, ()
     if tensor.dtype.name == "complex32":
         raise NotComparable("complex32 is converted in its own layout only")
     if wanted == ORIGINAL or (options.shape is None and tensor.original_shape is not None and _is_plain(wanted)):
         return _to_original(tensor, stored, wanted, options.shape)
     if wanted == tensor.format and options.shape in (None, tensor.shape):
         return stored, wanted, ()
+    if options.shape is None and len(tensor.shape) < _LEAST_RANK and _is_plain(tensor.format):
+        return stored, tensor.format, ("a tensor of %d dims has no layout, and was kept" % len(tensor.shape),)
     found = convert(stored, tensor.format, wanted, tensor.shape, options.shape, max(1, tensor.sub_format))
     padded = options.shape is None and not _is_plain(tensor.format) and _is_plain(wanted)
     return found, wanted, ("no original shape is known: what fills the last blocks is kept",) if padded else ()
+
+
+def _shape_in(tensor: Tensor, stored: Array, wanted: str) -> Optional[Tuple[int, ...]]:
+    """Return the tensor's shape in a plain layout, as far as the container's original shape tells it."""
+    original = tensor.original_shape
+    if original is None or tensor.dtype.name == "complex32" or not _is_plain(wanted):
+        return None
+    try:
+        found = match_layouts(_as_stored(tensor, stored), original, None, original, None)
+    except GoldwatchError:
+        return None
+    sizes = dict(zip(found.letters, found.sizes))
+    return tuple(sizes[letter] for letter in wanted) if sorted(sizes) == sorted(wanted) else tuple(original)
 
 
 def _same_count(stored: Array, shape: Tuple[int, ...]) -> Tuple[int, ...]:

@@ -11,6 +11,7 @@ from ..comparing.pair_task import PairTask
 from ..comparing.row import Row
 from ..dumps.golden import GoldenSet
 from ..dumps.listing import DumpEntry
+from ..dumps.slices import by_number, whole_name
 from ..dumps.tree import Combo, DumpTree, find_dumps, op_key
 from ..engine.file_pair import pair_files
 from ..engine.goldens import Goldens
@@ -57,7 +58,7 @@ class OpPairs:
     notes
         What was taken and what was assumed.
     others
-        The other golden tensors, one of which may be the right one.
+        The golden tensors, another of which than its own may be a tensor's right one.
     """
 
     op: str
@@ -101,14 +102,31 @@ def pairs_in_folders(
     planner = Planner(combo.place, goldens.of(combo.place), graphs.of(combo.place.model))
     tasks: List[PairTask] = []
     rows: List[Row] = []
-    for entry in entries:
-        plan = planner.plan(entry)
+    for parts in _slices(entries, planner):
+        plan = planner.plan(next(iter(parts.values())), slices=parts if planner.joins(next(iter(parts.values()))) else None)
         tasks += [task for task in plan.tasks if wanted.has(task.row)]
         rows += [row for row in (*plan.rows, *plan.waiting) if wanted.has(row)]
     _require_some(op, wanted, tasks, rows, target)
     notes = tuple(tree.notes + [task.row.reason for task in tasks if task.row.reason])
-    other = golden_files(goldens.of(combo.place), tasks[0].golden.path) if tasks else ()
-    return OpPairs(entries[0].name.op_name, tuple(tasks), tuple(rows), notes + tuple(tree.left_notes), tuple(other))
+    other = golden_files(goldens.of(combo.place)) if tasks else ()
+    op_name = planner.whole_op(entries[0].name.op_name) or entries[0].name.op_name
+    return OpPairs(op_name, tuple(tasks), tuple(rows), notes + tuple(tree.left_notes), tuple(other))
+
+
+def _slices(entries: Sequence[DumpEntry], planner: Planner) -> List[Dict[int, DumpEntry]]:
+    """Return the files that are one dump: each by itself, but the slices of one op together, by their numbers."""
+    found: Dict[Any, List[DumpEntry]] = {}
+    for entry in entries:
+        name = entry.name
+        key = (name.op_type, whole_name(name.op_name)[0], name.task_type, name.device_id) if planner.joins(entry) else entry.path
+        found.setdefault(key, []).append(entry)
+    for parts in found.values():
+        parts.sort(key=lambda entry: (entry.name.context_id or 0, entry.name.thread_id or 0, entry.name.timestamp_us))
+    return [by_number(parts, _numbers) for parts in found.values()]
+
+
+def _numbers(entry: DumpEntry) -> Tuple[Optional[int], Optional[int], Optional[int]]:
+    return whole_name(entry.name.op_name)[1], entry.name.thread_id, entry.name.context_id
 
 
 def _require_some(op: str, wanted: Wanted, tasks: Sequence[PairTask], rows: Sequence[Row], where: str) -> None:
@@ -122,10 +140,11 @@ def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[Combo, Li
     """Return the one folder of dumps that has the op, and its newest files there (several for slices, or for ops of one origin)."""
     found: List[Tuple[Combo, List[DumpEntry]]] = []
     for combo in tree.combos:
-        names = _device_names(op, graphs.of(combo.place.model))
+        graph = graphs.of(combo.place.model)
+        names = _device_names(op, graph)
         newest: Dict[Any, DumpEntry] = {}
         for entry in combo.files:
-            if sanitise_device(entry.name.op_name) in names:
+            if sanitise_device(_whole(entry.name.op_name, graph)) in names:
                 key = op_key(entry.name)
                 if key not in newest or newest[key].name.timestamp_us <= entry.name.timestamp_us:
                     newest[key] = entry
@@ -144,8 +163,15 @@ def _entries_of(tree: DumpTree, op: str, graphs: ModelGraphs) -> Tuple[Combo, Li
     raise InputError("TARGET: %s: there is no dump of %s%s" % (tree.root, op, _near(tree, op, graphs)))
 
 
+def _whole(name: str, graph: Optional[ModelGraph]) -> str:
+    """Return the op of which ``{op}_lxslice{N}`` is a slice by the model; else the name."""
+    whole, _ = whole_name(name)
+    return whole if graph is not None and not graph.ops_dumped_as(sanitise_device(name)) and graph.ops_dumped_as(whole) else name
+
+
 def _device_names(op: str, graph: Optional[ModelGraph]) -> List[str]:
-    """Return the op names, as file names have them, that ``op`` means."""
+    """Return the op names, as file names have them, that ``op`` means; the whole op for one of its slices."""
+    op = _whole(op, graph)
     if graph is None or graph.ops_named(op):
         return [sanitise_device(op)]
     from_it = graph.ops_from(op)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from .source import FileSource
 _LX_SLICE = re.compile(r"(?P<op>.+)_lxslice(?P<number>[0-9]{1,9})\Z", re.DOTALL)
 _MOST_SLICES = 4096
 
+_Part = TypeVar("_Part")
+
 # Of one tensor in one slice: (lower, higher) along each axis.
 Ranges = Tuple[Tuple[int, int], ...]
 
@@ -31,6 +33,23 @@ def whole_name(op_name: str) -> Tuple[str, Optional[int]]:
     """Return the op that ``{op}_lxslice{N}`` is a slice of, and N; any other name as it is, and None."""
     match = _LX_SLICE.match(op_name)
     return (match.group("op"), int(match.group("number"))) if match is not None else (op_name, None)
+
+
+def by_number(parts: Sequence[_Part], numbers: Callable[[_Part], Tuple[Optional[int], Optional[int], Optional[int]]]) -> Dict[int, _Part]:
+    """Return the files of one op's slices by the first of their numbers that tells them all apart, in order.
+
+    Parameters
+    ----------
+    parts
+        In the order that counts where none does: of context and thread, then of time.
+    numbers
+        Returns (N of ``_lxslice{N}``, thread, context) of a file, None for what its name does not have.
+    """
+    for which in range(3):
+        numbered = {numbers(part)[which]: part for part in parts}
+        if None not in numbered and len(numbered) == len(parts):
+            return {key: numbered[key] for key in sorted(numbered, key=lambda key: key or 0) if key is not None}
+    return dict(enumerate(parts))
 
 
 @dataclass(frozen=True)
@@ -42,12 +61,16 @@ class Cut:
     slices
         Into how many.
     inputs, outputs
-        By slice and tensor.
+        By slice and tensor; empty where that is not told.
+    input_pieces, output_pieces
+        By tensor: into how many pieces each axis is cut; empty where that is not told.
     """
 
     slices: int
     inputs: Tuple[Tuple[Ranges, ...], ...]
     outputs: Tuple[Tuple[Ranges, ...], ...]
+    input_pieces: Tuple[Tuple[int, ...], ...] = ()
+    output_pieces: Tuple[Tuple[int, ...], ...] = ()
 
 
 def cut_of(dump: DumpFile) -> Optional[Cut]:
@@ -56,8 +79,10 @@ def cut_of(dump: DumpFile) -> Optional[Cut]:
         try:
             told = json.loads(text)
             count = int(told["slice_instance_num"])
-            cut = Cut(count, _ranges(told["input_tensor_slice"]), _ranges(told["output_tensor_slice"]))
-        except (ValueError, TypeError, KeyError, RecursionError):
+            sides = [_ranges(told.get(side + "_tensor_slice") or ()) for side in ("input", "output")]
+            pieces = [_pieces(told.get(side + "CutList") or ()) for side in ("input", "output")]
+            cut = Cut(count, sides[0], sides[1], pieces[0], pieces[1])
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
         return cut if 0 < count <= _MOST_SLICES else None
     return None
@@ -76,6 +101,10 @@ def _ranges(side: Any) -> Tuple[Tuple[Ranges, ...], ...]:
     return tuple(
         tuple(tuple((int(axis["lower"]), int(axis["higher"])) for axis in tensor) for tensor in slice_) for slice_ in side
     )  # fmt: skip
+
+
+def _pieces(side: Any) -> Tuple[Tuple[int, ...], ...]:
+    return tuple(tuple(int(number) for number in tensor) for tensor in side)
 
 
 class JoinedDump:
@@ -137,7 +166,10 @@ class JoinedDump:
         if missing:
             shown = ", ".join(str(number) for number in missing[:8])
             raise NotComparable("of %d slices, %s is not there" % (self._cut.slices, shown))
-        told = self._cut.inputs if kind == "input" else self._cut.outputs
+        cut = self._cut
+        told, pieces = (cut.inputs, cut.input_pieces) if kind == "input" else (cut.outputs, cut.output_pieces)
+        if not told and index < len(pieces):
+            return _behind_each_other(pieces[index], infos)
         try:
             return [told[number][index] for number in self._files]
         except IndexError:
@@ -167,6 +199,19 @@ class JoinedDump:
             return next(iter(self._files.values())).tensor(kind, index)
         source = join(parts, info.shape, info.dtype.bits // 8)
         return Tensor(info.dtype, info.shape, info.format, source, info.sub_format, info.original_shape)
+
+
+def _behind_each_other(pieces: Tuple[int, ...], infos: Sequence[TensorInfo]) -> List[Ranges]:
+    """Return where each slice lies where only the number of pieces along each axis is told: they follow each other along the cut one."""
+    axes = [axis for axis, number in enumerate(pieces) if number != 1]
+    alike = {tuple(size for axis, size in enumerate(info.shape) if axis not in axes) for info in infos}
+    if len(pieces) != len(infos[0].shape) or len(axes) > 1 or len(alike) > 1 or (axes and pieces[axes[0]] != len(infos)):
+        raise NotComparable("the header tells a cut into %s pieces, which %d slices are not" % (list(pieces), len(infos)))
+    at, found = 0, []
+    for info in infos:
+        low, at = at, at + (info.shape[axes[0]] if axes else 0)
+        found.append(tuple((low, at) if axis in axes else (0, size) for axis, size in enumerate(info.shape)))
+    return found
 
 
 def _own_range(info: TensorInfo) -> Ranges:

@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..dumps.listing import full_name_of
 from ..dumps.place import Place, place_of
-from ..dumps.slices import whole_name
+from ..dumps.slices import by_number, whole_name
 from ..dumps.tree import op_key
 from ..errors import FormatError
 from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping
@@ -142,12 +142,8 @@ class Catalogue:
     def slices(self, file: TargetFile) -> Dict[int, TargetFile]:
         """Return the files that count of the slices of one op, in order, by their numbers: the name's, the thread's or the context's."""
         found = [other for other in self._slices.get(_sliced_op(file), ()) if other.state not in (EARLIER, GONE)]
-        for number in (_lx_number, _thread, _context):
-            numbered = {number(other): other for other in found}
-            if None not in numbered and len(numbered) == len(found):
-                return {key: numbered[key] for key in sorted(numbered, key=lambda key: key or 0) if key is not None}
         found.sort(key=lambda other: (_context(other) or 0, _thread(other) or 0, other.order))
-        return dict(enumerate(found))
+        return by_number(found, lambda other: (_lx_number(other), _thread(other), _context(other)))
 
     def newer(self, file: TargetFile) -> TargetFile:
         """Return the file that counts in the group of ``file``."""

@@ -95,6 +95,8 @@ class GraphFile:
             if os.path.basename(self.path) == "saved_model.pb":
                 raise InputError("%s: a SavedModel, which holds variables" % self.path, hint=_SAVED)
             raise InputError("%s: not a frozen graph; it looks like a SavedModel or an ONNX model" % self.path, hint=_SAVED)
+        if record.number == 100:
+            raise InputError("%s: weights of Caffe, not a model" % self.path, hint="give the .prototxt here")
         if record.number not in (_NODE, _LIBRARY, 3, _VERSIONS, 5):
             raise FormatError("byte %d: field %d is not one of a GraphDef" % (record.start, record.number), self.path, hint=_HINT)
 

@@ -37,6 +37,8 @@ def runner_for(options: ReplayOptions, original: Original) -> Runner:
             raise UsageError("weights belong to a prototxt; those of a frozen graph are in it")
         return TensorflowReplay(options.python, options.original)
     weights = weights_beside(options.original, options.weights)
-    if weights is None and any(original.model.weighted(number) for number in range(len(original.model.names))):
+    model = original.model
+    weighted = [name for number, name in enumerate(model.names) if model.weighted(number)]
+    if weights is None and weighted:
         raise InputError("%s has no .caffemodel beside it" % printable(options.original), hint="name the weights")
-    return CaffeReplay(options.backend, options.python, options.original, weights)
+    return CaffeReplay(options.backend, options.python, options.original, weights, weighted)

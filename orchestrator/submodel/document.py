@@ -112,7 +112,7 @@ def log_lines(plan: Plan, folder: str) -> List[str]:
             parts += ["Input File:" + os.path.basename(path) for path in file.inputs]
             lines.append("\n".join(parts))
     names = [plan.original.names[number] for number in plan.cut.layers]
-    lines.append("Export Layer:" + ",".join(names))
+    lines.append("Export Layer:" + ", ".join(names))
     return lines
 
 

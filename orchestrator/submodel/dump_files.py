@@ -33,8 +33,6 @@ class RunDumps:
 
     Attributes
     ----------
-    older
-        Files that do not count, because a later run of the same op is there.
     notes
         What was taken, and what could not be read.
 
@@ -58,7 +56,6 @@ class RunDumps:
             raise InputError(message % (folder, len(combos), listed), hint="give one of these folders")
         self.folder = folder
         self.notes = list(tree.notes) + tree.left_notes
-        self.older: List[DumpEntry] = []
         self._files: Dict[str, List[DumpEntry]] = {}
         for entry in combos[0].files:
             self._files.setdefault(entry.name.op_name, []).append(entry)
@@ -76,15 +73,17 @@ class RunDumps:
         op_type
             Decides where several ops are written alike.
         """
+        return list({entry.name.slice: entry for entry in self._runs(op_name, op_type)}.values())
+
+    def older(self, op_name: str, op_type: str = "") -> List[DumpEntry]:
+        """Return the files of an op that do not count, because a later run of it is there."""
+        latest = self.files(op_name, op_type)
+        return [entry for entry in self._runs(op_name, op_type) if entry not in latest]
+
+    def _runs(self, op_name: str, op_type: str) -> List[DumpEntry]:
         entries = self._files.get(sanitise_device(op_name), [])
         entries = [entry for entry in entries if entry.name.op_type == sanitise_device(op_type)] or entries
-        latest: Dict[object, DumpEntry] = {}
-        for entry in sorted(entries, key=lambda entry: (entry.name.timestamp_us, entry.rel)):
-            before = latest.get(entry.name.slice)
-            if before is not None and before not in self.older:
-                self.older.append(before)
-            latest[entry.name.slice] = entry
-        return list(latest.values())
+        return sorted(entries, key=lambda entry: (entry.name.timestamp_us, entry.rel))
 
     def file(self, op_name: str, op_type: str = "") -> Optional[DumpFile]:
         """Return an op's file, opened; None when there is none, or several slices that no one of holds the whole tensor."""

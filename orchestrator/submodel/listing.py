@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import List, Optional, Set, Tuple
 
-from ..errors import GoldwatchError
+from ..errors import GoldwatchError, UsageError
 from .choose import chosen_nodes
 from .cut import Shape
 from .plan import Sources, SubmodelOptions
@@ -36,12 +36,22 @@ class ListedNode:
 
 
 def list_nodes(options: SubmodelOptions, sources: Sources) -> List[ListedNode]:
-    """Return all nodes in the file's order; raises as :func:`goldwatch.submodel.choose.chosen_nodes` where start and end are given."""
+    """Return all nodes in the file's order.
+
+    Raises
+    ------
+    UsageError
+        Of start and end only one is given.
+    InputError
+        As :func:`goldwatch.submodel.choose.chosen_nodes`.
+    """
     original = sources.original
     starts: List[int] = []
     ends: List[int] = []
     inside: Set[int] = set()
-    if options.starts and options.ends:
+    if bool(options.starts) != bool(options.ends):
+        raise UsageError("start and end mark a cut together: give both, or none")
+    if options.starts:
         starts, ends, inside = chosen_nodes(original, options.starts, options.ends)
     marks = {number: "inside" for number in inside}
     marks.update((number, "end") for number in ends)

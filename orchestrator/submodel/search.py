@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Set, Tuple
 
 from ..errors import InputError
+from ..model.nodes import OpNode
 from ..naming import nearest_names, printable, sanitise_device
 from .found import GOOD, UNKNOWN, Outcome
 from .original import Original
@@ -98,6 +99,8 @@ class Searcher:
     def nodes_of(self, op: str) -> Set[int]:
         """Return the nodes that an op of the device computes; without the om json, the node that its name stands for.
 
+        Of an op that the compiler inserted (Cast, TransData): the node whose value it copies, and those of the ops that read the copy.
+
         Raises
         ------
         InputError
@@ -106,14 +109,28 @@ class Searcher:
         found: Set[int] = set()
         if self._ops is not None:
             for each in self._ops.om.ops_named(op):
-                found |= set(self._ops.originals(each))
+                found |= set(self._ops.originals(each)) or self._around_inserted(each)
         if not found:
             found = {number for number, name in enumerate(self._original.names) if sanitise_device(name) == sanitise_device(op)}
         if not found:
             near = ", ".join(nearest_names(op, self._original.names, 3))
-            hint = "give the om json: it says which nodes an op computes" + ("; near names: " + near if near else "")
+            hint = "is the result of this model?" if self._ops is not None else "give the om json: it says which nodes an op computes"
+            hint += "; near names: " + near if near else ""
             raise InputError("op %s computes no known %s of the model" % (printable(op), self._original.noun), hint=hint)
         return self._original.graph.hull(found)
+
+    def _around_inserted(self, op: OpNode) -> Set[int]:
+        assert self._ops is not None
+        value = self._ops.value_of(op, 0)
+        found = set(self._original.numbers(value[0])) if value is not None else set()
+        waiting, seen = [op], {op.position}
+        for each in waiting:
+            for reader in self._ops.om.consumers(each):
+                found |= set(self._ops.originals(reader))
+                if not reader.originals and reader.position not in seen:
+                    seen.add(reader.position)
+                    waiting.append(reader)
+        return found
 
     def single_values(self) -> List[int]:
         """Return the places in order behind which a single value is alive; constants do not count."""

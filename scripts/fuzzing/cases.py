@@ -185,6 +185,29 @@ def nets(random, command):
     return _plain_end(code, text)
 
 
+def cuts(random, command):
+    """A part of a net or of a frozen graph, and the next one after it."""
+    with open("net.prototxt", "wb") as stream:
+        stream.write(damaged(random, seeds.PROTOTXT.encode(), 3))
+    with open("net.caffemodel", "wb") as stream:
+        stream.write(damaged(random, seeds.caffemodel(), 2))
+    with open("net.pb", "wb") as stream:
+        stream.write(damaged(random, seeds.frozen_graph(), 3))
+    model, names = random.choice((("net.prototxt", ("conv1", "relu1", "ip", "prob")), ("net.pb", ("add", "left", "merge", "out"))))
+    words = ["submodel", model, "--start", random.choice(names), "--end", random.choice(names)]
+    shapes = [word for name in ("conv1", "data", "x", "add", "merge", "p") for word in ("--shape", name + "=1,2") if random.random() < 0.4]
+    code, text = command([*words, *shapes, "-o", "cuts"])
+    problem = _plain_end(code, text)
+    if problem is None and os.path.isdir("cuts") and os.listdir("cuts"):
+        (folder,) = os.listdir("cuts")
+        _rewrite(os.path.join("cuts", folder, "submodel.json"), lambda data: damaged(random, data, 2))
+        with open("result.json", "w", encoding="ascii") as stream:
+            stream.write('{"summary": {"verdict": "fail", "first_divergence": null}}')
+        again = ["submodel", model, "--narrow", os.path.join("cuts", folder), "--result", "result.json", "-o", "next"]
+        problem = _plain_end(*command(again + shapes))
+    return problem
+
+
 def manifests(random, command):
     """The manifest of a golden folder, and looking into it."""
     seeds.network(random)
@@ -279,7 +302,7 @@ READERS = {
 KINDS = {
     kind.__name__: kind
     for kind in (
-        *(dumps, npy, headers, models, names, stores, limits, configurations, merges, nets, manifests, listings, conversions),
+        *(dumps, npy, headers, models, names, stores, limits, configurations, merges, nets, cuts, manifests, listings, conversions),
         readers,
     )
 }

@@ -86,18 +86,21 @@ def dump_tensor(path, kind, index):
     for number, _, value in fields(data[8 : 8 + length], path):
         if number in tensors and isinstance(value, bytes):
             tensors[number].append(value)
+    numbered = [(number, place, message) for number in (_INPUT, _OUTPUT) for place, message in enumerate(tensors[number])]
+    found = [(number, place, *_tensor(message, number, path)) for number, place, message in numbered]
+    # Bytes within the message count in files of version 1 only: not where sizes and file agree without them.
+    behind = 8 + length + sum(size for _, _, _, _, _, size, _ in found) == len(data)
     offset = 8 + length
-    for number in (_INPUT, _OUTPUT):
-        for position, message in enumerate(tensors[number]):
-            code, form, dims, size, own = _tensor(message, number, path)
-            here = (number == _INPUT) == (kind == "input") and position == index
-            if not size and code in _TYPES:
-                # A converter of the vendor writes no sizes: type and dims tell them.
-                size = int(np.prod(dims, dtype=object)) * np.dtype(_TYPES[code]).itemsize
-            raw = own if own is not None else data[offset : offset + size]
-            offset += 0 if own is not None else size
-            if here:
-                return _decoded(code, form, dims, raw, path)
+    for number, place, code, form, dims, size, own in found:
+        here = (number == _INPUT) == (kind == "input") and place == index
+        if not size and code in _TYPES:
+            # A converter of the vendor writes no sizes: type and dims tell them.
+            size = int(np.prod(dims, dtype=object)) * np.dtype(_TYPES[code]).itemsize
+        inside = own is not None and not behind
+        raw = own if inside else data[offset : offset + size]
+        offset += 0 if inside else size
+        if here:
+            return _decoded(code, form, dims, raw, path)
     raise Unreadable("%s has no %s %d" % (path, kind, index))
 
 

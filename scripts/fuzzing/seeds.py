@@ -138,6 +138,26 @@ def files(folder):
     return sorted(os.path.join(base, name) for base, _, names in os.walk(folder) for name in names)
 
 
+def frozen_graph():
+    """Return a small GraphDef: a constant, a conditional, a control edge and a colocation."""
+    float32, kinds = b"\x30\x01", {"T": b"\x30\x01"}
+    nodes = (
+        ("x", "Placeholder", (), {"dtype": float32, "shape": _field(7, b"")}),
+        ("p", "Placeholder", (), {"dtype": b"\x30\x0a"}),
+        ("w", "Const", (), {"dtype": float32}),
+        ("add", "Add", ("x", "w", "^p"), kinds),
+        ("switch", "Switch", ("add", "p"), kinds),
+        ("left", "Relu", ("switch",), kinds),
+        ("merge", "Merge", ("left", "switch:1"), dict(kinds, N=b"\x18\x02")),
+        ("out", "Relu", ("merge",), dict(kinds, _class=_field(1, _field(2, b"loc:@add")))),
+    )
+    data = b""
+    for name, kind, inputs, attrs in nodes:
+        body = _field(1, name.encode()) + _field(2, kind.encode()) + b"".join(_field(3, text.encode()) for text in inputs)
+        data += _field(1, body + b"".join(_field(5, _field(1, key.encode()) + _field(2, value)) for key, value in attrs.items()))
+    return data
+
+
 def caffemodel():
     """Return a small NetParameter: one layer with two blobs."""
     values = np.arange(12, dtype="<f4").tobytes()

@@ -142,7 +142,7 @@ def test_fractal_nz_needs_the_shape(tmp_path):
     np.save(str(tmp_path / "a.npy"), lay_out(matrix, "ND", "FRACTAL_NZ", matrix.shape))
     to = ("--from-layout", "FRACTAL_NZ", "--layout", "ND")
     code, error = convert(tmp_path / "a.npy", "-o", tmp_path / "out", *to)
-    assert code == 4 and "shape" in error
+    assert code == 4 and "give the target shape" in error
     assert convert(tmp_path / "a.npy", "-o", tmp_path / "out", *to, "--shape", "35,20")[0] == 0
     assert np.array_equal(load(tmp_path / "out" / "a.35x20.npy"), matrix)
 
@@ -158,14 +158,47 @@ def test_one_bad_file_does_not_stop_the_others(dump, tmp_path):
     assert convert(dump, "-o", tmp_path / "none", "--layout", "NC1HWCO")[0] == 2
 
 
-def test_conversions_of_the_users_own(dump, tmp_path):
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "original"])
+def test_one_bad_tensor_does_not_stop_the_others_of_its_file(tmp_path, layout):
+    """Scalars and vectors have no layout; what text becomes is not known."""
+    outputs = [np.float32(3.5).reshape(()), np.arange(4), TensorData(b"abc", "string", shape=(1,)), np.arange(3.0)]
+    write_dump(str(tmp_path / NAME), outputs=outputs)
+    code, error = convert(tmp_path / NAME, "-o", tmp_path / "out", "--layout", layout)
+    assert code == 3 and error.count("output.") >= 1 and "ValueError" not in error
+    made = report(tmp_path / "out")
+    assert [entry["reason"].split(":")[0] for entry in made["failed"]] == ["output.2"]
+    assert [(entry["file"][len(NAME) :], entry["layout"]) for entry in made["files"]] == [
+        (".output.0.npy", "ND"), (".output.1.4.npy", "ND"), (".output.3.3.npy", "ND"),
+    ]  # fmt: skip
+    assert load(tmp_path / "out" / (NAME + ".output.0.npy")) == 3.5
+
+
+def test_options_of_a_devices_file_are_for_that_only(tmp_path):
+    np.save(str(tmp_path / "a.npy"), np.zeros(3))
+    for words in (("--op-type", "Add"), ("--op-name", "a"), ("--to", "dump"), ("--to", "dump", "--op-type", "Add")):
+        assert convert(tmp_path / "a.npy", "-o", tmp_path / "out", *words)[0] == 2
+    code, error = convert(tmp_path / "none.npy", "-o", tmp_path / "out")
+    assert code == 4 and error.count("none.npy") == 1
+
+
+def test_conversions_of_the_users_own(dump, tmp_path, feature_map):
+    """They are told the shape that the container tells, in their layout; None where it tells none."""
     scripts = tmp_path / "mine" / "format_convert"
     scripts.mkdir(parents=True)
+    for layout, shape in (("NCHW", (1, 35, 4, 5)), ("NHWC", (1, 4, 5, 35))):
+        script = scripts / ("convert_NC1HWC0_to_%s.py" % layout)
+        script.write_text("def convert(shape_from, shape_to, array):\n    return -array[:700].reshape(shape_to)\n")
+        to = (dump, "--output", 0, "--layout", layout, "--custom", tmp_path / "mine")
+        assert convert(*to, "-o", tmp_path / "out")[0] == 0
+        found = load(tmp_path / "out" / (NAME + ".output.0.%s.npy" % "x".join(map(str, shape))))
+        stored = lay_out(feature_map, "NCHW", "NC1HWC0", feature_map.shape)
+        assert found.shape == shape and np.array_equal(found.reshape(-1), -stored.reshape(-1)[:700])
     script = scripts / "convert_NC1HWC0_to_NCHW.py"
-    script.write_text("def convert(shape_from, shape_to, array):\n    return array.reshape(shape_from)[:, 0, :1, :1, :2].copy()\n")
     to = (dump, "--output", 0, "--layout", "NCHW", "--custom", tmp_path / "mine")
-    assert convert(*to, "-o", tmp_path / "out")[0] == 0
-    assert load(tmp_path / "out" / (NAME + ".output.0.1x1x1x2.npy")).shape == (1, 1, 1, 2)
+    script.write_text("def convert(shape_from, shape_to, array):\n    assert shape_to is None\n    return array[:6].reshape(1, 3, 2, 1)\n")
+    np.save(str(tmp_path / "stored.npy"), stored)
+    assert convert(tmp_path / "stored.npy", "--from-layout", "NC1HWC0", *to[3:], "-o", tmp_path / "out")[0] == 0
+    assert load(tmp_path / "out" / "stored.1x3x2x1.npy").tolist() == stored.reshape(-1)[:6].reshape(1, 3, 2, 1).tolist()
     script.write_text("def convert(shape_from, shape_to, array):\n    raise RuntimeError('not today')\n")
     code, error = convert(*to, "-o", tmp_path / "out2")
     assert code == 4 and "not today" in error and "convert_NC1HWC0_to_NCHW.py" in error
@@ -196,7 +229,9 @@ def files_below(folder):
 
 def test_a_file_whose_process_dies_is_told_and_leaves_nothing(two_dumps, tmp_path):
     aside = str(tmp_path / "out" / "0" / ".goldwatch-%d-half.tmp")
-    command = two_dumps("open(%r %% os.getppid(), 'w').close(); os.kill(os.getppid(), signal.SIGKILL)" % aside)
+    # The process that converts is the parent of the one that guards the user's.
+    parent = "int(open('/proc/%d/stat' % os.getppid()).read().rsplit(')')[-1].split()[1])"
+    command = two_dumps("pid = %s; open(%r %% pid, 'w').close(); os.kill(pid, signal.SIGKILL)" % (parent, aside))
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
     assert done.returncode == 4 and done.stderr.count("out of memory?") == 2 and "Traceback" not in done.stderr
     assert files_below(tmp_path / "out") == ["convert.json"]
@@ -232,6 +267,10 @@ def test_names_that_are_too_long(tmp_path):
     assert convert(folder, "-o", tmp_path / "out")[0] == 0
     line = (tmp_path / "out" / "mapping.csv").read_text().strip().split(",")
     assert line[1] == full + ".output.0.npy" and load(tmp_path / "out" / line[0]).tolist() == [0, 0, 0]
+    # What was written so is read again by the name that mapping.csv gives it.
+    assert convert(tmp_path / "out", "-o", tmp_path / "golden", "--to", "pb")[0] == 0
+    line = (tmp_path / "golden" / "mapping.csv").read_text().strip().split(",")
+    assert line[1].startswith("Conv2D_%s_3_7_" % ("x" * 240)) and (tmp_path / "golden" / line[0]).exists()
 
 
 def test_hash_names_beside_one_file_and_what_mapping_csv_does_not_know(tmp_path):

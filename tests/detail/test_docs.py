@@ -36,7 +36,7 @@ def test_commands_for_those_who_come_from_the_vendors_tools(folder):
     (folder / "custom" / "algorithm").mkdir(parents=True)
     (folder / "custom" / "algorithm" / "alg_MeanError.py").write_text(metric[0])
     Training(devices=1, steps=(9, 10)).write(str(folder / "training"))
-    run_page("migrating.md", folder, 14)
+    run_page("migrating.md", folder, 15)
     assert len(os.listdir(str(folder / "files"))) == 5
 
 

@@ -65,6 +65,21 @@ def test_what_every_slice_holds_whole_is_taken_once(tmp_path):
     assert np.array_equal(dump.tensor("output", 0).array(), whole)
 
 
+def without(attrs, *keys):
+    document = json.loads(attrs[0][1])
+    return (("x", json.dumps({key: value for key, value in document.items() if key not in keys})),)
+
+
+@pytest.mark.parametrize(
+    "keys", [("input_tensor_slice",), ("output_tensor_slice", "threadMode"), ("input_tensor_slice", "output_tensor_slice")]
+)
+def test_what_is_not_told_of_the_inputs_or_of_the_places_does_not_matter(tmp_path, keys):
+    """Without the places, the pieces lie behind each other along the axis that is cut."""
+    ranges = [(0, 2), (2, 5), (5, 6)]
+    dump, whole = joined(tmp_path, ranges, without(told(ranges), *keys))
+    assert np.array_equal(dump.tensor("output", 0).array(), whole)
+
+
 @pytest.mark.parametrize(
     ("ranges", "attrs", "said"),
     [
@@ -74,6 +89,7 @@ def test_what_every_slice_holds_whole_is_taken_once(tmp_path):
         ([(0, 2), (2, 6)], (("x", "{broken"),), "does not tell"),
         ([(0, 2), (2, 6)], told([(0, 2), (2, 6)], 3), "of 3 slices, 2 is not there"),
         ([(0, 2), (2, 6)], (("x", told([(0, 2)], 2)[0][1]),), "fewer slices"),
+        ([(0, 2), (2, 6)], without(told([(0, 2)], 2), "output_tensor_slice"), "into .1, 1. pieces|needs|do not fill"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_joined_says_why(tmp_path, ranges, attrs, said):

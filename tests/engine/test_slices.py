@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
 import shutil
+import sys
 
 import numpy as np
 import pytest
+from in_process import run_here
 
 from goldwatch.dumps import DumpFile, GoldenSet, TensorData, write_dump
 
@@ -117,6 +120,34 @@ def test_slices_by_name_are_joined(network) -> None:
     rows = network.rows()
     assert "joined from 2 slices" in rows["fc:output:0"]["reason"]
     assert not any("lxslice" in name for name in rows)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_compare_op_joins_them_too(network, tmp_path, named) -> None:
+    """The command that the summary gives to copy works on slices, by whatever of their names."""
+    network.dump(generation="ffts+", threads=3)
+    paths = glob.glob(os.path.join(network.target, "**", "MatMul.fc.*"), recursive=True)
+    for path in paths if named else ():
+        folder, name = os.path.split(path)
+        fields = name.split(".")
+        fields[1] += "_lxslice" + fields[-2]
+        os.rename(path, os.path.join(folder, ".".join(fields[:5])))
+    for op in ["fc", "fc_lxslice1"] if named else ["fc"]:
+        out = str(tmp_path / "detail")
+        words = ["compare-op", network.target, network.golden, op, "-f", network.model_path, "-o", out, "--output", "0"]
+        done = run_here([sys.executable, "-m", "goldwatch", *words])
+        assert done.returncode == 0, done.stderr
+        with open(os.path.join(out, "detail.json")) as stream:
+            document = json.load(stream)
+        (tensor,) = document["tensors"]
+        assert document["op"] == "fc" and tensor["verdict"] == "pass" and "joined from 3 slices" in tensor["reason"]
+        rows = np.loadtxt(os.path.join(out, "fc_output_0_0.csv"), delimiter=",", skiprows=1, usecols=-3)
+        assert np.array_equal(rows.astype(np.float32).reshape(-1), network.values["fc"].reshape(-1).astype(np.float32))
+    if not named:
+        os.unlink(paths[0])
+        words[-1:] = ["0", "--rows", "none"]
+        done = run_here([sys.executable, "-m", "goldwatch", *words])
+        assert done.returncode == 3 and "of 3 slices" in done.stdout
 
 
 def test_a_second_run_over_slices_has_the_same_rows(network) -> None:

@@ -299,8 +299,18 @@ def test_what_does_not_belong_together_is_told(device, tmp_path) -> None:
     with pytest.raises(EnvironmentProblem, match="does not run as a Python"):
         device.replay(python="/bin/false")
     DeviceModel("other", [DeviceOp("other", "Relu")]).write_json(device.path("model.json"))
-    with pytest.raises(InputError, match="none of TARGET's ops"):
+    with pytest.raises(InputError, match="16 of TARGET's 16 ops are not in "):
         device.replay()
+    device.write(where="again")
+    (tmp_path / "lone.prototxt").write_text(NET % "Sigmoid")
+    with pytest.raises(InputError, match=r"names 24 original layers, of which .*lone.prototxt has 0 .bn2a_branch1 is not there."):
+        device.replay(original=str(tmp_path / "lone.prototxt"), weights=None)
+    (tmp_path / "other.caffemodel").write_bytes(b"\xa2\x06\x05\x0a\x03abc")
+    with pytest.raises(InputError, match="no weights for any layer of this net .conv1."):
+        device.replay(weights=str(tmp_path / "other.caffemodel"))
+    with pytest.raises(InputError, match="there is no time folder 20200101000000") as caught:
+        device.replay(time="20200101000000")
+    assert caught.value.hint == "there are 20260102030405"
     assert not os.path.exists(device.path("out"))
 
 
@@ -325,6 +335,14 @@ def test_a_damaged_dump_and_one_of_no_step(device, tmp_path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no dump file was found"):
         device.replay(target=str(tmp_path / "empty"))
+
+
+def test_slices_of_an_op_are_joined(device) -> None:
+    model = device.network.with_op_faults({"cat": "scale:1.05"}).model()
+    model.write_json(device.path("model.json"))
+    model.write_tree(device.path("dump"), generation="ffts+", threads=2)
+    result = device.replay()
+    assert culprits(result) == ["cat"] and outputs(result) == {op: "fail" if op == "cat" else "pass" for op in OPS}
 
 
 def test_a_v1_net_and_an_input_field(device, tmp_path) -> None:

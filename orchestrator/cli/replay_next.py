@@ -1,0 +1,90 @@
+"""Replay as what to do next: the command to go on with after a comparison that fails, and the replay that ``run`` appends."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING, List, Optional
+
+from ..comparing.row import FAIL
+from ..engine.result import RunResult
+from ..errors import GoldwatchError, UsageError
+from .common import put, put_wrapped, say
+from .golden_words import with_options
+
+if TYPE_CHECKING:
+    from ..replay.options import ReplayOptions
+
+FOLDER = "replay"
+"""Where in a comparison's OUT its replay goes."""
+
+
+def step_folder(result: RunResult) -> str:
+    """Return the folder of the step where a comparison diverges first, or TARGET itself."""
+    target = result.options.target
+    first = result.first_divergence
+    folder = os.path.join(target, *[part for part in first.place if part is not None]) if first is not None else target
+    return folder if os.path.isdir(folder) else target
+
+
+def replay_words(result: RunResult) -> List[str]:
+    """Return the words of the replay command to go on with after a comparison that fails; none where no original model is near."""
+    options = result.options
+    plain = options.quantisation is None and options.unfused is None and options.custom is None
+    if result.summary.verdict != FAIL or result.summary.culprits is not None or not plain:
+        return []
+    if options.model is None or os.path.isdir(options.model) or not os.path.isdir(options.golden):
+        return []
+    from ..replay.nearby import model_near
+
+    found = model_near(options.model, options.golden)
+    if found is None:
+        return []
+    words = ["goldwatch", "replay", step_folder(result), found, "-f", options.model, "-o", os.path.join(options.out, FOLDER)]
+    return [shlex.quote(word) for word in [*words, "--result", options.out]]
+
+
+def planned_replay(original: Optional[str], model: Optional[str], target: str, out: str) -> Optional[ReplayOptions]:
+    """Return the options of the replay that a run is to append, checked before the program starts; None where none was asked for.
+
+    Raises
+    ------
+    UsageError
+        There is no om json.
+    GoldwatchError
+        The original cannot be read, or nothing can run it.
+    """
+    if original is None:
+        return None
+    if model is None:
+        raise UsageError("--replay needs -f: which original layers an op was made from is told by the model's json")
+    from ..replay.backends import runner_for
+    from ..replay.options import ReplayOptions
+    from ..replay.original import Original
+
+    options = ReplayOptions(target, original, model, os.path.join(out, FOLDER), result=out)
+    runner_for(options, Original(original))
+    return options
+
+
+def append_replay(options: ReplayOptions, result: RunResult, jobs: int, quiet: bool, as_json: bool) -> bool:
+    """Replay the step where a run diverges first and print the sentence; tell whether an operator has an error of its own.
+
+    What makes the replay impossible is said, and leaves the run's own verdict as it is.
+    """
+    from dataclasses import replace
+
+    from ..replay.run import replay
+
+    try:
+        found = replay(replace(options, target=step_folder(result)), jobs, force=True)
+    except GoldwatchError as error:
+        say("warning: no replay: " + with_options(error.message))
+        return False
+    said = "replay: %s Results: %s" % (found.sentence, found.files[-1])
+    if as_json:
+        say(said, quiet)
+    else:
+        put()
+        put_wrapped(said, "")
+    return bool(found.summary.culprits)

@@ -1,0 +1,110 @@
+"""Replay as what comes next: the command that a failing comparison prints, and the replay that ``run`` appends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from in_process import run_here
+
+from goldwatch.adapters.manifest import sha256_of_file
+from goldwatch.naming import compose_golden_name
+from goldwatch.replay.nearby import model_near
+from replaying import DATA
+
+
+@pytest.fixture
+def compared(device, tmp_path):
+    """A wrong run and golden data of the same network, both in one folder."""
+    device.write()
+    golden = tmp_path / "golden"
+    golden.mkdir()
+    for op in device.network.model().dumped_ops():
+        for output in op.outputs:
+            name = compose_golden_name(output.origin_name, output.origin_index, 1767323045000000)
+            np.save(str(golden / name), np.asarray(output.array, np.float32))
+    shutil.rmtree(device.path("dump"))
+    device.write({"cat": "scale:1.05", "fc": "no-bias"})
+    return tmp_path
+
+
+def put_model(folder, name="net"):
+    for ending in (".prototxt", ".caffemodel"):
+        shutil.copy(os.path.join(DATA, "resblock" + ending), str(folder / (name + ending)))
+
+
+def told(golden, digest):
+    (golden / "manifest.json").write_text(json.dumps({"tensors": [], "source": {"prototxt": digest}}))
+
+
+def test_a_failing_comparison_prints_the_command_to_go_on_with(compared) -> None:
+    words = ["goldwatch", "compare", "dump", "golden", "-f", "model.json", "-o", "out"]
+    before = run_here(words, compared)
+    assert before.returncode == 1 and "go on:" not in before.stdout
+    put_model(compared)
+    done = run_here(words, compared)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("go on: ")]
+    assert "is the first operator outside its limits" in done.stdout.splitlines()[-1]
+    again = run_here(shlex.split(line[len("go on: ") :]), compared)
+    assert again.returncode == 1, again.stderr
+    last = again.stdout.splitlines()[-1]
+    assert last.startswith("2 operators have an error of their own, the worst is ") and "cat" in last and "fc" in last
+    assert os.path.exists(str(compared / "out" / "replay" / "result.json"))
+
+
+def test_the_model_is_the_one_that_made_the_golden_data(compared) -> None:
+    golden, om = compared / "golden", str(compared / "model.json")
+    put_model(compared)
+    (compared / "other.prototxt").write_text('name: "other"\n')
+    assert model_near(om, str(golden)) is None  # two of them, and nobody says which
+    told(golden, sha256_of_file(str(compared / "net.prototxt")))
+    assert model_near(om, str(golden)) == str(compared / "net.prototxt")
+    told(golden, "0" * 64)
+    assert model_near(om, str(golden)) is None
+    (golden / "manifest.json").write_text("no json")
+    (compared / "other.prototxt").unlink()
+    assert model_near(om, str(golden)) == str(compared / "net.prototxt")
+
+
+def test_it_is_found_where_the_golden_data_are(compared, monkeypatch) -> None:
+    monkeypatch.chdir(compared)
+    (compared / "net").mkdir()
+    put_model(compared / "golden")
+    told(compared / "golden", sha256_of_file(str(compared / "golden" / "net.prototxt")))
+    os.rename("model.json", "net/model.json")
+    assert model_near("net/model.json", "golden/") == "golden/net.prototxt"
+
+
+def run_words(compared, *more):
+    words = ["goldwatch", "config", "new", "--for", "plan", "--dump-path", compared / "live", "--mode", "all", "-o", "plan.json", "--force"]
+    plan = run_here(words, compared)
+    assert plan.returncode == 0, plan.stderr
+    words = ["goldwatch", "run", "--plan", "plan.json", "--golden", "golden", "-f", "model.json", "-o", "out", *more, "--"]
+    return [*words, sys.executable, "-m", "goldwatch.testing", "serve", "dump", "--acl", "acl.json"]
+
+
+def test_run_appends_a_replay(compared) -> None:
+    put_model(compared)
+    (compared / "live").mkdir()
+    words = [sys.executable, "-m", *run_words(compared, "--replay", "net.prototxt")]
+    done = subprocess.run(words, cwd=str(compared), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    assert done.returncode == 1, done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("replay: 2 operators have an error of their own, the worst is ") and "out/replay/result.json" in last
+    with open(str(compared / "out" / "replay" / "result.json"), encoding="ascii") as stream:
+        assert {entry["op"] for entry in json.load(stream)["summary"]["culprits"]} == {"cat", "fc"}
+
+
+def test_what_cannot_be_replayed_is_told_before_the_program_starts(compared) -> None:
+    (compared / "live").mkdir()
+    done = run_here(run_words(compared, "--replay", "none.prototxt"), compared)
+    assert done.returncode == 4 and "none.prototxt" in done.stderr and os.listdir(str(compared / "live")) == []
+    words = [word for word in run_words(compared, "--replay", "net.prototxt") if word not in ("-f", "model.json")]
+    done = run_here(words, compared)
+    assert done.returncode == 2 and "--replay needs -f" in done.stderr
