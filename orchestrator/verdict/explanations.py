@@ -202,7 +202,8 @@ def _other_input(estimate: Estimate, around: Surroundings) -> Explanation:
 
 def _golden_nan(whose: str) -> Explanation:
     sentence = "%s NaN or Inf throughout, none of the device's is: the golden data are wrong, not the operator" % whose
-    return Explanation("wrong-golden", 1.0, sentence, "make the golden data again, and look for NaN in the original model's input and weights")
+    step = "make the golden data again, and look for NaN in the original model's input and weights"
+    return Explanation("wrong-golden", 1.0, sentence, step)
 
 
 def _golden_spoiled(estimate: Estimate, around: Surroundings) -> List[Explanation]:

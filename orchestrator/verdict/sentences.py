@@ -106,8 +106,10 @@ def _out_of_bad(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if first.skipped is not None and (estimate is None or not estimate.suspect):
         name, before = first.skipped
         if before == GOOD:
-            return "%s; it comes from %s, which was not compared and whose inputs are within their limits: the error is %s's." % (bad, name, name)
-        return "%s; it comes from %s, which was not compared: the error is of %s, or of what feeds it." % (bad, name, name)
+            whose = " and whose inputs are within their limits: the error is %s's." % name
+        else:
+            whose = ": the error is of %s, or of what feeds it." % name
+        return "%s; it comes from %s, which was not compared%s" % (bad, name, whose)
     if estimate is not None and estimate.suspect:
         return "%s, but explains %s only: the operator adds an error of its own." % (bad, percent(estimate.expected))
     if estimate is not None and estimate.inputs_distance >= HOPELESS:

@@ -109,5 +109,5 @@ def test_what_was_not_compared_before_the_named_operator_is_said(scene, random, 
         os.remove(os.path.join(scene.target, path))
     code, summary, text = scene.compare()
     assert (code, summary["first_divergence"]["op"], summary["first_divergence"]["inputs"]) == (1, "named", "bad")
-    said = "which was not compared%s" % (" and whose inputs are within their limits: the error is wrong's." if before else ": the error is of wrong")
-    assert "named:input:0 was already outside its limits; it comes from wrong, " + said in text
+    whose = " and whose inputs are within their limits: the error is wrong's." if before else ": the error is of wrong"
+    assert "named:input:0 was already outside its limits; it comes from wrong, which was not compared" + whose in text
