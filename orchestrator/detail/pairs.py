@@ -58,7 +58,7 @@ class OpPairs:
     notes
         What was taken and what was assumed.
     others
-        The other golden tensors, one of which may be the right one.
+        The golden tensors, another of which than its own may be a tensor's right one.
     """
 
     op: str
@@ -108,7 +108,7 @@ def pairs_in_folders(
         rows += [row for row in (*plan.rows, *plan.waiting) if wanted.has(row)]
     _require_some(op, wanted, tasks, rows, target)
     notes = tuple(tree.notes + [task.row.reason for task in tasks if task.row.reason])
-    other = golden_files(goldens.of(combo.place), tasks[0].golden.path) if tasks else ()
+    other = golden_files(goldens.of(combo.place)) if tasks else ()
     op_name = planner.whole_op(entries[0].name.op_name) or entries[0].name.op_name
     return OpPairs(op_name, tuple(tasks), tuple(rows), notes + tuple(tree.left_notes), tuple(other))
 

@@ -186,6 +186,9 @@ def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[
     """
     if not options.starts or not options.ends:
         raise UsageError("start and end of the cut are needed: a name of each at least")
+    if options.input_from is not None and {TARGET: sources.dumps, GOLDEN: sources.golden}[options.input_from] is None:
+        what = {TARGET: "the dumps", GOLDEN: "golden data"}[options.input_from]
+        raise UsageError("the inputs are to come from %s, which are not given" % what)
     original, ops = sources.original, sources.ops
     starts, ends, inside = chosen_nodes(original, options.starts, options.ends)
     asked = {"start": list(dict.fromkeys(options.starts)), "end": list(dict.fromkeys(options.ends))}

@@ -190,6 +190,8 @@ def test_sources_of_a_shape_that_disagree(cut, device):
     assert "give both, or none" in cut("--start", "pool1", "--list", out=False, code=2).stderr
     assert "weights of Caffe, not a model" in cut("--list", model=WEIGHTS, out=False, code=4).stderr
     assert "expected NAME=FILE" in cut(*words, "--input", "conv1", code=2).stderr
+    for side, what in (("golden", "golden data"), ("target", "the dumps")):
+        assert "are to come from %s, which are not given" % what in cut(*words, "--input-from", side, code=2).stderr
     assert "needs the om json" in cut("--start", "pool1", "--end", "pool1", "--whole-ops", code=2).stderr
 
 
