@@ -1,7 +1,7 @@
 """A type of operator that is wrong everywhere by the same factor: what is normal in its network is wrong then.
 
 The common factor a of an output (target x ≈ a·golden y) follows from that of its input: ln a_out = c + k·ln a_in. A type is wrong where c
-is not 0: not by its scatter over the type, nor by what rounding makes of a factor, and where most operators show it. A single wrong operator
+is not 0: not by its scatter over the type, nor by what rounding makes of a factor, and where most operators show it. One wrong operator
 gives a factor to the inputs of all that follow, which they hand on, as it came (k = 1) or faded: then k cannot be told from c. So c must
 also be seen where nothing of it came in, and several operators must add it to what came in (all of it, k = 1).
 """
