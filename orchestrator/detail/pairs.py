@@ -57,6 +57,8 @@ class OpPairs:
         Tensors that cannot, with the reason.
     notes
         What was taken and what was assumed.
+    left_out
+        Dumps that were not looked at, as sentences.
     others
         The golden tensors, another of which than its own may be a tensor's right one.
     """
@@ -66,6 +68,7 @@ class OpPairs:
     rows: Tuple[Row, ...] = ()
     notes: Tuple[str, ...] = ()
     others: Any = ()
+    left_out: Tuple[str, ...] = ()
 
 
 def pairs_in_folders(
@@ -110,7 +113,7 @@ def pairs_in_folders(
     notes = tuple(tree.notes + [task.row.reason for task in tasks if task.row.reason])
     other = golden_files(goldens.of(combo.place)) if tasks else ()
     op_name = planner.whole_op(entries[0].name.op_name) or entries[0].name.op_name
-    return OpPairs(op_name, tuple(tasks), tuple(rows), notes + tuple(tree.left_notes), tuple(other))
+    return OpPairs(op_name, tuple(tasks), tuple(rows), notes, tuple(other), tuple(tree.left_notes))
 
 
 def _slices(entries: Sequence[DumpEntry], planner: Planner) -> List[Dict[int, DumpEntry]]:

@@ -94,15 +94,25 @@ def _out_of_good(estimate: Optional[Estimate]) -> str:
         return "; it decides between values, and its inputs differ by rounding only (%s): the difference is inherited." % differs
     if estimate.suspect or not 0 < estimate.distance < math.inf:
         return "%s (they differ by %s), so the error is its own." % (within, differs)
+    already = "%s, but differ by %s already" % (within, differs)
+    if estimate.follows:
+        return already + ", and the operator makes of them what it should: the error is inherited, and grew on the way."
     if estimate.distance <= _EXPLAINED * estimate.expected:
-        return "%s, but differ by %s already, which explains it: the error is inherited, and grew on the way." % (within, differs)
-    return "%s (they differ by %s), so most of the error is its own." % (within, differs)
+        return already + ", which explains it: the error is inherited, and grew on the way."
+    return "%s, which explains about %s: the rest may be its own." % (already, percent(estimate.expected))
 
 
 def _out_of_bad(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if first.bad_input in (None, first.tensor):
         return "; the error came in through this input, so it is inherited from what feeds the operator."
     bad = "; %s was already outside its limits" % first.bad_input
+    if first.skipped is not None and (estimate is None or not estimate.suspect):
+        name, before = first.skipped
+        if before == GOOD:
+            whose = " and whose inputs are within their limits: the error is %s's." % name
+        else:
+            whose = ": the error is of %s, or of what feeds it." % name
+        return "%s; it comes from %s, which was not compared%s" % (bad, name, whose)
     if estimate is not None and estimate.suspect:
         return "%s, but explains %s only: the operator adds an error of its own." % (bad, percent(estimate.expected))
     if estimate is not None and estimate.inputs_distance >= HOPELESS:

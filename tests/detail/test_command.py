@@ -12,6 +12,7 @@ import jsonschema
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from in_process import run_here
 
 from goldwatch.cli import goldwatch
 from goldwatch.dumps.write import TensorData, write_dump
@@ -164,3 +165,13 @@ def test_exchanged_outputs_and_what_a_float_cannot_tell_apart(tmp_path):
     tensors = json.loads((tmp_path / "out" / "detail.json").read_text())["tensors"]
     found = [[each["detail"]["file"] for each in entry["findings"] if each["kind"] == "other-tensor"] for entry in tensors]
     assert found == [["split.1.%s.npy" % STAMP], ["split.0.%s.npy" % STAMP], []]
+
+
+def test_an_earlier_time_that_is_left_out_is_said_with_q_too(tree):
+    model = os.path.join("0", "net", "1")
+    newer, older = tree / "dump" / "20260102030405", tree / "dump" / "20250102030405"
+    shutil.rmtree(str(newer / model / "1"))
+    shutil.copytree(str(newer), str(older))
+    words = [tree / "dump", tree / "golden", "conv_device", "-f", tree / "model.json", "-o", tree / "out", "--rows", "none", "-q"]
+    done = run_here(["goldwatch", "compare-op", *words])
+    assert done.returncode == 1 and "left out" in done.stderr and "20250102030405" in done.stderr and "took" not in done.stderr

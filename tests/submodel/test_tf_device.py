@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,7 +37,8 @@ def net(tmp_path):
     model.add(DeviceOp("scope/convscope/relu", "Conv2D", (("x", 0),), (DeviceTensor(VALUES, origin_name="scope/relu", **nhwc),), fused))
     outputs = (DeviceTensor(VALUES[:, 0], origin_name="top"), DeviceTensor(PLACES, origin_name="top", origin_index=1))
     model.add(DeviceOp("top", "TopKV2", (("scope/convscope/relu", 0),), outputs))
-    model.add(DeviceOp("sig", "Sigmoid", (("scope/convscope/relu", 0),), (DeviceTensor(VALUES, origin_name="sig", **nhwc),)))
+    doubled = DeviceTensor(VALUES * np.float16(2), origin_name="sig", **nhwc)
+    model.add(DeviceOp("sig", "Sigmoid", (("scope/convscope/relu", 0),), (doubled,)))
     model.add(DeviceOp("idx", "Cast", (("top", 1),), (DeviceTensor(PLACES.astype(np.float16), origin_name="idx"),)))
     model.write_json(str(tmp_path / "om.json"))
     return model
@@ -52,6 +54,23 @@ def test_a_blocked_tensor_becomes_nhwc_again(net, exported, tmp_path, mode):
     value = np.load(os.path.join(folder, entry["npy"]))
     assert value.dtype == np.float32 and np.array_equal(value, VALUES.astype(np.float32))
     assert {entry["role"] for entry in document["dumps"]} == {"op", "producer"}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_dump_in_slices_is_joined(net, exported, tmp_path, threads):
+    DumpServer(str(tmp_path / "dump"), list(net.dumps(generation="ffts+", threads=threads))).run()
+    folder, document = exported("--start", "sig", "--end", "sig", "--om", "om.json", "--dump", "dump", model="net.pb")
+    assert np.array_equal(np.load(os.path.join(folder, document["inputs"][0]["npy"])), VALUES.astype(np.float32))
+    assert [entry["op"] for entry in document["dumps"]].count("sig") == threads
+
+
+@pytest.mark.parametrize("addresses", [None, 1 << 20])
+def test_an_input_that_the_op_overwrote_is_not_taken(net, exported, tmp_path, addresses):
+    net.ops[3] = replace(net.ops[3], in_place=0)
+    DumpServer(str(tmp_path / "dump"), list(net.dumps(first_address=addresses))).run()
+    folder, document = exported("--start", "sig", "--end", "sig", "--om", "om.json", "--dump", "dump", model="net.pb")
+    assert "scope_convscope_relu" in document["inputs"][0]["source_file"]
+    assert np.array_equal(np.load(os.path.join(folder, document["inputs"][0]["npy"])), VALUES.astype(np.float32))
 
 
 def test_another_output_is_recorded_with_its_own_type(net, exported, tmp_path):
