@@ -61,7 +61,8 @@ def _blameless(first: FirstDivergence, suspects: Sequence[Suspect]) -> str:
 
 
 def _stands_out(suspect: Suspect) -> str:
-    return "%s (%s) is suspect%s: %s" % (suspect.op, suspect.op_type, _where(suspect.place), suspect.brief)
+    named = "%s (%s)" % (suspect.op, suspect.op_type) if suspect.op_type else suspect.op
+    return "%s is suspect%s: %s" % (named, _where(suspect.place), suspect.brief)
 
 
 def _capital(text: str) -> str:
