@@ -92,6 +92,8 @@ def _out_of_good(estimate: Optional[Estimate]) -> str:
         return "; its inputs are equal to golden data, so the error is its own."
     if estimate.decision is not None and not estimate.suspect:
         return "; it decides between values, and its inputs differ by rounding only (%s): the difference is inherited." % differs
+    if estimate.follows:
+        return "%s, but differ by %s already, and the output follows from them: the error is inherited, and grew on the way." % (within, differs)
     if estimate.suspect or not 0 < estimate.distance < math.inf:
         return "%s (they differ by %s), so the error is its own." % (within, differs)
     if estimate.distance <= _EXPLAINED * estimate.expected:
