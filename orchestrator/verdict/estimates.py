@@ -102,10 +102,10 @@ class Estimate:
         Of operators that decide.
     fed_otherwise
         The output is no output but an input of the network, which differs from golden data itself.
-    follows
-        Computed once more from the device's own inputs, the output is what it should be: all that is wrong came in.
     told
         What the tensors told where the distances did not (:mod:`.second_look`).
+    follows
+        The output was computed once more from the device's own inputs: it is what they make.
     """
 
     op: ObservedOp
@@ -122,8 +122,8 @@ class Estimate:
     normal: Normal
     decision: Optional[Decision] = None
     fed_otherwise: bool = False
-    follows: bool = False
     told: Optional[Told] = None
+    follows: bool = False
 
     @property
     def suspect(self) -> bool:

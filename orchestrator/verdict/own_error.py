@@ -39,6 +39,7 @@ _DEAR_GAIN = 0.01
 _DEAR_NOISE = 0.01
 _LEAST_ROUNDING = 1e-7
 _LEAST_CARRIED = 1e-30
+_BEYOND = 3.0
 _GAINS = np.exp(np.linspace(math.log(0.05), math.log(20.0), 41))
 _NOISES = np.concatenate([[0.0], np.exp(np.linspace(math.log(1e-7), math.log(0.5), 47))])
 # Mantissa bits, and the exponent of the smallest number above 0.
@@ -96,6 +97,8 @@ class Normal:
         The number of operators it was fitted to.
     rare
         Fitted over other types, because there are too few of this one.
+    seen
+        Inputs up to this distance showed how errors are passed on.
     """
 
     gain: float
@@ -103,11 +106,16 @@ class Normal:
     spread: float
     ops: int
     rare: bool = False
+    seen: float = math.inf
 
     def expected(self, inputs: float, rounded: float, sums: float = 0.0) -> float:
-        """Return the distance that inputs and rounding explain; of rare types it may be the noise of sums at least."""
+        """Return the distance that inputs and rounding explain; of rare types it may be the noise of sums at least.
+
+        Inputs whose error is larger than others of the type had come from an operator that is wrong: it need not cancel as noise does.
+        """
         noise = max(self.noise, sums) if self.rare else self.noise
-        return math.sqrt(self.gain**2 * (inputs**2 + rounded**2) + noise**2)
+        gain = self.gain if inputs <= self.seen else max(self.gain, 1.0)
+        return math.sqrt(gain**2 * (inputs**2 + rounded**2) + noise**2)
 
     def score(self, distance: float, inputs: float, rounded: float, sums: float = 0.0) -> float:
         """Return ln(distance / expected) in units of the spread; 0 for no distance."""
@@ -152,11 +160,11 @@ class Normals:
         alike = self._types.get(op_type)
         others = alike.others(op) if alike is not None else 0
         if alike is not None and others >= ENOUGH:
-            gain, noise, spread = alike.without(op)
+            gain, noise, spread, seen = alike.without(op)
             # The spread of few says little.
             weight = float(others * others)
             spread = (weight * max(self._smallest, spread) + ENOUGH**2 * RARE_SPREAD) / (weight + ENOUGH**2)
-            return Normal(gain, noise, spread, others)
+            return Normal(gain, noise, spread, others, seen=seen)
         return self._rare(self._over_all, op)
 
     def of_other_types(self, op_type: str) -> Normal:
@@ -172,9 +180,12 @@ class Normals:
         others = fit.others(op)
         if not others:
             return Normal(1.0, 0.0, PRIOR_SPREAD, 0, True)
-        gain, noise, spread = fit.without(op)
+        gain, noise, spread, seen = fit.without(op)
         spread = (others * max(RARE_SPREAD, spread) + _PRIOR_WEIGHT * PRIOR_SPREAD) / (others + _PRIOR_WEIGHT)
-        return Normal(gain, noise, max(RARE_SPREAD, spread), others, True)
+        return Normal(gain, noise, max(RARE_SPREAD, spread), others, True, seen)
+
+
+_Fitted = Tuple[float, float, float, float]
 
 
 class _Fit:
@@ -195,20 +206,20 @@ class _Fit:
             most = max((entry.sums for entry in kept), default=0.0)
             self._dear = self._dear + np.where(max(10.0 * rounded, most) < _NOISES, 1e3, 0.0)
         self._total: Optional[np.ndarray] = None
-        self._found: Dict[Optional[str], Tuple[float, float, float]] = {}
+        self._found: Dict[Optional[str], _Fitted] = {}
 
     def others(self, op: Optional[str]) -> int:
         """Return how many operators there are besides one."""
         return len(self._ops) - (op in self._ops)
 
-    def without(self, op: Optional[str]) -> Tuple[float, float, float]:
-        """Return g, n and the spread of all operators but one (of many operators one does not count)."""
+    def without(self, op: Optional[str]) -> _Fitted:
+        """Return g, n, the spread and the largest inputs of all operators but one (of many operators one does not count)."""
         left_out = op if op in self._ops and len(self._ops) <= _FEW else None
         if left_out not in self._found:
             self._found[left_out] = self._fitted(left_out)
         return self._found[left_out]
 
-    def _fitted(self, op: Optional[str]) -> Tuple[float, float, float]:
+    def _fitted(self, op: Optional[str]) -> _Fitted:
         if self._total is None:
             self._total = self._costs(slice(None))
         costs, rest = self._total, np.ones(len(self._names), bool)
@@ -217,11 +228,12 @@ class _Fit:
             rest[own] = False
             costs = costs - self._costs(own)
         if not rest.any():
-            return 1.0, 0.0, PRIOR_SPREAD
+            return 1.0, 0.0, PRIOR_SPREAD, math.inf
         best = np.unravel_index(int(np.argmin(costs / rest.sum() + self._dear)), costs.shape)
         gain, noise = float(self._gains[best[0]]), float(_NOISES[best[1]])
         off = self._logs[rest] - 0.5 * np.log(gain**2 * self._carried[rest] + noise**2)
-        return gain, noise, 1.4826 * float(np.median(np.abs(off - np.median(off))))
+        spread = 1.4826 * float(np.median(np.abs(off - np.median(off))))
+        return gain, noise, spread, _BEYOND * math.sqrt(float(np.median(self._carried[rest])))
 
     def _costs(self, some: object) -> np.ndarray:
         """Return, for each g and n, the sum of absolute deviations of some entries."""

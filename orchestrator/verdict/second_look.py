@@ -10,10 +10,11 @@ import numpy as np
 
 from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, lattice_step
 from ..comparing.patterns.finding import Difference
+from ..comparing.row import FAIL
 from ..tensors.axes import element_count
 from ..tensors.rounding import ulp
 from .estimates import Estimate, Told
-from .inputs import joined
+from .inputs import GOOD, joined
 from .observations import Observation, ObservedOp
 from .outliers import each_by_itself, ordinary
 from .own_error import HOPELESS, PRIOR_SPREAD, RARE_SPREAD, SUSPECT_SCORE, rounding, sum_noise
@@ -21,7 +22,7 @@ from .recomputing import known, only_rounds, own_error
 from .words import percent
 
 MOST_LOOKED_AT = 64
-"""Outputs of which the tensors are read; those nearest to a suspicion first."""
+"""Outputs of which the tensors are read; those outside their limits though their inputs are not, then those nearest to a suspicion."""
 
 Read = Callable[[ObservedOp, Observation, int], Optional[AlignedPair]]
 
@@ -48,7 +49,7 @@ def looked_at(estimates: Sequence[Estimate], read: Read) -> List[Estimate]:
         Reads a row's two tensors again, of more elements than the last argument a sample; None where it cannot.
     """
     found = list(estimates)
-    doubtful = sorted((number for number, entry in enumerate(found) if _doubtful(entry)), key=lambda number: -found[number].score)
+    doubtful = sorted((number for number, entry in enumerate(found) if _doubtful(entry)), key=lambda number: _urgency(found[number]))
     room = _MOST_ELEMENTS
     for number in doubtful[:MOST_LOOKED_AT]:
         entry = found[number]
@@ -59,6 +60,12 @@ def looked_at(estimates: Sequence[Estimate], read: Read) -> List[Estimate]:
         if not entry.suspect and not found[number].suspect:
             found[number] = _sampled(found[number], read)
     return found
+
+
+def _urgency(entry: Estimate) -> Tuple[bool, float]:
+    """Return what sorts outputs, those that need a second look most first."""
+    diverges = entry.output.verdict == FAIL and all(state.state == GOOD for state in entry.inputs)
+    return not diverges, -entry.score
 
 
 def _size(entry: Estimate) -> int:
