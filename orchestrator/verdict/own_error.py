@@ -38,9 +38,16 @@ _MOST_FITTED = 400
 _DEAR_GAIN = 0.01
 _DEAR_NOISE = 0.01
 _LEAST_ROUNDING = 1e-7
+_NOT_KNOWN = 1e3
+_ASYMPTOTIC = 8.0
+_ROUNDED = 1e-9
+_NEARLY = 3.0
+"""Logarithm of the likelihood by which another g and n may fit worse (95 % of chi² with 2 degrees of freedom, halved)."""
+_LEAST_DEVIATION = 0.03
+"""Mean absolute deviation of ln(d / expected) of operators that do all alike."""
 _LEAST_CARRIED = 1e-30
 _GAINS = np.exp(np.linspace(math.log(0.05), math.log(20.0), 41))
-_NOISES = np.concatenate([[0.0], np.exp(np.linspace(math.log(1e-7), math.log(0.5), 47))])
+_NOISES = np.concatenate([[0.0], np.exp(np.linspace(math.log(1e-8), math.log(0.5), 54))])
 # Mantissa bits, and the exponent of the smallest number above 0.
 _FLOATS = {
     "float64": (52, -1074), "float32": (23, -149), "float16": (10, -24), "bfloat16": (7, -133), "hifloat8": (3, -22),
@@ -71,6 +78,18 @@ def sum_noise(dtype: str) -> float:
     return _SUM_NOISE.get(dtype, 0.0)
 
 
+def scatter(count: int) -> float:
+    """Return the standard deviation of ln(d) that chance alone makes in an output of few elements.
+
+    d is the norm of an error over the norm of values. Where both are sums of products of either sign, ln‖·‖ of ``count`` elements has a
+    variance of ψ′(count / 2) / 4, ψ′ the trigamma function: a single value may well come out near 0, and its error with it.
+    """
+    at, made = max(count, 1) / 2.0, 0.0
+    while at < _ASYMPTOTIC:
+        made, at = made + 1.0 / at**2, at + 1.0
+    return math.sqrt((made + 1.0 / at + 0.5 / at**2 + 1.0 / (6.0 * at**3)) / 2.0)
+
+
 class Measured(NamedTuple):
     """One output of one operator: its type of operator, its distance, its inputs' joined distance, its rounding and a sum's noise."""
 
@@ -96,6 +115,9 @@ class Normal:
         The number of operators it was fitted to.
     rare
         Fitted over other types, because there are too few of this one.
+    alternatives
+        Squares of every g and n, [k, 2], that fit the operators nearly as well. Where the inputs of all lie about alike, g and n cannot be
+        told apart: of an operator whose inputs are far smaller (the first one's are exact) either may be true.
     """
 
     gain: float
@@ -103,20 +125,29 @@ class Normal:
     spread: float
     ops: int
     rare: bool = False
+    alternatives: Optional[np.ndarray] = None
+
+    def most(self, inputs: float, rounded: float, sums: float = 0.0) -> float:
+        """Return the largest distance that inputs and rounding explain, as far as g and n are known."""
+        usual = self.expected(inputs, rounded, sums)
+        if self.alternatives is None or not usual < math.inf:
+            return usual
+        carried = inputs**2 + rounded**2
+        return max(usual, math.sqrt(float((self.alternatives[:, 0] * carried + self.alternatives[:, 1]).max())))
 
     def expected(self, inputs: float, rounded: float, sums: float = 0.0) -> float:
         """Return the distance that inputs and rounding explain; of rare types it may be the noise of sums at least."""
         noise = max(self.noise, sums) if self.rare else self.noise
         return math.sqrt(self.gain**2 * (inputs**2 + rounded**2) + noise**2)
 
-    def score(self, distance: float, inputs: float, rounded: float, sums: float = 0.0) -> float:
-        """Return ln(distance / expected) in units of the spread; 0 for no distance."""
-        expected = self.expected(inputs, rounded, sums)
+    def score(self, distance: float, inputs: float, rounded: float, sums: float = 0.0, scatter: float = 0.0) -> float:
+        """Return ln(distance / expected) in units of the spread and an output's own ``scatter``; 0 for no distance."""
+        expected = self.most(inputs, rounded, sums)
         if distance <= 0 or math.isnan(distance) or math.isinf(expected):
             return 0.0
         if expected == 0 or math.isinf(distance):
             return math.inf
-        return math.log(distance / expected) / self.spread
+        return math.log(distance / expected) / math.hypot(self.spread, scatter)
 
 
 class Normals:
@@ -152,11 +183,11 @@ class Normals:
         alike = self._types.get(op_type)
         others = alike.others(op) if alike is not None else 0
         if alike is not None and others >= ENOUGH:
-            gain, noise, spread = alike.without(op)
+            fitted = alike.without(op)
             # The spread of few says little.
             weight = float(others * others)
-            spread = (weight * max(self._smallest, spread) + ENOUGH**2 * RARE_SPREAD) / (weight + ENOUGH**2)
-            return Normal(gain, noise, spread, others)
+            spread = (weight * max(self._smallest, fitted.spread) + ENOUGH**2 * RARE_SPREAD) / (weight + ENOUGH**2)
+            return Normal(fitted.gain, fitted.noise, spread, others, False, fitted.alternatives)
         return self._rare(self._over_all, op)
 
     def of_other_types(self, op_type: str) -> Normal:
@@ -172,9 +203,16 @@ class Normals:
         others = fit.others(op)
         if not others:
             return Normal(1.0, 0.0, PRIOR_SPREAD, 0, True)
-        gain, noise, spread = fit.without(op)
-        spread = (others * max(RARE_SPREAD, spread) + _PRIOR_WEIGHT * PRIOR_SPREAD) / (others + _PRIOR_WEIGHT)
-        return Normal(gain, noise, max(RARE_SPREAD, spread), others, True)
+        fitted = fit.without(op)
+        spread = (others * max(RARE_SPREAD, fitted.spread) + _PRIOR_WEIGHT * PRIOR_SPREAD) / (others + _PRIOR_WEIGHT)
+        return Normal(fitted.gain, fitted.noise, max(RARE_SPREAD, spread), others, True)
+
+
+class _Fitted(NamedTuple):
+    gain: float
+    noise: float
+    spread: float
+    alternatives: Optional[np.ndarray] = None
 
 
 class _Fit:
@@ -193,22 +231,22 @@ class _Fit:
         # Few operators cannot tell noise that devices do not have.
         if len(self._ops) <= _PRIOR_WEIGHT:
             most = max((entry.sums for entry in kept), default=0.0)
-            self._dear = self._dear + np.where(max(10.0 * rounded, most) < _NOISES, 1e3, 0.0)
+            self._dear = self._dear + np.where(max(10.0 * rounded, most) < _NOISES, _NOT_KNOWN, 0.0)
         self._total: Optional[np.ndarray] = None
-        self._found: Dict[Optional[str], Tuple[float, float, float]] = {}
+        self._found: Dict[Optional[str], _Fitted] = {}
 
     def others(self, op: Optional[str]) -> int:
         """Return how many operators there are besides one."""
         return len(self._ops) - (op in self._ops)
 
-    def without(self, op: Optional[str]) -> Tuple[float, float, float]:
+    def without(self, op: Optional[str]) -> _Fitted:
         """Return g, n and the spread of all operators but one (of many operators one does not count)."""
         left_out = op if op in self._ops and len(self._ops) <= _FEW else None
         if left_out not in self._found:
             self._found[left_out] = self._fitted(left_out)
         return self._found[left_out]
 
-    def _fitted(self, op: Optional[str]) -> Tuple[float, float, float]:
+    def _fitted(self, op: Optional[str]) -> _Fitted:
         if self._total is None:
             self._total = self._costs(slice(None))
         costs, rest = self._total, np.ones(len(self._names), bool)
@@ -217,11 +255,17 @@ class _Fit:
             rest[own] = False
             costs = costs - self._costs(own)
         if not rest.any():
-            return 1.0, 0.0, PRIOR_SPREAD
-        best = np.unravel_index(int(np.argmin(costs / rest.sum() + self._dear)), costs.shape)
+            return _Fitted(1.0, 0.0, PRIOR_SPREAD)
+        costs = costs / rest.sum()
+        best = np.unravel_index(int(np.argmin(costs + self._dear)), costs.shape)
+        others = len(set(self._names[rest]))
+        # Operators seldom make errors smaller: else an error of the first one, which all others have, would be taken for what all add.
+        likely = (self._dear < _NOT_KNOWN) & (self._gains >= min(1.0, self._gains[best[0]]) - _ROUNDED)[:, None]
+        alike = likely & (costs <= max(_LEAST_DEVIATION, float(costs[likely].min())) * math.exp(_NEARLY / others))
         gain, noise = float(self._gains[best[0]]), float(_NOISES[best[1]])
         off = self._logs[rest] - 0.5 * np.log(gain**2 * self._carried[rest] + noise**2)
-        return gain, noise, 1.4826 * float(np.median(np.abs(off - np.median(off))))
+        alternatives = np.stack([squares[alike] for squares in np.broadcast_arrays(self._gains[:, None] ** 2, _NOISES**2)], axis=1)
+        return _Fitted(gain, noise, 1.4826 * float(np.median(np.abs(off - np.median(off)))), alternatives)
 
     def _costs(self, some: object) -> np.ndarray:
         """Return, for each g and n, the sum of absolute deviations of some entries."""
