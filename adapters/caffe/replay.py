@@ -8,7 +8,9 @@ import sys
 from dataclasses import astuple
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from ...errors import InputError
 from ...filesystem import writing_whole
+from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffemodel_cut import CaffeModel
 from ...netfiles.prototxt import Document, encode
@@ -36,22 +38,25 @@ class CaffeReplay:
         The Python that has it; None: this one, or one that is found.
     prototxt, weights
         The whole net's files; no weights for a net that has none.
+    weighted
+        The layers that have weights by their types.
 
     Raises
     ------
     EnvironmentProblem
         There is no such backend.
-    FormatError
-        The weights are no .caffemodel, or cut short.
+    FormatError, InputError
+        The weights are no .caffemodel, cut short, or of another net.
     """
 
-    def __init__(self, backend: str, python: Optional[str], prototxt: str, weights: Optional[str]) -> None:
+    def __init__(self, backend: str, python: Optional[str], prototxt: str, weights: Optional[str], weighted: Sequence[str]) -> None:
         self._paths = ModulePaths.of(prototxt)
         self.chosen: Chosen = choose_backend(backend, python, self._paths)
         self.name = self.chosen.backend
         self.notes = list(self.chosen.notes)
-        if weights is not None:
-            CaffeModel(weights)
+        if weights is not None and weighted and not CaffeModel(weights).shapes.keys() & set(weighted):
+            message = "%s: no weights for any layer of this net (%s)" % (printable(weights), printable(weighted[0]))
+            raise InputError(message, hint="weights are found by layer name: give the weights that belong to this prototxt")
         self._weights = weights
 
     def run(self, pieces: Sequence[Piece], folder: str, progress: Callable[[int, int], None]) -> Dict[int, str]:

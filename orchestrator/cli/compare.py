@@ -170,8 +170,8 @@ def print_result(result: RunResult, given: Any) -> None:
     for line in verdict_lines(result, width):
         put(line)
     words = replay_words(result)
-    if words:
-        put_escaped(shell_lines("go on:", words, width or 10**9))
+    for line in shell_lines("go on:", words, width or 10**9) if words else ():
+        put(line)
     put_wrapped(result.sentence, "")
 
 

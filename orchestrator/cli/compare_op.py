@@ -57,6 +57,8 @@ def command(target: str, golden: str, op: Optional[str], out: str, **given: Any)
     pairs = _pairs(target, golden, op, given, wanted)
     for note in pairs.notes:
         say_note(note, quiet)
+    for text in pairs.left_out:
+        say("warning: " + text)
     compared = tuple(name for name in MEASURES if name in METRICS or name in limits.metrics)
     settings = DetailSettings(
         out=out, rows=given["rows"], max_rows=given["max_rows"], top=given["top"], compare=Settings(compared, False, RowJudge(limits))

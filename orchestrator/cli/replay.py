@@ -20,7 +20,7 @@ from .progress import ProgressBar
 @click.command()
 @click.argument("target")
 @click.argument("original", metavar="MODEL")
-@click.option("--weights", metavar="FILE", help="Of a prototxt.  [default: the .caffemodel beside it]")
+@click.option("--weights", metavar="FILE", help="Of a prototxt.  [default: the .caffemodel of its name beside it]")
 @click.option("-f", "--model", required=True, metavar="OM.json", help="The json of the om that ran (atc --mode=1), or GE's text graph.")
 @click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the store, the result files and the computed values.")
 @click.option("--backend", type=click.Choice(BACKENDS), default=AUTO, show_default=True, help="What runs the original's layers.")

@@ -85,8 +85,11 @@ def submodel(
     codes = [EXIT_PASS]
     for proposal in proposals:
         if proposal is not None:
-            say("%s%s" % (proposal.reason, _range(proposal)), quiet)
-            if not proposal.starts:
+            if proposal.starts:
+                say("%s%s" % (proposal.reason, _range(proposal)), quiet)
+            else:
+                if not as_json:
+                    put("%s%s" % (proposal.reason, _range(proposal)))
                 documents.append({"folder": None, "search": dict(proposal.search, ended=True)})
                 continue
             options = replace(options, starts=proposal.starts, ends=proposal.ends, whole_ops=sources.ops is not None)

@@ -11,7 +11,8 @@ from ..submodel.borders import TARGET
 from ..submodel.plan import Plan
 
 _SOC = "--soc_version=<as before>"
-_DEVICE = "DUMP_OF_THE_SUBMODEL"
+# What only the user knows or has.
+_DEVICE, _WEIGHTS, _INPUT = "DUMP_OF_THE_SUBMODEL", "WEIGHTS.caffemodel", "INPUT.npy"
 _GOLDEN, _OUT, _OM = "golden_of_submodel", "compared", "dump.json"
 
 
@@ -27,11 +28,10 @@ def next_steps(done: Plan) -> Dict[str, Any]:
     atc += ["--out_nodes=" + ends] if ends else []
     words = []
     for border, file in done.inputs():
-        if file is not None:
-            words += ["-i", "%s=%s" % (border.entry.tensor if caffe else border.entry.name, file.npy)]
+        words += ["-i", "%s=%s" % (border.entry.tensor if caffe else border.entry.name, _INPUT if file is None else file.npy)]
     if caffe:
-        weights = ["dump.caffemodel"] if done.weights is not None else []
-        golden = ["goldwatch", "golden", "caffe", "dump", model[0]] + weights + words + ["-o", _GOLDEN]
+        weights = "dump.caffemodel" if done.weights is not None else _WEIGHTS
+        golden = ["goldwatch", "golden", "caffe", "dump", model[0], weights] + words + ["-o", _GOLDEN]
     else:
         golden = ["goldwatch", "golden", "tf", "dump", "--pb", model[0]] + words + ["-o", _GOLDEN]
     own_weights = ["--weights", "dump.caffemodel"] if done.weights is not None else []

@@ -45,11 +45,13 @@ def verdict_lines(result: RunResult, width: Optional[int]) -> List[str]:
 
 
 def _closer(result: RunResult, op: str, place: Place, width: Optional[int]) -> List[str]:
-    """Return the command that shows an op element by element, to be copied; none where its model is not one that can be told."""
+    """Return the command that shows an op element by element, to be copied; none where it takes more than one model file or place."""
     options = result.options
-    if options.quantisation is not None or options.unfused is not None or options.model is None or os.path.isdir(options.model):
-        return []
     target = os.path.join(options.target, *[part for part in place if part is not None])
+    if options.quantisation is not None or options.unfused is not None or options.model is None:
+        return []
+    if os.path.isdir(options.model) and not (place.step and os.path.isdir(target)):
+        return []
     golden = os.path.join(options.golden, place.step or "")
     words = [
         "goldwatch", "compare-op", target if os.path.isdir(target) else options.target, golden if place.step and os.path.isdir(golden)

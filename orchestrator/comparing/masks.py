@@ -57,10 +57,12 @@ def masked_apart(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     x64, y64 = x.astype(np.float64, copy=False), y.astype(np.float64, copy=False)
     with np.errstate(invalid="ignore", over="ignore"):
         found = (x64 <= MASKED) & (y64 <= MASKED)
-        if found.any():
-            found &= np.absolute(x64 - y64) * APART > -np.maximum(x64, y64)
+        places = np.flatnonzero(found)
+        if places.size:
+            x64, y64 = x64[places], y64[places]
+            apart = np.absolute(x64 - y64) * APART > -np.maximum(x64, y64)
             ends = _is_lowest(x64), _is_lowest(y64)
-            found &= (ends[0] & (ends[1] | (y64 <= NO_VALUE))) | (ends[1] & (x64 <= NO_VALUE))
+            found[places] = apart & ((ends[0] & (ends[1] | (y64 <= NO_VALUE))) | (ends[1] & (x64 <= NO_VALUE)))
     return found
 
 

@@ -107,9 +107,9 @@ class Accumulator:
         x, y = as_reals(x, y)
         self.count += x.size
         kernel = compiled_kernel()
-        with np.errstate(all="ignore"):
-            for xp, yp in pieces(x, y):
-                if kernel is None or not self._add_compiled(kernel, xp, yp, where):
+        for xp, yp in pieces(x, y):
+            if kernel is None or not self._add_compiled(kernel, xp, yp, where):
+                with np.errstate(all="ignore"):
                     self._add_by_numpy(xp, yp, where)
 
     def _add_compiled(self, kernel: CompiledKernel, x: np.ndarray, y: np.ndarray, where: Optional[Where]) -> bool:

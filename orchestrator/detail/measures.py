@@ -183,7 +183,8 @@ class SharesByIndex:
                 squares[~np.isfinite(squares)] = 0.0
             self._add(squares.reshape(shape), ranges, sums)
             if sums is self.energy:
-                self._fourth += float(np.dot(squares.reshape(-1), squares.reshape(-1)))
+                # Not by BLAS, whose threads would wait for each other.
+                self._fourth += float(np.einsum("i,i->", squares.reshape(-1), squares.reshape(-1)))
 
     @staticmethod
     def _add(squares: Array, ranges: Sequence[Tuple[int, int]], sums: List[Array]) -> None:

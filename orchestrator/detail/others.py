@@ -22,11 +22,10 @@ _PIECES, _PIECE = 8, 1024
 _PROMISING, _CHECKED, _CLAIMED = 0.5, 4, 0.9
 
 
-def golden_files(golden: GoldenSet, own: str) -> Iterator[GoldenEntry]:
-    """Yield every other golden tensor of a set; of device dumps their outputs."""
+def golden_files(golden: GoldenSet) -> Iterator[GoldenEntry]:
+    """Yield every golden tensor of a set; of device dumps their outputs."""
     for path in sorted(golden.paths()):
-        if path != own:
-            yield from _entries(path)
+        yield from _entries(path)
 
 
 def files_beside(path: str, target: str) -> Iterator[GoldenEntry]:

@@ -57,8 +57,10 @@ class OpPairs:
         Tensors that cannot, with the reason.
     notes
         What was taken and what was assumed.
+    left_out
+        Dumps that were not looked at, as sentences.
     others
-        The other golden tensors, one of which may be the right one.
+        The golden tensors, another of which than its own may be a tensor's right one.
     """
 
     op: str
@@ -66,6 +68,7 @@ class OpPairs:
     rows: Tuple[Row, ...] = ()
     notes: Tuple[str, ...] = ()
     others: Any = ()
+    left_out: Tuple[str, ...] = ()
 
 
 def pairs_in_folders(
@@ -108,9 +111,9 @@ def pairs_in_folders(
         rows += [row for row in (*plan.rows, *plan.waiting) if wanted.has(row)]
     _require_some(op, wanted, tasks, rows, target)
     notes = tuple(tree.notes + [task.row.reason for task in tasks if task.row.reason])
-    other = golden_files(goldens.of(combo.place), tasks[0].golden.path) if tasks else ()
+    other = golden_files(goldens.of(combo.place)) if tasks else ()
     op_name = planner.whole_op(entries[0].name.op_name) or entries[0].name.op_name
-    return OpPairs(op_name, tuple(tasks), tuple(rows), notes + tuple(tree.left_notes), tuple(other))
+    return OpPairs(op_name, tuple(tasks), tuple(rows), notes, tuple(other), tuple(tree.left_notes))
 
 
 def _slices(entries: Sequence[DumpEntry], planner: Planner) -> List[Dict[int, DumpEntry]]:

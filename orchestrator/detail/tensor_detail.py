@@ -30,7 +30,7 @@ from .element_files import Elements, Written, write_bad, write_chosen, write_ele
 from .errors import errors_of
 from .findings import Evidence
 from .masked import Masks
-from .measures import Measures, reals
+from .measures import Measures
 from .others import Probe, best_other
 from .reordered import reordered
 from .topn import Top
@@ -145,7 +145,9 @@ def detail_of(task: PairTask, others: Iterable[GoldenEntry], settings: DetailSet
         geometry = replace(geometry, sizes=(0,) * len(geometry.sizes))
     found = _collect(task, golden, geometry, letters, row, settings)
     elements = Elements(task.target, golden, geometry, letters, found.masks)
-    findings = _findings(found, golden, elements, others, row) if geometry.count else []
+    own = task.golden.path, task.golden.io, task.golden.index
+    rest = (entry for entry in others if (entry.path, entry.io, entry.index) != own)
+    findings = _findings(found, golden, elements, rest, row) if geometry.count else []
     stem = "%s_%s_%d" % (_file_name_of(row), row.kind, row.tensor_index or 0)
     files = _write(elements, found, stem, row, settings, write_many)
     document = _document(row, found, findings, elements)
@@ -247,12 +249,10 @@ def _share_of(tensor: Tensor, elements: Elements, total: float) -> Optional[floa
     rest = 0.0
     try:
         for window in ordered_windows(elements.target, elements.golden, elements.geometry):
-            x, y = reals(window.x.reshape(-1)), reals(tensor.elements(window.start, window.start + window.x.size))
-            if x.shape != y.shape:
-                return None
+            x, y = window.x.reshape(-1), tensor.elements(window.start, window.start + window.x.size)
             with np.errstate(all="ignore"):
-                square = np.square(x - y)
-            rest += float(square[np.isfinite(square)].sum())
+                square = np.square(errors_of(x, y).signed)
+            rest += float(square[np.isfinite(square) & ~elements.masks.of(x, window.y.reshape(-1))].sum())
     except (GoldwatchError, OSError):
         return None
     return max(0.0, 1.0 - rest / total) if total > 0 and math.isfinite(rest) else None

@@ -47,7 +47,7 @@ def cut_net(net: Net, kept: Collection[int], inputs: Sequence[Tuple[str, str, Sh
     InputError
         A kept layer would read another version of a blob than before: a layer between two kept ones does not stay, or an input is missing.
     """
-    _check(net, kept, [blob for _, blob, _ in inputs])
+    check_versions(net, [origins for origins, _ in net.graph()], kept, [blob for _, blob, _ in inputs])
     document = net.document.unedited()
     numbers = set(kept)
     delete_layers(document, [layer for number, layer in enumerate(net.layers) if number not in numbers] + net.removed)
@@ -70,12 +70,24 @@ def delete_layers(document: Document, layers: Sequence[Layer]) -> None:
         document.delete(group[0].field, [layer.element for layer in group])
 
 
-def _check(net: Net, kept: Collection[int], blobs: Sequence[str]) -> None:
-    """Make sure that each kept layer reads what it read before: a value from the same layer, or a new input."""
-    graph = net.graph()
+def check_versions(net: Net, sources: Sequence[Sequence[Tuple[int, int]]], kept: Collection[int], blobs: Collection[str]) -> None:
+    """Make sure that each kept layer reads what it read before: a value from the same layer, or a new input.
+
+    Parameters
+    ----------
+    sources
+        Of each layer the values that its bottoms read, as :meth:`Net.graph` gives them.
+    blobs
+        Those of the new inputs.
+
+    Raises
+    ------
+    InputError
+        As :func:`cut_net`.
+    """
     current: Dict[str, Tuple[int, int]] = {}
     for number in sorted(kept):
-        layer, (origins, _) = net.layers[number], graph[number]
+        layer, origins = net.layers[number], sources[number]
         for value, origin in zip(layer.bottoms, origins):
             made = current.get(value.text)
             outside = origin[0] not in kept

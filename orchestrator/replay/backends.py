@@ -8,8 +8,9 @@ from ..adapters.caffe.replay import CaffeReplay
 from ..adapters.tensorflow.replay import TensorflowReplay
 from ..errors import InputError, UsageError
 from ..naming import printable
+from ..submodel.weights import find_weights
 from .options import AUTO, ReplayOptions
-from .original import Original, weights_beside
+from .original import Original
 
 Runner = Union[CaffeReplay, TensorflowReplay]
 
@@ -36,7 +37,9 @@ def runner_for(options: ReplayOptions, original: Original) -> Runner:
         if options.weights is not None:
             raise UsageError("weights belong to a prototxt; those of a frozen graph are in it")
         return TensorflowReplay(options.python, options.original)
-    weights = weights_beside(options.original, options.weights)
-    if weights is None and any(original.model.weighted(number) for number in range(len(original.model.names))):
-        raise InputError("%s has no .caffemodel beside it" % printable(options.original), hint="name the weights")
-    return CaffeReplay(options.backend, options.python, options.original, weights)
+    weights = options.weights if options.weights is not None else find_weights(options.original)
+    model = original.model
+    weighted = [name for number, name in enumerate(model.names) if model.weighted(number)]
+    if weights is None and weighted:
+        raise InputError("%s has no .caffemodel of its name beside it" % printable(options.original), hint="name the weights")
+    return CaffeReplay(options.backend, options.python, options.original, weights, weighted)

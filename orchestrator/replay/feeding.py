@@ -144,7 +144,8 @@ class Feeder:
         own, came_in = self._own(op, source)
         if own is not None and came_in:
             return own
-        if source.root.type in INPUT_TYPES:
+        # What the compiler put in between (AIPP) hands out no other original's value.
+        if source.root.type in INPUT_TYPES or not source.root.originals:
             return self._feed(op, source, entry)
         return self._held(op, entry)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Dict, Iterable, List, Sequence, Tuple
 
-from ..errors import InputError, require_file
+from ..errors import InputError
 from ..naming import printable
 from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.cut import Cut
-from ..submodel.tf_original import TfOriginal
+from ..submodel.original import read_original
 
 Value = Tuple[str, int]
 """An original op and the number of its output."""
@@ -45,15 +45,13 @@ class Original:
     """
 
     def __init__(self, path: str) -> None:
-        if not os.path.isdir(path):
-            require_file(path, "MODEL")
         if path.lower().endswith(".onnx"):
             raise InputError(
                 "%s: an ONNX model, which cannot be replayed so far" % printable(path),
                 hint="Caffe prototxt files and frozen TensorFlow graphs (.pb) can",
             )
         self.path = path
-        self.model: Union[CaffeOriginal, TfOriginal] = TfOriginal.read(path) if _is_binary(path) else CaffeOriginal.read(path)
+        self.model = read_original(path)
         self.kind = self.model.kind
         self.node = "layer" if self.kind == "caffe" else "node"
         self._values = {
@@ -119,35 +117,6 @@ class Original:
         if self.kind == "caffe":
             return kind == "DummyData"
         return kind.startswith(("Random", "StatelessRandom")) or kind in _RANDOM
-
-
-def _is_binary(path: str) -> bool:
-    """Tell a frozen graph from a prototxt by its name, or else by what is in it."""
-    name = path.lower()
-    return os.path.isdir(path) or (name.endswith(".pb") and not name.endswith(".prototxt"))
-
-
-def weights_beside(path: str, given: Optional[str]) -> Optional[str]:
-    """Return the weights of a prototxt: those given, else the .caffemodel beside it with its stem, or the only one; None: there is none.
-
-    Raises
-    ------
-    MissingPath
-        Those given are not there.
-    InputError
-        Several lie beside it.
-    """
-    if given is not None:
-        require_file(given, "WEIGHTS")
-        return given
-    folder, stem = os.path.dirname(path) or ".", os.path.splitext(os.path.basename(path))[0]
-    found = sorted(name for name in os.listdir(folder) if name.endswith(".caffemodel"))
-    if stem + ".caffemodel" in found:
-        return os.path.join(os.path.dirname(path), stem + ".caffemodel")
-    if len(found) > 1:
-        message = "%s has several weights beside it: %s" % (printable(path), ", ".join(map(printable, found[:4])))
-        raise InputError(message, hint="name those that belong to it")
-    return os.path.join(os.path.dirname(path), found[0]) if found else None
 
 
 def caffe_shapes(original: CaffeOriginal) -> Dict[Value, Tuple[int, ...]]:

@@ -19,6 +19,7 @@ from ..filesystem import create_new
 from ..model.row_plan import RowPlan
 from ..naming import compose_golden_name, fits
 from ..submodel.caffe_original import CaffeOriginal
+from .caffe_text import piece_text
 from .feeding import Feed, original_values
 from .original import Original, Unreplayable, caffe_shapes
 from .plan import Plan, PlannedOp
@@ -75,7 +76,7 @@ class Pieces:
                     raise Unreplayable("its input %s is of a type that cannot be fed (%s)" % (entry.tensor, dtype))
                 path, shape = self._write(feed, self._shapes.get((entry.producer, entry.output_index)))
                 inputs[entry.tensor], shapes[entry.name] = (path, dtype, shape), shape
-            text = model.text(planned.cut, shapes) if isinstance(model, CaffeOriginal) else ""
+            text = piece_text(model, planned.cut, shapes) if isinstance(model, CaffeOriginal) else ""
         except Unreplayable as error:
             self.rows += planned.refused(str(error))
             return

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from dataclasses import replace
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..comparing.dumped_file import dumped_op, is_overwritten
+from ..comparing.dumped_file import AnyDump, dumped_op, is_overwritten, open_dump
 from ..comparing.same_dump import keeps_values, same_bytes
-from ..dumps.container import DumpFile
 from ..dumps.header import COMPLETE, size_error
 from ..dumps.listing import DumpEntry
+from ..dumps.slices import whole_name
 from ..dumps.tree import Combo, op_key
 from ..errors import GoldwatchError, InputError, NotComparable
 from ..model.graph import ModelGraph
@@ -19,10 +20,10 @@ from ..tensors.tensor import Tensor
 
 
 class OpDump(NamedTuple):
-    """The dump of one op that counts; ``dump`` is None where it cannot be read, and ``problem`` says why."""
+    """The dump of one op that counts, of a sliced one (FFTS+) all its files as one; ``problem`` says why ``dump`` is None: not readable."""
 
     entry: DumpEntry
-    dump: Optional[DumpFile]
+    dump: Optional[AnyDump]
     dumped: DumpedOp
     problem: str = ""
 
@@ -49,17 +50,16 @@ class Recorded:
         newest = {op_key(entry.name): entry for entry in sorted(combo.files, key=lambda entry: (entry.name.timestamp_us, entry.rel))}
         self.files: List[OpDump] = []
         self._of: Dict[int, OpDump] = {}
-        for entry in sorted(newest.values(), key=lambda entry: (entry.name.timestamp_us, entry.rel)):
-            found = _opened(entry)
+        for entries in _by_op(newest.values(), graph):
+            found = _opened(entries)
             self.files.append(found)
             op = pairing.find(found.dumped)
             if op is not None:
                 self._of[op.position] = found
-        if not self._of:
-            shown = ", ".join(file.dumped.op_name for file in self.files[:3])
-            raise InputError(
-                "none of TARGET's ops (%s …) is in %s" % (shown, graph.path), hint="give the json of the model that was dumped"
-            )
+        unknown = [file.dumped.op_name for file in self.files if pairing.find(file.dumped) is None]
+        if 2 * len(unknown) > len(self.files):
+            message = "%d of TARGET's %d ops are not in %s (%s is not)" % (len(unknown), len(self.files), graph.path, unknown[0])
+            raise InputError(message, hint="give the json of the model that was dumped")
 
     def of(self, op: OpNode) -> Optional[OpDump]:
         """Return the dump of an op, or None."""
@@ -91,23 +91,55 @@ class Recorded:
             return None, False
         return tensor, not is_overwritten(dump, dump.inputs[place]) and not self._equals_output(op, dump, tensor)
 
-    def _equals_output(self, op: OpNode, dump: DumpFile, tensor: Tensor) -> bool:
+    def _equals_output(self, op: OpNode, dump: AnyDump, tensor: Tensor) -> bool:
         if keeps_values(op.type):
             return False
         outputs = (_tensor(dump, "output", index) for index in range(len(dump.outputs)))
         return any(output is not None and same_bytes(tensor.source, output.source) for output in outputs)
 
 
-def _opened(entry: DumpEntry) -> OpDump:
+def _by_op(entries: Iterable[DumpEntry], graph: ModelGraph) -> Iterator[List[DumpEntry]]:
+    """Yield the files of each op in the order of their timestamps: one, or those of its slices."""
+    found: Dict[Tuple[Any, ...], List[DumpEntry]] = {}
+    for entry in sorted(entries, key=lambda entry: (entry.name.timestamp_us, entry.rel)):
+        name = entry.name
+        whole = _whole(entry, graph)
+        key = (name.op_type, whole or name.op_name, name.task_type, name.device_id) if whole or name.slice is not None else (entry.rel,)
+        found.setdefault(key, []).append(entry)
+    yield from found.values()
+
+
+def _whole(entry: DumpEntry, graph: ModelGraph) -> str:
+    """Return the model's op that a file named ``{op}_lxslice{N}`` is a slice of; empty where it is none."""
+    op, number = whole_name(entry.name.op_name)
+    return op if number is not None and not graph.ops_named(entry.name.op_name) and graph.ops_named(op) else ""
+
+
+def _numbered(entries: Sequence[DumpEntry]) -> Dict[int, DumpEntry]:
+    """Return the files of an op's slices by their numbers: the name's, the thread's, the context's, or else their order."""
+    for number in (lambda name: whole_name(name.op_name)[1], lambda name: name.thread_id, lambda name: name.context_id):
+        found = {key: entry for key, entry in ((number(entry.name), entry) for entry in entries) if key is not None}
+        if len(found) == len(entries):
+            return found
+    return dict(enumerate(entries))
+
+
+def _opened(entries: Sequence[DumpEntry]) -> OpDump:
+    entry = entries[0]
+    op_name, number = whole_name(entry.name.op_name)
+    sliced = len(entries) > 1
     try:
-        dump = DumpFile.open(entry.path, partial=True)
+        dump = open_dump(entry, _numbered(entries) if sliced else None)
     except (GoldwatchError, OSError) as error:
         return OpDump(entry, None, dumped_op(entry, None), getattr(error, "message", str(error)))
+    dumped = dumped_op(entry, dump)
+    if sliced and number is not None:
+        dumped = replace(dumped, op_name=op_name)
     problem = "" if dump.state == COMPLETE else size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes).message
-    return OpDump(entry, None if problem else dump, dumped_op(entry, dump), problem)
+    return OpDump(entry, None if problem else dump, dumped, problem)
 
 
-def _tensor(dump: DumpFile, kind: str, index: int) -> Optional[Tensor]:
+def _tensor(dump: AnyDump, kind: str, index: int) -> Optional[Tensor]:
     try:
         return dump.tensor(kind, index)
     except NotComparable:

@@ -18,6 +18,7 @@ from ..errors import InputError, require_folder
 from ..filesystem import remove_inside
 from ..model.graph import ModelGraph
 from ..model.graphs import load_models
+from ..model.never import CONSTANT_TYPES
 from ..naming import parse_golden_name
 from ..results.finishing import ResultFiles
 from ..results.network import GRAPHS, SUMMARY, network_document
@@ -67,6 +68,7 @@ def replay(
     combo, notes = _step(options)
     graph = _graph(options, combo)
     original = Original(options.original)
+    _require_kinship(graph, original)
     runner = runner_for(options, original)
     golden_fails = _fails(options.result)
     plan = Plan(combo, graph, original, options.ops)
@@ -97,6 +99,9 @@ def _step(options: ReplayOptions) -> Tuple[Combo, List[str]]:
     """Return the only step in TARGET."""
     require_folder(options.target, "TARGET")
     tree = find_dumps(options.target, time=options.time)
+    if not tree.combos and tree.left:
+        times = ", ".join(sorted({str(combo.place.time) for combo in tree.left})[:_SHOWN])
+        raise InputError("TARGET: %s: there is no time folder %s" % (options.target, options.time), hint="there are %s" % times)
     if not tree.combos:
         looked = "; ".join(tree.notes[:3])
         raise InputError("TARGET: %s: no dump file was found at or below it%s" % (options.target, " (%s)" % looked if looked else ""))
@@ -113,6 +118,18 @@ def _graph(options: ReplayOptions, combo: Combo) -> ModelGraph:
     if graph is None:
         raise InputError("%s holds no model of the dumps in %s" % (options.model, combo.label()), hint="name the om json of this model")
     return graph
+
+
+def _require_kinship(graph: ModelGraph, original: Original) -> None:
+    """Raise InputError where the om json is of another model than the original: fewer than half of the layers that it names are there."""
+    made = {name for op in graph.ops if op.original_names and op.type not in CONSTANT_TYPES for name in op.originals}
+    known = [name for name in made if original.model.numbers(name)]
+    if 2 * len(known) < len(made):
+        near = sorted(made - set(known))[0]
+        message = "%s names %d original layers, of which %s has %d (%s is not there)"
+        raise InputError(
+            message % (graph.path, len(made), original.path, len(known), near), hint="give the original of the model that was dumped"
+        )
 
 
 def _fails(result: Optional[str]) -> bool:

@@ -7,16 +7,18 @@ from typing import Dict, Iterator, List, Mapping, Optional, Tuple, TypeVar
 
 import numpy as np
 
-from ..dumps.container import DumpFile, TensorInfo
+from ..comparing.dumped_file import AnyDump
+from ..dumps.container import TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
 from ..dumps.npy import open_npy
 from ..errors import GoldwatchError, InputError, UsageError
+from ..model.nodes import OpNode
 from ..naming import printable
 from ..tensors.axes import layout_of
 from ..tensors.dtypes import Array
 from .cut import Cut, CutInput, Shape, Value
 from .device_ops import DeviceOps
-from .dump_files import RunDumps, recorded_array, recorded_shape
+from .dump_files import RunDumps, input_that_came_in, recorded_array, recorded_shape
 from .original import Original
 
 TARGET, GOLDEN, USER = "target", "golden", "user"
@@ -57,14 +59,9 @@ class Border:
 class _Recorded:
     """A tensor in a dump file that holds the value of a border, and the layout of the original."""
 
-    file: DumpFile
-    kind: str
-    index: int
+    file: AnyDump
+    info: TensorInfo
     layout: Optional[str]
-
-    @property
-    def info(self) -> TensorInfo:
-        return self.file.info(self.kind, self.index)
 
 
 class Borders:
@@ -99,7 +96,7 @@ class Borders:
         self._golden = golden
         self._files = files
         self._shapes = shapes
-        self._opened: Dict[str, DumpFile] = {}
+        self._opened: Dict[str, Optional[AnyDump]] = {}
 
     def of(self, cut: Cut, prefer: str, original: Original) -> List[Border]:
         """Return the borders of a cut, in the order of its inputs.
@@ -149,9 +146,10 @@ class Borders:
 
     def _target_array(self, entry: CutInput, found: _Recorded, shape: Shape) -> Array:
         try:
-            return recorded_array(found.file.tensor(found.kind, found.index), shape, found.layout)
+            return recorded_array(found.file.tensor(found.info.kind, found.info.index), shape, found.layout)
         except GoldwatchError as error:
-            message = "%s: %s %d, which holds %s: %s" % (found.file.path, found.kind, found.index, printable(entry.tensor), error.message)
+            where = "%s: %s %d, which holds %s" % (found.file.path, found.info.kind, found.info.index, printable(entry.tensor))
+            message = "%s: %s" % (where, error.message)
             raise InputError(message, hint="is it the dump of this model? golden data can give the input instead") from error
 
     def _recorded(self, entry: CutInput, original: Original) -> Iterator[_Recorded]:
@@ -160,29 +158,32 @@ class Borders:
             return
         if self._ops is None:
             for reader, place in entry.readers:
-                yield from self._in_file(reader, "", "input", place, None)
-            yield from self._in_file(entry.producer, "", "output", entry.output_index, None)
+                yield from self._in_file(reader, None, "input", place, None)
+            yield from self._in_file(entry.producer, None, "output", entry.output_index, None)
             return
         value = (entry.producer, entry.output_index)
         for reader, _ in entry.readers:
             for number in original.numbers(reader):
                 for op, index in self._ops.takers(number, value):
                     layout = op.input_descs[index].origin_format if index < len(op.input_descs) else None
-                    yield from self._in_file(op.name, op.type, "input", index, layout)
+                    yield from self._in_file(op.name, op, "input", index, layout)
         for op, index in self._ops.makers(value):
-            yield from self._in_file(op.name, op.type, "output", index, op.output_descs[index].origin_format)
+            yield from self._in_file(op.name, op, "output", index, op.output_descs[index].origin_format)
 
-    def _in_file(self, op: str, op_type: str, kind: str, index: int, layout: Optional[str]) -> Iterator[_Recorded]:
+    def _in_file(self, name: str, op: Optional[OpNode], kind: str, index: int, layout: Optional[str]) -> Iterator[_Recorded]:
+        """Yield a tensor of the file of the op of this name, where it is there and usable."""
         assert self._dumps is not None
-        if op not in self._opened:
-            file = self._dumps.file(op, op_type)
-            if file is None:
-                return
-            self._opened[op] = file
-        file = self._opened[op]
-        found = file.inputs if kind == "input" else file.outputs
-        if index < len(found) and found[index].problem is None:
-            yield _Recorded(file, kind, index, layout)
+        if name not in self._opened:
+            self._opened[name] = self._dumps.dump(name, "" if op is None else op.type)
+        file = self._opened[name]
+        if file is None:
+            return
+        if kind == "input":
+            info = input_that_came_in(file, op, index)
+        else:
+            info = file.outputs[index] if index < len(file.outputs) and file.outputs[index].problem is None else None
+        if info is not None:
+            yield _Recorded(file, info, layout)
 
     def _golden_tensor(self, entry: CutInput) -> Optional[GoldenEntry]:
         return None if self._golden is None else self._golden.find(entry.producer, entry.output_index)

@@ -42,6 +42,8 @@ class CaffeOriginal:
         Of each layer, in order. A name may come twice.
     tensors
         For each layer the names of its top blobs.
+    is_v1
+        Whether its layers are of the V1 form, whose inputs are fields of the net.
     input_fields
         The blobs of the net's ``input`` fields.
     graph
@@ -60,6 +62,7 @@ class CaffeOriginal:
         self.net = Net(document, initial_state(document, "TEST", None, ()))
         self.path = document.path
         self.name = self.net.name
+        self.is_v1 = self.net.layers[0].is_v1
         self.names = [layer.name for layer in self.net.layers]
         self.types = [layer.type for layer in self.net.layers]
         self.tensors = [[top.text for top in layer.tops] for layer in self.net.layers]
@@ -166,21 +169,13 @@ class CaffeOriginal:
                     raise InputError("two versions of blob %s cross the border; Caffe refuses such a net" % printable(blob))
                 name = unique("%s_input_%d" % (layer.name or layer.type, place), taken)
                 readers = self._readers(value, inside)
-                kind = "start" if any(number in starts for number in self._reading(value, inside)) else "side"
+                kind = "start" if any(number in starts for number, _ in self.graph.reading[value] if number in inside) else "side"
                 producer = self.names[value[0]] if value[0] >= 0 else blob
                 found[value] = CutInput(name, blob, producer, max(value[1], 0) if value[0] >= 0 else 0, value, kind, readers)
         return list(found.values())
 
-    def _reading(self, value: Value, inside: Set[int]) -> List[int]:
-        return [number for number in sorted(inside) if value in self.graph.sources[number]]
-
     def _readers(self, value: Value, inside: Set[int]) -> Tuple[Tuple[str, int], ...]:
-        return tuple(
-            (self.names[number], place)
-            for number in self._reading(value, inside)
-            for place, source in enumerate(self.graph.sources[number])
-            if source == value
-        )
+        return tuple((self.names[number], place) for number, place in self.graph.reading.get(value, ()) if number in inside)
 
     def _refuse_quantised(self, inputs: Sequence[CutInput]) -> None:
         inner = quantised(self.graph, self.types, _QUANT, _DEQUANT)

@@ -109,13 +109,22 @@ class Graph:
     ----------
     sources
         For each node, in the file's order, the value that each of its inputs reads.
+
+    Attributes
+    ----------
+    readers
+        For each node ``(reader, which input, which output)`` of all who read from it.
+    reading
+        For each value ``(reader, which input)`` of all who read it.
     """
 
     def __init__(self, sources: Sequence[Sequence[Value]]) -> None:
         self.sources = [list(values) for values in sources]
         self.readers: List[List[Tuple[int, int, int]]] = [[] for _ in self.sources]
+        self.reading: Dict[Value, List[Tuple[int, int]]] = {}
         for number, values in enumerate(self.sources):
             for place, (producer, index) in enumerate(values):
+                self.reading.setdefault((producer, index), []).append((number, place))
                 if producer >= 0:
                     self.readers[producer].append((number, place, index))
 

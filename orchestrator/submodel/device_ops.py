@@ -65,6 +65,7 @@ class DeviceOps:
         self.original = original
         self._numbers: Dict[int, List[int]] = {}
         self._of: Dict[int, List[OpNode]] = {}
+        self._makers: Optional[Dict[Tuple[str, int], List[Output]]] = None
         named = known = 0
         for op in om.ops:
             if op.type in _NOT_COMPUTED or op.type in INPUT_TYPES or never_dumps(op.type):
@@ -170,8 +171,14 @@ class DeviceOps:
 
     def makers(self, value: Tuple[str, int]) -> List[Output]:
         """Return the outputs that hold an original value: those that compute it first, then its copies by Cast and TransData."""
-        found = [(op, index) for op in self.om.ops for index in range(self.outputs(op)) if self.value_of(op, index) == value]
-        return sorted(found, key=lambda pair: (not self._numbers.get(pair[0].position), pair[0].position))
+        if self._makers is None:
+            self._makers = {}
+            for op in self.om.ops:
+                for index in range(0 if op.type in _NOT_COMPUTED else len(op.output_descs)):
+                    held = self.value_of(op, index)
+                    if held is not None:
+                        self._makers.setdefault(held, []).append((op, index))
+        return sorted(self._makers.get(value, ()), key=lambda pair: (not self._numbers.get(pair[0].position), pair[0].position))
 
     def takers(self, number: int, value: Tuple[str, int]) -> Iterator[Output]:
         """Yield the inputs by which the ops that compute a node take an original value."""
@@ -181,28 +188,23 @@ class DeviceOps:
                 if source is not None and producer is not None and self.value_of(producer, source[1]) == value:
                     yield op, index
 
-    def outputs(self, op: OpNode) -> int:
-        """Return how many outputs an op has as far as its descriptions say."""
-        return 0 if op.type in _NOT_COMPUTED else len(op.output_descs)
-
-    def before(self, op: OpNode, has_file: Set[int]) -> List[OpNode]:
-        """Return what hands an op its data: the nearest ops with a file on the way back through Cast and TransData, and those between.
+    def before(self, op: OpNode, has_file: Set[int]) -> List[List[OpNode]]:
+        """Return for each input of an op the ops with a file on the way back to the op that computes it, through Cast and TransData.
 
         Parameters
         ----------
         has_file
-            Positions of the ops that have a dump file. Where the op that computes has none, the way ends at the last op that has one.
+            Positions of the ops that have a dump file. Where the op that computes has none, the way ends at the last op that has one;
+            where none has, it is left out.
         """
-        found: Dict[int, OpNode] = {}
+        ways = []
         for producer, _ in self.sources(op):
-            way = []
-            while producer.position not in found:
-                way.append(producer)
+            way = [producer]
+            while producer.type in FOLLOWING_TYPES or not producer.originals:
                 sources = self.sources(producer)
-                if producer.originals and producer.type not in FOLLOWING_TYPES or not sources or producer in way[:-1]:
+                if not sources or sources[0][0] in way:
                     break
                 producer = sources[0][0]
-            for each in way:
-                if each.position in has_file:
-                    found[each.position] = each
-        return list(found.values())
+                way.append(producer)
+            ways.append([each for each in way if each.position in has_file])
+        return [way for way in ways if way]

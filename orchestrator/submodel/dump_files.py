@@ -7,10 +7,14 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from ..dumps.container import DumpFile, TensorInfo
+from ..comparing.dumped_file import AnyDump, is_overwritten, open_dump
+from ..comparing.same_dump import keeps_values, same_bytes
+from ..dumps.container import TensorInfo
 from ..dumps.listing import DumpEntry
+from ..dumps.slices import by_number, whole_name
 from ..dumps.tree import DumpTree
 from ..errors import InputError
+from ..model.nodes import OpNode
 from ..naming import run_name, sanitise_device
 from ..tensors.axes import layout_of
 from ..tensors.dtypes import Array
@@ -33,8 +37,6 @@ class RunDumps:
 
     Attributes
     ----------
-    older
-        Files that do not count, because a later run of the same op is there.
     notes
         What was taken, and what could not be read.
 
@@ -58,15 +60,18 @@ class RunDumps:
             raise InputError(message % (folder, len(combos), listed), hint="give one of these folders")
         self.folder = folder
         self.notes = list(tree.notes) + tree.left_notes
-        self.older: List[DumpEntry] = []
         self._files: Dict[str, List[DumpEntry]] = {}
+        self._slices: Dict[str, List[DumpEntry]] = {}
         for entry in combos[0].files:
             self._files.setdefault(entry.name.op_name, []).append(entry)
+            whole, number = whole_name(entry.name.op_name)
+            if number is not None:
+                self._slices.setdefault(whole, []).append(entry)
 
     @property
     def op_names(self) -> Set[str]:
         """The names of the ops that have a file, as the device writes them."""
-        return set(self._files)
+        return set(self._files) | set(self._slices)
 
     def files(self, op_name: str, op_type: str = "") -> List[DumpEntry]:
         """Return the files of an op's latest run: one, or one for each slice where FFTS+ wrote them; empty when there is none.
@@ -76,20 +81,50 @@ class RunDumps:
         op_type
             Decides where several ops are written alike.
         """
-        entries = self._files.get(sanitise_device(op_name), [])
-        entries = [entry for entry in entries if entry.name.op_type == sanitise_device(op_type)] or entries
-        latest: Dict[object, DumpEntry] = {}
-        for entry in sorted(entries, key=lambda entry: (entry.name.timestamp_us, entry.rel)):
-            before = latest.get(entry.name.slice)
-            if before is not None and before not in self.older:
-                self.older.append(before)
-            latest[entry.name.slice] = entry
-        return list(latest.values())
+        return list({(entry.name.slice, entry.name.op_name): entry for entry in self._runs(op_name, op_type)}.values())
 
-    def file(self, op_name: str, op_type: str = "") -> Optional[DumpFile]:
-        """Return an op's file, opened; None when there is none, or several slices that no one of holds the whole tensor."""
+    def older(self, op_name: str, op_type: str = "") -> List[DumpEntry]:
+        """Return the files of an op that do not count, because a later run of it is there."""
+        latest = self.files(op_name, op_type)
+        return [entry for entry in self._runs(op_name, op_type) if entry not in latest]
+
+    def _runs(self, op_name: str, op_type: str) -> List[DumpEntry]:
+        name = sanitise_device(op_name)
+        entries = self._files.get(name) or self._slices.get(name, [])
+        entries = [entry for entry in entries if entry.name.op_type == sanitise_device(op_type)] or entries
+        return sorted(entries, key=lambda entry: (entry.name.timestamp_us, entry.rel))
+
+    def dump(self, op_name: str, op_type: str = "") -> Optional[AnyDump]:
+        """Return an op's file, opened, the files of its slices as one; None when there is none."""
         found = self.files(op_name, op_type)
-        return DumpFile(found[0].path) if len(found) == 1 else None
+        if not found:
+            return None
+        return open_dump(found[0], by_number(found, _slice_numbers) if found[0].name.slice is not None or len(found) > 1 else None)
+
+
+def _slice_numbers(entry: DumpEntry) -> Tuple[Optional[int], Optional[int], Optional[int]]:
+    return whole_name(entry.name.op_name)[1], entry.name.thread_id, entry.name.context_id
+
+
+def input_that_came_in(dump: AnyDump, op: Optional[OpNode], index: int) -> Optional[TensorInfo]:
+    """Return what a dump tells of input ``index`` of its op; None where it does not hold it as it came in.
+
+    An op that works in place leaves its output where its input was; optional inputs that are not connected are not dumped.
+    """
+    connected = [] if op is None else [number for number, source in enumerate(op.inputs) if source is not None]
+    if op is not None and len(dump.inputs) != len(op.inputs):
+        if len(dump.inputs) != len(connected) or index not in connected:
+            return None
+        index = connected.index(index)
+    if index >= len(dump.inputs) or dump.inputs[index].problem is not None or is_overwritten(dump, dump.inputs[index]):
+        return None
+    info = dump.inputs[index]
+    if op is None or not keeps_values(op.type):
+        source = dump.tensor("input", index).source
+        alike = [output for output in dump.outputs if output.size_bytes == info.size_bytes and output.problem is None]
+        if any(same_bytes(source, dump.tensor("output", output.index).source) for output in alike):
+            return None
+    return info
 
 
 def recorded_shape(info: TensorInfo) -> Optional[Shape]:

@@ -32,7 +32,7 @@ class Gathered:
     role
         ``op`` (of the cut), ``producer`` (of an input) or ``inserted`` (Cast, TransData).
     inputs
-        The files of the ops that feed it.
+        The files of the ops that compute its inputs.
     """
 
     path: str
@@ -71,7 +71,6 @@ def gather_dumps(found: Collection, original: Original, cut: Cut, core: Set[int]
         _gather_by_name(found, original, cut, core, dumps)
     else:
         _gather_by_model(found, original, core, dumps, ops)
-    found.older = list(dumps.older)
 
 
 def _gather_by_model(found: Collection, original: Original, core: Set[int], dumps: RunDumps, ops: DeviceOps) -> None:
@@ -82,12 +81,12 @@ def _gather_by_model(found: Collection, original: Original, core: Set[int], dump
     for op in ops.inserted(core):
         roles.setdefault(op.position, (op, INSERTED))
     feeding = {position: ops.before(op, has_file) for position, (op, role) in roles.items()}
-    for before in feeding.values():
-        for op in before:
-            roles.setdefault(op.position, (op, INSERTED if not op.originals else PRODUCER))
+    for op in [op for ways in feeding.values() for way in ways for op in way]:
+        roles.setdefault(op.position, (op, INSERTED if not op.originals else PRODUCER))
     for position, (op, role) in sorted(roles.items(), key=lambda item: (item[1][0].graph_index, item[1][0].id, item[0])):
         layers = tuple(original.names[number] for number in ops.originals(op) if number in core)
-        inputs = tuple(entry.path for before in feeding.get(position, ()) for entry in files[before.position])
+        inputs = tuple(entry.path for way in feeding.get(position, ()) for entry in files[way[-1].position])
+        found.older += dumps.older(op.name, op.type)
         for entry in files.get(position, ()):
             found.dumps.append(Gathered(entry.path, op.name, layers, role, inputs))
         if role == OP and not files.get(position) and no_dump_reason(op) is None:
@@ -111,6 +110,7 @@ def _gather_by_name(found: Collection, original: Original, cut: Cut, core: Set[i
         entries = dumps.files(name)
         before = [original.names[source] for source, _ in original.graph.sources[numbers[name]] if source >= 0] if name in numbers else []
         inputs = tuple(entry.path for other in dict.fromkeys(before + [producers.get(name, "")]) for entry in dumps.files(other))
+        found.older += dumps.older(name)
         for entry in entries:
             found.dumps.append(Gathered(entry.path, name, (name,) if role == OP else (), role, inputs))
         if role == OP and not entries and original.types[numbers[name]] not in _WITHOUT_OP:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Union
 
-from ..errors import require_file
+from ..errors import InputError, require_file
 from ..filesystem import AnyPath, open_input, path_text
 from .caffe_original import CaffeOriginal
 from .tf_original import TfOriginal
@@ -27,7 +27,9 @@ def read_original(path: AnyPath) -> Original:
         As :class:`CaffeOriginal` and :class:`TfOriginal`: it is neither, damaged, a SavedModel, …
     """
     path = path_text(path, "MODEL")
-    if os.path.isdir(path) or path.endswith(".pb"):
+    if path.endswith(".onnx"):
+        raise InputError("%s: an ONNX model; a cut is made of Caffe and TensorFlow models" % path)
+    if os.path.isdir(path) or path.endswith((".pb", ".pbtxt")):
         return TfOriginal.read(path)
     if path.endswith(".prototxt"):
         return CaffeOriginal.read(path)

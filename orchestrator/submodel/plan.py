@@ -114,8 +114,10 @@ class Plan:
 
     @property
     def halves(self) -> List[str]:
-        """Names of the inputs whose ``.bin`` is float16."""
-        return [name for name, file in self.files.items() if file.bin_dtype == FLOAT16]
+        """The inputs whose ``.bin`` is float16, by the names that the compiled cut gives them: a V1 net's are its blobs."""
+        v1 = isinstance(self.original, CaffeOriginal) and self.original.is_v1
+        found = [border.entry for border, file in self.inputs() if file is not None and file.bin_dtype == FLOAT16]
+        return [entry.tensor if v1 and not entry.kept else entry.name for entry in found]
 
     def inputs(self) -> List[Tuple[Border, Optional[InputFile]]]:
         """Return the inputs with their files."""
@@ -184,6 +186,9 @@ def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[
     """
     if not options.starts or not options.ends:
         raise UsageError("start and end of the cut are needed: a name of each at least")
+    if options.input_from is not None and {TARGET: sources.dumps, GOLDEN: sources.golden}[options.input_from] is None:
+        what = {TARGET: "the dumps", GOLDEN: "golden data"}[options.input_from]
+        raise UsageError("the inputs are to come from %s, which are not given" % what)
     original, ops = sources.original, sources.ops
     starts, ends, inside = chosen_nodes(original, options.starts, options.ends)
     asked = {"start": list(dict.fromkeys(options.starts)), "end": list(dict.fromkeys(options.ends))}

@@ -263,11 +263,9 @@ class TfOriginal:
                 what = "a %s, so this graph is not frozen" % self.types[number] if self.types[number] in _VARIABLES else "of type " + dtype
                 hint = "freeze it (freeze_graph)" if self.types[number] in _VARIABLES else "start before it"
                 raise InputError("%s crosses the border and is %s" % (printable(tensor), what), hint=hint)
-            reading = [node for node in sorted(inside) if value in self.graph.sources[node]]
-            kind = "start" if any(node in starts for node in reading) else "side"
+            kind = "start" if any(node in starts for node, _ in self.graph.reading[value] if node in inside) else "side"
             found.append(CutInput(name, tensor, self.names[number], index, value, kind, self._readers(value, inside), dtype))
         return found
 
     def _readers(self, value: Value, inside: Set[int]) -> Tuple[Tuple[str, int], ...]:
-        readers = self.graph.readers[value[0]]
-        return tuple((self.names[reader], place) for reader, place, index in readers if reader in inside and index == value[1])
+        return tuple((self.names[reader], place) for reader, place in self.graph.reading.get(value, ()) if reader in inside)

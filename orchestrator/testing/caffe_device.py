@@ -173,7 +173,7 @@ class _Network:
     def _constants(self, layer: Any, blobs: Sequence[Array]) -> List[Tuple[str, int]]:
         sources = []
         for number, blob in enumerate(blobs):
-            name = "%s_%s" % (layer.text("name"), ("weights", "bias")[number])
+            name = "%s_%s" % (layer.text("name"), ("weights", "bias", "factor")[number])
             values = blob.reshape(blob.shape + (1,) * (4 - blob.ndim)) if number == 0 else blob
             tensor = DeviceTensor(values.astype(np.float16), "FRACTAL_Z" if number == 0 else "ND")
             self.model.add(DeviceOp(name, "Const", (), (tensor,)))

@@ -41,7 +41,8 @@ def amplification(op_type: str, source: Observation, output: Observation) -> flo
         One input's row and the output's.
     """
     name = op_type.lower()
-    if not source.rms > 0 or not output.rms > 0:
+    # Indices that are equal bring no error with them, however large they are.
+    if source.whole or not source.rms > 0 or not output.rms > 0:
         return 1.0
     if name in _ADDING:
         # What a mask makes of the root mean square says nothing of the scores beside it.

@@ -191,6 +191,8 @@ def _constant(pair: AlignedPair) -> Optional[Explanation]:
 
 
 def _other_input(estimate: Estimate, around: Surroundings) -> Explanation:
+    if estimate.output.golden_spoiled:
+        return _golden_nan("the golden data of the network's input are")
     if around.right_behind:
         sentence = "the golden data of the network's input do not fit, but what is computed from it is right: they are of another input"
         return _explanation("wrong-golden", 1.0, sentence)
@@ -198,16 +200,22 @@ def _other_input(estimate: Estimate, around: Surroundings) -> Explanation:
     return _explanation("other-input", 1.0, "the network's input differs%s: device and golden run were fed with other data" % differs)
 
 
+def _golden_nan(whose: str) -> Explanation:
+    sentence = "%s NaN or Inf throughout, none of the device's is: the golden data are wrong, not the operator" % whose
+    step = "make the golden data again, and look for NaN in the original model's input and weights"
+    return Explanation("wrong-golden", 1.0, sentence, step)
+
+
 def _golden_spoiled(estimate: Estimate, around: Surroundings) -> List[Explanation]:
     """Return an explanation where golden data alone hold NaN or Inf, and nothing speaks for the device's being wrong."""
     row = estimate.output
     bad = row.nan[1] + row.inf[1]
-    throughout = bad == float(np.prod(row.shape)) and around.right_behind is None
-    if not row.spoiled or row.nan[0] or row.inf[0] or not bad or not (around.right_behind or throughout):
+    if row.golden_spoiled:
+        return [_golden_nan("its golden data are")]
+    if not row.spoiled or row.nan[0] or row.inf[0] or not bad or not around.right_behind:
         return []
-    behind = ", and the operators behind it are right" if around.right_behind else ""
-    sentence = "%d elements of its golden data are NaN or Inf, none of the device's is%s: the golden data are wrong, not the operator"
-    return [_explanation("wrong-golden", 1.0, sentence % (bad, behind))]
+    sentence = "%d elements of its golden data are NaN or Inf, none of the device's is, and the operators behind it are right: the golden"
+    return [_explanation("wrong-golden", 1.0, (sentence + " data are wrong, not the operator") % bad)]
 
 
 def _background(estimate: Estimate) -> float:

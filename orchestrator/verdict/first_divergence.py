@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, Optional
+from typing import Any, Dict, Iterable, NamedTuple, Optional, Sequence
 
 from ..comparing.row import FAIL, Row
 from ..dumps.place import NOWHERE, Place
 from ..model.graphs import AnyGraph
-from .inputs import BAD, UNKNOWN, Inputs, overall
+from .inputs import BAD, UNKNOWN, Inputs, InputState, overall
 from .judging import judge_row
 from .limits import Limit, Limits
-from .observations import Observations, execution_key
+from .observations import Observations, ObservedOp, execution_key
+
+
+class Skipped(NamedTuple):
+    """An operator of which the output was not compared, and whether its own inputs were good (:func:`goldwatch.verdict.inputs.overall`)."""
+
+    op: str
+    inputs: str
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,8 @@ class FirstDivergence:
         ``good``: every data input was compared and passes. ``bad``: one fails. ``unknown``: one was not compared, none fails.
     bad_input, unknown_input
         The failing input (or producer's output), when ``inputs`` is ``bad``; an input that was not compared, when it is ``unknown``.
+    skipped
+        What feeds the failing input and was not compared itself; None where it was.
     place
         Of the rows.
     reason
@@ -45,6 +54,7 @@ class FirstDivergence:
     op_type: str = ""
     bad_input: Optional[str] = None
     unknown_input: Optional[str] = None
+    skipped: Optional[Skipped] = None
     place: Place = NOWHERE
     reason: str = ""
 
@@ -90,7 +100,8 @@ def first_divergence(rows: Iterable[Row], limits: Limits, graph: AnyGraph = None
 
 def divergence_of(first: Row, inputs: Inputs, seen: Observations, limits: Limits) -> FirstDivergence:
     """Return the divergence that the run's first failing row stands for."""
-    states = inputs.of(seen.ops[first.place, first.op, first.target_file or ""])
+    op = seen.ops[first.place, first.op, first.target_file or ""]
+    states = inputs.of(op)
     judgement = judge_row(first, limits)
     return FirstDivergence(
         op=first.op,
@@ -102,6 +113,16 @@ def divergence_of(first: Row, inputs: Inputs, seen: Observations, limits: Limits
         inputs=overall(states),
         bad_input=next((state.tensor for state in states if state.state == BAD), None),
         unknown_input=next((state.tensor for state in states if state.state == UNKNOWN), None),
+        skipped=_skipped(states, op, inputs, seen),
         place=first.place,
         reason=first.reason,
     )
+
+
+def _skipped(states: Sequence[InputState], op: ObservedOp, inputs: Inputs, seen: Observations) -> Optional[Skipped]:
+    """Return what feeds a failing input, where an operator that should have been compared was not."""
+    for state in states:
+        source = seen.find(op.place, state.source) if state.state == BAD and state.owner is op and state.source is not None else None
+        if source is not None and source.lacking:
+            return Skipped(source.name, overall(inputs.of(source)))
+    return None

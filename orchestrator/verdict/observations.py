@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Tuple
 
-from ..comparing.row import EXPECTED_ABSENT, FAIL, PASS, Row
+from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place, name_order
 from ..model.row_plan import DEQUANTISED_MARK
+from ..tensors.axes import element_count
 from .judging import metric_number
 
 COSINE = "CosineSimilarity"
@@ -101,6 +102,12 @@ class Observation(NamedTuple):
         """Whether both tensors were there and could be compared."""
         return self.verdict in (PASS, FAIL)
 
+    @property
+    def golden_spoiled(self) -> bool:
+        """Whether golden data are NaN or Inf throughout, and the target's are numbers: what computed them says nothing of the device."""
+        count = element_count(self.shape)
+        return self.spoiled and not (self.nan[0] or self.inf[0]) and self.nan[1] + self.inf[1] == count
+
 
 class ObservedOp:
     """One execution of one operator: what its dump file's rows say.
@@ -113,9 +120,11 @@ class ObservedOp:
         Sorts operators by execution (:func:`execution_key`).
     outputs, inputs
         By index.
+    lacking
+        One of its outputs should have been compared and was not.
     """
 
-    __slots__ = ("file", "inputs", "key", "name", "outputs", "place", "type")
+    __slots__ = ("file", "inputs", "key", "lacking", "name", "outputs", "place", "type")
 
     def __init__(self, row: Row) -> None:
         self.name = row.op
@@ -125,6 +134,7 @@ class ObservedOp:
         self.key = execution_key(row)
         self.outputs: Dict[int, Observation] = {}
         self.inputs: Dict[int, Observation] = {}
+        self.lacking = False
 
     def in_place(self, number: int) -> bool:
         """Tell whether an input lies where an output of the same op lies: its dumped bytes may be the output's."""
@@ -166,6 +176,7 @@ class Observations:
         if DEQUANTISED_MARK in row.reason:
             # Rounding to integers is what the op is for: it says nothing of the op's own error.
             row = row.but(verdict=EXPECTED_ABSENT, metrics={})
+        op.lacking |= row.verdict == NOT_COMPARED and row.kind != "input"
         if row.kind == "output" and row.tensor_index is not None:
             op.outputs[row.tensor_index] = _observe(row)
         elif row.kind == "input" and row.tensor_index is not None:

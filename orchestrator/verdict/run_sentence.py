@@ -19,10 +19,19 @@ def run_sentence(summary: Summary, unmatched: Sequence[str] = ()) -> str:
         why = unmatched[0] if unmatched else "no tensor of TARGET has a golden one"
         return "Incomplete: no output was compared. Not one tensor has its counterpart: %s" % _ended(why)
     if not summary.outputs and summary.first is None:
-        inputs = " The inputs that were compared are within their limits." if summary.passed else ""
-        return "Incomplete: no output was compared.%s" % (inputs or " Nothing is known about any operator.")
+        return "Incomplete: no output was compared.%s" % _instead(summary)
     said = [_incomplete(summary), summary.sentence, _forgiven(summary)]
     return " ".join(filter(None, said))
+
+
+def _instead(summary: Summary) -> str:
+    """Return what is known where no output was compared."""
+    said = ""
+    if summary.empty:
+        tensors = "1 tensor has" if summary.empty == 1 else "%d tensors have" % summary.empty
+        said = " %s no finite element on either side (NaN or Inf alike)." % tensors
+    compared = summary.passed > summary.empty
+    return said + (" The inputs that were compared are within their limits." if compared else " Nothing is known about any operator.")
 
 
 def _incomplete(summary: Summary) -> str:

@@ -103,6 +103,13 @@ def _out_of_bad(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if first.bad_input in (None, first.tensor):
         return "; the error came in through this input, so it is inherited from what feeds the operator."
     bad = "; %s was already outside its limits" % first.bad_input
+    if first.skipped is not None and (estimate is None or not estimate.suspect):
+        name, before = first.skipped
+        if before == GOOD:
+            whose = " and whose inputs are within their limits: the error is %s's." % name
+        else:
+            whose = ": the error is of %s, or of what feeds it." % name
+        return "%s; it comes from %s, which was not compared%s" % (bad, name, whose)
     if estimate is not None and estimate.suspect:
         return "%s, but explains %s only: the operator adds an error of its own." % (bad, percent(estimate.expected))
     if estimate is not None and estimate.inputs_distance >= HOPELESS:

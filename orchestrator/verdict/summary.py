@@ -9,6 +9,7 @@ from ..comparing.row import CORRUPT, EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..model.graphs import AnyGraph, ModelGraphs
 from ..naming import run_name
+from ..tensors.axes import element_count
 from .by_model import JudgedModel, ModelSummary
 from .explaining import TensorReader
 from .first_divergence import FirstDivergence
@@ -42,7 +43,9 @@ class Summary:
     missing
         How many of ``not_compared`` only lack a file, the golden or the dump (not in result.json).
     outputs
-        How many outputs were compared (not in result.json).
+        How many outputs were compared; those without a finite element on either side were not (not in result.json).
+    empty
+        How many tensors have no finite element on either side (not in result.json).
     forgiven
         How many of ``missing`` were forgiven (not in result.json).
     unpaired
@@ -78,6 +81,7 @@ class Summary:
     expected_absent: int
     missing: int = 0
     outputs: int = 0
+    empty: int = 0
     forgiven: int = 0
     unpaired: bool = False
     program: Optional[Mapping[str, Any]] = None
@@ -158,17 +162,20 @@ def summarise(
     unused = UnusedLimits()
     empty: List[str] = []
     with_nan: List[str] = []
+    golden_nan: List[str] = []
     sampled: List[str] = []
     for row in rows:
         if row.warning == NOTHING_FINITE:
             empty.append(row.tensor)
         elif row.verdict == PASS and row.nan is not None and row.nan["target"]:
             with_nan.append(row.tensor)
+        elif row.verdict == FAIL and _golden_is_nan(row):
+            golden_nan.append(row.golden or row.tensor)
         if row.warning == SAMPLED:
             sampled.append(row.tensor)
         models.setdefault(run_name(row.model), JudgedModel()).add(row)
         unused.add(row)
-        outputs += row.kind == "output" and row.verdict in (PASS, FAIL)
+        outputs += row.kind == "output" and (row.verdict == FAIL or (row.verdict == PASS and row.warning != NOTHING_FINITE))
         paired += row.verdict in (PASS, FAIL) or (row.kind != "op" and row.golden_file is not None)
         readable += row.target_file is not None and row.cause != CORRUPT
         missing += row.verdict == NOT_COMPARED and row.cause in MISSING_CAUSES
@@ -192,12 +199,13 @@ def summarise(
         expected_absent=counts[EXPECTED_ABSENT],
         missing=missing,
         outputs=outputs,
+        empty=len(empty),
         forgiven=missing if allow_missing else 0,
         unpaired=not paired and bool(readable or (steps_without_golden and not total)),
         program=program,
         first=worst.first,
         suspects=tuple(suspects),
-        warnings=(*warnings, *_without_limits(limits), *_of_tensors(empty, with_nan, sampled), *unused.warnings(limits)),
+        warnings=(*warnings, *_without_limits(limits), *_of_tensors(empty, with_nan, golden_nan, sampled), *unused.warnings(limits)),
         models=tuple(model.summary() for model in models.values()),
         steps_without_golden=tuple(steps_without_golden),
         sentence=explain(worst.first, compared, suspects, worst.own),
@@ -205,8 +213,13 @@ def summarise(
     )
 
 
-def _of_tensors(empty: List[str], with_nan: List[str], sampled: List[str]) -> Tuple[str, ...]:
-    return (*_without_finite(empty), *_with_nan(with_nan), *_sampled(sampled))
+def _of_tensors(empty: List[str], with_nan: List[str], golden_nan: List[str], sampled: List[str]) -> Tuple[str, ...]:
+    throughout = _about(golden_nan, "golden data that are NaN throughout, which no device's output fits")
+    return (*_without_finite(empty), *_with_nan(with_nan), *throughout, *_sampled(sampled))
+
+
+def _golden_is_nan(row: Row) -> bool:
+    return row.nan is not None and row.shape is not None and row.nan["golden"] == element_count(row.shape) and not row.nan["target"]
 
 
 def _without_limits(limits: Limits) -> Tuple[str, ...]:

@@ -152,6 +152,8 @@ def _types(by_op: Dict[str, List[Estimate]], estimates: Sequence[Estimate]) -> D
 
 def _finding(entry: Estimate) -> str:
     """Return what the numbers say, in one of the forms: out of good inputs, or worse than bad ones explain."""
+    if entry.fed_otherwise and entry.output.golden_spoiled:
+        return "the golden data of the network's input %s are NaN or Inf throughout" % entry.output.tensor
     if entry.fed_otherwise:
         return "the network's input %s differs from golden data already" % entry.output.tensor
     if entry.told:

@@ -1,8 +1,9 @@
 """A type of operator that is wrong everywhere by the same factor: what is normal in its network is wrong then.
 
 The common factor a of an output (target x ≈ a·golden y) follows from that of its input: ln a_out = c + k·ln a_in. A type is wrong where c
-is not 0: not by its scatter over the type, nor by what rounding makes of a factor, and where most operators show it, also those whose
-inputs have the smallest factors. A single wrong operator gives a factor to the inputs of all that follow, which fades on the way.
+is not 0: not by its scatter over the type, nor by what rounding makes of a factor, and where most operators show it. One wrong operator
+gives a factor to the inputs of all that follow, which they hand on, as it came (k = 1) or faded: then k cannot be told from c. So c must
+also be seen where nothing of it came in, and several operators must add it to what came in (all of it, k = 1).
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ _DEVIATIONS = 6.0
 _ROUNDINGS = 3.0
 _MOST_PAIRED = 200
 _ALIKE = 0.7
-_FIRST = 8
+_UNTOUCHED = 1.0 / 3.0
+"""Of the common factor, what an input may have for its operator to show the factor as its own."""
+_ADDING = 3
+"""So many operators must add the factor to what came in: one does where it alone is wrong."""
+_FORGETTING = frozenset("layernorm layernormv3 rmsnorm instancenorm instancenormv2 groupnorm l2normalize".split())
+"""Types that hand on no factor: they divide by the size of what came in."""
 
 
 class TypeFactor(NamedTuple):
@@ -77,13 +83,16 @@ def _factor(entries: Sequence[Estimate], ops: int) -> TypeFactor:
     table = np.array([(math.log(source.factor), math.log(output.factor)) for source, output in pairs if source is not None])
     fed, made = table[:, 0], table[:, 1]
     rounded = max(rounding(entry.output.dtype, entry.output.rms) for entry in entries)
-    slope = _slope(fed, made, rounded)
+    most = 0.0 if entries[0].op.type.lower() in _FORGETTING else 1.0
+    slope = min(_slope(fed, made, rounded), most)
     rest = made - slope * fed
     middle = float(np.median(rest))
     scatter = 1.4826 * float(np.median(np.abs(rest - middle)))
     allowed = max(_DEVIATIONS * scatter / math.sqrt(len(rest)), _ROUNDINGS * rounded)
-    untouched = np.argsort(np.abs(fed), kind="stable")[: max(1, len(fed) // _FIRST)]
-    shown = (_near(rest, middle).mean() >= _ALIKE) and bool(_near(rest[untouched], middle).mean() >= _ALIKE)
+    untouched = np.abs(fed) <= _UNTOUCHED * abs(middle)
+    adding = {entry.op.name for entry, own in zip(entries[::step], _near(made - most * fed, middle)) if own}
+    shown = all(some.size and some.mean() >= _ALIKE for some in (_near(rest, middle), _near(rest[untouched], middle)))
+    shown = shown and len(adding) >= _ADDING
     return TypeFactor(math.exp(middle), ops, abs(middle) / allowed if allowed and shown else 0.0)
 
 

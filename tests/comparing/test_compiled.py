@@ -193,6 +193,38 @@ def test_rows_and_columns(rows, length):
             np.testing.assert_allclose(table.columns[number], [math.fsum(column) for column in square.T], rtol=1e-13)
 
 
+@pytest.mark.parametrize("types", ["f2 f4", "f4 f2", "i1 f8", "f8 i2"])
+@pytest.mark.parametrize("shape", [(16, 64), (3, 16, 40), (2, 5, 33), (4, 64, 8), (1, 65, 70), (2, 3, 16, 49), (16, 1, 512), (7, 2, 9)])
+def test_device_layouts_are_walked_through_in_tiles(shape, types):
+    """One side has the axis before the last contiguous (NC1HWC0), the other one the last (NCHW): what depends on places is in C order."""
+    rng = np.random.RandomState(sum(shape))
+    target, golden = types.split()
+    plain = np.round(rng.standard_normal(shape) * 50).astype(golden), np.round(rng.standard_normal(shape) * 50).astype(target)
+    y, x = plain[0], np.ascontiguousarray(plain[1].swapaxes(-1, -2)).swapaxes(-1, -2)
+    size, length = x.size, shape[-1]
+    for name in SETS:
+        with using(name) as kernel:
+            found = []
+            for pair in ((plain[1], y), (x, y), (y, x)):
+                table = Table(length, (np.zeros(size // length), np.zeros(size // length)), (np.zeros(length), np.zeros(length)))
+                keep = np.zeros(size), np.zeros(size)
+                sums = kernel.sums(*pair, table=table, keep=keep)
+                scaling = (-200.0, 0.01, KL_FLOOR, -200.0, 0.01, KL_FLOOR)
+                found.append((sums, table, keep, kernel.divergence(*pair, scaling)))
+            for (sums, table, keep, terms), golden_side in zip(found, (y, y, x)):
+                assert np.array_equal(keep[0], golden_side.astype("f8").reshape(-1))
+                assert np.array_equal(keep[1], np.abs(plain[1].astype("f8") - y).reshape(-1))
+                for values_of_side, number in ((keep[0], 0), (keep[1], 1)):
+                    square = values_of_side.reshape(-1, length) ** 2
+                    assert np.array_equal(table.rows[number], square.sum(axis=1))
+                    assert np.array_equal(table.columns[number], square.sum(axis=0))
+                # Sums of whole numbers are exact in any order.
+                first = found[0][0]
+                assert (sums.xx + sums.yy, sums.xy, sums.dd) == (first.xx + first.yy, first.xy, first.dd) and sums.max_ad == first.max_ad
+                assert terms[0] > 0
+            assert found[1][3] == pytest.approx(found[0][3], rel=1e-12, abs=1e-12)
+
+
 def exact_divergence(p, q):
     """q·((1+u)·ln(1+u) − u) of two floats, in 60 digits."""
     p, q = Decimal(p), Decimal(q)
@@ -253,42 +285,58 @@ def test_what_it_does_not_compute_with_is_left_to_numpy():
     for name in SETS:
         with using(name) as kernel:
             good = np.zeros(4)
-            for other in (np.zeros(4, ">f4"), np.zeros(4, "c8"), np.zeros(4, "g"), np.zeros(4, "S2")):
+            for other in (np.zeros(4, dtype) for dtype in (">f4", "c8", "g", "S2", "O", "f4,i4")):
                 assert kernel.sums(good, other) is None and kernel.divergence(other, good, (0.0,) * 6) is None
+            assert kernel.sums(np.zeros((0, 3)), np.zeros((0, 3))) is None and kernel.divergence(good[:0], good[:0], (0.0,) * 6) is None
+
+
+def test_scalars_and_views_that_repeat_elements():
+    for name in SETS:
+        with using(name) as kernel:
+            assert kernel.sums(np.array(3.0), np.array(5, "u1")).max_ad == 2.0
+            repeated = np.broadcast_to(np.float32(2), (3, 5))
+            assert kernel.sums(repeated, np.broadcast_to(np.arange(5.0), (3, 5))).ad == 3 * (2 + 1 + 0 + 1 + 2)
+            assert kernel.sums(*[np.ones((1, 2) * 8) for _ in range(2)]).xx == 256.0
 
 
 def test_arrays_that_do_not_fit_are_refused():
     for name in SETS:
         with using(name) as kernel:
-            x = np.zeros(6)
-            with pytest.raises(ValueError, match="shapes"):
-                kernel.sums(x, np.zeros(5))
-            with pytest.raises(ValueError, match="rows"):
-                kernel.sums(x, x, table=Table(4))
-            for wrong in (np.zeros(5), np.zeros(6, "f4"), np.zeros(12)[::2]):
+            x, locked = np.zeros(6), np.zeros(6)
+            locked.setflags(write=False)
+            assert kernel.sums(locked, x) is not None
+            for other in (np.zeros(5), np.zeros((6, 1)), np.zeros((2, 3)), np.array(0.0)):
+                with pytest.raises(ValueError, match="shape"):
+                    kernel.sums(x, other)
+                with pytest.raises(ValueError, match="shape"):
+                    kernel.divergence(x, other, (0.0,) * 6)
+            for length in (4, 0, -1):
+                with pytest.raises(ValueError, match="rows of %d elements in a block of 6" % length):
+                    kernel.sums(x, x, table=Table(length))
+            for wrong in (np.zeros(5), np.zeros(6, "f4"), np.zeros(6, ">f8"), np.zeros(12)[::2], locked):
                 with pytest.raises(ValueError, match="6 contiguous float64"):
                     kernel.sums(x, x, keep=(np.zeros(6), wrong))
                 with pytest.raises(ValueError, match="contiguous"):
-                    kernel.sums(x, x, table=Table(1, (np.zeros(6), wrong)))
+                    kernel.sums(x, x, table=Table(1, (wrong, np.zeros(6))))
+                with pytest.raises(ValueError, match="contiguous"):
+                    kernel.sums(x, x, table=Table(6, None, (np.zeros(6), wrong)))
 
 
 def test_the_module_itself_refuses_nonsense():
     if SETS:
         from goldwatch.comparing.compiled import _kernel
 
-        none = (0,) * 6
-        for wrong in (
-            (0, 99, 0, 0, (), (), ()),
-            (0, 0, 0, -1, (), (), ()),
-            (0, 0, 0, 0, (1, 2), (1,), (1, 2)),
-            (0, 0, 0, 0, (1,) * 33, (1,) * 33, (1,) * 33),
-        ):
-            with pytest.raises(ValueError, match="no such block"):
-                _kernel.sums(*wrong, 1, 1, 1, *none)
-        with pytest.raises(ValueError, match="no such table"):
-            _kernel.sums(0, 0, 0, 0, (0,), (1,), (1,), 1, 1, 0, *none)
-        with pytest.raises(TypeError):
-            _kernel.sums(0, 0, 0, 0, ("a",), (1,), (1,), 1, 1, 1, *none)
+        x, nothing = np.zeros(2), (None,) * 6
+        for wrong in (None, 3.0, [0.0, 0.0], "xy", b"xy", memoryview(b"xy")):
+            with pytest.raises(AttributeError, match="__array_struct__"):
+                _kernel.sums(x, wrong, True, True, 1, *nothing)
+            with pytest.raises(AttributeError, match="__array_struct__"):
+                _kernel.divergence(wrong, x, (0.0,) * 6)
+        forged = type("Forged", (), {"__array_struct__": 5})()
+        with pytest.raises(ValueError, match="PyCapsule"):
+            _kernel.sums(forged, x, True, True, 1, *nothing)
+        with pytest.raises(ValueError, match="rows"):
+            _kernel.sums(x, x, True, True, 1, x.copy(), *nothing[1:])
         with pytest.raises(ValueError, match="does not run vax"):
             _kernel.choose("vax")
 

@@ -12,6 +12,7 @@ import jsonschema
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from in_process import run_here
 
 from goldwatch.cli import goldwatch
 from goldwatch.dumps.write import TensorData, write_dump
@@ -145,3 +146,32 @@ def test_lines_fit_a_terminal(command, tmp_path):
     with open(ours, "rb", buffering=0) as terminal:
         printed = terminal.read(1 << 16).decode()
     assert len(printed.splitlines()) > 3 and max(map(len, printed.splitlines())) <= 80, printed
+
+
+def test_exchanged_outputs_and_what_a_float_cannot_tell_apart(tmp_path):
+    """Of an op with several outputs each other's golden tensor may fit; its own never counts as another one."""
+    random = np.random.RandomState(0)
+    first, second = (random.standard_normal((3, 40)).astype(np.float32) for _ in "ab")
+    whole = np.arange(5, dtype=np.int64) + 2**60
+    wrong = whole.copy()
+    wrong[3] += 1
+    (tmp_path / "dump").mkdir()
+    (tmp_path / "golden").mkdir()
+    outputs = [tensor(second.astype(np.float16), "ND"), tensor(first.astype(np.float16), "ND"), tensor(wrong, "ND")]
+    write_dump(str(tmp_path / "dump" / ("Split.split.1.2.%s" % STAMP)), outputs=outputs)
+    for index, array in enumerate((first, second, whole)):
+        np.save(str(tmp_path / "golden" / ("split.%d.%s.npy" % (index, STAMP))), array)
+    assert run(tmp_path / "dump", tmp_path / "golden", "split", "-o", tmp_path / "out")[0] == 1
+    tensors = json.loads((tmp_path / "out" / "detail.json").read_text())["tensors"]
+    found = [[each["detail"]["file"] for each in entry["findings"] if each["kind"] == "other-tensor"] for entry in tensors]
+    assert found == [["split.1.%s.npy" % STAMP], ["split.0.%s.npy" % STAMP], []]
+
+
+def test_an_earlier_time_that_is_left_out_is_said_with_q_too(tree):
+    model = os.path.join("0", "net", "1")
+    newer, older = tree / "dump" / "20260102030405", tree / "dump" / "20250102030405"
+    shutil.rmtree(str(newer / model / "1"))
+    shutil.copytree(str(newer), str(older))
+    words = [tree / "dump", tree / "golden", "conv_device", "-f", tree / "model.json", "-o", tree / "out", "--rows", "none", "-q"]
+    done = run_here(["goldwatch", "compare-op", *words])
+    assert done.returncode == 1 and "left out" in done.stderr and "20250102030405" in done.stderr and "took" not in done.stderr

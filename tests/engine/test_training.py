@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -278,3 +279,14 @@ def test_one_op_of_a_training(make) -> None:
     below = os.path.join("dump", run.training.time, "1", SECOND, "2", "2")
     done = run_here(["goldwatch", "compare-op", below, "golden", "part1/MatMul", "-f", "graphs", "-o", "out", "--rows", "none"], run.folder)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_command_that_looks_closer_can_be_copied(make) -> None:
+    """Of the place where the suspect is, with the golden data of its step."""
+    run = make(Training(wrong=(Wrong("part0/MatMul", 1, 10),)))
+    text = run.command().stdout
+    words = shlex.split(text.split("look closer: ")[1].split("\npart0")[0])
+    assert words[2].endswith("/10") and words[3] == os.path.join("golden", "10") and words[4] == "part0/MatMul"
+    done = run_here([*words, "--format", "json"], run.folder)
+    tensors = {each["tensor"]: each for each in json.loads(done.stdout)["tensors"]}
+    assert done.returncode == 1 and tensors["part0/MatMul:output:0"]["findings"][0]["kind"] == "scale"

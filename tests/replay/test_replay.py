@@ -183,7 +183,22 @@ layer { name: "abs" type: "AbsVal" bottom: "mine" top: "abs" }
 """
 
 
-def chain(device, kind, stretch=False):
+V1 = """
+input: "data" input_dim: 1 input_dim: 4 input_dim: 6 input_dim: 6
+layers { name: "relu" type: RELU bottom: "data" top: "relu" }
+layers { name: "mine" type: SIGMOID bottom: "relu" top: "mine" }
+layers { name: "abs" type: ABSVAL bottom: "mine" top: "abs" }
+"""
+LISTED = """
+state { stage: "deploy" }
+layer: [ { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 4 dim: 6 dim: 6 } } },
+  # a comment
+  < name: "relu" type: "ReLU" bottom: "data" top: "relu" >, { name: "mine" type: "Sigmoid" bottom: "relu" top: "mine"
+    include { stage: "deploy" } }, { name: "abs" type: "AbsVal" bottom: "mine" top: "abs" } ]
+"""
+
+
+def chain(device, kind, stretch=False, text=NET):
     """data → relu → mine → abs by hand, each its own op; with a quantised stretch around mine."""
     x = np.random.RandomState(2).standard_normal((1, 4, 6, 6)).astype(np.float16)
     model = DeviceModel("chain")
@@ -202,7 +217,7 @@ def chain(device, kind, stretch=False):
     model.add(DeviceOp("abs", "Abs", (before,), (DeviceTensor(np.maximum(x, 0), "NC1HWC0", origin_name="abs"),), ("abs",)))
     path = device.path("chain.prototxt")
     with open(path, "w", encoding="ascii") as stream:
-        stream.write(NET % kind)
+        stream.write(text % kind if "%s" in text else text)
     device.write(model=model)
     return device.replay(original=path, weights=None)
 
@@ -216,6 +231,13 @@ def test_a_custom_layer_costs_its_own_op_only(device) -> None:
 
 def test_a_random_layer_is_not_run_again(device) -> None:
     assert reasons(chain(device, "DummyData")) == {"mine": "not replayed: mine (DummyData) gives other values each time"}
+
+
+@pytest.mark.parametrize("text", [V1, LISTED])
+def test_other_forms_of_prototxt(device, text) -> None:
+    """The device's mine is a ReLU, the original's a Sigmoid: both forms say so."""
+    result = chain(device, "Sigmoid", text=text)
+    assert reasons(result) == {} and culprits(result) == ["mine"]
 
 
 def test_a_quantised_stretch_is_told(device) -> None:
@@ -288,19 +310,26 @@ def test_what_does_not_belong_together_is_told(device, tmp_path) -> None:
         device.replay(weights=str(tmp_path / "no.caffemodel"))
     with open(device.prototxt, encoding="ascii") as stream:
         (tmp_path / "alone.prototxt").write_text(stream.read())
-    with pytest.raises(InputError, match="alone.prototxt has no .caffemodel beside it"):
-        device.replay(original=str(tmp_path / "alone.prototxt"))
-    for name in ("a", "b"):
-        (tmp_path / (name + ".caffemodel")).write_bytes(b"x")
-    with pytest.raises(InputError, match="several weights beside it: a.caffemodel, b.caffemodel"):
+    (tmp_path / "a.caffemodel").write_bytes(b"x")
+    with pytest.raises(InputError, match="alone.prototxt has no .caffemodel of its name beside it"):
         device.replay(original=str(tmp_path / "alone.prototxt"))
     with pytest.raises(FormatError, match="cut short"):
         device.replay(weights=str(tmp_path / "a.caffemodel"))
     with pytest.raises(EnvironmentProblem, match="does not run as a Python"):
         device.replay(python="/bin/false")
     DeviceModel("other", [DeviceOp("other", "Relu")]).write_json(device.path("model.json"))
-    with pytest.raises(InputError, match="none of TARGET's ops"):
+    with pytest.raises(InputError, match="16 of TARGET's 16 ops are not in "):
         device.replay()
+    device.write(where="again")
+    (tmp_path / "lone.prototxt").write_text(NET % "Sigmoid")
+    with pytest.raises(InputError, match=r"names 24 original layers, of which .*lone.prototxt has 0 .bn2a_branch1 is not there."):
+        device.replay(original=str(tmp_path / "lone.prototxt"), weights=None)
+    (tmp_path / "other.caffemodel").write_bytes(b"\xa2\x06\x05\x0a\x03abc")
+    with pytest.raises(InputError, match="no weights for any layer of this net .conv1."):
+        device.replay(weights=str(tmp_path / "other.caffemodel"))
+    with pytest.raises(InputError, match="there is no time folder 20200101000000") as caught:
+        device.replay(time="20200101000000")
+    assert caught.value.hint == "there are 20260102030405"
     assert not os.path.exists(device.path("out"))
 
 
@@ -325,6 +354,14 @@ def test_a_damaged_dump_and_one_of_no_step(device, tmp_path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no dump file was found"):
         device.replay(target=str(tmp_path / "empty"))
+
+
+def test_slices_of_an_op_are_joined(device) -> None:
+    model = device.network.with_op_faults({"cat": "scale:1.05"}).model()
+    model.write_json(device.path("model.json"))
+    model.write_tree(device.path("dump"), generation="ffts+", threads=2)
+    result = device.replay()
+    assert culprits(result) == ["cat"] and outputs(result) == {op: "fail" if op == "cat" else "pass" for op in OPS}
 
 
 def test_a_v1_net_and_an_input_field(device, tmp_path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 
 import numpy as np
@@ -189,6 +190,8 @@ def test_sources_of_a_shape_that_disagree(cut, device):
     assert "give both, or none" in cut("--start", "pool1", "--list", out=False, code=2).stderr
     assert "weights of Caffe, not a model" in cut("--list", model=WEIGHTS, out=False, code=4).stderr
     assert "expected NAME=FILE" in cut(*words, "--input", "conv1", code=2).stderr
+    for side, what in (("golden", "golden data"), ("target", "the dumps")):
+        assert "are to come from %s, which are not given" % what in cut(*words, "--input-from", side, code=2).stderr
     assert "needs the om json" in cut("--start", "pool1", "--end", "pool1", "--whole-ops", code=2).stderr
 
 
@@ -242,6 +245,21 @@ def test_a_frozen_graph(exported, cut, tmp_path):
     assert "a file of weights is for Caffe" in cut("--start", "b", "--end", "b", "--weights", WEIGHTS, model="g.pb", code=2).stderr
     assert "no such node" in cut("--start", "c", "--end", "b", model="g.pb", code=4).stderr
     assert "is a tensor of node a" in cut("--start", "a:0", "--end", "b", model="g.pb", code=4).stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "text"),
+    [
+        ("n.onnx", b"\x08\x07", "an ONNX model"),
+        ("n.pbtxt", b'node { name: "a" }', "a graph in text form"),
+        ("saved_model.pb", field(1, 1) + field(2, b""), "a SavedModel, which holds variables"),
+        ("n.pb", b"", "the file is empty"),
+        ("n", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not a frozen graph|no protobuf message|cut short|not one of a GraphDef"),
+    ],
+)
+def test_files_that_are_no_model(cut, tmp_path, name, data, text):
+    (tmp_path / name).write_bytes(data)
+    assert re.search(text, cut("--list", model=name, out=False, code=4).stderr)
 
 
 def test_errors_are_json_where_json_is_asked_for(cut):

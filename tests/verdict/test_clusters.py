@@ -78,6 +78,44 @@ def test_a_factor_that_fades_on_the_way_is_no_error_of_a_type(random):
     assert [found.op for found in suspects(network(random, lambda number: fading[number]))] == ["op0"]
 
 
+def carried(random, change, types=TYPES):
+    """Rows and graph of a chain; ``change`` makes of an op's number and its input's factor, as logarithms, that of its output."""
+    rows, factor = [row(-1, 2e-4)], 0.0
+    for number in range(OPS):
+        factor = change(number, factor)
+        rows.append(row(number, 3e-4 * math.sqrt(1 + number) * random.uniform(0.9, 1.1), math.exp(factor), types[number % 3]))
+    return rows, chain(type_of=lambda number: types[number % 3])
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2, 3, 4, 12])
+@pytest.mark.parametrize("kept", [1.0, 0.97])
+def test_a_factor_that_all_behind_carry_is_the_error_of_one(random, wrong, kept):
+    fades = (kept, 1.0, 1.0)
+    found = suspects(*carried(random, lambda number, fed: 0.02 if number == wrong else fed * fades[number % 3]))
+    assert [one.op for one in found] == ["op%d" % wrong] and "all" not in found[0].evidence
+
+
+def test_a_factor_that_types_take_and_give_back_in_turn_is_the_error_of_one(random):
+    (found,) = suspects(*carried(random, lambda number, fed: 0.02 if number == 0 else fed * (1.0, 0.75, 1.0 / 0.75)[number % 3]))
+    assert found.op == "op0" and "all" not in found.evidence
+
+
+def test_a_type_that_is_wrong_by_a_factor_and_hands_on_none(random):
+    types = ("LayerNorm", "MatMul", "Add")
+
+    def change(number, fed):
+        return 0.004 if number % 3 == 0 else fed * (0.9 if number % 3 == 1 else 0.02 * number)
+
+    (found,) = suspects(*carried(random, change, types))
+    assert found.evidence.startswith("all 10 LayerNorm operators make their outputs 0.40 % larger")
+
+
+@pytest.mark.parametrize("kept", [1.0, 0.9, 0.8])
+def test_a_type_that_is_wrong_by_a_factor_which_fades(random, kept):
+    (found,) = suspects(*carried(random, lambda number, fed: fed * kept + 0.005 if number % 3 == 0 else fed))
+    assert found.op == "op0" and found.evidence.startswith("all 10 Conv2D operators make their outputs 0.5")
+
+
 def test_on_one_device_only(random):
     rows = [one for device in "01234567" for one in network(random, wrong=(9,) if device == "3" else (), device=device)]
     (found,) = suspects(rows)

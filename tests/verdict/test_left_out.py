@@ -95,3 +95,19 @@ def test_links_that_lead_nowhere_new_are_said(scene, random):
     assert (code, summary["verdict"]) == (0, "pass")
     assert "left out: 20260102030405/0/net/1/1 is the same folder as one that was already listed" in text
     assert "Relu.gone.1.2.3 is not a regular file (or a link to nothing)" in text
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_what_was_not_compared_before_the_named_operator_is_said(scene, random, before):
+    values = np.abs(random.standard_normal((8, 8))).astype(np.float32)
+    scene.data(values)
+    scene.op("first", "Relu", ["data"], values)
+    scene.op("wrong", "Sqrt", ["first"], np.sqrt(values), np.sqrt(values) * 1.5, with_inputs=before)
+    scene.op("named", "Square", ["wrong"], values, values * 2.25)
+    for name in ["wrong"] if before else ["first", "wrong"]:
+        (path,) = [entry for entry in os.listdir(scene.target) if ".%s." % name in entry]
+        os.remove(os.path.join(scene.target, path))
+    code, summary, text = scene.compare()
+    assert (code, summary["first_divergence"]["op"], summary["first_divergence"]["inputs"]) == (1, "named", "bad")
+    whose = " and whose inputs are within their limits: the error is wrong's." if before else ": the error is of wrong"
+    assert "named:input:0 was already outside its limits; it comes from wrong, which was not compared" + whose in text

@@ -199,3 +199,48 @@ def test_one_wrong_label_of_256_is_found(scene, random):
     label[77] = (label[77] + 7) % 64
     scene.op("label", "ArgMaxV2", ["fc"], golden.argmax(1).astype(np.int32), label)
     assert only(scene.compare()[1])["evidence"].startswith("1 of its 256 values do not follow")
+
+
+def test_large_indices_are_no_large_error(scene, random):
+    ids = random.randint(0, 30000, (1, 6)).astype(np.int32)
+    table = random.standard_normal((30000, 64)).astype(np.float32)
+    scene.data(ids, "ids")
+    scene.op("emb", "GatherV2", ["ids"], table[ids])
+    scene.op("ln", "LayerNorm", ["emb"], *(_normalised(side["emb"]) for side in (scene.golden, scene.made)))
+    dense(scene, random, "fc", "ln", lambda made: np.where(np.arange(64) == 51, 0.5, made))
+    scene.op("tanh", "Tanh", ["fc"], *(np.tanh(side["fc"].astype(np.float32)) for side in (scene.golden, scene.made)))
+    _, summary, text = scene.compare()
+    assert only(summary)["op"] == "fc" and "so the error is its own." in text
+
+
+def _normalised(x):
+    x = x.astype(np.float32)
+    return (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("dumped", [True, False])
+def test_golden_data_of_nan_throughout_are_no_other_input(scene, random, dumped):
+    scene.data(np.full((32, 64), np.nan, np.float32), dumped=dumped)
+    scene.made["data"] = half(random.standard_normal((32, 64)))
+    chain(scene, random, 4)
+    code, summary, text = scene.compare()
+    assert (code, kinds(only(summary))[0]) == (1, "wrong-golden")
+    assert text.endswith("NaN or Inf throughout, none of the device's is: the golden data are wrong, not the operator.")
+    assert any("golden data that are NaN throughout" in warning for warning in summary["warnings"])
+    assert "other data" not in text
+
+
+@pytest.mark.parametrize("strict", [[], ["--strict"], ["--allow-missing"]])
+def test_nan_everywhere_on_both_sides_compares_nothing(scene, random, strict):
+    scene.data(np.full((32, 64), np.nan, np.float32))
+    chain(scene, random, 3)
+    code, summary, text = scene.compare(*strict)
+    assert (code, summary["verdict"], summary["failed"]) == (3, "incomplete", 0)
+    assert "Incomplete: no output was compared. 6 tensors have no finite element on either side" in text
+
+
+def test_one_output_without_a_finite_element_is_warned_of(scene, random):
+    chain(scene, random, 2)
+    scene.op("inf", "Log", ["relu1"], np.full((4, 4), -np.inf, np.float32))
+    code, summary, _ = scene.compare()
+    assert (code, summary["verdict"]) == (0, "pass") and "1 tensor has no finite element on either side" in summary["warnings"][0]

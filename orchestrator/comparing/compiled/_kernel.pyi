@@ -1,14 +1,24 @@
-from typing import List, Tuple
+from typing import List, Optional, Tuple
+
+import numpy as np
 
 def revision() -> int: ...
 def instruction_set() -> str: ...
 def instruction_sets() -> List[str]: ...
 def choose(name: str) -> None: ...
 def sums(
-    x: int, x_type: int, y: int, y_type: int, shape: Tuple[int, ...], x_strides: Tuple[int, ...], y_strides: Tuple[int, ...],
-    relative: int, spread: int, length: int, rows_y: int, rows_d: int, columns_y: int, columns_d: int, keep_y: int, keep_d: int,
-) -> Tuple[float, ...]: ...
+    x: np.ndarray,
+    y: np.ndarray,
+    relative: bool,
+    spread: bool,
+    length: int,
+    rows_y: Optional[np.ndarray],
+    rows_d: Optional[np.ndarray],
+    columns_y: Optional[np.ndarray],
+    columns_d: Optional[np.ndarray],
+    keep_y: Optional[np.ndarray],
+    keep_d: Optional[np.ndarray],
+) -> Optional[Tuple[float, ...]]: ...
 def divergence(
-    x: int, x_type: int, y: int, y_type: int, shape: Tuple[int, ...], x_strides: Tuple[int, ...], y_strides: Tuple[int, ...],
-    x_low: float, x_factor: float, x_floor: float, y_low: float, y_factor: float, y_floor: float,
-) -> Tuple[float, float, float]: ...
+    x: np.ndarray, y: np.ndarray, scaling: Tuple[float, float, float, float, float, float]
+) -> Optional[Tuple[float, float, float]]: ...

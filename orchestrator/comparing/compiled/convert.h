@@ -64,12 +64,42 @@ static TARGET void NAMED(convert)(int type, const char *from, ptrdiff_t stride, 
     NAMED(converters)[type](side_by_side, to, n);
 }
 
+/* One side of a tile: rows of ``length`` elements. Where the rows' elements lie side by side in memory, they are read as they lie there. */
+static TARGET void NAMED(convert_tile)(const struct side *side, const char *from, int inner, ptrdiff_t rows, ptrdiff_t length, double *to) {
+    uint64_t side_by_side[CHUNK];
+    int size = type_sizes[side->type];
+    if (side->strides[inner] != size && side->strides[inner - 1] == size) {
+        transpose(from, side->strides[inner], rows, length, size, (char *)side_by_side);
+        NAMED(converters)[side->type](side_by_side, to, rows * length);
+        return;
+    }
+    for (ptrdiff_t row = 0; row < rows; row++)
+        NAMED(convert)(side->type, from + row * side->strides[inner - 1], side->strides[inner], to + row * length, length);
+}
+
 /* The next elements of both sides, at most CHUNK; 0 behind the last. */
-static TARGET ptrdiff_t NAMED(next_chunk)(struct walk *walk, double *x, double *y) {
-    ptrdiff_t filled = 0;
+static TARGET ptrdiff_t NAMED(next_chunk)(struct walk *walk, double *x, double *y, struct place *place) {
     int inner = walk->axes - 1;
+    ptrdiff_t filled = 0, at = walk->at, n = walk->shape[inner] - at;
+    if (walk->done)
+        return 0;
+    place->first = walk->position + at;
+    place->rows = 1;
+    if (walk->tiled) {
+        ptrdiff_t rows = walk->shape[inner - 1];
+        if (n > CHUNK / rows)
+            n = CHUNK / rows;
+        if (x)
+            NAMED(convert_tile)(&walk->x, walk->x.data + at * walk->x.strides[inner], inner, rows, n, x);
+        if (y)
+            NAMED(convert_tile)(&walk->y, walk->y.data + at * walk->y.strides[inner], inner, rows, n, y);
+        place->rows = rows;
+        advance(walk, n);
+        return rows * n;
+    }
     while (filled < CHUNK && !walk->done) {
-        ptrdiff_t at = walk->index[inner], n = walk->shape[inner] - at;
+        at = walk->at;
+        n = walk->shape[inner] - at;
         if (n > CHUNK - filled)
             n = CHUNK - filled;
         if (x)
@@ -77,9 +107,7 @@ static TARGET ptrdiff_t NAMED(next_chunk)(struct walk *walk, double *x, double *
         if (y)
             NAMED(convert)(walk->y.type, walk->y.data + at * walk->y.strides[inner], walk->y.strides[inner], y + filled, n);
         filled += n;
-        walk->index[inner] += n;
-        if (walk->index[inner] == walk->shape[inner])
-            next_run(walk);
+        advance(walk, n);
     }
     return filled;
 }

@@ -1,7 +1,8 @@
 /* The inner loop of the metrics: one pass over a block of stored elements to its sums, another to its divergence.
 
    What it computes, and when a block has to go the careful way instead, is said in comparing/kernel.py and comparing/kullback_leibler.py,
-   which do the same with numpy. face.py is the only caller: it hands over addresses of numpy's own arrays, with their own shapes.
+   which do the same with numpy. Arrays are read through numpy's documented C interface (__array_struct__), which is the same for all releases of
+   numpy and Python; each is checked here before a byte of it is touched.
 
    The passes (lanes.h, convert.h, passes.h) are compiled once for each instruction set, and the widest that the processor has is chosen when
    the module is loaded. No option that lets the compiler reorder or fuse floating-point operations may be given (setup.py): then all give the
@@ -18,11 +19,13 @@
 #error "needs the vectors of gcc or clang"
 #endif
 
-#define REVISION 1 /* of what is agreed with face.py; changes with it */
+#define REVISION 2 /* of what is agreed with face.py; changes with it */
 #define LANES 8
-#define CHUNK 512 /* elements of both sides and their difference that lie in the first cache as doubles */
+#define CHUNK 1024 /* elements of both sides and their difference that lie in the first cache as doubles */
 #define MOST_AXES 32
+#define MOST_ROWS 64 /* of a tile */
 #define TYPES 11
+#define FLOAT64 10
 
 /* As in comparing/kernel.py and comparing/sums.py. */
 #define RELATIVE_FLOOR 2.220446e-16
@@ -51,34 +54,7 @@ static const double SERIES[14] = {1.0 / 2,  -1.0 / 6,  1.0 / 12,  -1.0 / 20,  1.
 static const uint64_t ONES_THEN_ZEROS[2 * LANES] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
                                                     UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
 
-/* One array, and how two of one shape are walked through together in C order, run by run. */
-struct side {
-    int type;
-    const char *data;
-    ptrdiff_t strides[MOST_AXES];
-};
-
-struct walk {
-    int axes, done;
-    ptrdiff_t shape[MOST_AXES], index[MOST_AXES];
-    struct side x, y;
-};
-
-/* Move to the next run along the innermost axis. */
-static void next_run(struct walk *walk) {
-    int axis = walk->axes - 1;
-    walk->index[axis] = 0;
-    while (--axis >= 0) {
-        walk->x.data += walk->x.strides[axis];
-        walk->y.data += walk->y.strides[axis];
-        if (++walk->index[axis] < walk->shape[axis])
-            return;
-        walk->x.data -= walk->shape[axis] * walk->x.strides[axis];
-        walk->y.data -= walk->shape[axis] * walk->y.strides[axis];
-        walk->index[axis] = 0;
-    }
-    walk->done = 1;
-}
+#include "walk.h"
 
 /* Lanes of what comparing/sums.py's PairSums hold. */
 struct pair_lanes {
@@ -255,102 +231,65 @@ static int can_run(const char *name) {
     return 1;
 }
 
-/* Read what numpy says of two arrays of one shape; neighbouring axes that can be walked through as one become one. */
-static int read_walk(struct walk *walk, PyObject *shape, PyObject *x_strides, PyObject *y_strides) {
-    Py_ssize_t axes = PyTuple_Size(shape);
-    if (axes > MOST_AXES || PyTuple_Size(x_strides) != axes || PyTuple_Size(y_strides) != axes || walk->x.type < 0 || walk->x.type >= TYPES ||
-        walk->y.type < 0 || walk->y.type >= TYPES) {
-        PyErr_SetString(PyExc_ValueError, "no such block");
-        return 0;
-    }
-    walk->axes = 0;
-    walk->done = 0;
-    for (Py_ssize_t axis = 0; axis < axes; axis++) {
-        ptrdiff_t size = PyLong_AsSsize_t(PyTuple_GetItem(shape, axis));
-        ptrdiff_t x = PyLong_AsSsize_t(PyTuple_GetItem(x_strides, axis)), y = PyLong_AsSsize_t(PyTuple_GetItem(y_strides, axis));
-        if (PyErr_Occurred())
-            return 0;
-        if (size <= 0)
-            walk->done = 1;
-        if (size == 1)
-            continue;
-        int last = walk->axes - 1;
-        if (last >= 0 && walk->x.strides[last] == size * x && walk->y.strides[last] == size * y) {
-            walk->shape[last] *= size;
-            walk->x.strides[last] = x;
-            walk->y.strides[last] = y;
-            continue;
-        }
-        walk->shape[walk->axes] = size;
-        walk->x.strides[walk->axes] = x;
-        walk->y.strides[walk->axes] = y;
-        walk->axes++;
-    }
-    if (walk->axes == 0) {
-        walk->axes = 1;
-        walk->shape[0] = 1;
-        walk->x.strides[0] = type_sizes[walk->x.type];
-        walk->y.strides[0] = type_sizes[walk->y.type];
-    }
-    memset(walk->index, 0, sizeof walk->index);
-    return 1;
-}
+#include "arrays.h"
 
 static PyObject *py_sums(PyObject *self, PyObject *args) {
-    struct walk walk;
+    struct block block;
     struct wanted wanted;
     struct pair_sums found;
-    PyObject *shape, *x_strides, *y_strides;
+    PyObject *x, *y, *rows_y, *rows_d, *columns_y, *columns_d, *keep_y, *keep_d, *result = NULL;
     Py_ssize_t length;
-    unsigned long long x, y, rows_y, rows_d, columns_y, columns_d, keep_y, keep_d;
+    ptrdiff_t count;
+    struct table *table = &wanted.table;
     (void)self;
-    if (!PyArg_ParseTuple(args, "KiKiO!O!O!iinKKKKKK", &x, &walk.x.type, &y, &walk.y.type, &PyTuple_Type, &shape, &PyTuple_Type, &x_strides,
-                          &PyTuple_Type, &y_strides, &wanted.relative, &wanted.spread, &length, &rows_y, &rows_d, &columns_y, &columns_d,
+    if (!PyArg_ParseTuple(args, "OOppnOOOOOO", &x, &y, &wanted.relative, &wanted.spread, &length, &rows_y, &rows_d, &columns_y, &columns_d,
                           &keep_y, &keep_d))
         return NULL;
-    if (!read_walk(&walk, shape, x_strides, y_strides))
-        return NULL;
-    if (length < 1 || !rows_y != !rows_d || !columns_y != !columns_d) {
-        PyErr_SetString(PyExc_ValueError, "no such table");
-        return NULL;
+    count = open_block(&block, x, y);
+    table->length = length;
+    if (count == 0) {
+        result = Py_None;
+        Py_INCREF(result);
+    } else if (count > 0 && (length < 1 || count % length || (rows_y == Py_None) != (rows_d == Py_None) ||
+                             (columns_y == Py_None) != (columns_d == Py_None))) {
+        PyErr_Format(PyExc_ValueError, "rows of %zd elements in a block of %zd", length, (Py_ssize_t)count);
+    } else if (count > 0 && open_output(rows_y, count / length, &table->rows_y) && open_output(rows_d, count / length, &table->rows_d) &&
+               open_output(columns_y, length, &table->columns_y) && open_output(columns_d, length, &table->columns_d) &&
+               open_output(keep_y, count, &wanted.keep_y) && open_output(keep_d, count, &wanted.keep_d)) {
+        memset(&found, 0, sizeof found);
+        Py_BEGIN_ALLOW_THREADS;
+        chosen->first_pass(&block.walk, &wanted, &found);
+        Py_END_ALLOW_THREADS;
+        result = Py_BuildValue("(dddddddddddddddddd)", found.x_low, found.x_high, found.y_low, found.y_high, found.xx, found.yy, found.xy,
+                               found.dd, found.ad, found.max_ad, found.rel, found.max_rel, found.x_moments.base, found.x_moments.mean,
+                               found.x_moments.m2, found.y_moments.base, found.y_moments.mean, found.y_moments.m2);
     }
-    walk.x.data = (const char *)(uintptr_t)x;
-    walk.y.data = (const char *)(uintptr_t)y;
-    wanted.table.length = length;
-    wanted.table.rows_y = (double *)(uintptr_t)rows_y;
-    wanted.table.rows_d = (double *)(uintptr_t)rows_d;
-    wanted.table.columns_y = (double *)(uintptr_t)columns_y;
-    wanted.table.columns_d = (double *)(uintptr_t)columns_d;
-    wanted.keep_y = (double *)(uintptr_t)keep_y;
-    wanted.keep_d = (double *)(uintptr_t)keep_d;
-    memset(&found, 0, sizeof found);
-    Py_BEGIN_ALLOW_THREADS;
-    chosen->first_pass(&walk, &wanted, &found);
-    Py_END_ALLOW_THREADS;
-    return Py_BuildValue("(dddddddddddddddddd)", found.x_low, found.x_high, found.y_low, found.y_high, found.xx, found.yy, found.xy, found.dd,
-                         found.ad, found.max_ad, found.rel, found.max_rel, found.x_moments.base, found.x_moments.mean, found.x_moments.m2,
-                         found.y_moments.base, found.y_moments.mean, found.y_moments.m2);
+    close_block(&block);
+    return result;
 }
 
 static PyObject *py_divergence(PyObject *self, PyObject *args) {
-    struct walk walk;
+    struct block block;
     struct scaling sides[2];
-    PyObject *shape, *x_strides, *y_strides;
-    unsigned long long x, y;
+    PyObject *x, *y, *result = NULL;
+    ptrdiff_t count;
     double sums[3];
     (void)self;
-    if (!PyArg_ParseTuple(args, "KiKiO!O!O!dddddd", &x, &walk.x.type, &y, &walk.y.type, &PyTuple_Type, &shape, &PyTuple_Type, &x_strides,
-                          &PyTuple_Type, &y_strides, &sides[0].low, &sides[0].factor, &sides[0].floor, &sides[1].low, &sides[1].factor,
+    if (!PyArg_ParseTuple(args, "OO(dddddd)", &x, &y, &sides[0].low, &sides[0].factor, &sides[0].floor, &sides[1].low, &sides[1].factor,
                           &sides[1].floor))
         return NULL;
-    if (!read_walk(&walk, shape, x_strides, y_strides))
-        return NULL;
-    walk.x.data = (const char *)(uintptr_t)x;
-    walk.y.data = (const char *)(uintptr_t)y;
-    Py_BEGIN_ALLOW_THREADS;
-    chosen->divergence(&walk, sides, sums);
-    Py_END_ALLOW_THREADS;
-    return Py_BuildValue("(ddd)", sums[0], sums[1], sums[2]);
+    count = open_block(&block, x, y);
+    if (count == 0) {
+        result = Py_None;
+        Py_INCREF(result);
+    } else if (count > 0) {
+        Py_BEGIN_ALLOW_THREADS;
+        chosen->divergence(&block.walk, sides, sums);
+        Py_END_ALLOW_THREADS;
+        result = Py_BuildValue("(ddd)", sums[0], sums[1], sums[2]);
+    }
+    close_block(&block);
+    return result;
 }
 
 static PyObject *py_revision(PyObject *self, PyObject *args) {

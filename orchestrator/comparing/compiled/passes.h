@@ -90,11 +90,11 @@ static TARGET double NAMED(squares)(const double *v, ptrdiff_t n) {
     return sum;
 }
 
-/* Add a chunk's squares to the sums of its rows and of its columns. */
-static TARGET void NAMED(add_table)(const struct table *table, double *rows, double *columns, const double *v, ptrdiff_t first, ptrdiff_t n) {
-    ptrdiff_t row = first / table->length, column = first % table->length;
+/* Add the squares of neighbours to the sums of their rows and of their columns. */
+static TARGET void NAMED(add_table)(ptrdiff_t length, double *rows, double *columns, const double *v, ptrdiff_t first, ptrdiff_t n) {
+    ptrdiff_t row = first / length, column = first % length;
     for (ptrdiff_t at = 0; at < n;) {
-        ptrdiff_t size = table->length - column < n - at ? table->length - column : n - at;
+        ptrdiff_t size = length - column < n - at ? length - column : n - at;
         if (rows)
             rows[row] += NAMED(squares)(v + at, size);
         if (columns) {
@@ -108,11 +108,30 @@ static TARGET void NAMED(add_table)(const struct table *table, double *rows, dou
     }
 }
 
+/* What is wanted of a chunk's elements by their places. */
+static TARGET void NAMED(add_places)(
+    const struct wanted *wanted, const double *y, const double *d, const struct place *place, ptrdiff_t step, ptrdiff_t n) {
+    const struct table *table = &wanted->table;
+    ptrdiff_t length = n / place->rows;
+    for (ptrdiff_t row = 0; row < place->rows; row++) {
+        ptrdiff_t first = place->first + row * step;
+        if (table->rows_y || table->columns_y) {
+            NAMED(add_table)(table->length, table->rows_y, table->columns_y, y + row * length, first, length);
+            NAMED(add_table)(table->length, table->rows_d, table->columns_d, d + row * length, first, length);
+        }
+        if (wanted->keep_y)
+            memcpy(wanted->keep_y + first, y + row * length, (size_t)length * sizeof(double));
+        if (wanted->keep_d)
+            memcpy(wanted->keep_d + first, d + row * length, (size_t)length * sizeof(double));
+    }
+}
+
 /* Sums of v - base and of its square, of one side. */
 static TARGET void NAMED(around)(const struct walk *block, int second, double base, double *first_power, double *second_power) {
     double v[CHUNK], sums[LANES] = {0}, squares[LANES] = {0};
     struct walk walk = *block;
-    for (ptrdiff_t n; (n = NAMED(next_chunk)(&walk, second ? NULL : v, second ? v : NULL)) > 0;) {
+    struct place place;
+    for (ptrdiff_t n; (n = NAMED(next_chunk)(&walk, second ? NULL : v, second ? v : NULL, &place)) > 0;) {
         double part[LANES] = {0}, part_squares[LANES] = {0};
         for (ptrdiff_t i = 0; i < n; i++) {
             double off = v[i] - base;
@@ -148,17 +167,11 @@ static TARGET void NAMED(first_pass)(const struct walk *block, const struct want
     double x[CHUNK], y[CHUNK], d[CHUNK];
     struct pair_lanes lanes = no_sums;
     struct walk walk = *block;
+    struct place place;
     ptrdiff_t done = 0;
-    for (ptrdiff_t n; (n = NAMED(next_chunk)(&walk, x, y)) > 0; done += n) {
+    for (ptrdiff_t n; (n = NAMED(next_chunk)(&walk, x, y, &place)) > 0; done += n) {
         NAMED(add_chunk)(&lanes, x, y, d, n, wanted->relative);
-        if (wanted->table.rows_y || wanted->table.columns_y) {
-            NAMED(add_table)(&wanted->table, wanted->table.rows_y, wanted->table.columns_y, y, done, n);
-            NAMED(add_table)(&wanted->table, wanted->table.rows_d, wanted->table.columns_d, d, done, n);
-        }
-        if (wanted->keep_y)
-            memcpy(wanted->keep_y + done, y, (size_t)n * sizeof(double));
-        if (wanted->keep_d)
-            memcpy(wanted->keep_d + done, d, (size_t)n * sizeof(double));
+        NAMED(add_places)(wanted, y, d, &place, walk.shape[walk.axes - 1], n);
     }
     merge_lanes(&lanes, found);
     if (wanted->spread) {
@@ -199,10 +212,11 @@ INLINE V NAMED(series)(V u) {
 static TARGET void NAMED(divergence)(const struct walk *block, const struct scaling *sides, double *sums) {
     double x[CHUNK], y[CHUNK], lanes[3][LANES] = {{0}};
     struct walk walk = *block;
+    struct place place;
     const V x_low = NAMED(all)(sides[0].low), x_factor = NAMED(all)(sides[0].factor), x_floor = NAMED(all)(sides[0].floor);
     const V y_low = NAMED(all)(sides[1].low), y_factor = NAMED(all)(sides[1].factor), y_floor = NAMED(all)(sides[1].floor);
     const V near = NAMED(all)(0.0625), one = NAMED(all)(1.0);
-    for (ptrdiff_t n; (n = NAMED(next_chunk)(&walk, x, y)) > 0;) {
+    for (ptrdiff_t n; (n = NAMED(next_chunk)(&walk, x, y, &place)) > 0;) {
         V sums_p[REGISTERS], sums_off[REGISTERS], sums_g[REGISTERS];
         EACH(k) sums_p[k] = sums_off[k] = sums_g[k] = NAMED(all)(0.0);
         pad(x, n, x[0]);
