@@ -13,7 +13,7 @@ from .decisions import Decision, Redone, decided, orders
 from .inputs import BAD, UNKNOWN, Inputs, InputState, joined
 from .observations import FACTOR_SHARE, Observation, Observations, ObservedOp
 from .own_error import HOPELESS, SMALLEST_SLICE_SPREAD, SMALLEST_SPREAD, SUSPECT_SCORE
-from .own_error import Measured, Normal, Normals, rounding, scatter, sum_noise
+from .own_error import Measured, Normal, Normals, rounding, scatter, sum_noise, type_noise
 from .recomputing import only_moves
 
 HIGHEST_SCORE = 99.0
@@ -231,7 +231,7 @@ class Estimator:
     def _estimate(self, found: _Found) -> Estimate:
         op, output, (distance, grown) = found.op, found.output, found.sizes[0]
         normal, sums = self._normal[0].of(op.name, op.type), sum_noise(output.dtype)
-        expected, inherited = normal.expected(grown, found.rounded, sums), normal.expected(grown, 0.0)
+        expected, inherited = normal.most(grown, found.rounded, sums), normal.expected(grown, 0.0)
         score, shown, whole_type = 0.0, Shown(ALL, distance, found.fed, expected), False
         decision = self._decision(found) if self._is_decision(op, output) and not output.spoiled else None
         if output.spoiled:
@@ -255,12 +255,12 @@ class Estimator:
         shown = next((numbers for one, numbers in scored if one > min(score, SUSPECT_SCORE)), scored[0][1])
         if score > SUSPECT_SCORE or normal.rare:
             return score, shown, False
-        (distance, grown), sums = found.sizes[0], sum_noise(found.output.dtype)
+        (distance, grown), sums = found.sizes[0], type_noise(found.op.type, found.output.dtype)
         others = self._normal[0].of_other_types(found.op.type)
         alike = others.score(distance, grown, found.rounded, sums, _scatter(found))
         if alike <= SUSPECT_SCORE:
             return score, shown, False
-        return alike, Shown(ALL, distance, found.fed, others.expected(grown, found.rounded, sums)), True
+        return alike, Shown(ALL, distance, found.fed, others.most(grown, found.rounded, sums)), True
 
     def _by(self, found: _Found, number: int) -> Tuple[float, Shown]:
         """Return the score of an output by one measure, and its numbers."""
@@ -272,7 +272,7 @@ class Estimator:
         judged = least > _HALF_A_STEP * found.rounded and (measure.rare or not normal.rare)
         score = normal.score(value, grown, rounded, sums, _scatter(found)) if judged else 0.0
         fed = joined([measure.of(state.seen) for state in found.inputs if state.seen is not None])
-        return score, Shown(measure.name, value, fed, normal.expected(grown, rounded, sums))
+        return score, Shown(measure.name, value, fed, normal.most(grown, rounded, sums))
 
     def _is_decision(self, op: ObservedOp, output: Observation) -> bool:
         """Tell whether an output is a decision; the values of TopK are numbers like any others."""

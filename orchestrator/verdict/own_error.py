@@ -55,6 +55,8 @@ _FLOATS = {
 }  # fmt: skip
 _SUM_NOISE = {"float16": 1e-3, "bfloat16": 4e-3, "float32": 6e-4, "complex64": 6e-4, "complex32": 1e-3, "int8": 0.02, "uint8": 0.02}
 
+_PRODUCTS = ("conv", "matmul", "fullyconnection", "gemm", "innerproduct", "dense")
+
 
 def rounding(dtype: str, rms: float = math.nan) -> float:
     """Return the root mean square of a type's relative rounding error, ulp/√12; 0 for types that do not round.
@@ -76,6 +78,12 @@ def rounding(dtype: str, rms: float = math.nan) -> float:
 def sum_noise(dtype: str) -> float:
     """Return what an operator may add of which nothing is known: float16 sums, or float32 inputs shortened to float16 (docs/verdict.md)."""
     return _SUM_NOISE.get(dtype, 0.0)
+
+
+def type_noise(op_type: str, dtype: str) -> float:
+    """Return what all operators of a type may add and be right: products of matrices may be of factors with 8 bits."""
+    multiplies = any(word in op_type.lower() for word in _PRODUCTS)
+    return max(sum_noise(dtype), _SUM_NOISE["int8"]) if multiplies else sum_noise(dtype)
 
 
 def scatter(count: int) -> float:
