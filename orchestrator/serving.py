@@ -34,6 +34,9 @@ def _answer(calls: int, answers: int, parent: int) -> None:
     if os.getppid() != parent:
         return
     _keep_freed_memory()
+    for pipe in (calls, answers):
+        # What is started here must not keep them open.
+        os.set_inheritable(pipe, False)
     with os.fdopen(calls, "rb") as reader, os.fdopen(answers, "wb") as writer:
         while True:
             try:

@@ -82,3 +82,13 @@ def test_when_it_ends_or_stops(script, words, said, monkeypatch):
     with pytest.raises(NotComparable, match=said):
         usercode.call_user(script, start, words)
     assert not living(script)
+
+
+def test_when_the_guard_is_killed_the_call_still_ends(tmp_path):
+    """What was started may stay then, but holds nothing that anybody waits for."""
+    script, note = tmp_path / "plain.py", tmp_path / "pid"
+    script.write_text("import os, signal, subprocess\ndef start(words):\n    exec(words)\n")
+    words = "open(%r, 'w').write(str(subprocess.Popen(['sleep', '1000'], close_fds=False).pid))" % str(note)
+    with pytest.raises(NotComparable, match="signal 9"):
+        usercode.call_user(str(script), start, words + "; os.kill(os.getppid(), signal.SIGKILL); signal.pause()")
+    os.kill(int(note.read_text()), signal.SIGKILL)

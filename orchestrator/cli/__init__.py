@@ -7,7 +7,7 @@ from typing import NoReturn
 import click
 
 from .. import __version__
-from .common import LazyGroup, run_command
+from .common import LazyGroup, put, run_command
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
@@ -19,7 +19,7 @@ def _note_verbose(context: click.Context, _: click.Parameter, value: bool) -> No
 def _show_version(context: click.Context, _: click.Parameter, value: bool) -> None:
     if not value:
         return
-    click.echo("goldwatch, version %s" % __version__)
+    put("goldwatch, version %s" % __version__)
     if context.meta.get(__name__):
         import platform
 
@@ -27,8 +27,8 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
 
         from ..comparing.compiled.choice import about_kernel
 
-        click.echo("Python %s, numpy %s, %s" % (platform.python_version(), numpy.__version__, platform.machine()))
-        click.echo(about_kernel())
+        put("Python %s, numpy %s, %s" % (platform.python_version(), numpy.__version__, platform.machine()))
+        put(about_kernel())
     context.exit()
 
 

@@ -29,6 +29,9 @@ _OPTIONS = {
     "other_results": "-o names another folder, --force discards them",
     "damaged_store": "-o names another folder, --force discards it",
     "foreign_store": "-o names another folder",
+    "unknown_shape": "--golden, --om, --dump, or --shape",
+    "needs_om": "--om model.json",
+    "unknown_node": "--list",
 }
 """What the hints of these kinds of error are called on the command line."""
 

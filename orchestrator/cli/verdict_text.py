@@ -87,9 +87,8 @@ def _devices(summary: Summary) -> List[str]:
 
 
 def _suspect(number: int, suspect: Suspect, width: Optional[int]) -> List[str]:
-    head = "suspect %d: %s (%s), score %.0f, confidence %s: %s" % (
-        number, suspect.op, suspect.op_type, suspect.score, suspect.confidence, suspect.evidence,
-    )  # fmt: skip
+    named = "%s (%s)" % (suspect.op, suspect.op_type) if suspect.op_type else suspect.op
+    head = "suspect %d: %s, score %.0f, confidence %s: %s" % (number, named, suspect.score, suspect.confidence, suspect.evidence)
     lines = wrapped(head, width)
     least = max((entry.share for entry in suspect.explanations), default=0.0) - _ALIKE
     for entry in [entry for entry in suspect.explanations if entry.share >= least][:_MOST_EXPLANATIONS]:

@@ -26,6 +26,12 @@ _INTEGERS = "iub"
 T = TypeVar("T")
 
 
+class UnknownShape(InputError):
+    """Nobody tells the shape of an input (exit code 4)."""
+
+    kind = "unknown_shape"
+
+
 @dataclass(frozen=True)
 class Border:
     """One input of a cut with all that is known of it.
@@ -194,9 +200,9 @@ class Borders:
             blocked = next((found.info for found in recorded), None)
             device = "" if blocked is None else "; the device's shape %s %s alone is not enough, it counts padding" % (
                 blocked.format, list(blocked.shape))  # fmt: skip
-            raise InputError(
+            raise UnknownShape(
                 "the shape of input %s (%s) is unknown%s" % (printable(entry.name), printable(entry.tensor), device),
-                hint="golden data, the om json or a dump tell it, or the shape itself: %s=1,64,56,56" % printable(entry.tensor),
+                hint="golden data, the om json or a dump tell it, or you do (%s=1,64,56,56)" % printable(entry.tensor),
             )
         shape, source = known[0]
         for other, where in known[1:]:

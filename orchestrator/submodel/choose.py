@@ -11,6 +11,12 @@ from .original import Original
 _NEAR = 5
 
 
+class UnknownNode(InputError):
+    """A name is no node's (exit code 4)."""
+
+    kind = "unknown_node"
+
+
 def chosen_nodes(original: Original, starts: Sequence[str], ends: Sequence[str]) -> Tuple[List[int], List[int], Set[int]]:
     """Return the numbers of the starts, of the ends, and of all nodes on a path between.
 
@@ -60,5 +66,5 @@ def _number(original: Original, name: str, what: str) -> int:
         message = "%s %s is a blob, an input of the net, and no layer"
         raise InputError(message % (what, printable(name)), hint="start at a layer that reads it")
     near = nearest_names(name, original.names, _NEAR, 0.5)
-    hint = "near names: " + ", ".join(printable(other) for other in near) if near else "list the names of all nodes"
-    raise InputError("%s %s: no such %s in %s" % (what, printable(name), original.noun, original.path or "the model"), hint=hint)
+    hint = "near names: %s; all names" % ", ".join(printable(other) for other in near) if near else "all names"
+    raise UnknownNode("%s %s: no such %s in %s" % (what, printable(name), original.noun, original.path or "the model"), hint=hint)

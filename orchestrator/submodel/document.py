@@ -98,21 +98,24 @@ def _input(border: Border, file: Optional[InputFile]) -> Dict[str, Any]:
 
 
 def log_lines(plan: Plan, folder: str) -> List[str]:
-    """Return the entries of an export's log: added inputs, the folder of the dumps, the dumps by op, the exported layers."""
+    """Return the entries of an export's log: added inputs, the folder of the dumps, the dumps by op, the exported layers.
+
+    An entry has several lines; names are escaped, so that none makes a line of its own.
+    """
     lines: List[str] = []
     caffe = plan.original.kind == "caffe"
     for border in plan.borders:
         if not border.entry.kept:
             text = input_layer(border.entry.name, border.entry.tensor, border.shape) if caffe else _placeholder(border)
             lines.append("Add Layer Into Prototxt:\n" + text if caffe else "Add Node Into Graph:\n" + text)
-    lines.append("Output Dump Path:" + os.path.join(os.path.abspath(folder), "dump_data"))
+    lines.append(printable("Output Dump Path:" + os.path.join(os.path.abspath(folder), "dump_data")))
     for file in plan.gathered.dumps:
         if file.role == OP:
             parts = ["Dump Layer:[%s]" % ", ".join(file.layers), "Output File:" + file.name]
             parts += ["Input File:" + os.path.basename(path) for path in file.inputs]
-            lines.append("\n".join(parts))
+            lines.append("\n".join(map(printable, parts)))
     names = [plan.original.names[number] for number in plan.cut.layers]
-    lines.append("Export Layer:" + ", ".join(names))
+    lines.append(printable("Export Layer:" + ", ".join(names)))
     return lines
 
 

@@ -25,6 +25,12 @@ _MOST_DIMS = 4
 _SHOWN = 5
 
 
+class NeedsOm(UsageError):
+    """What is asked for needs the om json (exit code 2)."""
+
+    kind = "needs_om"
+
+
 @dataclass(frozen=True)
 class SubmodelOptions:
     """What is to be cut, and what goes with it.
@@ -194,7 +200,7 @@ def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[
     asked = {"start": list(dict.fromkeys(options.starts)), "end": list(dict.fromkeys(options.ends))}
     if options.whole_ops:
         if ops is None:
-            raise UsageError("growing to whole ops needs the om json, which says what the ops are")
+            raise NeedsOm("growing to whole ops needs the om json", hint="it says which nodes an op computes")
         grown = ops.grown(inside)
         if grown - inside:
             inside, starts, ends = grown, _edge(original, grown, True), _edge(original, grown, False)

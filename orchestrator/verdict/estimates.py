@@ -108,6 +108,8 @@ class Estimate:
         The output is no output but an input of the network, which differs from golden data itself.
     told
         What the tensors told where the distances did not (:mod:`.second_look`).
+    follows
+        The output was computed once more from the device's own inputs: it is what they make.
     """
 
     op: ObservedOp
@@ -125,6 +127,7 @@ class Estimate:
     decision: Optional[Decision] = None
     fed_otherwise: bool = False
     told: Optional[Told] = None
+    follows: bool = False
 
     @property
     def suspect(self) -> bool:

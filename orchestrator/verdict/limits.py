@@ -77,6 +77,11 @@ class Limit:
         return name == self.pattern or fnmatchcase(name, self.pattern)
 
     @property
+    def is_for_one_op(self) -> bool:
+        """Tell whether the limit is for the op of just this name."""
+        return self.selector == "op" and not any(sign in self.pattern for sign in "*?[")
+
+    @property
     def key(self) -> str:
         """``dtype=…``, ``type=…`` or ``op=…``; empty for every tensor."""
         return "%s=%s" % (self.selector, self.pattern) if self.selector else ""
@@ -136,6 +141,7 @@ class Limits:
 
     entries: Tuple[Limit, ...] = DEFAULTS
     _known: Dict[Tuple[str, str, str], Tuple[Limit, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _by_op: Dict[str, List[Tuple[int, Limit]]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def metrics(self) -> Tuple[str, ...]:
@@ -161,16 +167,25 @@ class Limits:
     def _for_subject(self, subject: Subject) -> Tuple[Limit, ...]:
         best: Dict[str, Tuple[int, int]] = {}
         ranks = {"": 0, **{selector: rank for rank, selector in enumerate(SELECTORS, 1)}}
-        for number, limit in enumerate(self.entries):
+        for number, limit in self._candidates(subject.op):
             rank = (ranks[limit.selector], number)
             if rank > best.get(limit.metric, (-1, -1)) and limit.matches(subject):
                 best[limit.metric] = rank
         return tuple(self.entries[best[metric][1]] for metric in sorted(best, key=_column))
 
+    def _candidates(self, op: str) -> List[Tuple[int, Limit]]:
+        """Return what may be for an op, with its number: there may be limits for each op of a large network, which are looked up."""
+        if not self._by_op:
+            self._by_op[""] = []
+            for number, limit in enumerate(self.entries):
+                self._by_op.setdefault(limit.pattern if limit.is_for_one_op else "", []).append((number, limit))
+        return self._by_op[""] + (self._by_op.get(op, []) if op else [])
+
     def for_op(self, op_type: str, op: str) -> Tuple[Limit, ...]:
         """Return the limits for single op types and ops that are for this one."""
         subject = Subject("", op_type, op)
-        return tuple(limit for limit in self.entries if limit.selector in ("type", "op") and limit.matches(subject))
+        found = [entry for entry in self._candidates(op) if entry[1].selector in ("type", "op") and entry[1].matches(subject)]
+        return tuple(limit for _, limit in sorted(found, key=lambda entry: entry[0]))
 
     def replaced(self, limit: Limit) -> Limits:
         """Return the same limits with this one put in the place of any with the same metric and selector, or behind all."""

@@ -46,6 +46,7 @@ _NEARLY = 3.0
 _LEAST_DEVIATION = 0.03
 """Mean absolute deviation of ln(d / expected) of operators that do all alike."""
 _LEAST_CARRIED = 1e-30
+_BEYOND = 3.0
 _GAINS = np.exp(np.linspace(math.log(0.05), math.log(20.0), 41))
 _NOISES = np.concatenate([[0.0], np.exp(np.linspace(math.log(1e-8), math.log(0.5), 54))])
 # Mantissa bits, and the exponent of the smallest number above 0.
@@ -123,6 +124,8 @@ class Normal:
         The number of operators it was fitted to.
     rare
         Fitted over other types, because there are too few of this one.
+    seen
+        Inputs up to this distance showed how errors are passed on.
     alternatives
         Squares of every g and n, [k, 2], that fit the operators nearly as well. Where the inputs of all lie about alike, g and n cannot be
         told apart: of an operator whose inputs are far smaller (the first one's are exact) either may be true.
@@ -133,6 +136,7 @@ class Normal:
     spread: float
     ops: int
     rare: bool = False
+    seen: float = math.inf
     alternatives: Optional[np.ndarray] = None
 
     def most(self, inputs: float, rounded: float, sums: float = 0.0) -> float:
@@ -144,9 +148,13 @@ class Normal:
         return max(usual, math.sqrt(float((self.alternatives[:, 0] * carried + self.alternatives[:, 1]).max())))
 
     def expected(self, inputs: float, rounded: float, sums: float = 0.0) -> float:
-        """Return the distance that inputs and rounding explain; of rare types it may be the noise of sums at least."""
+        """Return the distance that inputs and rounding explain; of rare types it may be the noise of sums at least.
+
+        Inputs whose error is larger than others of the type had come from an operator that is wrong: it need not cancel as noise does.
+        """
         noise = max(self.noise, sums) if self.rare else self.noise
-        return math.sqrt(self.gain**2 * (inputs**2 + rounded**2) + noise**2)
+        gain = self.gain if inputs <= self.seen else max(self.gain, 1.0)
+        return math.sqrt(gain**2 * (inputs**2 + rounded**2) + noise**2)
 
     def score(self, distance: float, inputs: float, rounded: float, sums: float = 0.0, scatter: float = 0.0) -> float:
         """Return ln(distance / expected) in units of the spread and an output's own ``scatter``; 0 for no distance."""
@@ -195,7 +203,7 @@ class Normals:
             # The spread of few says little.
             weight = float(others * others)
             spread = (weight * max(self._smallest, fitted.spread) + ENOUGH**2 * RARE_SPREAD) / (weight + ENOUGH**2)
-            return Normal(fitted.gain, fitted.noise, spread, others, False, fitted.alternatives)
+            return Normal(fitted.gain, fitted.noise, spread, others, False, fitted.seen, fitted.alternatives)
         return self._rare(self._over_all, op)
 
     def of_other_types(self, op_type: str) -> Normal:
@@ -213,13 +221,14 @@ class Normals:
             return Normal(1.0, 0.0, PRIOR_SPREAD, 0, True)
         fitted = fit.without(op)
         spread = (others * max(RARE_SPREAD, fitted.spread) + _PRIOR_WEIGHT * PRIOR_SPREAD) / (others + _PRIOR_WEIGHT)
-        return Normal(fitted.gain, fitted.noise, max(RARE_SPREAD, spread), others, True)
+        return Normal(fitted.gain, fitted.noise, max(RARE_SPREAD, spread), others, True, fitted.seen)
 
 
 class _Fitted(NamedTuple):
     gain: float
     noise: float
     spread: float
+    seen: float = math.inf
     alternatives: Optional[np.ndarray] = None
 
 
@@ -248,7 +257,7 @@ class _Fit:
         return len(self._ops) - (op in self._ops)
 
     def without(self, op: Optional[str]) -> _Fitted:
-        """Return g, n and the spread of all operators but one (of many operators one does not count)."""
+        """Return g, n, the spread and the largest inputs of all operators but one (of many operators one does not count)."""
         left_out = op if op in self._ops and len(self._ops) <= _FEW else None
         if left_out not in self._found:
             self._found[left_out] = self._fitted(left_out)
@@ -273,7 +282,8 @@ class _Fit:
         gain, noise = float(self._gains[best[0]]), float(_NOISES[best[1]])
         off = self._logs[rest] - 0.5 * np.log(gain**2 * self._carried[rest] + noise**2)
         alternatives = np.stack([squares[alike] for squares in np.broadcast_arrays(self._gains[:, None] ** 2, _NOISES**2)], axis=1)
-        return _Fitted(gain, noise, 1.4826 * float(np.median(np.abs(off - np.median(off)))), alternatives)
+        spread = 1.4826 * float(np.median(np.abs(off - np.median(off))))
+        return _Fitted(gain, noise, spread, _BEYOND * math.sqrt(float(np.median(self._carried[rest]))), alternatives)
 
     def _costs(self, some: object) -> np.ndarray:
         """Return, for each g and n, the sum of absolute deviations of some entries."""

@@ -10,16 +10,18 @@ import numpy as np
 
 from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, lattice_step
 from ..comparing.patterns.finding import Difference
+from ..comparing.row import FAIL
 from ..tensors.axes import element_count
 from ..tensors.rounding import ulp
 from .estimates import Estimate, Told
+from .inputs import GOOD
 from .observations import Observation, ObservedOp
 from .own_error import HOPELESS, RARE_SPREAD, SUSPECT_SCORE, rounding, sum_noise
 from .recomputing import known, only_rounds, own_error
 from .words import percent
 
 MOST_LOOKED_AT = 64
-"""Outputs of which the tensors are read; those nearest to a suspicion first."""
+"""Outputs of which the tensors are read; those outside their limits though their inputs are not, then those nearest to a suspicion."""
 
 Read = Callable[[ObservedOp, Observation, int], Optional[AlignedPair]]
 
@@ -46,7 +48,7 @@ def looked_at(estimates: Sequence[Estimate], read: Read) -> List[Estimate]:
         Reads a row's two tensors again, of more elements than the last argument a sample; None where it cannot.
     """
     found = list(estimates)
-    doubtful = sorted((number for number, entry in enumerate(found) if _doubtful(entry)), key=lambda number: -found[number].score)
+    doubtful = sorted((number for number, entry in enumerate(found) if _doubtful(entry)), key=lambda number: _urgency(found[number]))
     room = _MOST_ELEMENTS
     for number in doubtful[:MOST_LOOKED_AT]:
         entry = found[number]
@@ -55,8 +57,14 @@ def looked_at(estimates: Sequence[Estimate], read: Read) -> List[Estimate]:
             room -= size
             found[number] = _computed(entry, read)
         if not entry.suspect and not found[number].suspect:
-            found[number] = _coarser(entry, read)
+            found[number] = _coarser(found[number], read)
     return found
+
+
+def _urgency(entry: Estimate) -> Tuple[bool, float]:
+    """Return what sorts outputs, those that need a second look most first."""
+    diverges = entry.output.verdict == FAIL and all(state.state == GOOD for state in entry.inputs)
+    return not diverges, -entry.score
 
 
 def _size(entry: Estimate) -> int:
@@ -85,7 +93,7 @@ def _computed(entry: Estimate, read: Read) -> Estimate:
     rounded = rounding(entry.output.dtype, entry.output.rms)
     usual = 2.0 * rounded if only_rounds(entry.op.type) else math.hypot(rounded, sum_noise(entry.output.dtype))
     if own.distance <= usual and own.slice_distance <= _SLICES * usual:
-        return replace(entry, score=0.0)
+        return replace(entry, score=0.0, follows=True)
     score = min(math.log(own.distance / usual) / RARE_SPREAD, _HIGHEST) if usual and own.distance > 0 else 0.0
     if score <= max(SUSPECT_SCORE, entry.score):
         return entry

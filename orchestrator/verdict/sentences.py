@@ -61,7 +61,8 @@ def _blameless(first: FirstDivergence, suspects: Sequence[Suspect]) -> str:
 
 
 def _stands_out(suspect: Suspect) -> str:
-    return "%s (%s) is suspect%s: %s" % (suspect.op, suspect.op_type, _where(suspect.place), suspect.brief)
+    named = "%s (%s)" % (suspect.op, suspect.op_type) if suspect.op_type else suspect.op
+    return "%s is suspect%s: %s" % (named, _where(suspect.place), suspect.brief)
 
 
 def _capital(text: str) -> str:
@@ -94,9 +95,12 @@ def _out_of_good(estimate: Optional[Estimate]) -> str:
         return "; it decides between values, and its inputs differ by rounding only (%s): the difference is inherited." % differs
     if estimate.suspect or not 0 < estimate.distance < math.inf:
         return "%s (they differ by %s), so the error is its own." % (within, differs)
+    already = "%s, but differ by %s already" % (within, differs)
+    if estimate.follows:
+        return already + ", and the operator makes of them what it should: the error is inherited, and grew on the way."
     if estimate.distance <= _EXPLAINED * estimate.expected:
-        return "%s, but differ by %s already, which explains it: the error is inherited, and grew on the way." % (within, differs)
-    return "%s (they differ by %s), so most of the error is its own." % (within, differs)
+        return already + ", which explains it: the error is inherited, and grew on the way."
+    return "%s, which explains about %s: the rest may be its own." % (already, percent(estimate.expected))
 
 
 def _out_of_bad(first: FirstDivergence, estimate: Optional[Estimate]) -> str:

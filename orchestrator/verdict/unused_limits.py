@@ -39,7 +39,7 @@ class UnusedLimits:
             if limit.selector == "dtype" and dtype_by_name(limit.pattern) is not None:
                 continue  # a type that there is, but not in this run
             names = self._names[limit.selector]
-            if any(limit.matches(Subject(**{_FIELDS[limit.selector]: name})) for name in names):
+            if limit.pattern in names or any(limit.matches(Subject(**{_FIELDS[limit.selector]: name})) for name in names):
                 continue
             near = nearest_names(limit.pattern, sorted(filter(None, names)), _NEAREST, 0.5)
             text = "the limit for %s decided nothing: %s" % (limit.key, _WORDS[limit.selector])

@@ -93,8 +93,10 @@ def dump_tensor(path, kind, index):
     offset = 8 + length
     for number, place, code, form, dims, size, own in found:
         here = (number == _INPUT) == (kind == "input") and place == index
-        if not size and code in _TYPES:
+        if not size and own is None:
             # A converter of the vendor writes no sizes: type and dims tell them.
+            if code not in _TYPES:
+                raise Abstain
             size = int(np.prod(dims, dtype=object)) * np.dtype(_TYPES[code]).itemsize
         inside = own is not None and not behind
         raw = own if inside else data[offset : offset + size]

@@ -15,7 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 #: Modules that may call open(): the one that knows how, and readers of the kernel's own files.
 OPENS_HERE = (
     "orchestrator/filesystem.py", "orchestrator/cli/streams.py", "orchestrator/config/path_rules.py", "orchestrator/launch/family.py",
-    "orchestrator/watching/ends.py",
+    "orchestrator/watching/ends.py", "orchestrator/guarding.py",
 )  # fmt: skip
 #: (command, the input that is no file, exit code)
 COMMANDS = [

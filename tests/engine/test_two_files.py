@@ -37,6 +37,13 @@ def test_two_npy(tmp_path):
         assert document["rows"][0]["target_file"] == str(tmp_path / (name + ".npy"))
 
 
+def test_a_file_of_no_known_type_is_named_without_one(tmp_path):
+    np.save(str(tmp_path / "golden.npy"), np.arange(1, 50, dtype=np.float32))
+    np.save(str(tmp_path / "bad.npy"), np.arange(1, 50, dtype=np.float32) * 2)
+    done = goldwatch(tmp_path, "compare", "bad.npy", "golden.npy", "-o", "out")
+    assert done.returncode == 1 and "suspect 1: bad, score" in done.stdout and "()" not in done.stdout
+
+
 def test_two_dumps_pair_by_kind_and_index(tmp_path):
     random = np.random.RandomState(0)
     arrays = [random.standard_normal((1, 4, 3, 3)).astype(np.float16) for _ in range(3)]

@@ -95,6 +95,22 @@ def test_limits_grow_with_the_terms_and_stay_below_two_per_cent(tmp_path) -> Non
     assert overlaid.for_subject(Subject("float16", "Conv2D", "op"))[0].value == 0.5
 
 
+@pytest.mark.parametrize("terms", [9, 147, 1152])
+def test_sums_in_float16_one_by_one_are_within_the_limits(terms) -> None:
+    random = np.random.RandomState(terms)
+    weights = (random.standard_normal((32, terms)) / np.sqrt(terms)).astype(np.float16)
+    x = random.standard_normal((terms, 128)).astype(np.float16)
+    summed = np.zeros((32, 128), np.float16)
+    for term in range(terms):
+        summed = (summed + (weights[:, term : term + 1] * x[term : term + 1]).astype(np.float16)).astype(np.float16)
+    exact = weights.astype(np.float64) @ x.astype(np.float64)
+    off = summed - exact
+    whole = np.linalg.norm(off) / np.linalg.norm(exact)
+    of_slice = (np.linalg.norm(off, axis=1) / np.linalg.norm(exact, axis=1)).max()
+    most = own_error_limits([terms], "float16")
+    assert whole < most[0] < 0.02 and of_slice < most[1] < 0.02
+
+
 def row(op, verdict, distance=None, reason=""):
     metrics = {} if distance is None else {"RelativeEuclideanDistance": distance}
     found = {"metrics": metrics, "reason": reason, "target_dtype": "float16", "golden_file": "x"}

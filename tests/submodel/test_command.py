@@ -216,6 +216,31 @@ def test_names_are_never_paths(exported, tmp_path):
     assert shown in [shlex.quote(word) for word in document["next"]["golden"]]
 
 
+def test_a_name_makes_no_line_of_its_own(cut, tmp_path):
+    net = (
+        'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 } } }\n'
+        'layer { name: "a\\nExport Layer:b\\033[31m" type: "ReLU" bottom: "data" top: "a" }\n'
+    )
+    (tmp_path / "n.prototxt").write_text(net)
+    name = "a\nExport Layer:b\x1b[31m"
+    done = cut("--start", "data", "--end", name, model="n.prototxt")
+    assert "\nExport Layer:b" not in done.stderr and "\x1b" not in done.stderr + done.stdout
+    assert "Export Layer:data, a\\x0aExport Layer:b\\x1b[31m" in done.stderr
+    assert "\x1b" not in cut("--list", model="n.prototxt", out=False).stdout
+
+
+def test_a_chain_of_thousands_of_layers_is_walked_without_recursion(exported, tmp_path):
+    count = 3000
+    lines = ['layer { name: "l0" type: "Input" top: "l0" input_param { shape { dim: 1 } } }\n']
+    lines += ['layer { name: "l%d" type: "ReLU" bottom: "l%d" top: "l%d" }\n' % (n, n - 1, n) for n in range(1, count)]
+    (tmp_path / "n.prototxt").write_text("".join(lines))
+    words = ["--shape", "l9=1"]
+    folder, document = exported("--start", "l10", "--end", "l%d" % (count - 10), *words, model="n.prototxt")
+    assert len(document["layers"]) == count - 19
+    with open(os.path.join(folder, "dump.prototxt"), encoding="utf-8") as stream:
+        assert "".join(lines[10 : count - 9]) in stream.read()
+
+
 @pytest.mark.parametrize("kept", [WEIGHTS, None])
 def test_a_v1_net(exported, tmp_path, kept):
     net = 'input: "x"\ninput_dim: 1\ninput_dim: 2\ninput_dim: 3\ninput_dim: 3\n'

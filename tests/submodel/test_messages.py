@@ -264,4 +264,5 @@ def test_files_that_are_no_model(cut, tmp_path, name, data, text):
 
 def test_errors_are_json_where_json_is_asked_for(cut):
     done = cut("--start", "gone", "--end", "pool1", "--format", "json", code=4)
-    assert json.loads(done.stdout)["error"]["kind"] == "bad_input"
+    assert json.loads(done.stdout)["error"]["kind"] == "unknown_node"
+    assert json.loads(done.stdout)["error"]["hint"] == "all names: --list"

@@ -190,6 +190,15 @@ def test_no_operator_teaches_what_is_normal_for_itself():
     assert alone.rare and alone.ops == 0 and alone.score(0.4, 1e-3, 3e-4, 1e-3) > 8
 
 
+def test_errors_that_cancel_in_others_need_not_where_they_are_larger():
+    # As biases rule the outputs of others: what they are fed with hardly shows.
+    entries = [Measured("op%d" % number, "MatMul", 6e-4, 3e-4 + 5e-5 * number, 3e-4, 1e-3) for number in range(7)]
+    entries.append(Measured("behind", "MatMul", 9.8e-3, 9.9e-3, 3e-4, 1e-3))
+    normal = Normals(entries).of("behind", "MatMul")
+    assert normal.score(9.8e-3, 9.9e-3, 3e-4) <= 0 and normal.score(5e-2, 9.9e-3, 3e-4) > 4.5
+    assert normal.score(2.5e-3, 6e-4, 3e-4) > 4.5
+
+
 def test_operators_behind_a_gross_error_teach_nothing():
     entries = [Measured("op%d" % number, TYPES[number % 3], 0.9, 0.9, 3e-4, 1e-3) for number in range(25)]
     normals = Normals([Measured("first", "Conv2D", 0.9, 2e-4, 3e-4, 1e-3), *entries])

@@ -228,6 +228,20 @@ def test_golden_data_that_their_reader_contradicts_are_wrong_not_the_operator(sc
     assert "so the error is its own" not in text
 
 
+def test_a_first_divergence_that_makes_of_its_inputs_what_it_should_has_inherited_its_error(scene, random):
+    data = scene.data((40 * random.standard_normal((32, 64))).astype(np.float32))
+    scene.op("scores", "Mystery", ["data"], data, noisy(random, data, 0.01))
+
+    def softmax(x):
+        raised = np.exp(x - x.max(1, keepdims=True))
+        return raised / raised.sum(1, keepdims=True)
+
+    scene.op("sm", "SoftmaxV2", ["scores"], softmax(data), softmax(scene.made["scores"].astype(np.float32)))
+    _, summary, text = scene.compare()
+    assert (summary["first_divergence"]["op"], summary["first_divergence"]["inputs"]) == ("sm", "good")
+    assert "already, and the operator makes of them what it should: the error is inherited" in text
+
+
 def test_four_operators_of_a_type_with_the_same_small_error_are_said_once(scene, random):
     source = "data"
     scene.data(random.standard_normal((32, 64)).astype(np.float32))

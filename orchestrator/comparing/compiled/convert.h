@@ -17,13 +17,32 @@ CONVERT(int64, any_int64)
 CONVERT(uint64, any_uint64)
 CONVERT(float32, any_float)
 CONVERT(float64, any_double)
+#if defined(__aarch64__)
+CONVERT(float16, any_half)
+#endif
 #undef CONVERT
 
 /* A half's exponent and fraction, moved to where a float has them. Below the normal range the float is made a normal one that is too large
-   by 2**-14, which is taken off: no operation sees a subnormal number, which processors are slow with. */
+   by 2**-14, which is taken off: no operation sees a subnormal number, which processors are slow with. Where the processor converts halves
+   itself, it does. */
+#if !defined(__aarch64__)
 static TARGET void NAMED(from_float16)(const void *from, double *to, ptrdiff_t n) {
     const any_uint16 *v = (const any_uint16 *)from;
-    for (ptrdiff_t i = 0; i < n; i++) {
+    ptrdiff_t i = 0;
+#if defined(__x86_64__) && WIDTH == 8
+    for (; i + 16 <= n; i += 16) {
+        __m512 sixteen = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(v + i)));
+        _mm512_storeu_pd(to + i, _mm512_cvtps_pd(_mm512_castps512_ps256(sixteen)));
+        _mm512_storeu_pd(to + i + 8, _mm512_cvtps_pd(_mm512_extractf32x8_ps(sixteen, 1)));
+    }
+#elif defined(__x86_64__) && WIDTH == 4
+    for (; i + 8 <= n; i += 8) {
+        __m256 eight = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(v + i)));
+        _mm256_storeu_pd(to + i, _mm256_cvtps_pd(_mm256_castps256_ps128(eight)));
+        _mm256_storeu_pd(to + i + 4, _mm256_cvtps_pd(_mm256_extractf128_ps(eight, 1)));
+    }
+#endif
+    for (; i < n; i++) {
         uint32_t code = v[i];
         uint32_t bits = (code & 0x7fffu) << 13;
         uint32_t exponent = bits & 0x0f800000u;
@@ -35,6 +54,7 @@ static TARGET void NAMED(from_float16)(const void *from, double *to, ptrdiff_t n
         to[i] = (double)whole.value;
     }
 }
+#endif
 
 static void (*const NAMED(converters)[TYPES])(const void *, double *, ptrdiff_t) = {
     NAMED(from_int8),  NAMED(from_uint8), NAMED(from_int16),  NAMED(from_uint16),  NAMED(from_int32),  NAMED(from_uint32),

@@ -39,6 +39,9 @@ typedef int64_t __attribute__((aligned(1), may_alias)) any_int64;
 typedef uint64_t __attribute__((aligned(1), may_alias)) any_uint64;
 typedef float __attribute__((aligned(1), may_alias)) any_float;
 typedef double __attribute__((aligned(1), may_alias)) any_double;
+#if defined(__aarch64__)
+typedef __fp16 __attribute__((aligned(1), may_alias)) any_half;
+#endif
 
 union float_bits {
     uint32_t bits;
@@ -148,6 +151,7 @@ static void pad(double *v, ptrdiff_t n, double with) {
 
 /* Which instruction sets this compiler knows how to choose from; target attributes came with these versions. */
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #if defined(__clang__) ? __clang_major__ >= 7 : __GNUC__ >= 6
 #define WITH_AVX512
@@ -174,7 +178,7 @@ static void pad(double *v, ptrdiff_t n, double with) {
 #if defined(WITH_AVX2)
 #define ISA avx2
 #define WIDTH 4
-#define TARGET __attribute__((target("avx2")))
+#define TARGET __attribute__((target("avx2,f16c")))
 #include "lanes.h"
 #include "convert.h"
 #include "passes.h"
@@ -215,6 +219,14 @@ static const struct kernel kernels[] = {
 
 static const struct kernel *chosen = &kernels[KERNELS - 1];
 
+#if defined(WITH_AVX2)
+/* Older compilers' __builtin_cpu_supports does not know it. */
+static int converts_halves(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && c & (1u << 29);
+}
+#endif
+
 static int can_run(const char *name) {
 #if defined(__x86_64__)
 #if defined(WITH_AVX512)
@@ -224,7 +236,7 @@ static int can_run(const char *name) {
 #endif
 #if defined(WITH_AVX2)
     if (strcmp(name, "avx2") == 0)
-        return __builtin_cpu_supports("avx2") != 0;
+        return __builtin_cpu_supports("avx2") && converts_halves();
 #endif
 #endif
     (void)name;
