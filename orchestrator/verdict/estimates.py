@@ -12,8 +12,19 @@ from .amplification import amplification
 from .decisions import Decision, Redone, decided, orders
 from .inputs import BAD, UNKNOWN, Inputs, InputState, joined
 from .observations import FACTOR_SHARE, Observation, Observations, ObservedOp
-from .own_error import HOPELESS, SMALLEST_SLICE_SPREAD, SMALLEST_SPREAD, SUSPECT_SCORE
-from .own_error import Measured, Normal, Normals, rounding, scatter, sum_noise, type_noise
+from .own_error import (
+    HOPELESS,
+    SMALLEST_SLICE_SPREAD,
+    SMALLEST_SPREAD,
+    SUSPECT_SCORE,
+    Measured,
+    Normal,
+    Normals,
+    rounding,
+    scatter,
+    sum_noise,
+    type_noise,
+)
 from .recomputing import only_moves
 
 HIGHEST_SCORE = 99.0

@@ -44,7 +44,8 @@ class Observation(NamedTuple):
         The distance is not that of all elements, for one of these reasons: rms tells nothing of the elements it is of.
     factor_distance
         How far a common factor of all elements is from 1, with a fifth of the distance: a·y is the part of the target x along the golden y,
-        and with cosine c and distance d, (a − 1)² is d² − (1 − c²) but for terms of higher order. NaN where the cosine was not computed, or the distance is too small for it.
+        and with cosine c and distance d, (a − 1)² is d² − (1 − c²) but for terms of higher order. NaN where the cosine was not
+        computed, or the distance is too small for it.
     factor
         a itself: c·‖x‖/‖y‖. NaN where cosine or standard deviations were not computed.
     rms, deviation

@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 import pytest
+
 from goldwatch.verdict.own_error import Measured, Normals, scatter
+
 
 def stored(values, dtype=np.float16):
     return values.astype(dtype).astype(np.float32)
@@ -115,8 +117,11 @@ def test_bytes_that_only_move_have_the_error_of_their_input(scene, random):
 
 def test_a_move_to_the_wrong_place_is_found(scene, random):
     exact_data(scene, random, 1, 4)
-    turned = {"moves": lambda values: values.transpose(0, 2, 1, 3), "wrong": lambda values: np.roll(values.transpose(0, 2, 1, 3), 1, axis=3)}
-    moved(scene, random, "TransposeD", (1, 4, 4, 8), **turned)
+
+    def turned(values):
+        return values.transpose(0, 2, 1, 3)
+
+    moved(scene, random, "TransposeD", (1, 4, 4, 8), turned, lambda values: np.roll(turned(values), 1, axis=3))
     assert "moved3" in [entry["op"] for entry in scene.compare()[1]["suspects"]]
 
 
