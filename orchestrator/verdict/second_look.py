@@ -77,11 +77,13 @@ def _size(entry: Estimate) -> int:
 def _doubtful(entry: Estimate) -> bool:
     """Tell whether an output may hide an error of its own behind that of its inputs, or may be accused of theirs."""
     row = entry.output
-    if entry.fed_otherwise or entry.decision is not None or row.whole or row.spoiled or not entry.known or not row.distance >= _LEAST:
+    if entry.fed_otherwise or entry.decision is not None or row.whole or row.spoiled or not entry.known:
         return False
+    if entry.suspect or not row.distance >= _LEAST:
+        return entry.suspect and known(entry.op.type)
     if known(entry.op.type):
         return True
-    return not entry.suspect and entry.inputs_distance < HOPELESS and (row.dtype in _OF_8_BITS or each_by_itself(entry.op.type))
+    return entry.inputs_distance < HOPELESS and (row.dtype in _OF_8_BITS or each_by_itself(entry.op.type))
 
 
 def _computed(entry: Estimate, read: Read) -> Estimate:
