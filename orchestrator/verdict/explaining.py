@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
@@ -25,7 +26,8 @@ _MOST_READERS = 4
 _RIGHT = 0.25
 _TELLING = 0.1
 _LINEAR = frozenset("conv2d convolution matmul matmulv2 batchmatmul batchmatmulv2 fullyconnection gemm innerproduct dense".split())
-"""Types of operators whose output is wrong wherever an input is."""
+"""Types of operators whose output is wrong wherever an input is, unless their biases rule it."""
+_MOST_COMPARED = 1 << 22
 _FITS = 0.1
 
 
@@ -67,7 +69,7 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inp
             others = list(_others(estimate, pair, seen, reader)) if pair is not None and not estimate.fed_otherwise else []
             around = Surroundings(
                 first=estimate.fed_otherwise or inputs.stands_first(estimate.op),
-                right_behind=_right_behind(estimate, inputs),
+                right_behind=_right_behind(estimate, inputs, reader),
                 contradicted=_contradicted(estimate, inputs, reader),
                 stale=reader.stale(estimate.op),
             )
@@ -81,13 +83,17 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inp
     return suspects
 
 
-def _right_behind(estimate: Estimate, inputs: Inputs) -> Optional[bool]:
+def _right_behind(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> Optional[bool]:
     """Tell whether all operators that an output feeds are right: then the output is too, whatever its golden data say."""
     behind = [estimate.op] if estimate.fed_otherwise else inputs.consumers(estimate.op, estimate.output.number)
-    outputs = [row for op in behind for row in op.outputs.values() if row.compared]
+    outputs = [(op, row) for op in behind for row in op.outputs.values() if row.compared]
     if not outputs:
         return None
-    return all(row.verdict == PASS and not row.distance > _RIGHT * estimate.distance for row in outputs)
+    if not all(row.verdict == PASS and not row.distance > _RIGHT * estimate.distance for _, row in outputs):
+        return False
+    # What hardly shows in them proves nothing.
+    linear = [(op, row) for op, row in outputs if op.type.lower() in _LINEAR]
+    return not any(row.distance > _RIGHT * estimate.distance * _handed_on(op, row, estimate, reader) for op, row in linear)
 
 
 def _contradicted(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> bool:
@@ -101,12 +107,37 @@ def _contradicted(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> b
         if row is None or row.whole or len(fed) != 1:
             continue
         if op.type.lower() in _LINEAR and row.distance <= _TELLING * estimate.distance:
-            return True
+            if row.distance <= _TELLING * estimate.distance * _handed_on(op, row, estimate, reader):
+                return True
+            continue
         pairs = [reader.pair(state.owner, state.seen) for state in states if state.owner is not None and state.seen is not None]
         read, made = [pair for pair in pairs if pair is not None], reader.pair(op, row)
         if made is not None and len(read) == len(states) and contradicts(op.type, read, made, fed[0]):
             return True
     return False
+
+
+def _handed_on(op: ObservedOp, row: Observation, estimate: Estimate, reader: TensorReader) -> float:
+    """Return how much of a relative difference of its input shows in a linear operator's output, at most 1; NaN where that cannot be told.
+
+    Told by how much output and input vary, about the mean of each channel: an output that is ruled by its biases is the same at all places.
+    """
+    fed = reader.pair(estimate.op, estimate.output, _MOST_COMPARED)
+    made = reader.pair(op, row, _MOST_COMPARED)
+    if fed is None or made is None or fed.sampled or made.sampled:
+        return math.nan
+    varied = max(_variation(fed.target, fed.letters), _variation(fed.golden, fed.letters))
+    return min(1.0, _variation(made.golden, made.letters) / varied) if varied > 0 else math.nan
+
+
+def _variation(values: Any, letters: Sequence[str]) -> float:
+    """Return the relative size of what is left of a tensor without its mean over all axes but that of the channels."""
+    values = np.asarray(values, np.float64)
+    values = np.where(np.isfinite(values), values, 0.0)
+    channels = letters.index("C") if "C" in letters else values.ndim - 1
+    rest = values - values.mean(axis=tuple(axis for axis in range(values.ndim) if axis != channels), keepdims=True)
+    size = float(np.linalg.norm(values))
+    return float(np.linalg.norm(rest)) / size if size else 0.0
 
 
 def _others(estimate: Estimate, pair: AlignedPair, seen: Observations, reader: TensorReader) -> Iterator[Other]:

@@ -154,7 +154,7 @@ def explanations_of(
         return _of_integers(estimate, pair) + stale
     found = _golden_spoiled(estimate, around)
     found += _of_patterns(estimate, pair, others, around) if pair is not None else _of_row(estimate)
-    if around.contradicted and not any(entry.kind in BLAMELESS for entry in found):
+    if around.contradicted and not any(entry.kind in BLAMELESS or entry.kind == "padding" for entry in found):
         found.insert(0, _explanation("wrong-golden", 1.0, _CONTRADICTED))
     told = estimate.told
     if told is not None:

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence
 import numpy as np
 
 from ..comparing.patterns import AlignedPair
+from .normalising import NORMALISING, normalisations
 
 Array = Any
 Formula = Callable[..., Array]
@@ -66,12 +67,17 @@ _MOST_AXES = 4
 def known(op_type: str) -> bool:
     """Tell whether operators of a type can be computed once more."""
     name = op_type.lower()
-    return any(name in names for names in (_ONE, _TWO, _ALONG, _SOFTMAX, _MOVING))
+    return any(name in names for names in (_ONE, _TWO, _ALONG, _SOFTMAX, _MOVING, NORMALISING))
 
 
 def only_rounds(op_type: str) -> bool:
     """Tell whether an operator of a type that is known adds nothing but the rounding of its output."""
     return op_type.lower() in _EXACT
+
+
+def only_moves(op_type: str) -> bool:
+    """Tell whether an operator of a type only moves its one input."""
+    return op_type.lower() in _MOVING
 
 
 class OwnError(NamedTuple):
@@ -92,7 +98,7 @@ class OwnError(NamedTuple):
 def own_error(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Optional[OwnError]:
     """Return the error that an operator adds to what comes in.
 
-    What the operator does (its axes) is learnt from golden data, from which it must follow.
+    What the operator does (its axes, a normalisation's scale and shift) is learnt from golden data, from which it must follow.
 
     Parameters
     ----------
@@ -158,6 +164,8 @@ def _formulas(name: str, inputs: Sequence[Array], output: Array) -> Iterator[For
         yield from _ONE[name]
     elif name in _TWO and len(inputs) == 2:
         yield _TWO[name]
+    elif name in NORMALISING:
+        yield from normalisations(name, x, output)
     elif name in _SOFTMAX:
         for axis in range(x.ndim - 1, -1, -1):
             yield lambda x, axis=axis: _softmax(x, axis)

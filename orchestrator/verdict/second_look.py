@@ -14,9 +14,10 @@ from ..comparing.row import FAIL
 from ..tensors.axes import element_count
 from ..tensors.rounding import ulp
 from .estimates import Estimate, Told
-from .inputs import GOOD
+from .inputs import GOOD, joined
 from .observations import Observation, ObservedOp
-from .own_error import HOPELESS, RARE_SPREAD, SUSPECT_SCORE, rounding, sum_noise
+from .outliers import each_by_itself, ordinary
+from .own_error import HOPELESS, PRIOR_SPREAD, RARE_SPREAD, SUSPECT_SCORE, rounding, sum_noise
 from .recomputing import known, only_rounds, own_error
 from .words import percent
 
@@ -57,7 +58,7 @@ def looked_at(estimates: Sequence[Estimate], read: Read) -> List[Estimate]:
             room -= size
             found[number] = _computed(entry, read)
         if not entry.suspect and not found[number].suspect:
-            found[number] = _coarser(found[number], read)
+            found[number] = _sampled(found[number], read)
     return found
 
 
@@ -76,9 +77,13 @@ def _size(entry: Estimate) -> int:
 def _doubtful(entry: Estimate) -> bool:
     """Tell whether an output may hide an error of its own behind that of its inputs, or may be accused of theirs."""
     row = entry.output
-    if entry.fed_otherwise or entry.decision is not None or row.whole or row.spoiled or not entry.known or not row.distance >= _LEAST:
+    if entry.fed_otherwise or entry.decision is not None or row.whole or row.spoiled or not entry.known:
         return False
-    return known(entry.op.type) or (not entry.suspect and entry.inputs_distance < HOPELESS and row.dtype in _OF_8_BITS)
+    if entry.suspect or not row.distance >= _LEAST:
+        return entry.suspect and known(entry.op.type)
+    if known(entry.op.type):
+        return True
+    return entry.inputs_distance < HOPELESS and (row.dtype in _OF_8_BITS or each_by_itself(entry.op.type))
 
 
 def _computed(entry: Estimate, read: Read) -> Estimate:
@@ -101,10 +106,36 @@ def _computed(entry: Estimate, read: Read) -> Estimate:
     return replace(entry, score=score, told=Told(sentence), inherited=came_in)
 
 
-def _coarser(entry: Estimate, read: Read) -> Estimate:
-    """Return the estimate of an output, accused where it is rounded to 8 bits."""
+def _sampled(entry: Estimate, read: Read) -> Estimate:
+    """Return the estimate of an output, accused where some of its elements show what its distance does not."""
     pair = read(entry.op, entry.output, _ELEMENTS)
-    step = _own_lattice(entry, pair, read) if pair is not None else None
+    if pair is None:
+        return entry
+    accused = _hidden(entry, pair, read) if each_by_itself(entry.op.type) else None
+    return accused or (_coarser(entry, pair, read) if entry.output.dtype in _OF_8_BITS else entry)
+
+
+def _hidden(entry: Estimate, pair: AlignedPair, read: Read) -> Optional[Estimate]:
+    """Return the estimate of an output whose largest elements hide that the others are wrong; None where they do not."""
+    made = ordinary(pair)
+    if not made.hidden:
+        return None
+    pairs = _inputs(entry, read, _ELEMENTS)
+    fed = [state.seen.distance for state in entry.inputs if state.seen is not None]
+    came_in = joined([*fed, *(value for value in (ordinary(one).distance for one in pairs) if not math.isnan(value))])
+    expected = joined([came_in, rounding(entry.output.dtype, made.rms), sum_noise(entry.output.dtype)])
+    score = math.log(made.distance / expected) / PRIOR_SPREAD if pairs and made.distance > 0 < expected else 0.0
+    if not score > SUSPECT_SCORE:
+        return None
+    sentence = "its output differs by %s, its inputs by %s, when a few large values are left out that hide it" % (
+        percent(made.distance), percent(came_in),
+    )  # fmt: skip
+    return replace(entry, score=min(score, _HIGHEST), told=Told(sentence), inherited=min(entry.inherited, entry.distance))
+
+
+def _coarser(entry: Estimate, pair: AlignedPair, read: Read) -> Estimate:
+    """Return the estimate of an output, accused where it is rounded to 8 bits."""
+    step = _own_lattice(entry, pair, read)
     if step is None:
         return entry
     sentence = "its output has only values of an 8-bit integer with a scale of %.4g; golden data and its inputs have others" % step

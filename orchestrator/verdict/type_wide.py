@@ -71,7 +71,9 @@ def type_factors(estimates: Sequence[Estimate]) -> Dict[str, TypeFactor]:
 
 def _usable(entry: Estimate) -> bool:
     """Tell whether an output has one input, and both a factor."""
-    if entry.fed_otherwise or entry.output.whole or not entry.known or len(entry.inputs) != 1 or entry.inputs[0].seen is None:
+    if entry.fed_otherwise or entry.follows or entry.output.whole or not entry.known:
+        return False
+    if len(entry.inputs) != 1 or entry.inputs[0].seen is None:
         return False
     fed = entry.inputs[0].seen
     return entry.output.factor > 0 and fed.factor > 0 and entry.output.distance < HOPELESS and fed.distance < HOPELESS

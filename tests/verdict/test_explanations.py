@@ -125,6 +125,26 @@ def test_rubbish_in_the_padding_of_tensors_compared_as_stored(scene, random):
     assert found[0]["kind"] == "padding" and "channels from 20 on hold the error" in text
 
 
+def test_rubbish_in_the_padding_needs_no_wrong_golden_data_though_the_reader_is_right(scene, random):
+    stored = np.zeros((2, 2, 5, 5, 16), np.float16)
+    stored[:, 0], stored[:, 1, :, :, :4] = random.standard_normal((2, 5, 5, 16)), random.standard_normal((2, 5, 5, 4))
+    rubbish = stored.copy()
+    rubbish[:, 1, :, :, 4:] = 7
+    described = [{"layout": "NC1HWC0", "shape": [2, 2, 5, 5, 16]}]
+    scene.ops += [
+        {"name": "first", "type": "Abs", "id": 0, "output_desc": described},
+        {"name": "relu", "type": "Relu", "id": 1, "input": ["first:0"], "output_desc": described},
+        {"name": "conv", "type": "Conv2D", "id": 2, "input": ["relu:0"], "output_desc": described},
+    ]
+    for side, made in (("dump", rubbish), ("other", stored)):
+        kept, made = (TensorData(values, format="NC1HWC0") for values in (stored, made))
+        scene.write(side, "", "first", "Abs", [], [kept])
+        scene.write(side, "", "relu", "Relu", [kept], [made])
+        scene.write(side, "", "conv", "Conv2D", [made], [kept])
+    found, text = explanations(scene, golden=os.path.join(scene.folder, "other"))
+    assert [entry["kind"] for entry in found] == ["padding"] and "golden data are wrong" not in text
+
+
 def test_elements_that_cannot_be_read_again_leave_what_the_row_tells(scene, random):
     from goldwatch.engine.result import stored_result
 

@@ -228,6 +228,42 @@ def test_golden_data_that_their_reader_contradicts_are_wrong_not_the_operator(sc
     assert "so the error is its own" not in text
 
 
+def read_by_a_product(scene, random, rows, share, wrong):
+    """A ReLU and a product that reads it, of which ``share`` varies with what it reads; ``wrong`` makes the ReLU's dumped output."""
+    data = scene.data(random.standard_normal((rows, 64)).astype(np.float32))
+    weights, bias = (random.standard_normal(shape).astype(np.float32) * size for shape, size in (((64, 64), share / 4), ((64,), 1.0)))
+    right, made = (np.maximum(side.astype(np.float32), 0) for side in (data, scene.made["data"]))
+    scene.op("relu", "Relu", ["data"], right, wrong(made))
+    scene.op("fc", "MatMulV2", ["relu"], right @ weights + bias, scene.made["relu"].astype(np.float32) @ weights + bias)
+
+
+def kinds_of(scene):
+    code, summary, text = scene.compare()
+    (suspect,) = summary["suspects"]
+    assert (code, suspect["op"]) == (1, "relu")
+    return [entry["kind"] for entry in suspect["explanations"]], text
+
+
+@pytest.mark.parametrize("rows", [1, 32])
+@pytest.mark.parametrize("kind", ["random", "shift", "flush-to-zero"])
+def test_a_reader_that_its_bias_rules_contradicts_nobody(scene, random, rows, kind):
+    wrong = {
+        "random": lambda x: random.permutation(x.reshape(-1)).reshape(x.shape),
+        "shift": lambda x: np.roll(x, 1, 1),
+        "flush-to-zero": lambda x: np.where(x < 0.7, 0, x),
+    }
+    read_by_a_product(scene, random, rows, 1e-3, wrong[kind])
+    found, text = kinds_of(scene)
+    assert found[:1] == [kind] and "the golden data are wrong" not in text
+
+
+@pytest.mark.parametrize("share", [1.0, 0.1])
+def test_golden_data_that_a_product_contradicts_are_wrong(scene, random, share):
+    read_by_a_product(scene, random, 32, share, lambda x: x)
+    scene.npy("relu", random.permutation(scene.golden["relu"]))
+    assert kinds_of(scene)[0][:1] == ["wrong-golden"]
+
+
 def test_a_first_divergence_that_makes_of_its_inputs_what_it_should_has_inherited_its_error(scene, random):
     data = scene.data((40 * random.standard_normal((32, 64))).astype(np.float32))
     scene.op("scores", "Mystery", ["data"], data, noisy(random, data, 0.01))
