@@ -80,6 +80,11 @@ def only_rounds(op_type: str) -> bool:
     return op_type.lower() in _EXACT
 
 
+def only_moves(op_type: str) -> bool:
+    """Tell whether an operator of a type only moves its one input."""
+    return op_type.lower() in _MOVING
+
+
 class OwnError(NamedTuple):
     """How far an output is from what its operator should make of the device's own inputs.
 

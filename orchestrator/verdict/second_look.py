@@ -84,12 +84,11 @@ def _doubtful(entry: Estimate) -> bool:
     row = entry.output
     if entry.fed_otherwise or entry.decision is not None or row.whole or row.spoiled or not entry.known:
         return False
-    # Of normalisations the right ones tell what is usual.
-    if not (row.distance >= _LEAST or (normalises(entry.op.type) and row.distance > 0)):
-        return False
+    far = row.distance >= _LEAST
     if known(entry.op.type):
-        return True
-    return not entry.suspect and entry.inputs_distance < HOPELESS and (row.dtype in _OF_8_BITS or each_by_itself(entry.op.type))
+        # Of normalisations the right ones tell what is usual.
+        return entry.suspect or far or (normalises(entry.op.type) and row.distance > 0)
+    return far and not entry.suspect and entry.inputs_distance < HOPELESS and (row.dtype in _OF_8_BITS or each_by_itself(entry.op.type))
 
 
 def _own_error(entry: Estimate, read: Read) -> Optional[OwnError]:
