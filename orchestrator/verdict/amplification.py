@@ -45,7 +45,8 @@ def amplification(op_type: str, source: Observation, output: Observation) -> flo
     if source.whole or not source.rms > 0 or not output.rms > 0:
         return 1.0
     if name in _ADDING:
-        return source.rms / output.rms
+        # What a mask makes of the root mean square says nothing of the scores beside it.
+        return 1.0 if output.masked else source.rms / output.rms
     if name in _NO_GAIN:
         grown = source.rms / output.rms
     elif name in _SUMS:

@@ -7,11 +7,25 @@ from dataclasses import dataclass
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..dumps.place import Place
+from ..tensors.axes import element_count
 from .amplification import amplification
 from .decisions import Decision, Redone, decided, orders
 from .inputs import BAD, UNKNOWN, Inputs, InputState, joined
 from .observations import FACTOR_SHARE, Observation, Observations, ObservedOp
-from .own_error import HOPELESS, SMALLEST_SLICE_SPREAD, SMALLEST_SPREAD, SUSPECT_SCORE, Measured, Normal, Normals, rounding, sum_noise
+from .own_error import (
+    HOPELESS,
+    SMALLEST_SLICE_SPREAD,
+    SMALLEST_SPREAD,
+    SUSPECT_SCORE,
+    Measured,
+    Normal,
+    Normals,
+    rounding,
+    scatter,
+    sum_noise,
+    type_noise,
+)
+from .recomputing import only_moves
 
 HIGHEST_SCORE = 99.0
 """The score of what needs no estimate: NaN out of finite inputs, other integers out of equal ones."""
@@ -21,6 +35,7 @@ Redo = Callable[[ObservedOp, Observation, Sequence[InputState]], Optional[Redone
 """Makes the decisions of an output once more, from its operator's inputs."""
 
 _MOST_REDONE = 24
+_ALIKE = 1e-6
 _HALF_A_STEP = math.sqrt(3.0)
 """The most that rounding to the nearest changes, in units of its root mean square."""
 
@@ -230,7 +245,7 @@ class Estimator:
     def _estimate(self, found: _Found) -> Estimate:
         op, output, (distance, grown) = found.op, found.output, found.sizes[0]
         normal, sums = self._normal[0].of(op.name, op.type), sum_noise(output.dtype)
-        expected, inherited = normal.expected(grown, found.rounded, sums), normal.expected(grown, 0.0)
+        expected, inherited = normal.most(grown, found.rounded, sums), normal.expected(grown, 0.0)
         score, shown, whole_type = 0.0, Shown(ALL, distance, found.fed, expected), False
         decision = self._decision(found) if self._is_decision(op, output) and not output.spoiled else None
         if output.spoiled:
@@ -240,7 +255,7 @@ class Estimator:
             score = decision.score
         elif output.whole:
             score = HIGHEST_SCORE if output.different and found.known and self._equal_inputs(found) else 0.0
-        elif grown < HOPELESS:
+        elif grown < HOPELESS and not _moved(found):
             score, shown, whole_type = self._measured(found, normal)
         score = min(score, HIGHEST_SCORE)
         distances = (distance, found.fed, expected, inherited)
@@ -254,12 +269,12 @@ class Estimator:
         shown = next((numbers for one, numbers in scored if one > min(score, SUSPECT_SCORE)), scored[0][1])
         if score > SUSPECT_SCORE or normal.rare:
             return score, shown, False
-        (distance, grown), sums = found.sizes[0], sum_noise(found.output.dtype)
+        (distance, grown), sums = found.sizes[0], type_noise(found.op.type, found.output.dtype)
         others = self._normal[0].of_other_types(found.op.type)
-        alike = others.score(distance, grown, found.rounded, sums)
+        alike = others.score(distance, grown, found.rounded, sums, _scatter(found))
         if alike <= SUSPECT_SCORE:
             return score, shown, False
-        return alike, Shown(ALL, distance, found.fed, others.expected(grown, found.rounded, sums)), True
+        return alike, Shown(ALL, distance, found.fed, others.most(grown, found.rounded, sums)), True
 
     def _by(self, found: _Found, number: int) -> Tuple[float, Shown]:
         """Return the score of an output by one measure, and its numbers."""
@@ -269,9 +284,9 @@ class Estimator:
         rounded, sums = measure.rounding * found.rounded, measure.rounding * sum_noise(found.output.dtype)
         # Golden values that are only rounded accuse nobody, and of one element rounding is a common factor.
         judged = least > _HALF_A_STEP * found.rounded and (measure.rare or not normal.rare)
-        score = normal.score(value, grown, rounded, sums) if judged else 0.0
+        score = normal.score(value, grown, rounded, sums, _scatter(found)) if judged else 0.0
         fed = joined([measure.of(state.seen) for state in found.inputs if state.seen is not None])
-        return score, Shown(measure.name, value, fed, normal.expected(grown, rounded, sums))
+        return score, Shown(measure.name, value, fed, normal.most(grown, rounded, sums))
 
     def _is_decision(self, op: ObservedOp, output: Observation) -> bool:
         """Tell whether an output is a decision; the values of TopK are numbers like any others."""
@@ -298,6 +313,18 @@ class Estimator:
     def _equal_inputs(found: _Found) -> bool:
         """Tell whether every input that was compared is equal to golden data."""
         return not any(state.seen.different or state.seen.distance > 0 for state in found.inputs if state.seen is not None)
+
+
+def _moved(found: _Found) -> bool:
+    """Tell whether an operator that only moves its input has exactly its input's error: other slices hold it then, no more of it."""
+    rows = [state.seen for state in found.inputs if state.seen is not None]
+    if not only_moves(found.op.type) or len(rows) != 1:
+        return False
+    return math.isclose(found.output.distance, rows[0].distance, rel_tol=_ALIKE)
+
+
+def _scatter(found: _Found) -> float:
+    return scatter(element_count(found.output.shape))
 
 
 def _entry(found: _Found, number: int) -> Measured:

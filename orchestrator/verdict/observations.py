@@ -16,6 +16,8 @@ DISTANCE = "RelativeEuclideanDistance"
 SLICE_DISTANCE = "WorstSliceDistance"
 DIFFERENT = "DifferentElements"
 SPREAD = "StandardDeviation"
+_LEAST_TOLD = 1e-6
+"""Below this distance the cosine's own rounding (some 1e-16 of 1 − d²/2) is no longer small against the square of the distance."""
 _MASK_RULES = 5.0
 _MASKS_DIFFER = 2.0
 FACTOR_SHARE = 0.2
@@ -38,9 +40,12 @@ class Observation(NamedTuple):
         norm of a tensor, and leave a small distance where everything else is wrong; slices leave them out. Where the worst slice alone
         would make several times the distance, were all slices of one norm, it is that. Masks of another size (the smallest number of
         either type) make a distance that no slice has.
+    masked
+        The distance is not that of all elements, for one of these reasons: rms tells nothing of the elements it is of.
     factor_distance
         How far a common factor of all elements is from 1, with a fifth of the distance: a·y is the part of the target x along the golden y,
-        and with cosine c and distance d, (a − 1)² is d² − (1 − c²) but for terms of higher order. NaN where the cosine was not computed.
+        and with cosine c and distance d, (a − 1)² is d² − (1 − c²) but for terms of higher order. NaN where the cosine was not
+        computed, or the distance is too small for it.
     factor
         a itself: c·‖x‖/‖y‖. NaN where cosine or standard deviations were not computed.
     rms, deviation
@@ -74,6 +79,7 @@ class Observation(NamedTuple):
     verdict: str
     distance: float
     slice_distance: float
+    masked: bool
     factor_distance: float
     factor: float
     rms: float
@@ -193,14 +199,16 @@ def _observe(row: Row) -> Observation:
     count, cosine = metric_number(row.metrics.get(DIFFERENT)), metric_number(row.metrics.get(COSINE))
     (target, _), (rms, deviation) = _spreads(row.metrics.get(SPREAD))
     nan, inf = _counts(row.nan), _counts(row.inf)
+    unmasked = _unmasked(distance, slices, max(row.shape or (1,)))
     return Observation(
         kind=row.kind,
         number=-1 if row.tensor_index is None else row.tensor_index,
         position=row.index,
         tensor=row.tensor,
         verdict=row.verdict,
-        distance=_unmasked(distance, slices, max(row.shape or (1,))),
+        distance=unmasked,
         slice_distance=slices,
+        masked=unmasked != distance and not math.isnan(distance),
         factor_distance=_along(distance, cosine),
         factor=cosine * target / rms if rms > 0 else math.nan,
         rms=rms,
@@ -247,7 +255,7 @@ def _spreads(value: Any) -> Tuple[Tuple[float, float], Tuple[float, float]]:
 
 def _along(distance: float, cosine: float) -> float:
     """Return the distance of a tensor's common factor from 1."""
-    if math.isnan(cosine) or not distance < math.inf:
+    if math.isnan(cosine) or not distance < math.inf or distance < _LEAST_TOLD:
         return math.nan
     return math.sqrt(max(distance * distance - (1.0 - cosine) * (1.0 + cosine), 0.0) + (FACTOR_SHARE * distance) ** 2)
 

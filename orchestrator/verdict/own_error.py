@@ -38,16 +38,25 @@ _MOST_FITTED = 400
 _DEAR_GAIN = 0.01
 _DEAR_NOISE = 0.01
 _LEAST_ROUNDING = 1e-7
+_NOT_KNOWN = 1e3
+_ASYMPTOTIC = 8.0
+_ROUNDED = 1e-9
+_NEARLY = 3.0
+"""Logarithm of the likelihood by which another g and n may fit worse (95 % of chi² with 2 degrees of freedom, halved)."""
+_LEAST_DEVIATION = 0.03
+"""Mean absolute deviation of ln(d / expected) of operators that do all alike."""
 _LEAST_CARRIED = 1e-30
 _BEYOND = 3.0
 _GAINS = np.exp(np.linspace(math.log(0.05), math.log(20.0), 41))
-_NOISES = np.concatenate([[0.0], np.exp(np.linspace(math.log(1e-7), math.log(0.5), 47))])
+_NOISES = np.concatenate([[0.0], np.exp(np.linspace(math.log(1e-8), math.log(0.5), 54))])
 # Mantissa bits, and the exponent of the smallest number above 0.
 _FLOATS = {
     "float64": (52, -1074), "float32": (23, -149), "float16": (10, -24), "bfloat16": (7, -133), "hifloat8": (3, -22),
     "float8_e4m3fn": (3, -9), "float8_e5m2": (2, -16), "complex64": (23, -149), "complex32": (10, -24), "complex128": (52, -1074),
 }  # fmt: skip
 _SUM_NOISE = {"float16": 1e-3, "bfloat16": 4e-3, "float32": 6e-4, "complex64": 6e-4, "complex32": 1e-3, "int8": 0.02, "uint8": 0.02}
+
+_PRODUCTS = ("conv", "matmul", "fullyconnection", "gemm", "innerproduct", "dense")
 
 
 def rounding(dtype: str, rms: float = math.nan) -> float:
@@ -70,6 +79,24 @@ def rounding(dtype: str, rms: float = math.nan) -> float:
 def sum_noise(dtype: str) -> float:
     """Return what an operator may add of which nothing is known: float16 sums, or float32 inputs shortened to float16 (docs/verdict.md)."""
     return _SUM_NOISE.get(dtype, 0.0)
+
+
+def type_noise(op_type: str, dtype: str) -> float:
+    """Return what all operators of a type may add and be right: products of matrices may be of factors with 8 bits."""
+    multiplies = any(word in op_type.lower() for word in _PRODUCTS)
+    return max(sum_noise(dtype), _SUM_NOISE["int8"]) if multiplies else sum_noise(dtype)
+
+
+def scatter(count: int) -> float:
+    """Return the standard deviation of ln(d) that chance alone makes in an output of few elements.
+
+    d is the norm of an error over the norm of values. Where both are sums of products of either sign, ln‖·‖ of ``count`` elements has a
+    variance of ψ′(count / 2) / 4, ψ′ the trigamma function: a single value may well come out near 0, and its error with it.
+    """
+    at, made = max(count, 1) / 2.0, 0.0
+    while at < _ASYMPTOTIC:
+        made, at = made + 1.0 / at**2, at + 1.0
+    return math.sqrt((made + 1.0 / at + 0.5 / at**2 + 1.0 / (6.0 * at**3)) / 2.0)
 
 
 class Measured(NamedTuple):
@@ -99,6 +126,9 @@ class Normal:
         Fitted over other types, because there are too few of this one.
     seen
         Inputs up to this distance showed how errors are passed on.
+    alternatives
+        Squares of every g and n, [k, 2], that fit the operators nearly as well. Where the inputs of all lie about alike, g and n cannot be
+        told apart: of an operator whose inputs are far smaller (the first one's are exact) either may be true.
     """
 
     gain: float
@@ -107,6 +137,15 @@ class Normal:
     ops: int
     rare: bool = False
     seen: float = math.inf
+    alternatives: Optional[np.ndarray] = None
+
+    def most(self, inputs: float, rounded: float, sums: float = 0.0) -> float:
+        """Return the largest distance that inputs and rounding explain, as far as g and n are known."""
+        usual = self.expected(inputs, rounded, sums)
+        if self.alternatives is None or not usual < math.inf:
+            return usual
+        carried = inputs**2 + rounded**2
+        return max(usual, math.sqrt(float((self.alternatives[:, 0] * carried + self.alternatives[:, 1]).max())))
 
     def expected(self, inputs: float, rounded: float, sums: float = 0.0) -> float:
         """Return the distance that inputs and rounding explain; of rare types it may be the noise of sums at least.
@@ -117,14 +156,14 @@ class Normal:
         gain = self.gain if inputs <= self.seen else max(self.gain, 1.0)
         return math.sqrt(gain**2 * (inputs**2 + rounded**2) + noise**2)
 
-    def score(self, distance: float, inputs: float, rounded: float, sums: float = 0.0) -> float:
-        """Return ln(distance / expected) in units of the spread; 0 for no distance."""
-        expected = self.expected(inputs, rounded, sums)
+    def score(self, distance: float, inputs: float, rounded: float, sums: float = 0.0, scatter: float = 0.0) -> float:
+        """Return ln(distance / expected) in units of the spread and an output's own ``scatter``; 0 for no distance."""
+        expected = self.most(inputs, rounded, sums)
         if distance <= 0 or math.isnan(distance) or math.isinf(expected):
             return 0.0
         if expected == 0 or math.isinf(distance):
             return math.inf
-        return math.log(distance / expected) / self.spread
+        return math.log(distance / expected) / math.hypot(self.spread, scatter)
 
 
 class Normals:
@@ -160,11 +199,11 @@ class Normals:
         alike = self._types.get(op_type)
         others = alike.others(op) if alike is not None else 0
         if alike is not None and others >= ENOUGH:
-            gain, noise, spread, seen = alike.without(op)
+            fitted = alike.without(op)
             # The spread of few says little.
             weight = float(others * others)
-            spread = (weight * max(self._smallest, spread) + ENOUGH**2 * RARE_SPREAD) / (weight + ENOUGH**2)
-            return Normal(gain, noise, spread, others, seen=seen)
+            spread = (weight * max(self._smallest, fitted.spread) + ENOUGH**2 * RARE_SPREAD) / (weight + ENOUGH**2)
+            return Normal(fitted.gain, fitted.noise, spread, others, False, fitted.seen, fitted.alternatives)
         return self._rare(self._over_all, op)
 
     def of_other_types(self, op_type: str) -> Normal:
@@ -180,12 +219,17 @@ class Normals:
         others = fit.others(op)
         if not others:
             return Normal(1.0, 0.0, PRIOR_SPREAD, 0, True)
-        gain, noise, spread, seen = fit.without(op)
-        spread = (others * max(RARE_SPREAD, spread) + _PRIOR_WEIGHT * PRIOR_SPREAD) / (others + _PRIOR_WEIGHT)
-        return Normal(gain, noise, max(RARE_SPREAD, spread), others, True, seen)
+        fitted = fit.without(op)
+        spread = (others * max(RARE_SPREAD, fitted.spread) + _PRIOR_WEIGHT * PRIOR_SPREAD) / (others + _PRIOR_WEIGHT)
+        return Normal(fitted.gain, fitted.noise, max(RARE_SPREAD, spread), others, True, fitted.seen)
 
 
-_Fitted = Tuple[float, float, float, float]
+class _Fitted(NamedTuple):
+    gain: float
+    noise: float
+    spread: float
+    seen: float = math.inf
+    alternatives: Optional[np.ndarray] = None
 
 
 class _Fit:
@@ -204,7 +248,7 @@ class _Fit:
         # Few operators cannot tell noise that devices do not have.
         if len(self._ops) <= _PRIOR_WEIGHT:
             most = max((entry.sums for entry in kept), default=0.0)
-            self._dear = self._dear + np.where(max(10.0 * rounded, most) < _NOISES, 1e3, 0.0)
+            self._dear = self._dear + np.where(max(10.0 * rounded, most) < _NOISES, _NOT_KNOWN, 0.0)
         self._total: Optional[np.ndarray] = None
         self._found: Dict[Optional[str], _Fitted] = {}
 
@@ -228,12 +272,18 @@ class _Fit:
             rest[own] = False
             costs = costs - self._costs(own)
         if not rest.any():
-            return 1.0, 0.0, PRIOR_SPREAD, math.inf
-        best = np.unravel_index(int(np.argmin(costs / rest.sum() + self._dear)), costs.shape)
+            return _Fitted(1.0, 0.0, PRIOR_SPREAD)
+        costs = costs / rest.sum()
+        best = np.unravel_index(int(np.argmin(costs + self._dear)), costs.shape)
+        others = len(set(self._names[rest]))
+        # Operators seldom make errors smaller: else an error of the first one, which all others have, would be taken for what all add.
+        likely = (self._dear < _NOT_KNOWN) & (self._gains >= min(1.0, self._gains[best[0]]) - _ROUNDED)[:, None]
+        alike = likely & (costs <= max(_LEAST_DEVIATION, float(costs[likely].min())) * math.exp(_NEARLY / others))
         gain, noise = float(self._gains[best[0]]), float(_NOISES[best[1]])
         off = self._logs[rest] - 0.5 * np.log(gain**2 * self._carried[rest] + noise**2)
+        alternatives = np.stack([squares[alike] for squares in np.broadcast_arrays(self._gains[:, None] ** 2, _NOISES**2)], axis=1)
         spread = 1.4826 * float(np.median(np.abs(off - np.median(off))))
-        return gain, noise, spread, _BEYOND * math.sqrt(float(np.median(self._carried[rest])))
+        return _Fitted(gain, noise, spread, _BEYOND * math.sqrt(float(np.median(self._carried[rest]))), alternatives)
 
     def _costs(self, some: object) -> np.ndarray:
         """Return, for each g and n, the sum of absolute deviations of some entries."""

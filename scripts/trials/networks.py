@@ -16,10 +16,14 @@ _CHUNK = 64
 
 
 class Device(NamedTuple):
-    """How a device computes: the type of its tensors, and whether products of matrices are accumulated in that type too."""
+    """How a device computes: the type of its tensors, and whether products of matrices are accumulated in that type too.
+
+    ``shortened`` devices keep 10 bits of the mantissas of what they multiply, as cube units do with float32.
+    """
 
     dtype: str = "float16"
     half_sums: bool = False
+    shortened: bool = False
 
     def store(self, values: Array) -> Array:
         """Round values to the device's type; bfloat16 comes as float32 that holds only such values."""
@@ -31,6 +35,8 @@ class Device(NamedTuple):
 
     def matmul(self, left: Array, right: Array) -> Array:
         """Return ``left @ right``."""
+        if self.shortened:
+            left, right = _short(left), _short(right)
         if not self.half_sums:
             return left @ right
         total = np.zeros(np.broadcast_shapes(left.shape[:-1] + (1,), left.shape[:-2] + (1, right.shape[-1])), np.float16)
@@ -38,6 +44,12 @@ class Device(NamedTuple):
             part = left[..., at : at + _CHUNK] @ right[..., at : at + _CHUNK, :]
             total = (total.astype(np.float32) + part).astype(np.float16)
         return total.astype(np.float32)
+
+
+def _short(values: Array) -> Array:
+    """Round float32 numbers to 10 bits of mantissa."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 EXACT = Device("float64")
@@ -105,7 +117,10 @@ def conv(device: Device, parameters: Dict[str, Any], x: Array) -> Array:
     count, channels, height, width = windows.shape[:4]
     dtype = x.dtype
     if filters.shape[1] == 1 and channels > 1:
-        made = np.einsum("nchwij,cij->nchw", windows, filters[:, 0].astype(dtype))
+        filters = filters[:, 0].astype(dtype)
+        if device.shortened:
+            windows, filters = _short(windows), _short(filters)
+        made = np.einsum("nchwij,cij->nchw", windows, filters)
     else:
         rows = windows.transpose(0, 2, 3, 1, 4, 5).reshape(count, height * width, -1)
         made = device.matmul(rows, filters.reshape(filters.shape[0], -1).T.astype(dtype))
@@ -272,4 +287,7 @@ NETS: Dict[str, Callable[[int], Net]] = {
     "mobilenet": mobilenet,
     "transformer": transformer,
 }
-DEVICES: Dict[str, Device] = {"float16": Device(), "float16 sums": Device("float16", True), "bfloat16": Device("bfloat16")}
+DEVICES: Dict[str, Device] = {
+    "float16": Device(), "float16 sums": Device("float16", True), "bfloat16": Device("bfloat16"), "float32": Device("float32"),
+    "float32 shortened": Device("float32", shortened=True),
+}  # fmt: skip

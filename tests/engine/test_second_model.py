@@ -42,11 +42,11 @@ def write_golden(folder, values):
 SCALE, OFFSET = 32.0, 3.0
 
 
-def quantised(values, broken=False, told=None):
+def quantised(values, broken=False, told=None, stored=np.int8):
     """data -> AscendQuant -> Conv2D in int8 -> AscendDequant with the ReLU -> prob."""
     model = DeviceModel("net")
     model.add(DeviceOp("data", "Data", (), (half(values["data"], "data", layout="NCHW"),)))
-    integers = np.clip(np.round(values["data"] * SCALE + OFFSET), -128, 127).astype(np.int8)
+    integers = np.clip(np.round(values["data"] * SCALE + OFFSET), -128, 127).astype(stored)
     q_in = DeviceTensor(integers, "NC1HWC0", "NCHW", "conv_quant")
     model.add(DeviceOp("q_in", "AscendQuant", (("data", 0),), (q_in,), ("conv_quant",), quantisation=told))
     sums = (values["conv"] * 100).astype(np.int32)
@@ -200,8 +200,8 @@ def test_a_missing_second_file_is_named(tmp_path, values):
 class TestDequantised:
     """An AscendQuant whose scale and offset the model says."""
 
-    def rows(self, tmp_path, values, told, text=False):
-        model = quantised(values, told=told)
+    def rows(self, tmp_path, values, told, text=False, stored=np.int8):
+        model = quantised(values, told=told, stored=stored)
         model.write_tree(str(tmp_path / "dump"))
         write_golden(str(tmp_path / "golden"), values)
         path = (model.write_ge_text if text else model.write_json)(str(tmp_path / ("ge_proto_1_Build.txt" if text else "m.json")))
@@ -220,6 +220,12 @@ class TestDequantised:
         assert row.metrics["RelativeEuclideanDistance"] == pytest.approx(np.sqrt(((x - y) ** 2).sum() / (y**2).sum()), rel=1e-9)
         # What lies between stays as it is: nothing says what those integers stand for.
         assert rows["conv_int8:input:0"].verdict == rows["deq:input:0"].verdict == "expected_absent"
+
+    def test_what_is_stored_as_floats_is_not_dequantised(self, tmp_path, values):
+        found, rows = self.rows(tmp_path, values, (SCALE, OFFSET), stored=np.float16)
+        row = rows["q_in:output:0"]
+        assert found.exit_code == 0 and row.verdict == "expected_absent"
+        assert "stored as float16" in row.reason and "dequantised by" not in row.reason
 
     def test_another_scale_than_the_devices_fails(self, tmp_path, values):
         found, rows = self.rows(tmp_path, values, (SCALE * 2, OFFSET))
