@@ -109,7 +109,7 @@ def _shifted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
             continue
         rest = d.x[here] - d.y[there]
         left = float((rest * rest).sum())
-        if by_chance(left / error, np.count_nonzero(d.e[here])):
+        if by_chance(left / error, float(np.count_nonzero(d.e[here]))):
             continue
         own = max(error - (d.total - d.own) * error / d.total, 0.02 * error)
         # Values that go round come from both sides alike: the shorter way is told.
