@@ -102,8 +102,9 @@ class Searcher:
         others = sorted(outcome.compared - layers - {str(entry["producer"]["op"]) for entry in previous["inputs"]})
         if len(others) * 2 >= len(outcome.compared) or any(self._original.numbers(name) for name in others):
             shown = ", ".join(printable(name) for name in others[:_SHOWN]) + (" …" if others[_SHOWN:] else "")
-            found = "compares %s, no %s of it" % (shown, self._original.noun) if others else "compares none of its %ss" % self._original.noun
-            message = "the result is not of the run of the previous export: it " + found
+            found = "compares %s, no %s of it" % (shown, self._original.noun)
+            message = "the result is not of the run of the previous export: it "
+            message += found if others else "compares none of its %ss" % self._original.noun
             raise InputError(message, hint="give the output folder of the comparison of that sub-model's own dumps")
 
     def nodes_of(self, op: str) -> Set[int]:
