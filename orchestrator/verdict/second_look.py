@@ -17,7 +17,7 @@ from .estimates import Estimate, Told
 from .inputs import GOOD, joined
 from .observations import Observation, ObservedOp
 from .outliers import each_by_itself, ordinary
-from .own_error import HOPELESS, PRIOR_SPREAD, RARE_SPREAD, SUSPECT_SCORE, rounding, sum_noise
+from .own_error import HOPELESS, PRIOR_SPREAD, RARE_SPREAD, SUSPECT_SCORE, rounding, scatter, sum_noise
 from .recomputing import known, only_rounds, own_error
 from .words import percent
 
@@ -57,6 +57,8 @@ def looked_at(estimates: Sequence[Estimate], read: Read) -> List[Estimate]:
         if known(entry.op.type) and size <= room:
             room -= size
             found[number] = _computed(entry, read)
+        if found[number].suspect and not found[number].told and _small(entry):
+            found[number] = _by_chance(entry, read)
         if not entry.suspect and not found[number].suspect:
             found[number] = _sampled(found[number], read)
     return found
@@ -80,10 +82,38 @@ def _doubtful(entry: Estimate) -> bool:
     if entry.fed_otherwise or entry.decision is not None or row.whole or row.spoiled or not entry.known:
         return False
     if entry.suspect or not row.distance >= _LEAST:
-        return entry.suspect and known(entry.op.type)
+        return entry.suspect and (known(entry.op.type) or _small(entry))
     if known(entry.op.type):
         return True
     return entry.inputs_distance < HOPELESS and (row.dtype in _OF_8_BITS or each_by_itself(entry.op.type))
+
+
+def _small(entry: Estimate) -> bool:
+    return element_count(entry.output.shape) <= _FEW and not entry.whole_type
+
+
+def _by_chance(entry: Estimate, read: Read) -> Estimate:
+    """Return the estimate of a small output, lowered where few of its values, or rows that are alike, make up nearly all of it."""
+    pair = read(entry.op, entry.output, _FEW)
+    if pair is None or not np.isfinite(pair.golden).all():
+        return entry
+    spread, count = entry.normal.spread, element_count(entry.output.shape)
+    usual, real = (math.hypot(spread, scatter(number)) for number in (count, min(count, independent(pair.golden))))
+    return replace(entry, score=entry.score * usual / real)
+
+
+def independent(values: np.ndarray) -> int:
+    """Return how many independent normal numbers would be as many values as a tensor's, of which some may be near 0, or rows alike.
+
+    Participation ratios, tr(K)² / tr(K²), of the rows' products and of the columns' sums of squares; of n normal numbers in one row the
+    second is about n / 3, in many rows n.
+    """
+    rows = np.asarray(values, np.float64).reshape(len(values) if values.ndim > 1 else 1, -1)
+    products, squares = rows @ rows.T, (rows**2).sum(axis=0)
+    if not squares.any():
+        return 1
+    ratio = np.trace(products) ** 2 / (products**2).sum() * squares.sum() ** 2 / (squares**2).sum()
+    return max(1, round(float(ratio) * (1.0 + 2.0 / len(rows))))
 
 
 def _computed(entry: Estimate, read: Read) -> Estimate:
