@@ -88,7 +88,8 @@ def replay(
         _compare(tasks, Workers(jobs, compared.settings()), store, on_progress)
         store.set(GRAPHS, [network_document(graph)])
         with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
-            summary = replayed(summarise(results.rows, len(graph.ops), limits, graph=graph), results.rows, limits, golden_fails)
+            judged = summarise(results.rows, len(graph.ops), limits, graph=graph)
+            summary = replayed(judged, results.rows, limits, golden_fails, bool(options.ops))
             files = results.finish(summary, limits, REPLAY)
         store.set(JUDGED, {"comparison": REPLAY, "golden_fails": golden_fails})
         told = (*notes, *runner.notes, *store.notes)

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from goldwatch.verdict.own_error import Measured, Normals, scatter
-from goldwatch.verdict.second_look import independent
+from goldwatch.verdict.chance import independent, scatter
+from goldwatch.verdict.own_error import Measured, Normals
 
 
 def stored(values, dtype=np.float16):
