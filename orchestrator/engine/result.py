@@ -165,7 +165,8 @@ def stored_result(out: str) -> RunResult:
         lacking = judged.get("steps_without_golden", [])
         summary = summarise(store.rows("index"), ops, *asked, warnings=unmatched, steps_without_golden=lacking)
         if judged.get("comparison") == REPLAY:
-            summary = replayed(summary, store.rows("index"), options.limits, bool(judged.get("golden_fails")))
+            selected = bool(store.get("inputs").get("ops"))
+            summary = replayed(summary, store.rows("index"), options.limits, bool(judged.get("golden_fails")), selected)
         names = [*noted_tables(store), RESULT_FILE]
         notes = tuple(store.notes)
     files = tuple(path for path in (os.path.join(out, os.path.basename(str(name))) for name in names) if os.path.isfile(path))

@@ -11,7 +11,7 @@ from ..verdict.culprits import REPLAY
 from ..verdict.limits import Limit
 
 AUTO = "auto"
-BACKENDS = (AUTO, "caffe", "opencv", "tf", "onnxruntime")
+BACKENDS = (AUTO, "caffe", "opencv", "tf")
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,6 @@ class ReplayOptions:
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
             raise UsageError("there is no backend %r" % self.backend, hint="one of " + ", ".join(BACKENDS))
-        if self.backend == "onnxruntime":
-            raise UsageError("the backend onnxruntime runs ONNX models, which cannot be replayed so far", hint="caffe, opencv or tf")
         if self.backend == "tf" and self.weights is not None:
             raise UsageError("weights belong to a prototxt, which the backend tf does not run")
 

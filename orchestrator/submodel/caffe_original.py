@@ -6,7 +6,7 @@ on, data layers at the border replaced.
 
 from __future__ import annotations
 
-from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Collection, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from ..adapters.caffe.netinputs import net_inputs
 from ..adapters.caffe.weights import needs_weights
@@ -15,7 +15,7 @@ from ..naming import printable
 from ..netfiles.caffe_cut import cut_net
 from ..netfiles.caffe_net import Net, initial_state
 from ..netfiles.prototxt import Document, read_document
-from .cut import Cut, CutInput, Graph, Shape, Value, numbers_of, outputs_of, quantised, unique
+from .cut import Cut, CutInput, Graph, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised, unique
 
 DATA_TYPES = frozenset(
     ["Data", "ImageData", "HDF5Data", "DummyData", "WindowData", "MemoryData", "AnnotatedData", "VideoData", "DenseImageData"]
@@ -23,7 +23,6 @@ DATA_TYPES = frozenset(
 """Layer types that read or make data by themselves; a cut never keeps one."""
 
 _OTHER_WEIGHTED = frozenset(["Embed", "LSTM", "RNN"])
-_QUANT, _DEQUANT = frozenset(["Quant", "AscendQuant"]), frozenset(["DeQuant", "AscendDequant"])
 
 
 class CaffeOriginal:
@@ -48,6 +47,8 @@ class CaffeOriginal:
         The blobs of the net's ``input`` fields.
     graph
         The data edges by versions of blobs, so that in-place layers are steps of their own.
+    quantised
+        The layers whose values are integers, which only the device's net has.
 
     Raises
     ------
@@ -67,6 +68,7 @@ class CaffeOriginal:
         self.types = [layer.type for layer in self.net.layers]
         self.tensors = [[top.text for top in layer.tops] for layer in self.net.layers]
         self.graph = Graph([origins for origins, _ in self.net.graph()])
+        self.quantised = quantised(self.graph, self.types)
         self.input_fields = list(self.net.inputs)
         self._numbers = numbers_of(self.names)
 
@@ -120,7 +122,7 @@ class CaffeOriginal:
         if not inside:
             raise InputError("only data layers are between start and end, which a cut replaces by inputs: nothing would be left")
         inputs = self._kept_inputs(inside) + self._new_inputs(inside, starts)
-        self._refuse_quantised(inputs)
+        refuse_quantised(self.graph, self.quantised, inside, ends, self.noun, self.names)
         self._refuse_duplicates(inside, {entry.value[0] for entry in inputs})
         counts = [len(tops) for tops in self.tensors]
         outputs, outside = outputs_of(self.graph, inside, counts, self.names, self.tensors, None if ends is None else set(ends))
@@ -176,16 +178,6 @@ class CaffeOriginal:
 
     def _readers(self, value: Value, inside: Set[int]) -> Tuple[Tuple[str, int], ...]:
         return tuple((self.names[number], place) for number, place in self.graph.reading.get(value, ()) if number in inside)
-
-    def _refuse_quantised(self, inputs: Sequence[CutInput]) -> None:
-        inner = quantised(self.graph, self.types, _QUANT, _DEQUANT)
-        for entry in inputs:
-            if entry.value[0] in inner:
-                raise InputError(
-                    "the border lies between a quantising and a dequantising layer: blob %s holds int8 values that have no counterpart"
-                    % printable(entry.tensor),
-                    hint="start before the quantising layer, or behind the dequantising one",
-                )
 
     def _refuse_duplicates(self, inside: Set[int], border: Set[int]) -> None:
         for number in sorted(inside | {number for number in border if number >= 0}):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Collection, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+
+from ..errors import InputError
+from ..naming import printable
 
 Value = Tuple[int, int]
 """A value of the original graph: the number of the node that makes it, and which of its outputs it is; ``(-1, k)`` is a Caffe net's
 ``input`` field number ``k``."""
 
 Shape = Tuple[int, ...]
+
+_QUANT, _DEQUANT = frozenset(["Quant", "AscendQuant"]), frozenset(["DeQuant", "AscendDequant"])
 
 
 @dataclass(frozen=True)
@@ -217,13 +222,44 @@ def outputs_of(
     return tuple(outputs), tuple(outside)
 
 
-def quantised(graph: Graph, types: Sequence[str], quant: FrozenSet[str], dequant: FrozenSet[str]) -> Set[int]:
-    """Return the nodes whose values are integers: from one of a type in ``quant`` to before one of a type in ``dequant``."""
+def quantised(graph: Graph, types: Sequence[str]) -> Set[int]:
+    """Return the nodes whose values are integers: from one that quantises to before one that dequantises."""
     inner: Set[int] = set()
-    waiting = [number for number, kind in enumerate(types) if kind in quant]
+    waiting = [number for number, kind in enumerate(types) if kind in _QUANT]
     while waiting:
         number = waiting.pop()
         if number not in inner:
             inner.add(number)
-            waiting += [reader for reader, _, _ in graph.readers[number] if types[reader] not in dequant]
+            waiting += [reader for reader, _, _ in graph.readers[number] if types[reader] not in _DEQUANT]
     return inner
+
+
+def refuse_quantised(
+    graph: Graph, inner: Set[int], inside: Set[int], ends: Optional[Collection[int]], noun: str, names: Sequence[str]
+) -> None:
+    """Make sure that a cut neither begins nor ends within a quantised stretch.
+
+    Parameters
+    ----------
+    inner
+        As :func:`quantised` gives them.
+    ends
+        As :func:`outputs_of`.
+    noun, names
+        What a node is called, and the name of each.
+
+    Raises
+    ------
+    InputError
+        A value that holds integers comes in, or is an end.
+    """
+    sources = {source for number in inside for source, _ in graph.sources[number]}
+    coming = sorted((sources & inner) - inside)
+    handed = [number for number in sorted(inner & inside) if number not in sources or number in (ends or ())]
+    for number in coming + handed:
+        shown = printable(names[number])
+        side = "start before the quantising %s, or behind" if number in coming else "end before the quantising %s, or at"
+        raise InputError(
+            "the border lies between a quantising and a dequantising %s: %s holds int8 values that have no counterpart" % (noun, shown),
+            hint=(side + " the dequantising one") % noun,
+        )

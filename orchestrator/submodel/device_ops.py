@@ -97,10 +97,17 @@ class DeviceOps:
         return sorted(found.values(), key=lambda op: (op.graph_index, op.id, op.position))
 
     def grown(self, inside: Iterable[int]) -> Set[int]:
-        """Return the nodes with all those that the ops they touch compute, and what lies between, until no op spans the border."""
-        grown = self.original.graph.hull(inside)
+        """Return the nodes with all those that the ops they touch compute, and what lies between, until no op spans the border.
+
+        A quantised stretch comes whole: what reads its values, and what makes them.
+        """
+        graph, inner = self.original.graph, self.original.quantised
+        grown = graph.hull(inside)
         while True:
-            more = self.original.graph.hull(grown | {number for op in self.touched(grown) for number in self._numbers[op.position]})
+            more = grown | {number for op in self.touched(grown) for number in self._numbers[op.position]}
+            more |= {reader for number in more & inner for reader, _, _ in graph.readers[number]}
+            more |= {source for number in more for source, _ in graph.sources[number] if source in inner}
+            more = graph.hull(more)
             if more == grown:
                 return grown
             grown = more

@@ -15,13 +15,12 @@ from ..netfiles.graphdef import GraphFile, GraphNode
 from ..netfiles.graphdef_cut import write_graph
 from ..netfiles.tf_ops import DTYPES, OpOutputs, op_outputs, output_types
 from ..netfiles.wirefile import WireFile
-from .cut import Cut, CutInput, Graph, Shape, Value, numbers_of, outputs_of, quantised, unique
+from .cut import Cut, CutInput, Graph, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised, unique
 from .tf_flow import CONTROL_FLOW, Flow
 
 INPUT_TYPES = frozenset(["Placeholder", "PlaceholderWithDefault", "PlaceholderV2"])
 _VARIABLES = frozenset(["Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable", "Iterator", "IteratorV2", "OneShotIterator"])
 _NO_BORDER = frozenset(["resource", "variant", "string"])
-_QUANT, _DEQUANT = frozenset(["AscendQuant"]), frozenset(["AscendDequant"])
 
 
 class TfOriginal:
@@ -39,6 +38,8 @@ class TfOriginal:
         For each node the types of its outputs as :data:`goldwatch.netfiles.tf_ops.DTYPES` calls them, empty where nobody says.
     graph
         The data edges.
+    quantised
+        The nodes whose values are integers, which only the device's graph has.
     flow
         Loops and conditionals.
 
@@ -64,6 +65,7 @@ class TfOriginal:
         self.input_fields: List[str] = []
         self.graph = Graph([self._data_inputs(node) for node in file.nodes])
         self.controls = [[self._numbers[name[1:]][0] for name in node.inputs if self._is_control(node, name)] for node in file.nodes]
+        self.quantised = quantised(self.graph, self.types)
         self.flow = Flow(self.graph, self.controls, self.types)
         self._constants = self._find_constants()
         self.dtypes: List[List[str]] = []
@@ -125,6 +127,7 @@ class TfOriginal:
                     "%s is a %s: this graph is not frozen" % (printable(self.names[number]), self.types[number]),
                     hint="freeze it (freeze_graph), and give the frozen .pb",
                 )
+        refuse_quantised(self.graph, self.quantised, inside, ends, self.noun, self.names)
         inputs = self._kept_inputs(inside) + self._new_inputs(inside, starts)
         counts = [len(types) for types in self.dtypes]
         outputs, outside = outputs_of(self.graph, inside, counts, self.names, self.tensors, None if ends is None else set(ends))
@@ -246,19 +249,12 @@ class TfOriginal:
 
     def _new_inputs(self, inside: Set[int], starts: Collection[int]) -> List[CutInput]:
         taken = set(self.names)
-        inner = quantised(self.graph, self.types, _QUANT, _DEQUANT)
         crossing = dict.fromkeys(value for number in sorted(inside) for value in self.graph.sources[number] if value[0] not in inside)
         found = []
         for value in crossing:
             number, index = value
             name = self.names[number] if index == 0 else unique("%s_%d" % (self.names[number], index), taken)
             tensor, dtype = self.tensors[number][index], self.dtypes[number][index]
-            if number in inner:
-                message = "the border lies between AscendQuant and AscendDequant: %s holds int8 values that have no counterpart"
-                raise InputError(
-                    message % printable(tensor),
-                    hint="start before the AscendQuant, or behind the AscendDequant",
-                )
             if self.types[number] in _VARIABLES or dtype in _NO_BORDER:
                 what = "a %s, so this graph is not frozen" % self.types[number] if self.types[number] in _VARIABLES else "of type " + dtype
                 hint = "freeze it (freeze_graph)" if self.types[number] in _VARIABLES else "start before it"

@@ -8,9 +8,10 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from ..errors import UsageError
+from ..netfiles.caffe_net import Net, initial_state
 from ..netfiles.prototxt import read_document
 from .dump import DeviceDump
-from .layers import run_layer
+from .layers import layer_type, run_layer
 from .model import DeviceModel, DeviceOp, DeviceTensor
 from .op_faults import KINDS, OpFault, parse_op_faults
 
@@ -40,7 +41,7 @@ def run_on_device(
     Parameters
     ----------
     prototxt
-        Path of the network; layer types as in :mod:`goldwatch.testing.layers`.
+        Path of the network, of which the layers of phase TEST run; layer types as in :mod:`goldwatch.testing.layers`.
     weights
         Layer name to its blobs, float32.
     inputs
@@ -58,8 +59,9 @@ def run_on_device(
     """
     faults = parse_op_faults(op_faults or {})
     network = _Network(DeviceModel(name), weights, faults)
-    layers = read_document(prototxt).root.messages("layer")
-    for members in _fuse([layer for layer in layers if layer.text("type") != "Input"]):
+    document = read_document(prototxt)
+    layers = [layer.message for layer in Net(document, initial_state(document, "TEST", None, ())).layers]
+    for members in _fuse([layer for layer in layers if layer_type(layer) != "Input"]):
         if not network.started:
             network.start(inputs)
         network.add(members)
@@ -108,8 +110,8 @@ def _fuse(layers: Sequence[Any]) -> List[List[Any]]:
     for layer in layers:
         last = groups[-1] if groups else []
         in_place = layer.texts("bottom") == layer.texts("top")
-        follows = last and in_place and last[0].texts("top") == layer.texts("top") and last[0].text("type") in _ABSORBING
-        if follows and layer.text("type") in _ABSORBED:
+        follows = last and in_place and last[0].texts("top") == layer.texts("top") and layer_type(last[0]) in _ABSORBING
+        if follows and layer_type(layer) in _ABSORBED:
             last.append(layer)
         else:
             groups.append([layer])
@@ -147,20 +149,20 @@ class _Network:
     def add(self, members: Sequence[Any]) -> None:
         """Add one op made from a layer and what it absorbs."""
         head, last = members[0], members[-1]
-        kind = head.text("type")
+        kind = layer_type(head)
         sources = [self.holders[blob] for blob in head.texts("bottom")]
         if kind == "Softmax":
             sources = [self._to_plain(sources[0])]
         tops = [np.asarray(self.model.output(*source).array, np.float32) for source in sources]
-        name = "".join(layer.text("name") for layer in members if layer is head or layer.text("type") == "ReLU")
+        name = "".join(layer.text("name") for layer in members if layer is head or layer_type(layer) == "ReLU")
         self.names.append(name)
         fault = self.faults.get(name)
         if fault is not None and not fault.concerns(members, self.weights):
-            types = ", ".join(layer.text("type") for layer in members)
+            types = ", ".join(layer_type(layer) for layer in members)
             raise UsageError("op %s (%s) cannot have the fault %s" % (name, types, fault.kind), hint=KINDS[fault.kind])
         constants: List[Tuple[str, int]] = []
         for layer in members:
-            blobs = self.weights.get(layer.text("name"), ())
+            blobs = [_as_v2(layer, blob) for blob in self.weights.get(layer.text("name"), ())]
             tops = fault.run(layer, tops, blobs) if fault is not None else run_layer(layer, tops, blobs)
             constants += self._constants(layer, blobs) if layer is head else []
         tops = fault.outputs(tops) if fault is not None else tops
@@ -195,6 +197,11 @@ class _Network:
                 wide = DeviceTensor(held.array.astype(np.float32), held.format, held.origin_format, held.origin_name, held.origin_index)
                 results.append(self._insert("Cast", source, wide))
         self.model.add(DeviceOp("Node_Output", "NetOutput", tuple(results), (), originals=()))
+
+
+def _as_v2(layer: Any, blob: Array) -> Array:
+    """Return an InnerProduct's weights [M, K] where an old file has them as [1, 1, M, K]."""
+    return blob.reshape(blob.shape[-2:]) if layer_type(layer) == "InnerProduct" and blob.ndim == 4 else blob
 
 
 def _output(kind: str, top: Array, origin: str, index: int) -> DeviceTensor:

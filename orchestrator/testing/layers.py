@@ -10,6 +10,8 @@ from typing import Any, Callable, Dict, List, Sequence
 
 import numpy as np
 
+from ..netfiles.caffe_v1 import v1_type
+
 Array = Any
 Blobs = Sequence[Array]
 
@@ -81,13 +83,18 @@ def _per_channel(values: Array, x: Array) -> Array:
     return values.reshape((1, -1) + (1,) * (x.ndim - 2))
 
 
+def layer_type(message: Any) -> str:
+    """Return the type of a ``layer`` message, or of a V1 ``layers`` message by its V2 name."""
+    return v1_type(str(message.text("type")))
+
+
 def run_layer(message: Any, inputs: List[Array], blobs: Blobs) -> List[Array]:
     """Run one layer of a prototxt.
 
     Parameters
     ----------
     message
-        The ``layer`` message, as :mod:`goldwatch.netfiles.prototxt` reads it.
+        The ``layer`` or V1 ``layers`` message, as :mod:`goldwatch.netfiles.prototxt` reads it.
     inputs
         The bottoms, float32.
     blobs
@@ -103,7 +110,7 @@ def run_layer(message: Any, inputs: List[Array], blobs: Blobs) -> List[Array]:
     ValueError
         A layer type that the stand-in does not know.
     """
-    kind = message.text("type")
+    kind = layer_type(message)
     if kind not in _LAYERS:
         raise ValueError("layer %s: the stand-in of a device has no %s" % (message.text("name"), kind))
     return [np.asarray(top, np.float32) for top in _LAYERS[kind](message, inputs, blobs)]

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 import numpy as np
 
 from ..errors import UsageError
-from .layers import batch_norm, pooled, run_layer
+from .layers import batch_norm, layer_type, pooled, run_layer
 
 Array = Any
 
@@ -80,12 +80,12 @@ class OpFault:
         """Tell whether the fault can be in an op that is made from these layers."""
         wanted = _FOR_LAYERS.get(self.kind)
         return wanted is None or any(
-            layer.text("type") in wanted and (self.kind != "no-bias" or len(weights.get(layer.text("name"), ())) > 1) for layer in layers
+            layer_type(layer) in wanted and (self.kind != "no-bias" or len(weights.get(layer.text("name"), ())) > 1) for layer in layers
         )
 
     def run(self, layer: Any, inputs: List[Array], blobs: Sequence[Array]) -> List[Array]:
         """Run one layer of the op as :func:`goldwatch.testing.layers.run_layer`, but wrongly where the fault is in such a layer."""
-        if layer.text("type") not in _FOR_LAYERS.get(self.kind, ()):
+        if layer_type(layer) not in _FOR_LAYERS.get(self.kind, ()):
             return run_layer(layer, inputs, blobs)
         if self.kind == "stale-filter":
             return run_layer(layer, inputs, [_stale(blobs[0], int(self.number or 0)), *blobs[1:]])

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
-from ..comparing.row import FAIL, NOT_COMPARED, Row
+from ..comparing.row import FAIL, NOT_COMPARED, PASS, Row
 from .judging import beside_limit, judge_row
 from .limits import LARGER, Limit, Limits
 from .summary import Summary
@@ -54,17 +54,22 @@ class Culprit:
         return {"op": self.op, "tensor": self.tensor, "metric": self.metric, "value": self.value, "limit": limit}
 
 
-def replayed(summary: Summary, rows: Iterable[Row], limits: Limits, golden_fails: bool) -> Summary:
+def replayed(summary: Summary, rows: Iterable[Row], limits: Limits, golden_fails: bool, selected: bool = False) -> Summary:
     """Return the summary of a replay's rows with its culprits and its sentence, and without suspects: every row judges one operator alone.
 
     Parameters
     ----------
     golden_fails
         Whether the comparison with golden data fails, as far as that is known.
+    selected
+        Whether only some of the operators were asked for: then the rest may be guilty, and nothing is said of the network.
     """
     worst: Dict[str, Culprit] = {}
     left: List[str] = []
+    ran = set()
     for row in rows:
+        if row.verdict in (PASS, FAIL):
+            ran.add(row.op)
         if row.verdict == FAIL:
             found = judge_row(row, limits)
             culprit = Culprit(row.op, row.op_type, row.tensor, found.metric, found.value, found.limit, row.reason)
@@ -73,21 +78,25 @@ def replayed(summary: Summary, rows: Iterable[Row], limits: Limits, golden_fails
         elif row.verdict == NOT_COMPARED and row.op not in left:
             left.append(row.op)
     culprits = tuple(sorted(worst.values(), key=lambda culprit: -culprit.badness))
-    sentence = _sentence(culprits, left, golden_fails, summary.passed + summary.failed)
+    sentence = _sentence(culprits, left, golden_fails, len(ran), selected)
     return replace(summary, suspects=(), unpaired=False, culprits=tuple(entry.document() for entry in culprits), sentence=sentence)
 
 
-def _sentence(culprits: Tuple[Culprit, ...], left: List[str], golden_fails: bool, replayed_rows: int) -> str:
+def _sentence(culprits: Tuple[Culprit, ...], left: List[str], golden_fails: bool, ran: int, selected: bool) -> str:
     stay = ""
     if left:
         one = len(left) == 1
         stay = " %d operator%s could not be replayed and stay%s suspect: %s." % (
             len(left), "" if one else "s", "s" if one else "", listed(left, _SHOWN),
         )  # fmt: skip
-    if not replayed_rows:
+    if not ran:
         return ("Nothing was replayed." + stay).strip()
     if culprits:
         return _accused(culprits) + stay
+    if selected:
+        whose = "selected operator" + (" that was replayed" if left else "")
+        head = "The golden comparison fails; no" if golden_fails else "No"
+        return "%s %s has an error of its own (%d replayed); nothing is known of the others." % (head, whose, ran) + stay
     if golden_fails and not left:
         return "The golden comparison fails but no operator has an error of its own: the difference is accumulated rounding."
     if golden_fails:

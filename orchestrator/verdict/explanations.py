@@ -10,6 +10,7 @@ import numpy as np
 
 from ..comparing.patterns import AlignedPair, Finding, find_patterns
 from ..comparing.row import FAIL
+from ..tensors.axes import element_count
 from .estimates import SLICE, Estimate
 from .observations import Observation
 from .own_error import rounding, sum_noise
@@ -52,6 +53,8 @@ _CONTRADICTED = "its golden data do not fit those of the operator that reads the
 _QUANTISED_FACTOR = 4.0
 _UNRELATED = 0.3
 _ENOUGH_ELEMENTS = 32
+_ENOUGH_TO_CORRELATE = 8
+_FAR = 0.5
 _ROUNDING_TIMES = 4.0
 _LEAST_NORMAL = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126}
 
@@ -298,9 +301,10 @@ def _without_pattern(estimate: Estimate, pair: Optional[AlignedPair], around: Su
         sentence = "the very first operator differs, and its input was not compared: the device may have been fed with other data"
         return [_explanation("other-input", 0.0, sentence)]
     alike = _correlation(estimate.output, pair)
-    if abs(alike) < _UNRELATED:
-        sentence = "the values have nothing to do with the golden ones (correlation %.2g), and no pattern fits" % alike
-        return [_explanation("random", 1.0 - alike * alike, sentence)]
+    if abs(alike) < _unrelated(estimate.output):
+        few = "" if abs(alike) < _UNRELATED else ", as %d unrelated values may have" % element_count(estimate.output.shape)
+        sentence = "the values have nothing to do with the golden ones (correlation %.2g%s), and no pattern fits" % (alike, few)
+        return [_explanation("random", 0.0 if few else 1.0 - alike * alike, sentence)]
     rounded = rounding(estimate.output.dtype, estimate.output.rms)
     own = math.sqrt(max(estimate.distance**2 - estimate.inherited**2, 0.0)) if estimate.distance < math.inf else math.inf
     if rounded and own <= max(_ROUNDING_TIMES * rounded, sum_noise(estimate.output.dtype)) and estimate.shown.measure != SLICE:
@@ -309,13 +313,19 @@ def _without_pattern(estimate: Estimate, pair: Optional[AlignedPair], around: Su
     return []
 
 
+def _unrelated(row: Observation) -> float:
+    """Return the correlation below which values are unrelated: of few elements 9 of 10 random ones correlate less than 1.65/√n."""
+    count = element_count(row.shape)
+    return max(_UNRELATED, 1.65 / math.sqrt(count)) if count >= _ENOUGH_TO_CORRELATE and row.distance > _FAR else _UNRELATED
+
+
 def _correlation(row: Observation, pair: Optional[AlignedPair]) -> float:
     """Return how alike target and golden are, apart from their means; 1 where it cannot be told."""
     if pair is None:
         return 1.0 if math.isnan(row.cosine) else row.cosine
     x, y = (np.asarray(side, np.float64).reshape(-1) for side in (pair.target, pair.golden))
     keep = np.isfinite(x) & np.isfinite(y)
-    if keep.sum() < _ENOUGH_ELEMENTS:
+    if keep.sum() < _ENOUGH_TO_CORRELATE:
         return 1.0
     x, y = x[keep] - x[keep].mean(), y[keep] - y[keep].mean()
     lengths = math.sqrt(float(x @ x)) * math.sqrt(float(y @ y))

@@ -70,6 +70,11 @@ def known(op_type: str) -> bool:
     return any(name in names for names in (_ONE, _TWO, _ALONG, _SOFTMAX, _MOVING, NORMALISING))
 
 
+def normalises(op_type: str) -> bool:
+    """Tell whether operators of a type divide by a root that has an epsilon in it."""
+    return op_type.lower() in NORMALISING
+
+
 def only_rounds(op_type: str) -> bool:
     """Tell whether an operator of a type that is known adds nothing but the rounding of its output."""
     return op_type.lower() in _EXACT
@@ -89,10 +94,13 @@ class OwnError(NamedTuple):
         The relative Euclidean distance.
     slice_distance
         The largest of any slice along any axis: its norm over that of the slice, or of the mean slice where that is larger.
+    factor
+        The common factor of all elements, 1 where nothing is wrong.
     """
 
     distance: float
     slice_distance: float
+    factor: float = 1.0
 
 
 def own_error(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Optional[OwnError]:
@@ -128,7 +136,7 @@ def own_error(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) 
         if formula is None:
             return None
         computed = formula(*targets).reshape(made.shape)
-        return OwnError(_distance(made, computed), _worst_slice(made, computed))
+        return OwnError(_distance(made, computed), _worst_slice(made, computed), _factor(made, computed))
 
 
 def contradicts(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int) -> bool:
@@ -185,6 +193,13 @@ def _distance(x: Array, y: Array) -> float:
     kept = np.isfinite(x) & np.isfinite(y)
     norm = float(np.linalg.norm(y[kept]))
     return float(np.linalg.norm((x - y)[kept])) / norm if norm else float("nan")
+
+
+def _factor(x: Array, y: Array) -> float:
+    """Return a, for which ‖x − a·y‖ is smallest; NaN for a y of zeros."""
+    kept = np.isfinite(x) & np.isfinite(y)
+    x, y = x[kept], y[kept]
+    return float(x @ y) / float(y @ y) if y.any() else float("nan")
 
 
 def _worst_slice(x: Array, y: Array) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Callable, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -15,10 +15,10 @@ from ..tensors.axes import element_count
 from ..tensors.rounding import ulp
 from .estimates import Estimate, Told
 from .inputs import GOOD, joined
-from .observations import Observation, ObservedOp
+from .observations import FACTOR_SHARE, Observation, ObservedOp
 from .outliers import each_by_itself, ordinary
 from .own_error import HOPELESS, PRIOR_SPREAD, RARE_SPREAD, SUSPECT_SCORE, rounding, sum_noise
-from .recomputing import known, only_rounds, own_error
+from .recomputing import OwnError, known, normalises, only_rounds, own_error
 from .words import percent
 
 MOST_LOOKED_AT = 64
@@ -33,6 +33,7 @@ _FEW = 256
 _COARSER = 4.0
 _SLICES = 3.0
 _ELEMENTS = 32768
+_ENOUGH_ALIKE = 2
 _MOST_ELEMENTS = 1 << 23
 _OF_8_BITS = frozenset(("float16", "float32", "float64"))
 _MADE_OF_INTEGERS = ("quant", "cast")
@@ -51,15 +52,19 @@ def looked_at(estimates: Sequence[Estimate], read: Read) -> List[Estimate]:
     found = list(estimates)
     doubtful = sorted((number for number, entry in enumerate(found) if _doubtful(entry)), key=lambda number: _urgency(found[number]))
     room = _MOST_ELEMENTS
+    factors: Dict[int, float] = {}
     for number in doubtful[:MOST_LOOKED_AT]:
         entry = found[number]
         size = _size(entry)
         if known(entry.op.type) and size <= room:
             room -= size
-            found[number] = _computed(entry, read)
+            own = _own_error(entry, read)
+            found[number] = entry if own is None else _computed(entry, own)
+            if own is not None and normalises(entry.op.type):
+                factors[number] = own.factor
         if not entry.suspect and not found[number].suspect:
             found[number] = _sampled(found[number], read)
-    return found
+    return [_of_factor(number, entry, factors, found) if number in factors else entry for number, entry in enumerate(found)]
 
 
 def _urgency(entry: Estimate) -> Tuple[bool, float]:
@@ -79,20 +84,42 @@ def _doubtful(entry: Estimate) -> bool:
     row = entry.output
     if entry.fed_otherwise or entry.decision is not None or row.whole or row.spoiled or not entry.known:
         return False
-    if entry.suspect or not row.distance >= _LEAST:
-        return entry.suspect and known(entry.op.type)
+    far = row.distance >= _LEAST
     if known(entry.op.type):
-        return True
-    return entry.inputs_distance < HOPELESS and (row.dtype in _OF_8_BITS or each_by_itself(entry.op.type))
+        # Of normalisations the right ones tell what is usual.
+        return entry.suspect or far or (normalises(entry.op.type) and row.distance > 0)
+    return far and not entry.suspect and entry.inputs_distance < HOPELESS and (row.dtype in _OF_8_BITS or each_by_itself(entry.op.type))
 
 
-def _computed(entry: Estimate, read: Read) -> Estimate:
-    """Return the estimate of an operator that is computed once more: cleared where it does what it should, accused where it does not."""
+def _own_error(entry: Estimate, read: Read) -> Optional[OwnError]:
+    """Compute an output once more; None where its tensors cannot be read, or do not tell how."""
     pair = read(entry.op, entry.output, MOST_ELEMENTS)
     pairs = _inputs(entry, read, MOST_ELEMENTS) if pair is not None else []
-    own = own_error(entry.op.type, pairs, pair) if pair is not None and pairs else None
-    if own is None:
+    return own_error(entry.op.type, pairs, pair) if pair is not None and pairs else None
+
+
+def _of_factor(number: int, entry: Estimate, factors: Mapping[int, float], found: Sequence[Estimate]) -> Estimate:
+    """Return the estimate of a normalisation, accused where a common factor tells it from the network's others: another epsilon."""
+    alike = [other for other in factors if found[other].op.type == entry.op.type and found[other].op.name != entry.op.name]
+    if len(alike) < _ENOUGH_ALIKE or entry.suspect:
         return entry
+    others = np.array([factors[other] for other in alike])
+    middle = float(np.median(others))
+    usual = math.hypot(rounding(entry.output.dtype, entry.output.rms), sum_noise(entry.output.dtype))
+    spread = max(FACTOR_SHARE * usual, 1.4826 * float(np.median(np.abs(others - middle))))
+    off = abs(factors[number] - middle)
+    score = math.log(off / spread) / RARE_SPREAD if off > 0 < spread else 0.0
+    if not score > SUSPECT_SCORE:
+        return entry
+    sentence = "its output is %.5g times what is computed of the device's own inputs, that of other %s operators %.5g times" % (
+        factors[number], entry.op.type, middle,
+    )  # fmt: skip
+    came_in = math.sqrt(max(entry.distance**2 - off**2, 0.0))
+    return replace(entry, score=min(score, _HIGHEST), follows=False, told=Told(sentence, "scale"), inherited=came_in)
+
+
+def _computed(entry: Estimate, own: OwnError) -> Estimate:
+    """Return the estimate of an operator that is computed once more: cleared where it does what it should, accused where it does not."""
     rounded = rounding(entry.output.dtype, entry.output.rms)
     usual = 2.0 * rounded if only_rounds(entry.op.type) else math.hypot(rounded, sum_noise(entry.output.dtype))
     if own.distance <= usual and own.slice_distance <= _SLICES * usual:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import shutil
 from dataclasses import replace
 
 import jsonschema
@@ -255,18 +256,56 @@ def test_what_pycaffe_dies_of_costs_one_op(device, monkeypatch) -> None:
     assert "fc" in told and told["pool1"].startswith("not replayed: caffe ended (killed by SIGABRT): ") and "Pooling" in told["pool1"]
 
 
+def failing(device, **options):
+    """Compare the dumps with other golden data: a result that fails."""
+    golden = device.path("golden")
+    os.makedirs(golden, exist_ok=True)
+    np.save(os.path.join(golden, "fc.0.1767323045000000.npy"), np.ones((2, 10), np.float32))
+    found = compare_folders(ComparisonOptions(device.path("dump"), golden, device.path("plain"), device.path("model.json"), **options))
+    assert found.summary.verdict == "fail"
+    return found
+
+
 def test_the_golden_comparisons_verdict_goes_into_the_sentence(device) -> None:
     device.write()
-    golden = device.path("golden")
-    os.mkdir(golden)
-    np.save(os.path.join(golden, "fc.0.1767323045000000.npy"), np.ones((2, 10), np.float32))
-    plain = compare_folders(ComparisonOptions(device.path("dump"), golden, device.path("plain"), device.path("model.json")))
-    assert plain.summary.verdict == "fail"
+    failing(device)
     said = "The golden comparison fails but no operator has an error of its own: the difference is accumulated rounding."
     result = device.replay(result=device.path("plain"))
     assert result.sentence == said and result.exit_code == 0
     opened = goldwatch.open_result(device.path("out"))
     assert opened.sentence == said and opened.summary.culprits == () and json.loads("".join(opened.document()))["comparison"] == "replay"
+
+
+def test_the_result_must_be_of_these_dumps(device) -> None:
+    device.write()
+    failing(device)
+    other = device.write({"fc": "scale:1.05"}, where="other")
+    said = r"plain is the comparison of other dumps: of those in .*/dump, while .*/other/.* is replayed .FullyConnection.fc.*was another"
+    with pytest.raises(InputError, match=said):
+        device.replay(target=other, result=device.path("plain"))
+    copied = shutil.copytree(device.path("dump"), device.path("copied"))
+    assert device.replay(target=copied, result=device.path("plain"), out=device.path("one")).sentence.startswith("The golden comparison f")
+    with pytest.raises(InputError, match="is the result of a replay, not of a comparison"):
+        device.replay(result=device.path("one"))
+    moved = shutil.move(device.path("dump"), device.path("moved"))
+    assert device.replay(target=moved, result=device.path("plain"), out=device.path("two")).sentence.startswith("The golden comparison f")
+    os.rename(other, device.path("dump"))
+    with pytest.raises(InputError, match="is the comparison of other dumps"):
+        device.replay(result=device.path("plain"))
+    for path in glob.glob(os.path.join(moved, "*", "*", "*", "*", "*", "*")):
+        os.rename(path, path[:-3] + "111")
+    with pytest.raises(InputError, match="none of its files was compared"):
+        device.replay(target=moved, result=device.path("plain"))
+    assert not os.path.exists(device.path("out"))
+
+
+def test_of_some_ops_nothing_is_said_of_the_network(device) -> None:
+    """fc is guilty but was not asked for."""
+    device.write({"fc": "scale:1.05"})
+    failing(device)
+    result = device.replay(ops=("res*",), result=device.path("plain"))
+    said = "The golden comparison fails; no selected operator has an error of its own (4 replayed); nothing is known of the others."
+    assert result.sentence == said and goldwatch.open_result(device.path("out")).sentence == said
 
 
 def test_an_opened_result_has_its_culprits(device) -> None:
@@ -299,8 +338,9 @@ def test_the_same_replay_again_and_another_one(device) -> None:
 
 def test_what_does_not_belong_together_is_told(device, tmp_path) -> None:
     device.write()
-    with pytest.raises(UsageError, match="onnxruntime runs ONNX models"):
+    with pytest.raises(UsageError, match="there is no backend 'onnxruntime'") as caught:
         device.replay(backend="onnxruntime")
+    assert caught.value.hint == "one of auto, caffe, opencv, tf"
     (tmp_path / "net.onnx").write_bytes(b"\x08\x07")
     with pytest.raises(InputError, match="an ONNX model, which cannot be replayed so far"):
         device.replay(original=str(tmp_path / "net.onnx"))

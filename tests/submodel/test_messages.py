@@ -61,7 +61,15 @@ def test_a_start_that_leads_to_no_end(cut):
         ("version https://git-lfs.github.com/spec/v1\n", "a", "a", "line 1"),
         (
             INPUT + 'layer { name: "q" type: "Quant" bottom: "data" top: "q" }\n' + relu("c", "q") + relu("d", "c"),
-            "d", "d", "the border lies between a quantising and a dequantising layer",
+            "d", "d", "the border lies between a quantising and a dequantising layer: c holds int8",
+        ),
+        (
+            INPUT + 'layer { name: "q" type: "Quant" bottom: "data" top: "q" }\n' + relu("c", "q") + relu("d", "c"),
+            "data", "c", "the border lies between a quantising and a dequantising layer: c holds int8",
+        ),
+        (
+            INPUT + 'layer { name: "q" type: "AscendQuant" bottom: "data" top: "q" }\n' + relu("c", "q"),
+            "q", "q", "the border lies between a quantising and a dequantising layer: q holds int8",
         ),
     ],
 )  # fmt: skip

@@ -90,3 +90,22 @@ def test_a_fused_op_spans_the_border(net, exported, tmp_path):
     assert (document["start"], document["asked"]["start"], document["spanning_ops"]) == (["scope/conv"], ["scope/relu"], [])
     assert [layer["name"] for layer in document["layers"]] == ["w", "scope/conv", "scope/relu", "sig"]
     assert [layer["ops"] for layer in document["layers"]][1:3] == [["scope/convscope/relu"]] * 2
+
+
+@pytest.mark.parametrize("part", [("b", "c"), ("c", "c"), ("c", "z"), ("b", "q")])
+def test_a_quantised_stretch_comes_whole(exported, tmp_path, part):
+    chain = ["x", "b", "q", "c", "dq", "z"]
+    types = ["Placeholder", "Relu", "AscendQuant", "Neg", "AscendDequant", "Relu"]
+    nodes = [node("x", "Placeholder", dtype=FLOAT, shape=field(7, b""))]
+    nodes += [node(name, kind, before, T=FLOAT) for name, kind, before in zip(chain[1:], types[1:], chain)]
+    (tmp_path / "net.pb").write_bytes(b"".join(nodes))
+    model = DeviceModel("net")
+    for place, (name, kind) in enumerate(zip(chain, types)):
+        reads = ((chain[place - 1], 0),) if place else ()
+        model.add(DeviceOp(name, "Data" if not place else kind, reads, (DeviceTensor(VALUES, origin_name=name),)))
+    model.write_json(str(tmp_path / "om.json"))
+    words = ["--start", part[0], "--end", part[1], "--om", "om.json", "--whole-ops"]
+    _, document = exported(*words, model="net.pb")
+    first = "b" if part[0] == "b" else "q"
+    last = "z" if part[1] == "z" else "dq"
+    assert (document["start"], document["end"]) == ([first], [last])

@@ -91,6 +91,40 @@ def test_weights(weights) -> None:
     assert [len(blobs) for name, blobs in sorted(weights.items()) if name.startswith("bn")] == [3, 3, 3, 3]
 
 
+OLD = """
+input: "data" input_dim: 1 input_dim: 3 input_dim: 4 input_dim: 4
+layers { name: "conv" type: CONVOLUTION bottom: "data" top: "conv" convolution_param { num_output: 2 kernel_size: 1 } }
+layers { name: "act" type: RELU bottom: "conv" top: "conv" }
+layers { name: "drop" type: DROPOUT bottom: "conv" top: "conv" include { phase: TRAIN } }
+layers { name: "pool" type: POOLING bottom: "conv" top: "pool" pooling_param { pool: MAX kernel_size: 2 stride: 2 } }
+layers { name: "fc" type: INNER_PRODUCT bottom: "pool" top: "fc" inner_product_param { num_output: 3 } }
+"""
+NEW = OLD.replace("layers {", "layer {")
+for word in ("Convolution", "ReLU", "Dropout", "Pooling"):
+    NEW = NEW.replace("type: " + word.upper(), 'type: "%s"' % word)
+NEW = NEW.replace("type: INNER_PRODUCT", 'type: "InnerProduct"')
+
+
+def test_a_v1_net_is_the_same_net_and_layers_of_training_do_not_run(tmp_path) -> None:
+    blobs = {"conv": [np.random.RandomState(1).standard_normal((2, 3, 1, 1)).astype(np.float32), np.ones(2, np.float32)]}
+    matrix = np.random.RandomState(3).standard_normal((3, 8)).astype(np.float32)
+    x = {"data": np.random.RandomState(2).standard_normal((1, 3, 4, 4)).astype(np.float32)}
+    found = []
+    for name, text in (("old", OLD), ("new", NEW)):
+        path = tmp_path / (name + ".prototxt")
+        path.write_text(text)
+        weights = dict(blobs, fc=[matrix.reshape((1, 1, 3, 8)) if name == "old" else matrix])
+        found.append(run_on_device(str(path), weights, x, "net", {"pool": "pooling", "convact": "no-bias"}))
+    ops = [{op.name: (op.type, op.originals, op.inputs) for op in model.ops} for model in found]
+    assert ops[0] == ops[1] and ops[0]["convact"][:2] == ("Conv2D", ("conv", "act")) and ops[0]["pool"][0] == "Pooling"
+    want = np.maximum(np.tensordot(x["data"].astype(np.float16).astype(np.float32), blobs["conv"][0][:, :, 0, 0], ([1], [1])), 0)
+    for model in found:
+        np.testing.assert_allclose(model.output("convact").array, want.transpose(0, 3, 1, 2), rtol=1e-3)
+        pooled = model.output("pool").array.astype(np.float32)
+        np.testing.assert_allclose(model.output("fc").array, pooled.reshape(1, -1) @ matrix.T, rtol=1e-3, atol=1e-3)
+        np.testing.assert_array_equal(model.output("pool").array, model.output("convact").array[:, :, ::2, ::2])
+
+
 @pytest.mark.parametrize("size", [1, 7, 100, 1000, -1])
 def test_damaged_weights_get_a_message(tmp_path, size) -> None:
     with open(CAFFEMODEL, "rb") as stream:

@@ -83,6 +83,19 @@ def test_a_temperature_of_softmax_is_a_scale_not_one_slice(scene, random):
     assert "one-slice" not in [entry["kind"] for entry in found]
 
 
+@pytest.mark.parametrize("correlation", [0.0, 0.45, 0.9])
+def test_few_values_that_are_unrelated(scene, random, correlation):
+    golden, other = random.standard_normal((2, 10))
+    golden, other = golden - golden.mean(), other - other.mean()
+    other -= golden * (other @ golden) / (golden @ golden)
+    made = golden * correlation + other * np.linalg.norm(golden) / np.linalg.norm(other) * np.sqrt(1 - correlation**2)
+    scene.data(random.standard_normal((1, 10)).astype(np.float32))
+    scene.op("fc", "MatMulV2", ["data"], golden.reshape(1, 10).astype(np.float32), made.reshape(1, 10))
+    found = explanations(scene)[0]
+    assert [entry["kind"] for entry in found] == ([] if correlation > 0.8 else ["random"])
+    assert ("as 10 unrelated values may have" in str(found)) == (0.3 < correlation < 0.8)
+
+
 def test_noise_of_many_times_the_rounding_is_not_called_rounding(scene, random):
     one_op(scene, random, lambda x: x + 0.04 * random.standard_normal(x.shape))
     assert explanations(scene)[0] == []

@@ -107,3 +107,24 @@ def test_a_normalisation_is_computed_again_with_the_scale_and_shift_of_golden_da
 def test_scale_and_shift_are_not_learnt_from_few_rows(random, shape):
     x = random.standard_normal(shape)
     assert own_error("LayerNorm", [AlignedPair(x, x, "float32", (), x.size)], AlignedPair(x, x * 2, "float32", (), x.size)) is None
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2, None])
+def test_a_normalisation_with_another_epsilon_is_told_from_the_others(scene, random, wrong):
+    def normalised(x, epsilon):
+        x = x.astype(np.float32) - x.astype(np.float32).mean(-1, keepdims=True)
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon)
+
+    scene.data(random.standard_normal((2, 16, 48)).astype(np.float32))
+    source = "data"
+    for number in range(3):
+        name = "ln%d" % number
+        epsilon = 8e-3 if number == wrong else 1e-6
+        scene.op(name, "LayerNorm", [source], normalised(scene.golden[source], 1e-6), normalised(scene.made[source], epsilon))
+        weights = (random.standard_normal((48, 48)) / 7).astype(np.float16).astype(np.float32)
+        source = "fc%d" % number
+        scene.op(source, "MatMul", [name], *(side[name].astype(np.float32) @ weights for side in (scene.golden, scene.made)))
+    code, summary, _ = scene.compare()
+    assert code == 0 and [suspect["op"] for suspect in summary["suspects"]] == ([] if wrong is None else ["ln%d" % wrong])
+    if wrong is not None:
+        assert summary["suspects"][0]["explanations"][0]["kind"] == "scale"

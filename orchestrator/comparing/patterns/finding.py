@@ -60,6 +60,11 @@ class Difference:
         Arrays of one shape.
     background
         Relative distance that needs no explanation (what the operator's inputs explain): a pattern has to explain the rest.
+
+    Attributes
+    ----------
+    noise
+        Three times the size of the background in each element: what is off by less tells nothing.
     """
 
     def __init__(self, x: Array, y: Array, background: float = 0.0) -> None:
@@ -77,7 +82,9 @@ class Difference:
         self.count = int(keep.sum())
         self.total = float((self.e * self.e).sum())
         self.wrong = int(np.count_nonzero(self.e))
-        self.own = max(self.total - self._explained(y, background), 0.02 * self.total)
+        explained = self._explained(y, background)
+        self.own = max(self.total - explained, 0.02 * self.total)
+        self.noise = math.sqrt(min(9.0 * explained, 0.25 * self.total) / self.count) if self.count else 0.0
         self.yy = float((self.y * self.y).sum())
 
     def _explained(self, y: Array, background: float) -> float:
@@ -99,9 +106,7 @@ class Difference:
         """
         if self.count <= parameters or not self.total:
             return 0.0
-        # Of normal noise, p numbers leave a part r of n squares or less with a chance near r^((n - p)/2), Beta's tail.
-        free = self.wrong - (parameters if fitted is None else fitted)
-        if min(1.0, max(_LEAST_LEFT, rest / self.total)) ** max(0.0, free / 2) > BY_CHANCE:
+        if by_chance(rest / self.total, self.wrong - (parameters if fitted is None else fitted)):
             return 0.0
         rest *= self.count / (self.count - parameters)
         return min(1.0, max(0.0, (self.total - rest) / self.own))
@@ -124,7 +129,7 @@ class Difference:
         leverage
             Each element's weight in its own fit, 0 to 1; of 1 it is alone, and its error is left.
         """
-        if not helps_most(np.where(self.kept, rest, 0.0), self.e):
+        if not helps_most(np.where(self.kept, rest, 0.0), self.e, self.noise):
             return self.total
         with np.errstate(invalid="ignore", divide="ignore"):
             rest = np.where(leverage < 1 - 1e-9, rest / (1.0 - leverage), self.e)
@@ -137,9 +142,17 @@ def _middle(y: Array, keep: Array) -> float:
     return float(np.median(values)) if values.size else 0.0
 
 
-def helps_most(rest: Array, error: Array) -> bool:
-    """Tell whether most elements that are off are much less so in ``rest``: a few large ones may meet by chance."""
-    wrong = error != 0
+def by_chance(left: float, free: float) -> bool:
+    """Tell whether noise would leave as small a part ``left`` of its squares, with ``free`` elements more than numbers fitted.
+
+    Of normal noise, p numbers leave a part r of n squares or less with a chance near r^((n - p)/2), Beta's tail.
+    """
+    return bool(min(1.0, max(_LEAST_LEFT, left)) ** max(0.0, free / 2) > BY_CHANCE)
+
+
+def helps_most(rest: Array, error: Array, noise: float = 0.0) -> bool:
+    """Tell whether most elements that are off by more than ``noise`` are much less so in ``rest``: a few large ones may meet by chance."""
+    wrong = np.abs(error) > noise
     return bool(2 * np.count_nonzero(2 * np.abs(rest[wrong]) < np.abs(error[wrong])) >= np.count_nonzero(wrong))
 
 

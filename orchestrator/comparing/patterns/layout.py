@@ -7,7 +7,7 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from .finding import CLAIMED, Difference, Finding, claimed, helps_most
+from .finding import CLAIMED, Difference, Finding, by_chance, claimed, helps_most
 
 Array = Any
 
@@ -15,6 +15,7 @@ _FARTHEST, _LIKELY = 4, 3
 _PROFILE_ELEMENTS = 1 << 16
 _MOST_CHANNELS = 4096
 _MOST_WORK = 1 << 28
+_SMALL_PART = 8
 
 
 def moved(d: Difference, letters: Sequence[str]) -> List[Finding]:
@@ -77,8 +78,12 @@ def _permuted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
         moved_there = [index for index, _ in other]
         fits = float(rest[moved_there].sum()) <= (1.0 - CLAIMED) * float(error[moved_there].sum())
         share = d.share(float(rest.sum()), 0)
-        if share >= CLAIMED and fits and helps_most((x - y[near])[moved_there], (x - y)[moved_there]):
+        if share >= CLAIMED and fits and helps_most((x - y[near])[moved_there], (x - y)[moved_there], d.noise):
             shown = ", ".join("%d holds %d" % pair for pair in other[:4]) + (" …" if len(other) > 4 else "")
+            if len(other) <= size // _SMALL_PART and not {source for _, source in other} & set(moved_there):
+                # What they hold still stands in its own place too.
+                sentence = "%d of %d indices of axis %s hold the values of others: %s" % (len(other), size, letters[axis], shown)
+                return Finding("region", share, sentence, {"axis": letters[axis], "indices": moved_there})
             sentence = "%d of %d indices of axis %s are exchanged: %s" % (len(other), size, letters[axis], shown)
             return Finding("channel-permutation", share, sentence, {"axis": letters[axis], "from": [int(index) for index in near]})
     return None
@@ -104,6 +109,8 @@ def _shifted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
             continue
         rest = d.x[here] - d.y[there]
         left = float((rest * rest).sum())
+        if by_chance(left / error, float(np.count_nonzero(d.e[here]))):
+            continue
         own = max(error - (d.total - d.own) * error / d.total, 0.02 * error)
         # Values that go round come from both sides alike: the shorter way is told.
         best = max(best, (min(1.0, (error - left) / own), steps), key=lambda entry: (round(entry[0], 3), -sum(map(abs, entry[1] or ()))))
@@ -112,7 +119,7 @@ def _shifted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
     parts = ["%+d along axis %s" % (step, letters[axis]) for axis, step in enumerate(best[1]) if step]
     sentence = "the target holds the golden's values shifted by %s" % " and ".join(parts)
     here, there = _windows(best[1], d.y.shape)
-    if not helps_most(d.x[here] - d.y[there], d.e[here]):
+    if not helps_most(d.x[here] - d.y[there], d.e[here], d.noise):
         return None
     return claimed("shift", best[0], sentence, by=list(best[1]))
 

@@ -136,7 +136,7 @@ def by_index(d: Difference, axis: int, letter: str) -> List[Finding]:
     """x = a[c]·y, x = y + b[c], or both, with one number for each index of an axis."""
     size = d.x.shape[axis]
     others = tuple(index for index in range(d.x.ndim) if index != axis)
-    if size < 2 or d.count < 4 * size:
+    if size < 2 or d.count < 2 * size:
         return []
     count = np.maximum(d.kept.sum(axis=others, keepdims=True), 1)
     found = []

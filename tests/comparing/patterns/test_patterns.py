@@ -185,3 +185,28 @@ def test_the_scale_of_8_bit_integers_is_the_planted_one(magnitude, half_zeros):
     found = find_patterns(AlignedPair(target, golden.astype(np.float32), "float16", ("N", "C"), golden.size))
     assert found[0].kind == "coarser-type"
     assert float(found[0].sentence.rsplit(" ", 1)[1]) == pytest.approx(step, rel=1e-3)
+
+
+def test_an_index_that_holds_the_values_of_its_neighbour_is_no_exchange() -> None:
+    golden = golden_of((1, 17, 48))
+    found = find_patterns(pair_of(replaced(golden, 1, 14, np.take(golden, 13, 1)), golden))
+    assert [finding.kind for finding in found] == ["region"]
+    assert found[0].sentence == "1 of 17 indices of axis C hold the values of others: 14 holds 13"
+
+
+def test_a_shift_where_most_elements_are_alike_but_for_the_noise_of_the_inputs() -> None:
+    random = np.random.default_rng(3)
+    golden = np.where(random.random((1, 32, 16, 16)) < 0.9, -1.6, random.standard_normal((1, 32, 16, 16)) + 1).astype(np.float32)
+    noise = 0.003 * random.standard_normal(golden.shape)
+    assert kinds(np.roll(golden, 1, 3) + noise, golden, background=0.003 / float(np.sqrt((golden**2).mean()))) == ["shift"]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 207, 370, 412])
+@pytest.mark.parametrize("shape", [(10,), (1, 10), (1, 1000), (4, 6)])
+def test_unrelated_values_show_no_pattern(shape, seed) -> None:
+    assert kinds(golden_of(shape, seed), 0.5 * golden_of(shape, 100 + seed)) == []
+
+
+def test_a_bias_for_each_channel_of_a_batch_of_2() -> None:
+    golden = golden_of((2, 64))
+    assert kinds(golden + golden_of((64,), 5) + 1e-3 * golden_of((2, 64), 6), golden)[0] == "offset"
