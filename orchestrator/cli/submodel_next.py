@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List
 
-from ..submodel.borders import TARGET
+from ..submodel.borders import GOLDEN, TARGET
 from ..submodel.plan import Plan
 
 _SOC = "--soc_version=<as before>"
@@ -49,7 +49,13 @@ def _notes(done: Plan) -> List[str]:
         "options of atc that change numbers (precision_mode, fusion switch, op_precision …) must be those of the whole model",
         "make the json of the new om with: atc --mode=1 --om=dump.om --json=%s" % _OM,
     ]
-    if any(border.entry.kept for border in done.borders):
+    own = [border.entry.name for border in done.borders if border.entry.kept]
+    if set(own) & set(done.halves):
+        notes.append(
+            "the command feeds the net's own input from its .bin file: no AIPP (leave insert_op_conf out). To feed it as the whole model "
+            "does, with AIPP, leave %s out of input_fp16_nodes: ATC takes one of the two" % ", ".join(name for name in own if name in done.halves)
+        )
+    elif own:
         notes.append("the sub-model begins at the net's own input: AIPP (insert_op_conf) as in the whole model")
     else:
         notes.append("the sub-model has no input data layer: no AIPP (leave insert_op_conf out)")
@@ -60,4 +66,6 @@ def _notes(done: Plan) -> List[str]:
             "the inputs are what the device recorded: golden data must be made anew with the command above; comparing with the original "
             "golden data would count the error that came in"
         )
+    if done.borders and all(border.origin == GOLDEN for border in done.borders):
+        notes.append("the inputs are golden data: the original golden data stay valid for this cut, and need not be made anew")
     return notes

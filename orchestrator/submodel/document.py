@@ -9,8 +9,10 @@ from ..adapters.manifest import sha256_of_file
 from ..naming import printable
 from ..netfiles.caffe_cut import input_layer
 from .borders import Border
+from .caffe_original import CaffeOriginal
 from .gather import OP
 from .input_files import InputFile
+from .original import Original
 from .plan import Plan
 
 FILE = "submodel.json"
@@ -89,7 +91,7 @@ def _input(border: Border, file: Optional[InputFile]) -> Dict[str, Any]:
         "shape": list(border.shape),
         "shape_source": border.shape_source,
         "from": border.origin,
-        "source_file": border.source_file,
+        "source_file": None if border.source_file is None else os.path.abspath(border.source_file),
         "npy": None if file is None else file.npy,
         "bin": None if file is None else file.bin,
         "bin_dtype": None if file is None else file.bin_dtype,
@@ -103,11 +105,10 @@ def log_lines(plan: Plan, folder: str) -> List[str]:
     An entry has several lines; names are escaped, so that none makes a line of its own.
     """
     lines: List[str] = []
-    caffe = plan.original.kind == "caffe"
     for border in plan.borders:
         if not border.entry.kept:
-            text = input_layer(border.entry.name, border.entry.tensor, border.shape) if caffe else _placeholder(border)
-            lines.append("Add Layer Into Prototxt:\n" + text if caffe else "Add Node Into Graph:\n" + text)
+            text = _added(plan.original, border)
+            lines.append("Add Layer Into Prototxt:\n" + text if plan.original.kind == "caffe" else "Add Node Into Graph:\n" + text)
     lines.append(printable("Output Dump Path:" + os.path.join(os.path.abspath(folder), "dump_data")))
     for file in plan.gathered.dumps:
         if file.role == OP:
@@ -119,5 +120,8 @@ def log_lines(plan: Plan, folder: str) -> List[str]:
     return lines
 
 
-def _placeholder(border: Border) -> str:
+def _added(original: Original, border: Border) -> str:
+    """Return the text of an input as the cut's file has it; of a graph, which is no text, as words."""
+    if isinstance(original, CaffeOriginal):
+        return input_layer(border.entry.name, border.entry.tensor, border.shape, original.is_v1)
     return "name: %s\nop: Placeholder\ndtype: %s\nshape: %s\n" % (printable(border.entry.name), border.dtype, list(border.shape))

@@ -38,6 +38,8 @@ class RunDumps:
 
     Attributes
     ----------
+    model
+        The name of the model in the folders' names; None where they tell none.
     notes
         What was taken, and what could not be read.
 
@@ -60,6 +62,7 @@ class RunDumps:
             message = "%s holds the dumps of %d devices, models or steps, a cut takes those of one: %s"
             raise InputError(message % (folder, len(combos), listed), hint="give one of these folders")
         self.folder = folder
+        self.model = combos[0].place.model
         self.notes = list(tree.notes) + tree.left_notes
         self._files: Dict[str, List[DumpEntry]] = {}
         self._slices: Dict[str, List[DumpEntry]] = {}

@@ -7,11 +7,14 @@ from typing import Union
 
 from ..errors import InputError, require_file
 from ..filesystem import AnyPath, open_input, path_text
-from .caffe_original import CaffeOriginal
-from .tf_original import TfOriginal
+from .caffe_original import DATA_TYPES, CaffeOriginal
+from .tf_original import INPUT_TYPES, TfOriginal
 
 Original = Union[CaffeOriginal, TfOriginal]
 """Each has ``kind``, ``names``, ``types``, ``tensors``, ``graph``, ``numbers(name)``, ``shapes()`` and ``cut(…)``."""
+
+MODEL_INPUTS = DATA_TYPES | INPUT_TYPES | {"Input"}
+"""Types of nodes that only hold what the model is given."""
 
 _LOOK_BYTES = 4096
 

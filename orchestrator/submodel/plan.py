@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 from ..dumps.golden import GoldenSet
 from ..errors import EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
 from ..model.graph import ModelGraph, load_model
-from ..naming import printable, sanitise_device
+from ..naming import printable, run_name, sanitise_device
 from ..netfiles.caffemodel_cut import CaffeModel
 from .borders import GOLDEN, TARGET, Border, Borders
 from .caffe_original import DATA_TYPES, CaffeOriginal
@@ -269,6 +269,10 @@ def _notes(sources: Sources, options: SubmodelOptions) -> List[str]:
     om, name = sources.om, sources.original.name
     if om is not None and name and om.name != name:
         notes.append("the om is called %s, the net %s: taken for the same model" % (om.name, name))
+    model = None if sources.dumps is None else sources.dumps.model
+    names = [each for each in [name] + ([] if om is None else [om.name, *om.graph_names]) if each]
+    if model is not None and names and run_name(model) not in [run_name(sanitise_device(each)) for each in names]:
+        notes.append("the dumps are of a model called %s, the net is %s: taken for the same model" % (model, names[0]))
     if sources.dumps is not None and sources.ops is None:
         notes.append("without the om json each op is looked for by its layer's name; fused ops count as missing")
     return notes

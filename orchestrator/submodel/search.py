@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..model.nodes import OpNode
 from ..naming import nearest_names, printable, sanitise_device
 from .found import GOOD, UNKNOWN, Outcome
-from .original import Original
+from .original import MODEL_INPUTS, Original
 from .plan import Sources
 
 _SHOWN = 4
@@ -70,7 +70,8 @@ class Searcher:
         near = self._grown(alone | self._before(alone) | self._behind(alone))
         rungs: Dict[FrozenSet[int], str] = {}
         for rung, name in zip((alone, near, self._grown(self._between_single_values(near))), _RUNGS):
-            rungs.setdefault(frozenset(rung), name)
+            if not any(self._computing(rung) == self._computing(smaller) for smaller in rungs):
+                rungs[frozenset(rung)] = name
         return [self._proposal(set(rung), name) for rung, name in rungs.items()]
 
     def next(self, previous: Dict[str, Any], outcome: Outcome) -> Proposal:
@@ -238,6 +239,10 @@ class Searcher:
     def _before(self, nodes: Set[int]) -> Set[int]:
         found = {source for number in nodes for source, _ in self._original.graph.sources[number] if source >= 0}
         return {number for number in found - nodes if not self._original.is_constant(number)}
+
+    def _computing(self, nodes: Iterable[int]) -> Set[int]:
+        """Return the nodes that compute something: not the model's own inputs, which a cut has anyway."""
+        return {number for number in nodes if self._original.types[number] not in MODEL_INPUTS}
 
     def _behind(self, nodes: Set[int]) -> Set[int]:
         return {reader for number in nodes for reader, _, _ in self._original.graph.readers[number]} - nodes

@@ -109,6 +109,9 @@ def test_a_start_that_is_an_input_layer_stays(exported, given, device):
     assert (entry["name"], entry["producer"]["op"], entry["readers"], entry["from"]) == ("data", "data", ["conv1"], "target")
     with open(os.path.join(folder, "dump.prototxt"), encoding="utf-8") as stream, open(NET, encoding="utf-8") as whole:
         assert stream.read() == "".join(whole.readlines()[:3])
+    notes = " ".join(document["next"]["notes"])
+    assert "--input_fp16_nodes=data" in document["next"]["atc"]
+    assert "no AIPP (leave insert_op_conf out)" in notes and "leave data out of input_fp16_nodes" in notes
     # The device's own input is float16.
     with np.load(os.path.join(os.path.dirname(NET), "expected_layer_outputs.npz")) as truth:
         value = np.load(os.path.join(folder, entry["npy"]))
@@ -126,6 +129,7 @@ def test_the_users_own_input_and_golden_data_can_be_chosen(exported, given, tmp_
     folder, document = exported("--start", "pool1", "--end", "pool1", *given, "--input-from", "golden", "--bin", "float32")
     assert (document["inputs"][0]["from"], document["inputs"][0]["bin_dtype"]) == ("golden", "float32")
     assert "--input_fp16_nodes" not in " ".join(document["next"]["atc"])
+    assert "the original golden data stay valid" in document["next"]["notes"][-1]
     folder, document = exported("--start", "pool1", "--end", "pool1", *given, "--bin", "none")
     assert document["inputs"][0]["bin"] is None and listed(os.path.join(folder, "input_data")) == ["pool1_input_0.npy"]
 
@@ -242,7 +246,7 @@ def test_a_chain_of_thousands_of_layers_is_walked_without_recursion(exported, tm
 
 
 @pytest.mark.parametrize("kept", [WEIGHTS, None])
-def test_a_v1_net(exported, tmp_path, kept):
+def test_a_v1_net(exported, cut, tmp_path, kept):
     net = 'input: "x"\ninput_dim: 1\ninput_dim: 2\ninput_dim: 3\ninput_dim: 3\n'
     net += 'layers { name: "a" type: RELU bottom: "x" top: "a" }\nlayers { name: "b" type: RELU bottom: "a" top: "a" }\n'
     (tmp_path / "n.prototxt").write_text(net)
@@ -253,7 +257,10 @@ def test_a_v1_net(exported, tmp_path, kept):
     # Without layers with weights there are the net's own fields only.
     assert os.path.exists(os.path.join(folder, "dump.caffemodel")) == bool(kept)
     np.save(str(tmp_path / "a.npy"), np.ones((1, 2), np.float32))
-    _, document = exported("--start", "b", "--end", "b", "--input", "a=%s" % (tmp_path / "a.npy"), model="n.prototxt")
+    _, document = exported("--start", "b", "--end", "b", "--input", "a=a.npy", model="n.prototxt")
     assert "--input_fp16_nodes=a" in document["next"]["atc"] and document["inputs"][0]["name"] == "b_input_0"
+    assert document["inputs"][0]["source_file"] == str(tmp_path / "a.npy")
+    log = cut("--start", "b", "--end", "b", "--shape", "a=1,2", "--dry-run", model="n.prototxt").stderr
+    assert 'Add Layer Into Prototxt:\ninput: "a"\ninput_shape {\n  dim: 1\n  dim: 2\n}\n' in log and "b_input_0" not in log
     _, document = exported("--start", "a", "--end", "b", model="n.prototxt")
     assert (document["inputs"][0]["producer"]["op"], document["inputs"][0]["shape_source"]) == ("x", "model")

@@ -149,6 +149,15 @@ def test_another_name_of_the_om_is_a_note(cut, device, tmp_path):
     assert "note: the om is called another, the net resblock" in done.stderr
 
 
+def test_another_name_of_the_dumps_model_is_a_note(cut, device, tmp_path):
+    with open(NET, encoding="utf-8") as stream:
+        (tmp_path / "n.prototxt").write_text(stream.read().replace('name: "resblock"', 'name: "other"'))
+    words = ["--start", "pool1", "--end", "pool1", "--shape", "conv1=2,8,16,16", "--dump", device / "dump"]
+    note = "note: the dumps are of a model called resblock, the net is other"
+    assert note in cut(*words, "--weights", WEIGHTS, model="n.prototxt").stderr
+    assert "the dumps are of a model called" not in cut(*words).stderr
+
+
 def test_dumps_of_another_model_and_of_several_steps(cut, device, tmp_path):
     (tmp_path / "n.prototxt").write_text(CHAIN)
     done = cut("--start", "a", "--end", "b", "--dump", device / "dump", model="n.prototxt", code=4)
@@ -158,6 +167,7 @@ def test_dumps_of_another_model_and_of_several_steps(cut, device, tmp_path):
         shutil.copytree(step, str(tmp_path / "dump" / "resblock" / "1" / name))
     words = ["--start", "pool1", "--end", "pool1", "--om", device / "model.json"]
     done = cut(*words, "--dump", "dump", code=4)
+    assert "\\x0a" not in done.stderr
     assert "2 devices, models or steps" in done.stderr and "step 0" in done.stderr and "step 1" in done.stderr
     cut(*words, "--dump", "dump/resblock/1/1")
     (tmp_path / "empty").mkdir()

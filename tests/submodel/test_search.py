@@ -130,6 +130,12 @@ def test_a_cut_that_passes_alone_grows(exported, given, tmp_path):
     assert "passes alone" in document["search"]["reason"] and len(document["layers"]) > 1
 
 
+def test_the_models_own_input_makes_no_larger_cut(exported, cut, given, tmp_path):
+    folder, document = exported("--start", "conv1", "--end", "prob", *given)
+    done = cut("--narrow", folder, "--result", result(tmp_path / "good", None, "pass", of=layers(document)), *given)
+    assert done.stdout.startswith("the cut passes, and there is no larger one around it (conv1 … prob)")
+
+
 @pytest.mark.parametrize(
     ("verdict", "of", "text"),
     [
