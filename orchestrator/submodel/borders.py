@@ -215,12 +215,12 @@ class Borders:
         return shape, source
 
     def _known_shapes(self, entry: CutInput, recorded: List[_Recorded]) -> Iterator[Tuple[Shape, str]]:
-        """Yield every shape that somebody tells; the model's own word counts only where nobody else has one."""
+        """Yield every shape that somebody tells; the model's own word counts where its input node stays, or nobody else has one."""
         found = False
         for shape, source in self._told_shapes(entry, recorded):
             found = True
             yield tuple(int(dim) for dim in shape), source
-        if not found and entry.value in self._own:
+        if (entry.kept or not found) and entry.value in self._own:
             yield self._own[entry.value], "model"
 
     def _told_shapes(self, entry: CutInput, recorded: List[_Recorded]) -> Iterator[Tuple[Shape, str]]:

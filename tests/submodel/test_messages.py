@@ -203,6 +203,16 @@ def test_sources_of_a_shape_that_disagree(cut, device):
     assert "needs the om json" in cut("--start", "pool1", "--end", "pool1", "--whole-ops", code=2).stderr
 
 
+def test_an_input_layer_that_stays_must_have_the_shape_that_ran(cut, device, tmp_path):
+    with open(NET, encoding="ascii") as stream:
+        (tmp_path / "five.prototxt").write_text(stream.read().replace("dim: 2 dim: 3", "dim: 5 dim: 3", 1))
+    words = ["--weights", WEIGHTS, "--om", device / "model.json", "--dump", device / "dump"]
+    done = cut("--start", "data", "--end", "pool1", *words, model="five.prototxt", code=4)
+    assert "the shape of input data (data): om says [2, 3, 16, 16], model says [5, 3, 16, 16]" in done.stderr
+    assert not (tmp_path / "out").exists()
+    cut("--start", "pool1", "--end", "pool1", *words, model="five.prototxt")
+
+
 def test_the_devices_padded_shape_alone_is_not_enough(cut, device, tmp_path):
     from goldwatch.dumps import TensorData, write_dump
 
