@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List
 
+from ..naming import printable
 from ..submodel.borders import GOLDEN, TARGET
 from ..submodel.plan import Plan
 
@@ -50,13 +51,12 @@ def _notes(done: Plan) -> List[str]:
         "make the json of the new om with: atc --mode=1 --om=dump.om --json=%s" % _OM,
     ]
     own = [border.entry.name for border in done.borders if border.entry.kept]
-    if set(own) & set(done.halves):
+    if own:
+        names = printable(", ".join(own))
         notes.append(
-            "the command feeds the net's own input from its .bin file: no AIPP (leave insert_op_conf out). To feed it as the whole model "
-            "does, with AIPP, leave %s out of input_fp16_nodes: ATC takes one of the two" % ", ".join(name for name in own if name in done.halves)
+            "the sub-model begins at the net's own input %s: if the whole model was converted with AIPP (insert_op_conf), do so here too, "
+            "without input_fp16_nodes for it, and feed it what the whole model is fed; else leave insert_op_conf out" % names
         )
-    elif own:
-        notes.append("the sub-model begins at the net's own input: AIPP (insert_op_conf) as in the whole model")
     else:
         notes.append("the sub-model has no input data layer: no AIPP (leave insert_op_conf out)")
     if done.halves:
