@@ -81,8 +81,11 @@ def tensorflow_v1() -> Any:
     return tensorflow.compat.v1
 
 
-def load_frozen(v1: Any, path: str) -> None:
-    """Put a frozen graph into the current graph; raises FormatError or InputError where it is none."""
+def load_frozen(v1: Any, path: str, control_edges: bool = True) -> None:
+    """Put a frozen graph into the current graph, without its control edges where they are not wanted.
+
+    Raises FormatError or InputError where it is none.
+    """
     definition = v1.GraphDef()
     with open_input(path) as stream:
         data = stream.read()
@@ -95,6 +98,10 @@ def load_frozen(v1: Any, path: str) -> None:
         raise FormatError("this is a SavedModel's file, not a frozen graph", path, hint="use `saved_model` with its folder")
     if not definition.node:
         raise FormatError("no op in it: not a frozen GraphDef", path, hint="freeze the model (freeze_graph), or use `saved_model=DIR`")
+    for node in definition.node if not control_edges else ():
+        kept = [name for name in node.input if not name.startswith("^")]
+        del node.input[:]
+        node.input.extend(kept)
     try:
         v1.import_graph_def(definition, name="")
     except Exception as error:

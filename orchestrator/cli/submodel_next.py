@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List
 
+from ..naming import printable
 from ..submodel.borders import TARGET
 from ..submodel.plan import Plan
 
@@ -49,8 +50,13 @@ def _notes(done: Plan) -> List[str]:
         "options of atc that change numbers (precision_mode, fusion switch, op_precision …) must be those of the whole model",
         "make the json of the new om with: atc --mode=1 --om=dump.om --json=%s" % _OM,
     ]
-    if any(border.entry.kept for border in done.borders):
-        notes.append("the sub-model begins at the net's own input: AIPP (insert_op_conf) as in the whole model")
+    own = [border.entry.name for border in done.borders if border.entry.kept]
+    if own:
+        names = printable(", ".join(own))
+        notes.append(
+            "the sub-model begins at the net's own input %s: if the whole model was converted with AIPP (insert_op_conf), do so here too, "
+            "without input_fp16_nodes for it, and feed it what the whole model is fed; else leave insert_op_conf out" % names
+        )
     else:
         notes.append("the sub-model has no input data layer: no AIPP (leave insert_op_conf out)")
     if done.halves:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -41,10 +41,17 @@ class _Source(NamedTuple):
 
 
 class Feeder:
-    """Finds the recorded inputs of the cuts of a model's ops."""
+    """Finds the recorded inputs of the cuts of a model's ops.
 
-    def __init__(self, graph: ModelGraph, counterparts: Counterparts, recorded: Recorded) -> None:
+    Parameters
+    ----------
+    joins
+        Tells whether an original op ends a loop or a conditional: what another op hands out is not its value.
+    """
+
+    def __init__(self, graph: ModelGraph, counterparts: Counterparts, recorded: Recorded, joins: Callable[[str], bool]) -> None:
         self._graph = graph
+        self._joins = joins
         self._counterparts = counterparts
         self._recorded = recorded
         self._holders: Optional[Dict[Value, Feed]] = None
@@ -141,6 +148,8 @@ class Feeder:
 
     def _other(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
         """Return the only input that is left for the only value that is left: the op's own, since its producer hands out another value."""
+        if source.value is not None and self._joins(entry.producer):
+            return self._held(op, entry)
         own, came_in = self._own(op, source)
         if own is not None and came_in:
             return own

@@ -14,6 +14,7 @@ from ..submodel.original import read_original
 Value = Tuple[str, int]
 """An original op and the number of its output."""
 
+_JOINS = ("Exit", "RefExit", "Merge", "RefMerge")
 _RANDOM = ("Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
 
 
@@ -68,6 +69,11 @@ class Original:
         """Tell whether a value is whatever was in memory: of TensorFlow's FusedBatchNorm only the first output counts when it infers."""
         numbers = self.model.numbers(op)
         return index > 0 and bool(numbers) and self.model.types[numbers[0]].startswith("FusedBatchNorm")
+
+    def joins(self, op: str) -> bool:
+        """Tell whether an op is the end of TensorFlow's loop or conditional."""
+        numbers = self.model.numbers(op)
+        return self.kind == "tensorflow" and bool(numbers) and self.model.types[numbers[0]] in _JOINS
 
     def cut(self, originals: Iterable[str], outputs: Sequence[Value]) -> Cut:
         """Return the cut of those of an op's originals that its outputs need.

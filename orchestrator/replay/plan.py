@@ -85,7 +85,7 @@ class Plan:
         self._pairing = Pairing(graph, original.has)
         self._stretch = quantised_stretch(graph)
         recorded = Recorded(combo, graph, self._pairing)
-        feeder = Feeder(graph, Counterparts(graph, groups_of(graph), original.has), recorded)
+        feeder = Feeder(graph, Counterparts(graph, groups_of(graph), original.has), recorded, original.joins)
         for file in recorded.files:
             self._plan(file, feeder)
         for plan in self._pairing.absent_rows([file.dumped for file in recorded.files]):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from typing import Callable, List, Optional, Tuple
+from typing import Callable, List, Tuple
 
 from ..comparing.pair_task import PairTask
-from ..comparing.row import FAIL
 from ..comparing.workers import Workers
 from ..dumps.tree import Combo, find_dumps
 from ..engine.options import ComparisonOptions
@@ -21,11 +20,12 @@ from ..model.graphs import load_models
 from ..model.never import CONSTANT_TYPES
 from ..naming import parse_golden_name
 from ..results.finishing import ResultFiles
-from ..results.network import GRAPHS, SUMMARY, network_document
+from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore
 from ..verdict.culprits import REPLAY, replayed
 from ..verdict.summary import exit_code, summarise
 from .backends import runner_for
+from .golden_verdict import golden_fails
 from .limits import limits_for
 from .options import ReplayOptions
 from .original import Original
@@ -70,7 +70,7 @@ def replay(
     original = Original(options.original)
     _require_kinship(graph, original)
     runner = runner_for(options, original)
-    golden_fails = _fails(options.result)
+    fails = golden_fails(options.result, combo)
     plan = Plan(combo, graph, original, options.ops)
     limits = limits_for(graph, [planned.op for planned in plan.ops]).overlaid(options.limits)
     folder = os.path.join(options.out, FOLDER)
@@ -89,9 +89,9 @@ def replay(
         store.set(GRAPHS, [network_document(graph)])
         with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
             judged = summarise(results.rows, len(graph.ops), limits, graph=graph)
-            summary = replayed(judged, results.rows, limits, golden_fails, bool(options.ops))
+            summary = replayed(judged, results.rows, limits, fails, bool(options.ops))
             files = results.finish(summary, limits, REPLAY)
-        store.set(JUDGED, {"comparison": REPLAY, "golden_fails": golden_fails})
+        store.set(JUDGED, {"comparison": REPLAY, "golden_fails": fails})
         told = (*notes, *runner.notes, *store.notes)
     return RunResult(compared, summary, exit_code(summary), summary.sentence, tuple(files), told, (), tuple(results.chosen.rows))
 
@@ -131,15 +131,6 @@ def _require_kinship(graph: ModelGraph, original: Original) -> None:
         raise InputError(
             message % (graph.path, len(made), original.path, len(known), near), hint="give the original of the model that was dumped"
         )
-
-
-def _fails(result: Optional[str]) -> bool:
-    """Tell whether a comparison's result fails."""
-    if result is None:
-        return False
-    with RunStore.open(result) as store:
-        summary = store.get(SUMMARY)
-        return summary["verdict"] == FAIL if summary else bool(store.counts().get(FAIL))
 
 
 def _clear(out: str, folder: str) -> None:

@@ -180,7 +180,8 @@ class Borders:
         """Yield a tensor of the file of the op of this name, where it is there and usable."""
         assert self._dumps is not None
         if name not in self._opened:
-            self._opened[name] = self._dumps.dump(name, "" if op is None else op.type)
+            kind_of_op = "" if op is None else op.type
+            self._opened[name] = None if self._dumps.damage(name, kind_of_op) else self._dumps.dump(name, kind_of_op)
         file = self._opened[name]
         if file is None:
             return
@@ -215,12 +216,12 @@ class Borders:
         return shape, source
 
     def _known_shapes(self, entry: CutInput, recorded: List[_Recorded]) -> Iterator[Tuple[Shape, str]]:
-        """Yield every shape that somebody tells; the model's own word counts only where nobody else has one."""
+        """Yield every shape that somebody tells; the model's own word counts only where nobody else has one, or where it stays."""
         found = False
         for shape, source in self._told_shapes(entry, recorded):
             found = True
             yield tuple(int(dim) for dim in shape), source
-        if not found and entry.value in self._own:
+        if entry.value in self._own and (entry.kept or not found):
             yield self._own[entry.value], "model"
 
     def _told_shapes(self, entry: CutInput, recorded: List[_Recorded]) -> Iterator[Tuple[Shape, str]]:

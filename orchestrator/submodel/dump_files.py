@@ -10,10 +10,11 @@ import numpy as np
 from ..comparing.dumped_file import AnyDump, is_overwritten, open_dump
 from ..comparing.same_dump import keeps_values, same_bytes
 from ..dumps.container import TensorInfo
+from ..dumps.header import COMPLETE, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.slices import by_number, whole_name
 from ..dumps.tree import DumpTree
-from ..errors import InputError
+from ..errors import FormatError, InputError
 from ..model.nodes import OpNode
 from ..naming import run_name, sanitise_device
 from ..tensors.axes import layout_of
@@ -55,8 +56,8 @@ class RunDumps:
         if not combos:
             raise InputError("%s: no dump file in it" % folder, hint="give the folder that dump_path names, or any folder in it")
         if len(combos) > 1:
-            listed = "".join("\n  " + combo.label() for combo in combos[:_SHOWN]) + ("\n  …" if len(combos) > _SHOWN else "")
-            message = "%s holds the dumps of %d devices, models or steps, a cut takes those of one:%s"
+            listed = "; ".join(combo.label() for combo in combos[:_SHOWN]) + ("; …" if len(combos) > _SHOWN else "")
+            message = "%s holds the dumps of %d devices, models or steps, a cut takes those of one: %s"
             raise InputError(message % (folder, len(combos), listed), hint="give one of these folders")
         self.folder = folder
         self.notes = list(tree.notes) + tree.left_notes
@@ -94,8 +95,24 @@ class RunDumps:
         entries = [entry for entry in entries if entry.name.op_type == sanitise_device(op_type)] or entries
         return sorted(entries, key=lambda entry: (entry.name.timestamp_us, entry.rel))
 
+    def damage(self, op_name: str, op_type: str = "") -> Optional[str]:
+        """Return what keeps an op's file from being read; None where nothing does, or there is no file."""
+        try:
+            dump = self.dump(op_name, op_type)
+        except FormatError as error:
+            return error.message
+        if dump is None or dump.state == COMPLETE:
+            return None
+        return size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes).message
+
     def dump(self, op_name: str, op_type: str = "") -> Optional[AnyDump]:
-        """Return an op's file, opened, the files of its slices as one; None when there is none."""
+        """Return an op's file, opened, the files of its slices as one; None when there is none.
+
+        Raises
+        ------
+        FormatError
+            It is damaged.
+        """
         found = self.files(op_name, op_type)
         if not found:
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from typing import Any, Dict, Optional
+from typing import Any, Dict, FrozenSet, Optional
 
 from ..errors import FormatError, InputError, MissingPath
 from ..filesystem import read_input
@@ -13,6 +13,7 @@ from ..filesystem import read_input
 FILE = "result.json"
 _LIMIT_BYTES = 1 << 30
 GOOD, UNKNOWN = "good", "unknown"
+_COMPARED, _NOBODYS = ("pass", "fail"), "*"
 
 
 @dataclass(frozen=True)
@@ -29,12 +30,15 @@ class Outcome:
         Whether its inputs are right: ``good`` (also of a replay's culprit, whose error is its own), ``bad`` or ``unknown``.
     replayed
         Whether a replay found it.
+    compared
+        The original's nodes whose ops were compared.
     """
 
     verdict: str
     op: Optional[str]
     inputs: str
     replayed: bool
+    compared: FrozenSet[str] = frozenset()
 
 
 def read_outcome(folder: str) -> Outcome:
@@ -56,7 +60,10 @@ def read_outcome(folder: str) -> Outcome:
         replayed = document.get("comparison") == "replay"
         first = (summary.get("culprits") or [None])[0] if replayed else summary["first_divergence"]
         op = None if first is None else str(first["op"])
-        return Outcome(str(summary["verdict"]), op, GOOD if replayed else "" if first is None else str(first["inputs"]), replayed)
+        inputs = GOOD if replayed else "" if first is None else str(first["inputs"])
+        rows = [row for row in document["rows"] if row["verdict"] in _COMPARED and row["golden"] != _NOBODYS]
+        compared = frozenset(str(name) for row in rows for name in row["golden"].split(","))
+        return Outcome(str(summary["verdict"]), op, inputs, replayed, compared)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise FormatError("not the result of a comparison: %r" % error, path) from None
 

@@ -56,6 +56,11 @@ class Collection:
     missing: List[Tuple[str, str]] = field(default_factory=list)
     older: List[DumpEntry] = field(default_factory=list)
 
+    def add_damage(self, op: str, damage: Optional[str]) -> None:
+        """Count the dump of an op as missing where something keeps it from being read."""
+        if damage is not None:
+            self.missing.append(("dump of op %s" % op, "damaged: " + damage))
+
 
 def gather_dumps(found: Collection, original: Original, cut: Cut, core: Set[int], dumps: RunDumps, ops: Optional[DeviceOps]) -> None:
     """Add the dumps of a cut's ops, of the producers of their inputs and of the ops that the compiler inserted between.
@@ -91,6 +96,7 @@ def _gather_by_model(found: Collection, original: Original, core: Set[int], dump
             found.dumps.append(Gathered(entry.path, op.name, layers, role, inputs))
         if role == OP and not files.get(position) and no_dump_reason(op) is None:
             found.missing.append(("dump of op %s" % op.name, "no file of this op in the dump"))
+        found.add_damage(op.name, dumps.damage(op.name, op.type))
     computed = {number for op in members for number in ops.originals(op)}
     for number in sorted(core - computed):
         if original.types[number] not in _WITHOUT_OP:
@@ -116,6 +122,7 @@ def _gather_by_name(found: Collection, original: Original, cut: Cut, core: Set[i
         if role == OP and not entries and original.types[numbers[name]] not in _WITHOUT_OP:
             reason = "no file of this name in the dump; fused or renamed ops are found with the om json"
             found.missing.append(("dump of op %s" % name, reason))
+        found.add_damage(name, dumps.damage(name))
 
 
 def gather_goldens(found: Collection, original: Original, cut: Cut, core: Set[int], golden: GoldenSet) -> None:

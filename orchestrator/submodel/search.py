@@ -16,6 +16,7 @@ from .found import GOOD, UNKNOWN, Outcome
 from .original import Original
 from .plan import Sources
 
+_SHOWN = 4
 _RUNGS = ("the op alone", "the op with its neighbours", "up to the next places where one value is alive")
 
 
@@ -83,18 +84,28 @@ class Searcher:
         Raises
         ------
         InputError
-            The comparison is incomplete, or the document is of another model.
+            The comparison is incomplete or of something else, or the document is of another model.
         """
         nodes = self._nodes([str(layer["name"]) for layer in previous["layers"]])
         state: Dict[str, Any] = previous.get("search") or {}
-        if outcome.verdict == "fail":
-            return self._smaller(nodes, outcome)
-        if outcome.verdict != "pass":
+        if outcome.verdict not in ("pass", "fail"):
             raise InputError(
                 "the sub-model's comparison is %s: it says neither that the cut fails nor that it passes" % outcome.verdict,
                 hint="see what could not be compared, and compare again",
             )
-        return self._other(nodes, state)
+        self._refuse_other_results(previous, outcome)
+        return self._smaller(nodes, outcome) if outcome.verdict == "fail" else self._other(nodes, state)
+
+    def _refuse_other_results(self, previous: Dict[str, Any], outcome: Outcome) -> None:
+        """Raise InputError where a result compares other nodes of the model, or mostly such as it does not have."""
+        layers = {str(layer["name"]) for layer in previous["layers"]}
+        others = sorted(outcome.compared - layers - {str(entry["producer"]["op"]) for entry in previous["inputs"]})
+        if len(others) * 2 >= len(outcome.compared) or any(self._original.numbers(name) for name in others):
+            shown = ", ".join(printable(name) for name in others[:_SHOWN]) + (" …" if others[_SHOWN:] else "")
+            found = "compares %s, no %s of it" % (shown, self._original.noun)
+            message = "the result is not of the run of the previous export: it "
+            message += found if others else "compares none of its %ss" % self._original.noun
+            raise InputError(message, hint="give the output folder of the comparison of that sub-model's own dumps")
 
     def nodes_of(self, op: str) -> Set[int]:
         """Return the nodes that an op of the device computes; without the om json, the node that its name stands for.

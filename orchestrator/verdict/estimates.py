@@ -9,6 +9,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from ..dumps.place import Place
 from ..tensors.axes import element_count
 from .amplification import amplification
+from .chance import scatter
 from .decisions import Decision, Redone, decided, orders
 from .inputs import BAD, UNKNOWN, Inputs, InputState, joined
 from .observations import FACTOR_SHARE, Observation, Observations, ObservedOp
@@ -21,7 +22,6 @@ from .own_error import (
     Normal,
     Normals,
     rounding,
-    scatter,
     sum_noise,
     type_noise,
 )

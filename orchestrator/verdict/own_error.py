@@ -39,7 +39,6 @@ _DEAR_GAIN = 0.01
 _DEAR_NOISE = 0.01
 _LEAST_ROUNDING = 1e-7
 _NOT_KNOWN = 1e3
-_ASYMPTOTIC = 8.0
 _ROUNDED = 1e-9
 _NEARLY = 3.0
 """Logarithm of the likelihood by which another g and n may fit worse (95 % of chi² with 2 degrees of freedom, halved)."""
@@ -85,18 +84,6 @@ def type_noise(op_type: str, dtype: str) -> float:
     """Return what all operators of a type may add and be right: products of matrices may be of factors with 8 bits."""
     multiplies = any(word in op_type.lower() for word in _PRODUCTS)
     return max(sum_noise(dtype), _SUM_NOISE["int8"]) if multiplies else sum_noise(dtype)
-
-
-def scatter(count: int) -> float:
-    """Return the standard deviation of ln(d) that chance alone makes in an output of few elements.
-
-    d is the norm of an error over the norm of values. Where both are sums of products of either sign, ln‖·‖ of ``count`` elements has a
-    variance of ψ′(count / 2) / 4, ψ′ the trigamma function: a single value may well come out near 0, and its error with it.
-    """
-    at, made = max(count, 1) / 2.0, 0.0
-    while at < _ASYMPTOTIC:
-        made, at = made + 1.0 / at**2, at + 1.0
-    return math.sqrt((made + 1.0 / at + 0.5 / at**2 + 1.0 / (6.0 * at**3)) / 2.0)
 
 
 class Measured(NamedTuple):

@@ -13,6 +13,7 @@ from ..comparing.patterns.finding import Difference
 from ..comparing.row import FAIL
 from ..tensors.axes import element_count
 from ..tensors.rounding import ulp
+from .chance import independent, scatter
 from .estimates import Estimate, Told
 from .inputs import GOOD, joined
 from .observations import FACTOR_SHARE, Observation, ObservedOp
@@ -62,6 +63,8 @@ def looked_at(estimates: Sequence[Estimate], read: Read) -> List[Estimate]:
             found[number] = entry if own is None else _computed(entry, own)
             if own is not None and normalises(entry.op.type):
                 factors[number] = own.factor
+        if found[number].suspect and not found[number].told and _small(entry):
+            found[number] = _by_chance(found[number], read)
         if not entry.suspect and not found[number].suspect:
             found[number] = _sampled(found[number], read)
     return [_of_factor(number, entry, factors, found) if number in factors else entry for number, entry in enumerate(found)]
@@ -85,10 +88,26 @@ def _doubtful(entry: Estimate) -> bool:
     if entry.fed_otherwise or entry.decision is not None or row.whole or row.spoiled or not entry.known:
         return False
     far = row.distance >= _LEAST
+    if entry.suspect and _small(entry):
+        return True
     if known(entry.op.type):
         # Of normalisations the right ones tell what is usual.
         return entry.suspect or far or (normalises(entry.op.type) and row.distance > 0)
     return far and not entry.suspect and entry.inputs_distance < HOPELESS and (row.dtype in _OF_8_BITS or each_by_itself(entry.op.type))
+
+
+def _small(entry: Estimate) -> bool:
+    return element_count(entry.output.shape) <= _FEW and not entry.whole_type
+
+
+def _by_chance(entry: Estimate, read: Read) -> Estimate:
+    """Return the estimate of a small output, lowered where few of its values, or rows that are alike, make up nearly all of it."""
+    pair = read(entry.op, entry.output, _FEW)
+    if pair is None or not np.isfinite(pair.golden).all():
+        return entry
+    spread, count = entry.normal.spread, element_count(entry.output.shape)
+    usual, real = (math.hypot(spread, scatter(number)) for number in (count, min(count, independent(pair.golden))))
+    return replace(entry, score=entry.score * usual / real)
 
 
 def _own_error(entry: Estimate, read: Read) -> Optional[OwnError]:

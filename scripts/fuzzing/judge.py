@@ -66,9 +66,10 @@ def npy(path):
     with open(path, "rb") as stream:
         data = stream.read()
     # Numbers of Python 2, which numpy itself reads in the older forms of the header only.
-    head = re.sub(rb"(?<=\d)L(?=[,) ])", b" ", data[:256])
+    end = data.find(b"\n") + 1
+    head = re.sub(rb"(?<=\d)L(?=[,) ])", b" ", data[:end])
     try:
-        return np.load(io.BytesIO(head + data[256:]), allow_pickle=False)
+        return np.load(io.BytesIO(head + data[end:]), allow_pickle=False)
     except Exception as error:
         raise Unreadable("%s: %s" % (path, error)) from error
 

@@ -113,6 +113,15 @@ def test_a_few_elements_that_any_pattern_fits_show_none(look, size):
     assert not {"scale", "offset"} & set(kinds(found))
 
 
+def test_three_probabilities_are_no_softmax_of_other_scores(look):
+    golden = np.array([[2.3e-3, 0.9977, 2.8e-9]])
+    target = golden * [[0.99996, 1.0000001, 0.9999]]
+    assert kinds(look(target, golden)) == []
+    scores = np.random.RandomState(0).standard_normal((4, 10))
+    many = [np.exp(factor * scores) / np.exp(factor * scores).sum(axis=1, keepdims=True) for factor in (1.1, 1.0)]
+    assert "scale" in kinds(look(many[0].astype(np.float32), many[1].astype(np.float32)))
+
+
 def test_one_large_value_with_an_error_like_its_own_is_no_region(look):
     golden = np.array([[1e-4, 2e-5, 0.998, 3e-4], [0.7, 0.2, 0.05, 0.05]], np.float64)
     random = np.random.RandomState(0)

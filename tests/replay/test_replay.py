@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import shutil
 from dataclasses import replace
 
 import jsonschema
@@ -273,6 +274,29 @@ def test_the_golden_comparisons_verdict_goes_into_the_sentence(device) -> None:
     assert result.sentence == said and result.exit_code == 0
     opened = goldwatch.open_result(device.path("out"))
     assert opened.sentence == said and opened.summary.culprits == () and json.loads("".join(opened.document()))["comparison"] == "replay"
+
+
+def test_the_result_must_be_of_these_dumps(device) -> None:
+    device.write()
+    failing(device)
+    other = device.write({"fc": "scale:1.05"}, where="other")
+    said = r"plain is the comparison of other dumps: of those in .*/dump, while .*/other/.* is replayed .FullyConnection.fc.*was another"
+    with pytest.raises(InputError, match=said):
+        device.replay(target=other, result=device.path("plain"))
+    copied = shutil.copytree(device.path("dump"), device.path("copied"))
+    assert device.replay(target=copied, result=device.path("plain"), out=device.path("one")).sentence.startswith("The golden comparison f")
+    with pytest.raises(InputError, match="is the result of a replay, not of a comparison"):
+        device.replay(result=device.path("one"))
+    moved = shutil.move(device.path("dump"), device.path("moved"))
+    assert device.replay(target=moved, result=device.path("plain"), out=device.path("two")).sentence.startswith("The golden comparison f")
+    os.rename(other, device.path("dump"))
+    with pytest.raises(InputError, match="is the comparison of other dumps"):
+        device.replay(result=device.path("plain"))
+    for path in glob.glob(os.path.join(moved, "*", "*", "*", "*", "*", "*")):
+        os.rename(path, path[:-3] + "111")
+    with pytest.raises(InputError, match="none of its files was compared"):
+        device.replay(target=moved, result=device.path("plain"))
+    assert not os.path.exists(device.path("out"))
 
 
 def test_of_some_ops_nothing_is_said_of_the_network(device) -> None:

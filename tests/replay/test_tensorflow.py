@@ -122,6 +122,51 @@ def test_a_node_that_is_not_there_costs_one_op(frozen, tmp_path) -> None:
     assert told == {"pool": "not replayed: its original made_up is not one node of net.pb"}
 
 
+def test_what_an_op_waits_for_is_not_run(tmp_path) -> None:
+    """Of z, which is wrong, a check of x must come first: the recorded values feed z, and nothing feeds x."""
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    with v1.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [None, 4], name="x")
+        y = tf.nn.relu(x, name="y")
+        with tf.control_dependencies([v1.Assert(tf.less(tf.reduce_mean(x), 100.0), [x], name="check")]):
+            z = tf.tanh(y, name="z")
+        tf.nn.relu(z, name="w")
+        (tmp_path / "net.pb").write_bytes(graph.as_graph_def().SerializeToString())
+    given = half(np.random.RandomState(1).standard_normal((2, 4)))
+    wrong = half(np.tanh(np.maximum(given, 0)) * 1.1)
+    model = DeviceModel("net")
+    model.add(DeviceOp("x", "Data", (), (DeviceTensor(given, "ND", "ND", "x"),)))
+    for name, kind, source, values in (("y", "Relu", "x", np.maximum(given, 0)), ("z", "Tanh", "y", wrong), ("w", "Relu", "z", wrong)):
+        model.add(DeviceOp(name, kind, ((source, 0),), (DeviceTensor(values, "ND", "ND", name),), (name,)))
+    result = run(tmp_path, str(tmp_path / "net.pb"), model)
+    assert reasons(result) == {} and culprits(result) == ["z"]
+
+
+def test_a_conditional_that_no_device_op_tells_of_costs_the_op_behind_it(tmp_path) -> None:
+    """The json has o read y itself: the conditional in between is nobody's, and o is not accused of it."""
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    v1.disable_control_flow_v2()
+    with v1.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [None, 4], name="x")
+        flag = v1.placeholder(tf.bool, [], name="flag")
+        y = tf.nn.relu(x, name="y")
+        tf.nn.relu(v1.cond(flag, lambda: y * 2.0, lambda: y + 1.0, name="choice"), name="o")
+        (tmp_path / "net.pb").write_bytes(graph.as_graph_def().SerializeToString())
+    given = half(np.random.RandomState(1).standard_normal((2, 4)))
+    values = np.maximum(given, 0)
+    model = DeviceModel("net")
+    model.add(DeviceOp("x", "Data", (), (DeviceTensor(given, "ND", "ND", "x"),)))
+    for name, source, made in (("y", "x", values), ("o", "y", values * 2)):
+        model.add(DeviceOp(name, "Relu", ((source, 0),), (DeviceTensor(made, "ND", "ND", name),), (name,)))
+    result = run(tmp_path, str(tmp_path / "net.pb"), model)
+    assert culprits(result) == [] and result.exit_code == 3
+    assert reasons(result) == {"o": "not replayed: its input choice/Merge:0 is a value inside another op, or was not dumped"}
+
+
 def test_the_framework_must_be_there(frozen, tmp_path) -> None:
     from goldwatch.errors import EnvironmentProblem, UsageError
 

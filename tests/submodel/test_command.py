@@ -109,6 +109,10 @@ def test_a_start_that_is_an_input_layer_stays(exported, given, device):
     assert (entry["name"], entry["producer"]["op"], entry["readers"], entry["from"]) == ("data", "data", ["conv1"], "target")
     with open(os.path.join(folder, "dump.prototxt"), encoding="utf-8") as stream, open(NET, encoding="utf-8") as whole:
         assert stream.read() == "".join(whole.readlines()[:3])
+    assert "--input_fp16_nodes=data" in document["next"]["atc"]
+    (said,) = [note for note in document["next"]["notes"] if "insert_op_conf" in note]
+    assert said.startswith("the sub-model begins at the net's own input data: if the whole model was converted with AIPP")
+    assert "without input_fp16_nodes for it" in said and said.endswith("else leave insert_op_conf out")
     # The device's own input is float16.
     with np.load(os.path.join(os.path.dirname(NET), "expected_layer_outputs.npz")) as truth:
         value = np.load(os.path.join(folder, entry["npy"]))

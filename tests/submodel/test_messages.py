@@ -188,6 +188,19 @@ def test_missing_dumps_end_with_3(exported, device, tmp_path):
     assert "fused or renamed ops are found with the om json" in document["missing"][0]["reason"]
 
 
+def test_a_damaged_dump_is_missing(exported, device, tmp_path):
+    (step,) = [base for base, _, names in os.walk(str(device / "dump")) if names]
+    shutil.copytree(step, str(tmp_path / "dump"))
+    (name,) = [name for name in os.listdir(step) if name.startswith("Pooling.pool1.")]
+    with open(str(tmp_path / "dump" / name), "r+b") as stream:
+        stream.truncate(100)
+    words = ["--start", "pool1", "--end", "res2a_relu", "--om", device / "model.json"]
+    _, document = exported(*words, "--dump", "dump", code=3)
+    assert document["inputs"][0]["from"] == "target" and "Conv2D.conv1conv1_relu." in document["inputs"][0]["source_file"]
+    (missing,) = document["missing"]
+    assert missing["what"] == "dump of op pool1" and missing["reason"].startswith("damaged: ") and name in missing["reason"]
+
+
 def test_sources_of_a_shape_that_disagree(cut, device):
     words = ["--start", "pool1", "--end", "pool1", "--om", device / "model.json"]
     done = cut(*words, "--shape", "conv1=2,16,16,16", code=4)
@@ -201,6 +214,15 @@ def test_sources_of_a_shape_that_disagree(cut, device):
     for side, what in (("golden", "golden data"), ("target", "the dumps")):
         assert "are to come from %s, which are not given" % what in cut(*words, "--input-from", side, code=2).stderr
     assert "needs the om json" in cut("--start", "pool1", "--end", "pool1", "--whole-ops", code=2).stderr
+
+
+def test_an_input_layer_that_stays_must_agree_with_the_device(cut, given, tmp_path):
+    with open(NET, encoding="utf-8") as stream:
+        text = stream.read()
+    (tmp_path / "n.prototxt").write_text(text.replace("dim: 2", "dim: 5", 1))
+    done = cut("--start", "data", "--end", "pool1", "--weights", WEIGHTS, *given[:4], model="n.prototxt", code=4)
+    assert "the shape of input data (data): om says [2, " in done.stderr and ", model says [5, " in done.stderr
+    cut("--start", "pool1", "--end", "pool1", "--weights", WEIGHTS, *given[:4], model="n.prototxt")
 
 
 def test_the_devices_padded_shape_alone_is_not_enough(cut, device, tmp_path):

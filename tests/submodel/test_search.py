@@ -18,14 +18,19 @@ DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
 NET, WEIGHTS = os.path.join(DATA, "resblock.prototxt"), os.path.join(DATA, "resblock.caffemodel")
 
 
-def result(folder, op, verdict="fail", inputs="good", replay=False):
-    """Write a result.json with what the search reads of it, and return its folder."""
+def result(folder, op, verdict="fail", inputs="good", replay=False, of=()):
+    """Write a result.json with what the search reads of it, one that compares the nodes ``of``, and return its folder."""
     first = None if op is None else {"op": op, "tensor": op + ":output:0", "metric": "m", "value": 1, "limit": 0, "inputs": inputs}
     summary = {"verdict": verdict, "first_divergence": first, "culprits": [first] if replay and first else []}
-    document = {"summary": summary, "comparison": "replay"} if replay else {"summary": summary}
+    rows = [{"verdict": "pass", "golden": ",".join(of)}, {"verdict": "expected_absent", "golden": "w"}, {"verdict": "pass", "golden": "*"}]
+    document = dict({"summary": summary, "rows": rows[0 if of else 1 :]}, **({"comparison": "replay"} if replay else {}))
     folder.mkdir(exist_ok=True)
     (folder / "result.json").write_text(json.dumps(document))
     return folder
+
+
+def layers(document):
+    return [layer["name"] for layer in document["layers"]]
 
 
 def test_places_where_a_single_value_is_alive():
@@ -105,12 +110,14 @@ def test_the_search_ends_at_the_op_that_is_wrong(exported, cut, given, op):
 
 def test_halves_are_tried_in_turn_and_a_fault_that_needs_company_is_told(exported, cut, given, tmp_path):
     folder, document = exported("--start", "data", "--end", "prob", "--whole-ops", *given)
-    failed, passed = result(tmp_path / "bad", "somewhere"), result(tmp_path / "good", None, "pass")
+    failed, passed = result(tmp_path / "bad", "somewhere", of=layers(document)), tmp_path / "good"
     folder, document = exported("--narrow", folder, "--result", failed, *given)
     assert document["start"] == ["data"] and "its first half, up to" in document["search"]["reason"]
     (rest,) = document["search"]["left"]
+    result(passed, None, "pass", of=layers(document))
     folder, document = exported("--narrow", folder, "--result", passed, *given)
     assert (document["start"], document["end"]) == (rest["start"], rest["end"])
+    result(passed, None, "pass", of=layers(document))
     done = cut("--narrow", folder, "--result", passed, *given, "--format", "json")
     ended = json.loads(done.stdout)
     assert ended["folder"] is None and ended["search"]["ended"] and "together they fail" in ended["search"]["reason"]
@@ -119,8 +126,23 @@ def test_halves_are_tried_in_turn_and_a_fault_that_needs_company_is_told(exporte
 
 def test_a_cut_that_passes_alone_grows(exported, given, tmp_path):
     folder, document = exported("--start", "gap", "--end", "gap", *given)
-    _, document = exported("--narrow", folder, "--result", result(tmp_path / "good", None, "pass"), *given)
+    _, document = exported("--narrow", folder, "--result", result(tmp_path / "good", None, "pass", of=["gap"]), *given)
     assert "passes alone" in document["search"]["reason"] and len(document["layers"]) > 1
+
+
+@pytest.mark.parametrize(
+    ("verdict", "of", "text"),
+    [
+        ("fail", ["gap", "fc"], "it compares fc, no layer of it"),
+        ("pass", ["gap", "c2", "e"], "it compares c2, e, no layer of it"),
+        ("pass", ["a", "b", "c", "d", "e"], "it compares a, b, c, d …, no layer of it"),
+        ("pass", [], "it compares none of its layers"),
+    ],
+)
+def test_the_result_of_something_else_is_refused(exported, cut, given, tmp_path, verdict, of, text):
+    folder, _ = exported("--start", "gap", "--end", "gap", *given)
+    done = cut("--narrow", folder, "--result", result(tmp_path / "o", "gap", verdict, of=of), *given, code=4)
+    assert "not of the run of the previous export: " + text in done.stderr
 
 
 def test_what_cannot_be_searched_is_told(cut, exported, given, tmp_path):

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from goldwatch.verdict.own_error import Measured, Normals, scatter
+from goldwatch.verdict.chance import independent, scatter
+from goldwatch.verdict.own_error import Measured, Normals
 
 
 def stored(values, dtype=np.float16):
@@ -157,3 +158,24 @@ def test_inputs_of_many_sizes_tell_gain_and_noise_apart():
     fed = np.exp(np.linspace(math.log(1e-6), math.log(1e-2), 24))
     normal = Normals([Measured("op%d" % at, "MatMul", 1.2 * size, size, 1e-8) for at, size in enumerate(fed)]).of("first", "MatMul")
     assert normal.most(0.0, 1e-8) < 1e-6
+
+
+def test_rows_that_are_alike_and_values_near_0_are_no_independent_values():
+    random = np.random.RandomState(3)
+    row = random.standard_normal((1, 60))
+    assert 40 <= independent(row) <= 90
+    assert independent(np.repeat(row, 32, axis=0)) < 60
+    assert independent(random.standard_normal((32, 1))) < 8
+    assert independent(np.where(np.arange(8) == 3, 1.0, 0.01)[None]) <= 3
+    assert independent(np.zeros((1, 8))) == 1
+
+
+def test_a_squeeze_of_a_batch_whose_rows_are_alike_is_not_accused(scene, random):
+    exact_data(scene, random, 1, 64)
+    scene.ops.clear()
+    scene.data(stored(np.repeat(scene.golden["data"], 16, axis=0)))
+    for block in range(16):
+        source = "fc%d" % (block - 1) if block else "data"
+        product(scene, random, "fc%d" % block, source, gain=1.0)
+        product(scene, random, "squeeze%d" % block, "fc%d" % block, 3, positive=True)
+    assert scene.compare()[1]["suspects"] == []

@@ -1,0 +1,87 @@
+"""What a comparison with golden data said of the dumps that are replayed, and whether it was of these dumps."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, List, Optional
+
+from ..comparing.row import FAIL
+from ..dumps.tree import Combo
+from ..errors import InputError
+from ..filesystem import open_input
+from ..naming import printable
+from ..results.network import SUMMARY
+from ..results.records import FileRecord
+from ..results.store import RunStore
+from ..verdict.culprits import REPLAY
+
+_PIECE_BYTES = 1 << 20
+
+
+def golden_fails(result: Optional[str], combo: Combo) -> bool:
+    """Tell whether a comparison of a step's dumps fails; False without one.
+
+    Parameters
+    ----------
+    result
+        The folder of its results.
+
+    Raises
+    ------
+    InputError
+        It is a replay's, or of other dumps: no file of the step is in it, or one was another then. Dumps that were moved or copied since
+        are the same.
+    MissingPath, FormatError, EnvironmentProblem
+        There is no result, or it cannot be read.
+    """
+    if result is None:
+        return False
+    with RunStore.open(result) as store:
+        inputs = store.get("inputs") or {}
+        if inputs.get("comparison") == REPLAY:
+            raise InputError("%s is the result of a replay, not of a comparison with golden data" % printable(result), hint="give that")
+        _require_same_dumps(store, result, str(inputs.get("target", "")), combo)
+        summary = store.get(SUMMARY)
+        return summary["verdict"] == FAIL if summary else bool(store.counts().get(FAIL))
+
+
+def _require_same_dumps(store: RunStore, result: str, target: str, combo: Combo) -> None:
+    records, compared = store.files(), _compared(store, target)
+    known = [entry.path for entry in combo.files if os.path.basename(entry.path) in compared]
+    differing = [path for path in known if not any(_same(path, then, records.get(then)) for then in compared[os.path.basename(path)])]
+    if differing or not known:
+        why = "%s was another file then" % os.path.basename(differing[0]) if differing else "none of its files was compared"
+        raise InputError(
+            "%s is the comparison of other dumps: of those in %s, while %s is replayed (%s)"
+            % tuple(printable(text) for text in (result, target, combo.folder, why)),
+            hint="compare these dumps, and give the result of that",
+        )
+
+
+def _compared(store: RunStore, target: str) -> Dict[str, List[str]]:
+    """Return the paths of the files that were compared, by their names."""
+    found: Dict[str, List[str]] = {}
+    for rel, _ in store.target_files():
+        if rel is not None:
+            found.setdefault(os.path.basename(rel), []).append(os.path.normpath(os.path.join(target, rel)))
+    return found
+
+
+def _same(path: str, then: str, record: Optional[FileRecord]) -> bool:
+    """Tell whether a dump is the file that was compared, which was at ``then``."""
+    found = os.stat(path)
+    if record is not None and record.size_bytes and record.size_bytes != found.st_size:
+        return False
+    if os.path.realpath(path) == os.path.realpath(then):
+        return record is None or not record.mtime_ns or record.mtime_ns == found.st_mtime_ns
+    return not os.path.exists(then) or _equal(path, then)
+
+
+def _equal(path: str, other: str) -> bool:
+    with open_input(path) as mine, open_input(other) as theirs:
+        while True:
+            piece = mine.read(_PIECE_BYTES)
+            if piece != theirs.read(_PIECE_BYTES):
+                return False
+            if not piece:
+                return True
