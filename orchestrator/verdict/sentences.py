@@ -16,6 +16,7 @@ from .suspects import Suspect
 from .words import percent
 
 _EXPLAINED = 1.5
+_CARRIED = 0.5
 
 
 def explain(
@@ -98,6 +99,10 @@ def _out_of_good(estimate: Optional[Estimate]) -> str:
     already = "%s, but differ by %s already" % (within, differs)
     if estimate.follows:
         return already + ", and the operator makes of them what it should: the error is inherited, and grew on the way."
+    carried = math.sqrt(max(estimate.expected**2 - estimate.normal.noise**2, 0.0))
+    if estimate.distance <= _EXPLAINED * estimate.expected and carried < _CARRIED * estimate.distance:
+        others = "other operators" if estimate.normal.rare else "others of its type"
+        return "%s (they differ by %s), so the error is its own; %s add as much." % (within, differs, others)
     if estimate.distance <= _EXPLAINED * estimate.expected:
         return already + ", which explains it: the error is inherited, and grew on the way."
     return "%s, which explains about %s: the rest may be its own." % (already, percent(estimate.expected))

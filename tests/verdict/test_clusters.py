@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,12 @@ from goldwatch.model.graph import ModelGraph
 from goldwatch.model.nodes import OpNode
 from goldwatch.verdict import Limits, summarise
 from goldwatch.verdict.amplification import amplification
+from goldwatch.verdict.estimates import Estimator, first_of
+from goldwatch.verdict.first_divergence import first_divergence
+from goldwatch.verdict.inputs import Inputs
 from goldwatch.verdict.observations import Observations
-from goldwatch.verdict.own_error import Measured, Normals, rounding
+from goldwatch.verdict.own_error import Measured, Normal, Normals, rounding
+from goldwatch.verdict.sentences import explain
 
 TYPES = ("Conv2D", "BatchNorm", "Relu")
 OPS = 30
@@ -114,6 +119,16 @@ def test_a_type_that_is_wrong_by_a_factor_and_hands_on_none(random):
 def test_a_type_that_is_wrong_by_a_factor_which_fades(random, kept):
     (found,) = suspects(*carried(random, lambda number, fed: fed * kept + 0.005 if number % 3 == 0 else fed))
     assert found.op == "op0" and found.evidence.startswith("all 10 Conv2D operators make their outputs 0.5")
+
+
+def test_what_all_of_a_type_add_themselves_is_not_said_to_come_in(random):
+    rows, graph = network(random, wrong=(0,)), chain()
+    seen = Observations(rows)
+    own = first_of(Estimator(seen, Inputs(seen, graph), lambda *_: False).run(), "op0", rows[1].place)
+    # Not one of those by which op0 is judged is any better.
+    own = replace(own, score=0.0, expected=0.5, normal=Normal(1.0, 0.5, 0.3, 5))
+    sentence = explain(first_divergence(rows, Limits(), graph), estimate=own)
+    assert sentence.endswith("(they differ by 0.020 %), so the error is its own; others of its type add as much.")
 
 
 def test_on_one_device_only(random):
