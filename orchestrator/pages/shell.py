@@ -1,7 +1,7 @@
 """One offline HTML file out of parts: body, data, styles, scripts.
 
-The file loads nothing: a Content-Security-Policy names the SHA-256 of its one script and its one style sheet, so that no text that comes from
-a file (a name, a path) could run even if it were not escaped.
+The file loads nothing: a Content-Security-Policy names the SHA-256 of its one script and its one style sheet, so that no text that comes
+from a file (a name, a path) could run even if it were not escaped.
 """
 
 from __future__ import annotations
