@@ -14,7 +14,7 @@ from ..results.rowsql import plain_tree
 from ..results.store import RunStore
 from ..results.told import ReportFile, Told, write_files
 from ..verdict.culprits import REPLAY
-from ..verdict.summary import INCOMPLETE, Summary
+from ..verdict.summary import INCOMPLETE
 from .options import ComparisonOptions
 from .result import JUDGED, judged_anew
 

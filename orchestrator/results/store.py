@@ -333,7 +333,7 @@ class RunStore:
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Read inside what the store holds now, whatever its writer adds meanwhile; without WAL, where that would stop the writer, as ever."""
+        """Read inside what the store holds now, whatever its writer adds; without WAL, where that would stop it, as ever."""
         with self._mutex, translated(self.path):
             freezes = self.journal_mode == "wal"
             if freezes:
