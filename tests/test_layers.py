@@ -47,6 +47,7 @@ LAYERS = (
     ("goldwatch.replay",),
     ("goldwatch.pages",),
     ("goldwatch.testing",),
+    ("goldwatch.service",),
     ("goldwatch.api",),
     ("goldwatch.cli", "goldwatch.__main__", "goldwatch.testing.__main__"),
 )

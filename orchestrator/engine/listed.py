@@ -10,6 +10,7 @@ from ..dumps.golden import GoldenSet
 from ..dumps.tree import DumpTree, find_dumps
 from ..errors import InputError, require_folder
 from ..model.graphs import ModelGraphs
+from ..results.records import EXPECTED
 from .closing import finish_rows, settle
 from .comparison import Run
 from .engine import OnRow, Progress
@@ -99,6 +100,7 @@ class _Listing:
         engine.continue_store(keep_gone=False)
         waiting = deque(_meet(run, self.tree))
         size_bytes = sum(found.size_bytes for found in (look_at(file.path) for file in waiting) if found is not None)
+        run.store.set(EXPECTED, {"files": len(waiting), "bytes": size_bytes})
         if len(waiting) > _FEW or size_bytes > _LITTLE_BYTES:
             run.workers.start(most=1 + size_bytes // _WORTH_BYTES)
         # Files that are held until an op of the model comes are met again here.
