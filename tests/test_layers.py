@@ -46,6 +46,7 @@ LAYERS = (
     ("goldwatch.submodel",),
     ("goldwatch.replay",),
     ("goldwatch.doctor",),
+    ("goldwatch.pages",),
     ("goldwatch.testing",),
     ("goldwatch.api",),
     ("goldwatch.cli", "goldwatch.__main__", "goldwatch.testing.__main__"),

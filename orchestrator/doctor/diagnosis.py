@@ -112,7 +112,7 @@ def _packages(needed: List[State], optional: List[State], about: Document) -> It
             message = "%s %s is older than goldwatch works with (%s)" % (name, state.version, state.package.oldest)
             yield Finding(WARNING, "package-old", message, install)
     if about["problem"] and all(_works(state) for state in needed):
-        yield Finding(PROBLEM, "kernel", "nothing computes the metrics: %s" % about["problem"], "unset GOLDWATCH_KERNEL, or install goldwatch again")
+        yield Finding(PROBLEM, "kernel", "nothing computes the metrics: %s" % about["problem"], "unset GOLDWATCH_KERNEL")
 
 
 def _frameworks(found: List[Framework], pythons: List[Python], features: Any) -> Iterator[Finding]:

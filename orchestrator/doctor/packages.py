@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from .children import Question, ask, own_python
+from .children import Answer, Question, ask, own_python
 
 _LIMIT_S = 60.0
 _IMPORT = """
@@ -20,7 +20,11 @@ tell(found)
 """
 _KERNEL = """
 from goldwatch.comparing.compiled.choice import about_kernel, instruction_sets
-tell([about_kernel(), instruction_sets()])
+from goldwatch.errors import GoldwatchError
+try:
+    tell({"about": about_kernel(), "instruction_sets": instruction_sets(), "problem": None})
+except GoldwatchError as error:
+    tell({"about": None, "instruction_sets": [], "problem": "%s: %s" % (error, error.hint)})
 """
 
 
@@ -65,6 +69,7 @@ _OPENCV = ("opencv-python", "opencv-contrib-python", "opencv-contrib-python-head
 _TENSORFLOW = Package("tensorflow", "tensorflow", "1.15", ("tensorflow-cpu", "tensorflow-gpu", "intel-tensorflow"))
 EXTRAS = (
     Extra("caffe", "golden data of Caffe models by OpenCV, without Caffe", (Package("opencv-python-headless", "cv2", "4.5", _OPENCV),)),
+    Extra("onnx", "golden data of ONNX models", (Package("onnxruntime", "onnxruntime", "1.14", ("onnxruntime-gpu",)),)),
     Extra("tf", "golden data of TensorFlow models; Python 3.7 only", (_TENSORFLOW,)),
 )
 _SLOW = ("tensorflow",)
@@ -127,9 +132,6 @@ def _imported(modules: Sequence[str]) -> Dict[str, Tuple[str, str]]:
 def kernel() -> Dict[str, Any]:
     """Return which kernel computes the metrics and why (``about``), its ``instruction_sets``, and a ``problem`` that ends each comparison."""
     python = own_python()
-    if python is None:
-        return {"about": None, "instruction_sets": [], "problem": None}
-    (answer,) = ask([Question(python, _KERNEL, True)], _LIMIT_S)
-    if answer.value is None:
-        return {"about": None, "instruction_sets": [], "problem": answer.problem}
-    return {"about": answer.value[0], "instruction_sets": answer.value[1], "problem": None}
+    (answer,) = ask([Question(python, _KERNEL, True)], _LIMIT_S) if python is not None else (Answer(None, ""),)
+    told: Dict[str, Any] = answer.value or {"about": None, "instruction_sets": [], "problem": answer.problem or None}
+    return told

@@ -58,6 +58,8 @@ def _room(folder: str) -> Dict[str, Optional[int]]:
         found = os.statvfs(folder)
     except OSError:
         return dict.fromkeys(names)
+    if not found.f_blocks:  # Such as /proc: nothing is kept there.
+        return dict.fromkeys(names)
     inodes = (found.f_favail, found.f_files) if found.f_files else (None, None)
     return dict(zip(names, (found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize, *inodes)))
 
