@@ -75,8 +75,8 @@ def _extra(extra: Document) -> str:
 
 def _frameworks(document: Document) -> Iterator[str]:
     for one in document["frameworks"]:
-        state = " BROKEN" if one["problem"] else ""
-        yield "%s: %s (Python %s)" % (" ".join([_FRAMEWORKS[one["name"]], one["version"]]).strip() + state, one["python"], one["python_version"])
+        words = [_FRAMEWORKS[one["name"]], one["version"], "BROKEN" if one["problem"] else ""]
+        yield "%s: %s (Python %s)" % (" ".join(word for word in words if word), one["python"], one["python_version"])
     found = {one["name"] for one in document["frameworks"]}
     absent = [title for name, title in _FRAMEWORKS.items() if name not in found]
     if absent:
@@ -113,9 +113,12 @@ def _place(place: Document, watches: Document) -> Iterator[str]:
     )
     inodes = "" if place["free_inodes"] is None else ", %s files" % _count(place["free_inodes"])
     yield "free: %s of %s%s" % (_size(place["free_bytes"]), _size(place["total_bytes"]), inodes)
-    yield "folders below: %d%s" % (place["folders"], "; %d not to be listed" % place["folders_not_listed"] if place["folders_not_listed"] else "")
-    for what, used in (("watches", watches["watches_in_use"]), ("instances", watches["instances_in_use"])):
-        yield "inotify %s: %s a user%s" % (what, _count(watches["max_user_" + what]), "" if used is None else ", %d known to be in use" % used)
+    unlisted = ", %d not to be listed" % place["folders_not_listed"] if place["folders_not_listed"] else ""
+    yield "folders below: %d%s" % (place["folders"], unlisted)
+    for what in ("watches", "instances"):
+        used = watches[what + "_in_use"]
+        known = "" if used is None else ", %d known to be in use" % used
+        yield "inotify %s: at most %s of a user%s" % (what, _count(watches["max_user_" + what]), known)
 
 
 def _locale(words: Document) -> str:

@@ -91,9 +91,9 @@ def _started(question: Question) -> Any:
 
 
 def _environment() -> Dict[str, str]:
-    """Return our environment less what binds a Python to our own installation, and no coloured tracebacks."""
+    """Return our environment less what binds a Python to our own installation; imports are silent, send nothing and keep nothing."""
     own = {name: value for name, value in os.environ.items() if name not in ("PYTHONHOME", "__PYVENV_LAUNCHER__", "PYTHONSTARTUP")}
-    return dict(own, NO_COLOR="1", GLOG_minloglevel="2", TF_CPP_MIN_LOG_LEVEL="3")
+    return dict(own, NO_COLOR="1", GLOG_minloglevel="2", TF_CPP_MIN_LOG_LEVEL="3", ORT_DISABLE_TELEMETRY="1")
 
 
 def _answer(process: Any, patience_s: float, limit_s: float) -> Answer:
@@ -136,5 +136,5 @@ def _kill(process: Any) -> None:
 
 
 def own_python() -> Optional[str]:
-    """Return the running Python's path; None where it does not know itself."""
-    return sys.executable or None
+    """Return the running Python's absolute path; None where it does not know itself."""
+    return os.path.abspath(sys.executable) if sys.executable else None

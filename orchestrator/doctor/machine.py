@@ -86,7 +86,7 @@ def language() -> Dict[str, Any]:
 
 
 def _fields(path: str) -> Iterator[Tuple[str, str]]:
-    """Yield (name, value) of the lines ``name: value`` of a file, none when it cannot be read; of the first processor where there are many."""
+    """Yield (name, value) of a file's lines ``name: value`` up to the first empty one, none when it cannot be read."""
     for line in _text(path).split("\n\n")[0].splitlines():
         name, colon, value = line.partition(":")
         if colon:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .children import Answer, Question, ask, own_python
@@ -100,19 +101,26 @@ def states(packages: Sequence[Package], versions: Dict[str, str]) -> List[State]
     versions
         Those of the installed packages, by name.
     """
-    told = _imported([entry.module for entry in packages if _version(entry, versions) is not None and entry.module not in _SLOW])
+    there = {entry: _listed(entry, versions) for entry in packages}
+    there.update({entry: "" for entry in packages if there[entry] is None and _found(entry.module)})
+    told = _imported([entry.module for entry in packages if there[entry] is not None and entry.module not in _SLOW])
     found = []
-    for entry in packages:
-        version = _version(entry, versions)
+    for entry, version in there.items():
         own, problem = told.get(entry.module, ("", ""))
         found.append(State(entry, version or own if version is not None else None, problem))
     return found
 
 
-def _version(package: Package, versions: Dict[str, str]) -> Optional[str]:
-    if not package.name:
-        return ""
+def _listed(package: Package, versions: Dict[str, str]) -> Optional[str]:
     return next((versions[name] for name in (package.name, *package.others) if name in versions), None)
+
+
+def _found(module: str) -> bool:
+    """Tell whether a module's outermost package could be imported: not all that is there has metadata."""
+    try:
+        return importlib.util.find_spec(module.partition(".")[0]) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def _imported(modules: Sequence[str]) -> Dict[str, Tuple[str, str]]:
@@ -130,7 +138,7 @@ def _imported(modules: Sequence[str]) -> Dict[str, Tuple[str, str]]:
 
 
 def kernel() -> Dict[str, Any]:
-    """Return which kernel computes the metrics and why (``about``), its ``instruction_sets``, and a ``problem`` that ends each comparison."""
+    """Return what computes the metrics and why (``about``), its ``instruction_sets``, and a ``problem`` that ends each comparison."""
     python = own_python()
     (answer,) = ask([Question(python, _KERNEL, True)], _LIMIT_S) if python is not None else (Answer(None, ""),)
     told: Dict[str, Any] = answer.value or {"about": None, "instruction_sets": [], "problem": answer.problem or None}
