@@ -45,6 +45,7 @@ LAYERS = (
     ("goldwatch.adapters",),
     ("goldwatch.submodel",),
     ("goldwatch.replay",),
+    ("goldwatch.pages",),
     ("goldwatch.testing",),
     ("goldwatch.api",),
     ("goldwatch.cli", "goldwatch.__main__", "goldwatch.testing.__main__"),

@@ -1,0 +1,90 @@
+// What every page's script uses: elements, names, numbers, data.
+
+// Make an element: make('td', {class: 'name', 'data-op': op}, 'text' or a list of texts and elements). Text is never markup.
+function make(tag, attributes, content) {
+  const svg = make.svg.has(tag);
+  const element = svg ? document.createElementNS('http://www.w3.org/2000/svg', tag) : document.createElement(tag);
+  for (const name in attributes || {}) {
+    if (attributes[name] !== null && attributes[name] !== undefined && attributes[name] !== false) element.setAttribute(name, attributes[name]);
+  }
+  if (content !== undefined && content !== null) element.append(...(Array.isArray(content) ? content : [content]));
+  return element;
+}
+make.svg = new Set(['svg', 'g', 'path', 'rect', 'circle', 'line', 'polygon', 'polyline', 'text', 'tspan', 'defs', 'marker', 'ellipse']);
+
+// A name as it is shown: control and direction-changing characters as escapes, as everywhere in goldwatch.
+function printable(name) {
+  return String(name).replace(/[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]/gu, (letter) => {
+    let code = letter.codePointAt(0);
+    if (code >= 0xdc80 && code <= 0xdcff) code -= 0xdc00;
+    return code < 0x100 ? '\\x' + code.toString(16).padStart(2, '0') : '\\u' + code.toString(16).padStart(4, '0');
+  });
+}
+
+// A very long name: its middle is left out and counted, so that it cannot be read as another one.
+function shortened(name, most) {
+  const letters = printable(name);
+  if (letters.length <= most) return letters;
+  const half = Math.floor(most / 2);
+  return letters.slice(0, half) + ' …[' + (letters.length - 2 * half) + ' characters]… ' + letters.slice(letters.length - half);
+}
+
+// A number with so many significant digits; texts ('NaN', 'Infinity') stay.
+function digits(value, count) {
+  if (value === null || value === undefined) return '';
+  if (typeof value !== 'number') return value === 'Infinity' ? '∞' : value === '-Infinity' ? '−∞' : String(value);
+  if (value === 0) return '0';
+  const size = Math.abs(value);
+  if (Number.isInteger(value) && size < 1e15) return String(value);
+  if (size >= 1e-3 && size < 1e6) return String(Number(value.toPrecision(count)));
+  return Number(value.toPrecision(count)).toExponential().replace('e+', 'e');
+}
+
+// The document of an element that shell.data_block() made.
+async function readData(id) {
+  const holder = document.getElementById(id);
+  const found = JSON.parse(holder.textContent);
+  if (holder.dataset.packed !== 'gzip') return found;
+  if (typeof DecompressionStream === 'undefined') throw new Error('this browser cannot unpack the data (it is from before 2023)');
+  const bytes = Uint8Array.from(atob(found), (letter) => letter.charCodeAt(0));
+  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
+  return JSON.parse(await new Response(plain).text());
+}
+
+// The value of a colour token of base.css, for canvases.
+function token(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
+}
+
+// Put text on the clipboard; a page that was opened from a file may not have the modern way.
+async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch (error) {
+    const area = make('textarea', {class: 'offscreen'}, text);
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand('copy');
+    area.remove();
+    return done;
+  }
+}
+
+// A button "copy" behind each command; safe to call again for commands that came later.
+function addCopyButtons(root) {
+  for (const command of root.querySelectorAll('pre.command:not([data-copy])')) {
+    command.dataset.copy = '1';
+    const button = make('button', {type: 'button', class: 'copy', 'aria-label': 'copy the command'}, 'copy');
+    button.addEventListener('click', async () => {
+      button.textContent = (await copyText(command.textContent)) ? 'copied' : 'select it';
+      setTimeout(() => { button.textContent = 'copy'; }, 1500);
+    });
+    command.after(button);
+  }
+}
+
+// Tell that everything is drawn.
+function ready() {
+  document.documentElement.setAttribute('data-ready', '1');
+}
