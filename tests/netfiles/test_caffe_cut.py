@@ -65,10 +65,9 @@ def test_a_v1_net_gets_input_fields():
 
 
 def test_fields_that_share_a_line_leave_no_blank_line():
-    text = 'name: "n"\ninput: "x" input_dim: 1 input_dim: 2\n  input_dim: 3   input_dim: 4\nlayers { name: "a" type: RELU bottom: "x" top: "a" }\n'
-    assert cut_net(net(text), [0], [("a_input_0", "x", (1,))]) == (
-        'name: "n"\ninput: "x"\ninput_shape {\n  dim: 1\n}\nlayers { name: "a" type: RELU bottom: "x" top: "a" }\n'
-    )
+    layer = 'layers { name: "a" type: RELU bottom: "x" top: "a" }\n'
+    text = 'name: "n"\ninput: "x" input_dim: 1 input_dim: 2\n  input_dim: 3   input_dim: 4\n' + layer
+    assert cut_net(net(text), [0], [("a_input_0", "x", (1,))]) == 'name: "n"\ninput: "x"\ninput_shape {\n  dim: 1\n}\n' + layer
 
 
 def test_layers_that_would_read_another_version_are_refused():
