@@ -37,8 +37,9 @@ class JunitFile(ReportFile):
         self._case: List[Row] = []
         self._counts = {PASS: 0, FAIL: 0, NOT_COMPARED: 0}
         # How many cases of each kind a suite has stands before them, and is known after them.
-        self._cases: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8", newline="", dir=os.path.dirname(self.path) or os.curdir)
-        self._open.callback(self._cases.close)
+        folder = os.path.dirname(self.path) or os.curdir
+        spool = tempfile.TemporaryFile("w+", encoding="utf-8", newline="", dir=folder)  # noqa: SIM115  closed with the file itself
+        self._cases: IO[str] = self._open.enter_context(spool)
         self.stream.write('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="goldwatch">\n')
 
     def add(self, row: Row) -> None:
