@@ -6,7 +6,7 @@ Source: protobuf's encoding guide (merging of repeated and embedded fields); onn
 from __future__ import annotations
 
 import io
-from typing import Collection, List, Mapping, Sequence, Tuple
+from typing import Collection, Dict, List, Mapping, Sequence, Tuple
 
 from ...netfiles.onnx_model import OnnxGraph, OnnxModel, OnnxNode
 from ...netfiles.onnx_values import OnnxTensor
@@ -75,15 +75,18 @@ def node_of(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> byte
     return field(1, body + field(4, op_type.encode("ascii")))
 
 
-def inlined(file: WireFile, body: OnnxGraph, prefix: str) -> Tuple[bytes, Mapping[str, str]]:
-    """Return the nodes and initializers of a body as fields of the graph around it, and the new names of the values that it makes.
+def inlined(file: WireFile, body: OnnxGraph, prefix: str, around: Mapping[str, str]) -> Tuple[bytes, Dict[str, str]]:
+    """Return the nodes and initializers of a body as fields of the main graph, and the new names of the values that it can read.
 
     Parameters
     ----------
     prefix
         What the new names begin with.
+    around
+        The new names of the values of the bodies around it.
     """
-    renamed = {name: prefix + name for node in body.nodes for name in node.outputs if name}
+    renamed = dict(around)
+    renamed.update({name: prefix + name for node in body.nodes for name in node.outputs if name})
     renamed.update({name: prefix + name for name in (*body.initializers, *body.sparse_initializers)})
     fields = [field(1, _node(file, node, renamed, prefix)) for node in body.nodes]
     fields += [field(5, _initializer(file, tensor, renamed)) for tensor in body.initializers.values()]

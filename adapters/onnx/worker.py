@@ -29,6 +29,7 @@ from .wire import inlined, node_of
 
 INTERRUPTED = "interrupted before this tensor was saved"
 _PREFIX = "goldwatch/"
+_If = Tuple[str, OnnxNode, str, Mapping[str, str]]
 
 
 class _Sums(threading.Thread):
@@ -110,7 +111,7 @@ class _Run:
                         writer.skip(target.title, INTERRUPTED)
             self._sums.join()
             writer.source.update(self._source())
-            writer.extra.update(options=self._backend.options, seconds=round(time.perf_counter() - begun, 6))
+            writer.extra.update(options=self._backend.options, seconds={"whole": round(time.perf_counter() - begun, 6)})
             writer.close(complete=not self._stop.asked)
         self._parent.tell(result=self._result(writer, chosen))
 
@@ -158,10 +159,10 @@ class _Run:
         with self._model.open() as file:
             while waiting:
                 conditions = [_PREFIX + "condition/%d" % number for number in range(len(waiting))]
-                asked = b"".join(node_of("Identity", [value], [name]) for (_, _, value), name in zip(waiting, conditions))
+                asked = b"".join(node_of("Identity", [value], [name]) for (_, _, value, _), name in zip(waiting, conditions))
                 taken = self._backend.fetch(additions + asked, conditions)
-                inner: List[Tuple[str, OnnxNode, str]] = []
-                for (name, node, _), condition in zip(waiting, taken):
+                inner: List[_If] = []
+                for (name, node, _, around), condition in zip(waiting, taken):
                     chosen = "then_branch" if bool(np.asarray(condition).reshape(-1)[0]) else "else_branch"
                     for attr in node.graphs:
                         if not is_branch(node, attr):
@@ -170,7 +171,7 @@ class _Run:
                         if attr != chosen:
                             skipped += self._skipped_whole(body, name, bodies)
                             continue
-                        data, renamed = inlined(file, body.graph, _PREFIX + body.prefix)
+                        data, renamed = inlined(file, body.graph, _PREFIX + body.prefix, around)
                         additions += data
                         self._mark(body, renamed)
                         targets += targets_of(body.names, body.graph.nodes, renamed, self._tainted)
@@ -181,9 +182,9 @@ class _Run:
 
     def _mark(self, body: NamedGraph, renamed: Mapping[str, str]) -> None:
         """Mark the values of a branch that come out of random numbers, under their new names."""
-        own = {name for name in self._tainted if name not in renamed}
+        own = {name for name in self._tainted if name not in renamed} | {name for name, new in renamed.items() if new in self._tainted}
         self._randomness.mark(body.graph.nodes, own)
-        self._tainted.update(renamed[name] for name in own if name in renamed)
+        self._tainted.update(renamed.get(name, name) for name in own)
 
     def _skipped_whole(self, body: NamedGraph, if_name: str, bodies: Mapping[str, NamedGraph]) -> List[Tuple[str, str]]:
         found = skipped_branch(body, if_name)
@@ -217,10 +218,10 @@ class _Run:
         }
 
 
-def _ifs(named: NamedGraph, renamed: Mapping[str, str]) -> List[Tuple[str, OnnxNode, str]]:
-    """Return name, node and condition of the If nodes of a graph."""
+def _ifs(named: NamedGraph, renamed: Mapping[str, str]) -> List[_If]:
+    """Return name, node and condition of the If nodes of a graph, and the new names of the values that their bodies can read."""
     return [
-        (name, node, renamed.get(node.inputs[0], node.inputs[0]))
+        (name, node, renamed.get(node.inputs[0], node.inputs[0]), renamed)
         for name, node in zip(named.names, named.graph.nodes)
         if node.inputs and any(is_branch(node, attr) for attr in node.graphs)
     ]
