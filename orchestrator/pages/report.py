@@ -1,0 +1,152 @@
+"""The report of a run as one HTML file, from what a run's store tells."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, Dict, List, Tuple
+
+from ..comparing.row import Row
+from ..dumps.place import Place
+from ..results.told import ReportFile, Told
+from ..verdict.limits import LARGER, Limits
+from .details import Details
+from .plain import PlainRows, rows_html, suspects_html, verdict_html
+from .row_columns import COSINE, RowColumns
+from .shell import page, text
+
+STYLES = ("base.css", "report.css")
+SCRIPTS = (
+    "common.js", "rows.js", "table.js", "canvas.js", "plot.js", "heat.js", "overview.js", "scatter.js", "detail.js", "report.js",
+)  # fmt: skip
+
+
+class HtmlFile(ReportFile):
+    """Writes the page; the rows are kept as columns until the last one was seen."""
+
+    def begin(self) -> None:
+        """Be ready for the rows."""
+        summary = self.told.summary
+        suspects = [(entry["op"], Place(**entry["place"])) for entry in summary["suspects"]]
+        self._details = Details(self.told.out)
+        self._columns = RowColumns(self.told.metrics)
+        self._plain = PlainRows(suspects)
+        self._found: Dict[int, Any] = {}
+        self._wanted = {(entry["tensor"], Place(**entry["place"])) for entry in summary["suspects"]}
+        self._numbers: Dict[Tuple[str, Place], int] = {}
+
+    def add(self, row: Row) -> None:
+        """Take one more row."""
+        number = self._columns.count
+        key = (row.tensor, row.place)
+        if key in self._wanted:
+            self._numbers.setdefault(key, number)
+        detail = self._details.of(row)
+        if detail is not None:
+            self._found[number] = detail
+        self._plain.add(row)
+        self._columns.add(row)
+
+    def end(self) -> None:
+        """Write the page."""
+        told = self.told
+        data = {
+            "rows": self._columns.document(),
+            "suspects": [[entry["op"], self._numbers.get((entry["tensor"], Place(**entry["place"])))] for entry in told.summary["suspects"]],
+            "limits": _limits(told.limits),
+            "details": self._found,
+            "commands": dict(told.commands),
+        }
+        self.stream.write(page(_title(told), self._body(), {"report": data}, STYLES, SCRIPTS))
+
+    def _body(self) -> str:
+        told = self.told
+        shown = len(self._plain.rows)
+        note = "All %d rows." % shown
+        if shown < self._plain.total:
+            note = "%d of %d rows: those of the suspects, then the worst." % (shown, self._plain.total)
+        plain = '<p class="quiet" id="rows-note">%s</p>' % note
+        return _BODY % {
+            "title": text(_title(told)),
+            "about": _about(told, self._details.notes),
+            "verdict": verdict_html(told),
+            "suspects": suspects_html(told, self._numbers),
+            "note": plain,
+            "rows": rows_html(self._plain, told),
+        }
+
+
+def _title(told: Told) -> str:
+    what = os.path.basename(os.path.abspath(str(told.inputs.get("target") or told.out)))
+    return "%s of %s: %s" % ("replay" if told.comparison else "comparison", what, told.summary["verdict"])
+
+
+def _about(told: Told, notes: List[str]) -> str:
+    """Return what was compared with what, under which limits."""
+    facts = [(name, told.inputs.get(name)) for name in ("target", "golden", "model")]
+    facts.append(("started", _time(told.started)))
+    facts.append(("limits", "; ".join(str(limit) for limit in told.limits.entries) or "none"))
+    facts += [("note", note) for note in notes]
+    lines = "".join("<dt>%s</dt><dd class=\"name\">%s</dd>" % (name, text(value)) for name, value in facts if value)
+    return "<dl>%s</dl>" % lines
+
+
+def _time(started: str) -> str:
+    return "%s-%s-%s %s:%s:%s" % (started[:4], started[4:6], started[6:8], started[8:10], started[10:12], started[12:])
+
+
+def _limits(limits: Limits) -> Dict[str, float]:
+    """Return the limits that hold for every tensor, as distances to draw."""
+    found = {}
+    for limit in limits.entries:
+        if not limit.selector and math.isfinite(limit.value):
+            found[limit.metric] = 1.0 - limit.value if limit.metric == COSINE and limit.comparison == LARGER else limit.value
+    return found
+
+
+_BODY = """<header>
+<h1>%(title)s</h1>
+</header>
+<main>
+<section id="verdict">
+%(verdict)s
+</section>
+<section aria-labelledby="suspects-head">
+<h2 id="suspects-head">Suspects</h2>
+<div id="suspects">
+%(suspects)s
+</div>
+</section>
+<section id="network" hidden aria-labelledby="network-head">
+<h2 id="network-head">Error along the network</h2>
+<div class="choices"><label id="plot-place-label" hidden>at <select id="plot-place"></select></label><span id="plot-metrics" role="group" aria-label="metrics"></span></div>
+<div id="plot" class="frame" tabindex="0" role="application" aria-label="Error of every tensor in the order of the network, on a scale of powers of ten. Plus and minus zoom, left and right move, 0 shows all; up and down point at a tensor, Enter opens its row."></div>
+<p class="quiet"><span id="plot-status" role="status"></span>. Drag, wheel or <kbd>+</kbd> <kbd>-</kbd> zoom, <kbd>←</kbd> <kbd>→</kbd> move, <kbd>0</kbd> shows all, <kbd>↑</kbd> <kbd>↓</kbd> point, a click or <kbd>Enter</kbd> opens the row. ✕ is outside its limits, ▼ a suspect.</p>
+</section>
+<section id="overview" hidden aria-labelledby="overview-head">
+<h2 id="overview-head">Steps and devices</h2>
+<div id="overview-body"></div>
+</section>
+<section id="graph-part" hidden aria-labelledby="graph-head">
+<h2 id="graph-head">The network</h2>
+<div id="graph"></div>
+</section>
+<section aria-labelledby="rows-head">
+<h2 id="rows-head">Rows</h2>
+<div class="choices" id="filter-part" hidden><label>filter <input id="filter" type="search" placeholder="tensor, op, type or verdict" autocomplete="off" spellcheck="false"></label><button type="button" id="unrestrict" hidden></button><span id="rows-status" role="status" class="quiet"></span></div>
+%(note)s
+<div id="rows-view" class="view"><div>
+%(rows)s
+</div></div>
+</section>
+<section id="two" hidden aria-labelledby="two-head">
+<h2 id="two-head">Two metrics against each other</h2>
+<div class="choices"><label>across <select id="two-x"></select></label><label>up <select id="two-y"></select></label></div>
+<div id="scatter" class="frame" tabindex="0" role="application" aria-label="Every row as a point, one metric across, another up. Left and right point at a row, Enter opens it."></div>
+</section>
+<section id="detail" hidden tabindex="-1" role="region" aria-label="one row in detail"></section>
+<section aria-labelledby="about-head">
+<h2 id="about-head">What was compared</h2>
+%(about)s
+</section>
+</main>"""
