@@ -1,7 +1,7 @@
 // One row in detail: all metrics, shapes and files; histogram and axes where compare-op has looked at the tensor.
 
 class Detail {
-  // extra: {details: by row, commands: by op, limits}; neighbour(row, step) gives the row before or behind; changed(row or null) is told.
+  // extra: {details: by row, commands: by op}; neighbour(row, step) gives the row before or behind; changed(row or null) is told.
   constructor(rows, panel, extra, neighbour, changed) {
     this.rows = rows;
     this.panel = panel;
@@ -88,7 +88,7 @@ class Detail {
     for (const name of rows.metricNames()) {
       const value = rows.metric(name, row);
       if (value === null) continue;
-      lines.push([printable(name), name === 'CosineSimilarity' ? cosineText(value) : digits(value, 9), this.limit(name)]);
+      lines.push([printable(name), name === 'CosineSimilarity' ? cosineText(value) : digits(value, 9), this.limit(name, row)]);
       if (name === 'CosineSimilarity') lines.push(['1 − CosineSimilarity', digits(value, 9), '']);
     }
     const deviation = rows.column('deviation', row);
@@ -101,10 +101,13 @@ class Detail {
     return [make('h3', {}, 'Metrics'), make('table', {}, make('tbody', {}, body))];
   }
 
-  limit(name) {
-    const limit = this.extra.limits[name];
-    if (limit === undefined) return '';
-    return name === 'CosineSimilarity' ? 'limit > ' + digits(1 - limit, 6) : 'limit < ' + digits(limit, 6);
+  // The limit of a metric that decided about the row.
+  limit(name, row) {
+    for (const limit of this.rows.text('decided_by', row).split('; ')) {
+      const found = /([A-Za-z0-9_]+)(<=|[<>])([^<>=]+)$/.exec(limit);
+      if (found && found[1] === name) return 'limit ' + found[2].replace('<=', '≤') + ' ' + found[3];
+    }
+    return '';
   }
 
   closer(row) {
@@ -149,12 +152,12 @@ function histogram(found, unit) {
     if (wide > 26 && count) svg.append(make('text', {x: (at + 0.5) * wide, y: 120 - high, class: 'count'}, String(count)));
   });
   svg.append(make('line', {x1: 0, y1: 124, x2: 600, y2: 124, class: 'rule'}));
-  const every = Math.ceil(edges.length / 9);
+  const every = Math.ceil(edges.length / 7), last = edges.length - 1;
   edges.forEach((edge, at) => {
-    if (at % every && at !== edges.length - 1) return;
-    if (at === edges.length - 1 && at % every && at % every < every / 2) return;
-    const anchor = at === 0 ? 'start' : at === edges.length - 1 ? 'end' : 'middle';
-    svg.append(make('text', {x: at * wide, y: 142, class: 'edge', 'text-anchor': anchor}, digits(edge, 3)));
+    if (at !== last && (at % every || last - at < every)) return;
+    const anchor = at === 0 ? 'start' : at === last ? 'end' : 'middle', size = Math.abs(edge);
+    const said = size >= 1e4 ? edge.toExponential(size % 10 ** Math.floor(Math.log10(size)) ? 1 : 0).replace('e+', 'e') : digits(edge, 3);
+    svg.append(make('text', {x: at * wide, y: 142, class: 'edge', 'text-anchor': anchor}, said));
   });
   return svg;
 }

@@ -21,9 +21,10 @@ class HeatMap {
     frame.addEventListener('blur', () => this.point(null));
   }
 
-  // rows, columns: labels; value(row, column): a number, a text that is not finite, or null; fails(row, column).
-  show(rows, columns, value, fails) {
-    Object.assign(this, {rows, columns, value, fails});
+  // rows, columns: labels; value(row, column): a number, a text that is not finite, or null; fails(row, column); said(row, column) is what
+  // stands in a failing cell, if anything.
+  show(rows, columns, value, fails, said) {
+    Object.assign(this, {rows, columns, value, fails, said});
     this.scale = new LogAxis(this.all(), 0, 1);
     this.cell = Math.max(1, Math.min(22, 520 / rows.length));
     this.drawing.resize(Math.ceil(HEAT_TOP + HEAT_BOTTOM + this.cell * rows.length));
@@ -81,7 +82,11 @@ class HeatMap {
     context.globalAlpha = 1;
     if (!fails) return;
     context.strokeStyle = token(share > 0.5 ? 'paper' : 'ink');
-    if (wide > 8 && high > 8) drawMark(context, 'fail', x + wide / 2, y + high / 2, Math.min(4, high / 4));
+    if (this.said && wide > 24 && high > 13) {
+      context.fillStyle = context.strokeStyle;
+      context.textAlign = 'center';
+      context.fillText('✕ ' + this.said(row, column), x + wide / 2, y + high / 2 + 1);
+    } else if (wide > 8 && high > 8) drawMark(context, 'fail', x + wide / 2, y + high / 2, Math.min(4, high / 4));
   }
 
   cellAt(event) {

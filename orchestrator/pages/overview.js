@@ -60,7 +60,8 @@ class Overview {
     }
     const names = ['all devices, the worst', ...this.devices.map((name) => 'device ' + (name === null ? '–' : name))];
     this.deviceChoice.replaceChildren(...names.map((name, at) => make('option', {value: at ? at - 1 : 'all'}, printable(name))));
-    this.deviceMap.show(this.devices.map(label), this.steps.map(label), (device, step) => this.count(device, step), (device, step) => this.count(device, step) > 0);
+    this.deviceMap.show(this.devices.map(label), this.steps.map(label), (device, step) => this.count(device, step), (device, step) => this.count(device, step) > 0,
+      (device, step) => this.count(device, step));
     this.drawOps();
   }
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import heapq
 from typing import Any, Iterable, List, Mapping, Sequence, Tuple
 
-from ..comparing.row import Row
+from ..comparing.row import WORST_SLICE, Row
 from ..dumps.place import Place
 from ..results.told import Told
 from ..verdict.judging import metric_number, short_text
-from .row_columns import COSINE, badness
+from .row_columns import COSINE, FIRST, badness
 from .shell import attribute, text
 
 MOST_ROWS = 200
-METRICS = (COSINE, "RelativeEuclideanDistance", "WorstSliceDistance", "MaxAbsoluteError")
 
 _WORDS = {"fail": "outside their limits", "not_compared": "not compared", "pass": "pass", "expected_absent": "absent as expected"}
 _SHORT = {COSINE: "cosine", "RelativeEuclideanDistance": "relative distance", "WorstSliceDistance": "worst slice", "MaxAbsoluteError": "max abs. error"}
@@ -150,7 +149,7 @@ def _where(place: Place, places: Sequence[Place]) -> str:
 def rows_html(kept: PlainRows, told: Told) -> str:
     """Return ``table#rows`` with the rows that were kept."""
     several = len(told.places) > 1
-    shown = [name for name in METRICS if name == COSINE or name in told.metrics or name == "WorstSliceDistance"]
+    shown = [name for name in FIRST if name in told.metrics or name == WORST_SLICE]
     heads = ["<th scope=\"col\">%s</th>" % name for name in ["#", *["where"] * several, "tensor", "type", "verdict"]]
     heads += ['<th scope="col" class="number" data-metric="%s" aria-sort="none">%s</th>' % (name, _SHORT[name]) for name in shown]
     heads.append('<th scope="col">why</th>')

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Iterable, List, Set, Tuple
 
-from ..comparing.row import Row
+from ..comparing.row import FAIL, PASS, Row
 from ..dumps.place import Place
 from ..results.told import ReportFile, Told
-from ..verdict.limits import LARGER, Limits
+from ..verdict.limits import LARGER, Limit, Subject
 from .details import Details
 from .plain import PlainRows, rows_html, suspects_html, verdict_html
 from .row_columns import COSINE, RowColumns
@@ -31,6 +31,7 @@ class HtmlFile(ReportFile):
         self._details = Details(self.told.out)
         self._columns = RowColumns(self.told.metrics)
         self._plain = PlainRows(suspects)
+        self._limits: Set[Tuple[Limit, ...]] = set()
         self._found: Dict[int, Any] = {}
         self._wanted = {(entry["tensor"], Place(**entry["place"])) for entry in summary["suspects"]}
         self._numbers: Dict[Tuple[str, Place], int] = {}
@@ -44,6 +45,8 @@ class HtmlFile(ReportFile):
         detail = self._details.of(row)
         if detail is not None:
             self._found[number] = detail
+        if row.verdict in (PASS, FAIL):
+            self._limits.add(self.told.limits.for_subject(Subject(row.target_dtype or "", row.op_type, row.op)))
         self._plain.add(row)
         self._columns.add(row)
 
@@ -53,7 +56,7 @@ class HtmlFile(ReportFile):
         data = {
             "rows": self._columns.document(),
             "suspects": [[entry["op"], self._numbers.get((entry["tensor"], Place(**entry["place"])))] for entry in told.summary["suspects"]],
-            "limits": _limits(told.limits),
+            "limits": _drawn(self._limits),
             "details": self._found,
             "commands": dict(told.commands),
         }
@@ -85,23 +88,28 @@ def _about(told: Told, notes: List[str]) -> str:
     """Return what was compared with what, under which limits."""
     facts = [(name, told.inputs.get(name)) for name in ("target", "golden", "model")]
     facts.append(("started", _time(told.started)))
-    facts.append(("limits", "; ".join(str(limit) for limit in told.limits.entries) or "none"))
+    everywhere = [str(limit) for limit in told.limits.entries if not limit.selector]
+    single = [str(limit) for limit in told.limits.entries if limit.selector]
+    facts.append(("limits", "; ".join(everywhere) or "none"))
     facts += [("note", note) for note in notes]
     lines = "".join("<dt>%s</dt><dd class=\"name\">%s</dd>" % (name, text(value)) for name, value in facts if value)
-    return "<dl>%s</dl>" % lines
+    more = "".join("<li class=\"name\">%s</li>" % text(limit) for limit in single)
+    folded = "<details><summary>%d limits for single types and ops</summary><ul>%s</ul></details>" % (len(single), more) if single else ""
+    return "<dl>%s</dl>\n%s" % (lines, folded)
 
 
 def _time(started: str) -> str:
     return "%s-%s-%s %s:%s:%s" % (started[:4], started[4:6], started[6:8], started[8:10], started[10:12], started[12:])
 
 
-def _limits(limits: Limits) -> Dict[str, float]:
-    """Return the limits that hold for every tensor, as distances to draw."""
-    found = {}
-    for limit in limits.entries:
-        if not limit.selector and math.isfinite(limit.value):
-            found[limit.metric] = 1.0 - limit.value if limit.metric == COSINE and limit.comparison == LARGER else limit.value
-    return found
+def _drawn(limits: Iterable[Tuple[Limit, ...]]) -> Dict[str, float]:
+    """Return the limits to draw, as distances: those that are the same for all tensors."""
+    found: Dict[str, Set[float]] = {}
+    for some in limits:
+        for limit in some:
+            value = 1.0 - limit.value if limit.metric == COSINE and limit.comparison == LARGER else limit.value
+            found.setdefault(limit.metric, set()).add(value)
+    return {metric: values.pop() for metric, values in found.items() if len(values) == 1 and math.isfinite(min(values))}
 
 
 _BODY = """<header>

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ..comparing.row import METRICS, VERDICTS, WORST_SLICE, Row
+from ..comparing.row import DIFFERENT, METRICS, VERDICTS, WORST_SLICE, Row
 from ..dumps.place import Place
 
 COSINE = "CosineSimilarity"
 DEVIATION = "StandardDeviation"
+FIRST = (COSINE, "RelativeEuclideanDistance", WORST_SLICE, "MaxAbsoluteError")
 KINDS = ("input", "output", "op")
 
 _TEXTS = (
@@ -29,12 +30,13 @@ class RowColumns:
     Parameters
     ----------
     metrics
-        The metrics in the order of the table; others that a row has follow.
+        The metrics in the order of the table; those that tell most come first, others that a row has last.
     """
 
     def __init__(self, metrics: Sequence[str] = METRICS) -> None:
         self.count = 0
-        self._metrics: Dict[str, List[Any]] = {name: [] for name in (*metrics, WORST_SLICE) if name != DEVIATION}
+        names = dict.fromkeys((*(name for name in FIRST if name in metrics or name == WORST_SLICE), *metrics))
+        self._metrics: Dict[str, List[Any]] = {name: [] for name in names if name != DEVIATION}
         self._texts: Dict[str, _Texts] = {name: _Texts() for name in _TEXTS}
         self._places: Dict[Place, int] = {}
         self._plain: Dict[str, List[Any]] = {
@@ -112,7 +114,8 @@ def metric_value(name: str, value: Any) -> Any:
         return None
     number = float(value)
     if math.isnan(number):
-        return "NaN"
+        # Where elements are not counted this metric is NaN, and says nothing.
+        return None if name == DIFFERENT else "NaN"
     if math.isinf(number):
         return "Infinity" if number > 0 else "-Infinity"
     return _short(1.0 - number if name == COSINE else number)

@@ -83,13 +83,15 @@ class Rows {
     return found;
   }
 
+  // The parts of a place that differ between places: [number of the part, its name].
+  placeParts() {
+    const all = [[4, 'step'], [1, 'device'], [2, 'model'], [3, 'model id'], [0, 'time']];
+    return all.filter(([at]) => this.places.some((place) => place[at] !== this.places[0][at]));
+  }
+
   // What tells a row's place from the others', such as "step 3, device 1"; empty where there is one place only.
   placeText(number) {
-    const parts = this.places[number], said = [];
-    for (const [at, name] of [[4, 'step'], [1, 'device'], [2, 'model'], [3, 'model id'], [0, 'time']]) {
-      if (this.places.some((other) => other[at] !== parts[at])) said.push(name + ' ' + (parts[at] === null ? '–' : parts[at]));
-    }
-    return said.join(', ');
+    return this.placeParts().map(([at, name]) => name + ' ' + printable(this.places[number][at] || '–')).join(', ');
   }
 }
 

@@ -29,18 +29,19 @@ class RowTable {
   }
 
   makeHead() {
-    const metrics = this.rows.metricNames(), several = this.rows.places.length > 1, now = metrics.join() + several;
+    const metrics = this.rows.metricNames(), now = metrics.join() + this.rows.placeParts().join();
     if (now === this.made) return;
     this.made = now;
     this.columns = [
       {name: 'order', title: '#', width: 7, number: true, key: (row) => row, cell: (row) => String(row + 1)},
       {name: 'tensor', title: 'tensor', width: 0, key: (row) => this.rows.text('tensor', row)},
+      {name: 'verdict', title: 'verdict', width: 17, key: (row) => URGENCY[this.rows.verdict(row)]},
       {name: 'op_type', title: 'type', width: 15, key: (row) => this.rows.text('op_type', row)},
-      {name: 'verdict', title: 'verdict', width: 16, key: (row) => URGENCY[this.rows.verdict(row)]},
     ];
-    if (several) {
-      const cell = (row) => this.rows.placeText(this.rows.place(row));
-      this.columns.splice(1, 0, {name: 'place', title: 'where', width: 22, key: (row) => this.rows.place(row), cell});
+    for (const [part, name] of this.rows.placeParts()) {
+      const cell = (row) => printable(this.rows.places[this.rows.place(row)][part] || '–');
+      const key = (row) => { const value = this.rows.places[this.rows.place(row)][part]; return value === null || value === '' || isNaN(value) ? value : Number(value); };
+      this.columns.push({name, title: name, width: name === 'model' || name === 'time' ? 20 : 9, wraps: true, key, cell});
     }
     for (const name of metrics) {
       this.columns.push({name, metric: true, title: heading(name), width: 15, number: true, key: (row) => sortable(name, this.rows.metric(name, row)),
@@ -56,7 +57,8 @@ class RowTable {
     });
     this.parts.table.replaceChildren(...[columns, make('thead', {}, make('tr', {}, cells)), this.body]);
     this.fixed = this.columns.reduce((sum, column) => sum + column.width, 0);
-    this.parts.table.style.minWidth = 'calc(' + this.fixed + 'ch + 24rem)';
+    this.parts.table.style.minWidth = 'calc(' + this.fixed + 'ch + ' + (window.innerWidth < 700 ? 13 : 24) + 'rem)';
+    this.models = this.columns.some((column) => column.name === 'model');
     this.markSorted();
   }
 
@@ -114,7 +116,8 @@ class RowTable {
   height(row) {
     if (this.heights[row] === undefined) {
       const letters = this.letters, name = Math.min(this.rows.text('tensor', row).length, LONGEST_NAME + 30);
-      const lines = Math.max(Math.ceil(name / letters), Math.ceil(this.rows.text('op_type', row).length / 13), 1);
+      const model = this.models ? String(this.rows.places[this.rows.place(row)][2]).length : 0;
+      const lines = Math.max(Math.ceil(name / letters), Math.ceil(this.rows.text('op_type', row).length / 13), Math.ceil(model / 18), 1);
       return lines * 20 + 11;
     }
     return this.heights[row];
