@@ -15,6 +15,7 @@ import time
 
 import hypothesis
 import pytest
+from browser import lacking
 
 # Started in the background of a script, these tests inherit that Ctrl-C is ignored, and with them every program that they interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -34,12 +35,16 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("--shared"):
-        return
-    unwanted = [item for item in items if item.get_closest_marker("shared")]
+    unwanted = set() if config.getoption("--shared") else {item for item in items if item.get_closest_marker("shared")}
+    if lacking():
+        unwanted |= {item for item in items if item.get_closest_marker("browser")}
     if unwanted:
-        items[:] = [item for item in items if not item.get_closest_marker("shared")]
-        config.hook.pytest_deselected(items=unwanted)
+        items[:] = [item for item in items if item not in unwanted]
+        config.hook.pytest_deselected(items=list(unwanted))
+
+
+def pytest_report_header():
+    return ["the pages are NOT tested in a browser: %s" % problem for problem in [lacking()] if problem]
 
 
 @pytest.fixture

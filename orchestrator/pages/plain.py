@@ -8,8 +8,9 @@ from typing import Any, Iterable, List, Mapping, Sequence, Tuple
 from ..comparing.row import WORST_SLICE, Row
 from ..dumps.place import Place
 from ..results.told import Told
+from ..results.worst import error_of
 from ..verdict.judging import metric_number, short_text
-from .row_columns import COSINE, FIRST, badness
+from .row_columns import COSINE, FIRST
 from .shell import attribute, text
 
 MOST_ROWS = 200
@@ -39,9 +40,8 @@ class PlainRows:
     def add(self, row: Row) -> None:
         """See one more row, in the order of the table."""
         rank = self._ranks.get((row.op, row.place), len(self._ranks))
-        verdict, off = badness(row)
         # The heap's first entry is the one to leave out next.
-        entry = ((-rank, -verdict, -off), -self.total, row)
+        entry = ((-rank, -_ORDER.index(row.verdict), error_of(row)), -self.total, row)
         self.total += 1
         if len(self._heap) < MOST_ROWS:
             heapq.heappush(self._heap, entry)

@@ -7,7 +7,7 @@ as its distance to 1, taken before it is rounded, so that 0.9999999987 does not 
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence
 
 from ..comparing.row import DIFFERENT, METRICS, VERDICTS, WORST_SLICE, Row
 from ..dumps.place import Place
@@ -134,21 +134,3 @@ def _deviation(value: Any) -> Optional[List[Any]]:
 
 def _counts(value: Any) -> Optional[List[int]]:
     return None if value is None or not any(value.values()) else [value["target"], value["golden"]]
-
-
-def badness(row: Row) -> Tuple[int, float]:
-    """Return what sorts rows with the worst first: by verdict, then by how far the tensor is off."""
-    return _URGENCY[row.verdict], -distance(row)
-
-
-_URGENCY = {"fail": 0, "not_compared": 1, "pass": 2, "expected_absent": 3}
-
-
-def distance(row: Row) -> float:
-    """Return how far a tensor is off, as one number: the relative distance, else 1 - cosine; infinite where neither is a number."""
-    for name in ("RelativeEuclideanDistance", COSINE):
-        value = row.metrics.get(name)
-        if value is not None:
-            number = float(value)
-            return math.inf if math.isnan(number) else 1.0 - number if name == COSINE else number
-    return -math.inf

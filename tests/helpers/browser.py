@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import shutil
 import signal
@@ -17,6 +18,13 @@ READY = "return document.documentElement.getAttribute('data-ready') === '1'"
 def found(what):
     """Return the path of ``chromium`` or ``driver``; None where there is none."""
     return next((path for path in map(shutil.which, NAMES[what]) if path), None)
+
+
+def lacking():
+    """Return what a test in a browser lacks here; None where it can run."""
+    missing = [name for what, (name, *_) in NAMES.items() if found(what) is None]
+    missing += ["selenium"] if importlib.util.find_spec("selenium") is None else []
+    return "no " + ", no ".join(missing) if missing else None
 
 
 @contextlib.contextmanager
