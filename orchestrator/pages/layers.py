@@ -72,7 +72,7 @@ def _without_cycles(count: int, edges: Sequence[Tuple[int, int]]) -> List[Tuple[
 
 
 def _layers(count: int, edges: Sequence[Tuple[int, int]]) -> List[int]:
-    """Return the layer of each node: below all that feed it, in the first that has room; what nothing feeds stands just above its readers."""
+    """Return the layer of each node: the first below all that feed it that has room; what nothing feeds stands just above its readers."""
     widest = max(_MIN_WIDTH, int(math.sqrt(count)))
     below: List[List[int]] = [[] for _ in range(count)]
     missing = [0] * count

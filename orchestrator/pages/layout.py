@@ -79,7 +79,8 @@ def lay_out(sizes: Sequence[Tuple[float, float]], edges: Sequence[Tuple[int, int
             begins[edge] = part.begins[index]
         left += placed.width + GAP_X
         width, shelf = max(width, left - GAP_X), max(shelf, placed.height)
-    return Layout(_round(width), _round(top + shelf), [_rounded(centre) for centre in centres], _lines(sizes, edges, centres, bends, begins))
+    lines = _lines(sizes, edges, centres, bends, begins)
+    return Layout(_round(width), _round(top + shelf), [_rounded(centre) for centre in centres], lines)
 
 
 def _lines(
