@@ -47,9 +47,9 @@ def graph(
     """
     set_up_logging(quiet, verbose)
     _refuse_overwriting(output, {"MODEL": model, "--model": original, "--om": om})
-    found = read_page_model(model)
     compared = None if result is None else read_result(result)
     inputs = {} if compared is None else compared.inputs
+    found = read_page_model(model, golden)
     beside = {"--om": om, "--dump": dump or inputs.get("target"), "--golden": golden or inputs.get("golden")}
     page = graph_page(found, _commands(found, original, beside), compared)
     with replacing(output) as stream:
@@ -69,12 +69,13 @@ def _commands(model: PageModel, original: Optional[str], beside: Dict[str, Optio
     if model.kind != OM:
         if original is not None:
             raise UsageError("--model goes with the json of an om; %s is an original model itself" % model.path)
-        return Commands(_submodel(path, beside), None)
+        return Commands(_submodel(path, beside), None, bool(beside["--om"] or beside["--golden"]))
     if beside["--om"] is not None:
         raise UsageError("--om goes with an original model; %s is the json of an om itself" % model.path)
     config = (["goldwatch", "config", "new", "--om", path], ["--dump-path", ".", "--mode", "all"])
     source = original or _beside(path)
-    return Commands(None if source is None else _submodel(os.path.abspath(source), dict(beside, **{"--om": path})), config)
+    submodel = None if source is None else _submodel(os.path.abspath(source), dict(beside, **{"--om": path}))
+    return Commands(submodel, config, True)
 
 
 def _submodel(path: str, beside: Dict[str, Optional[str]]) -> List[List[str]]:

@@ -77,9 +77,17 @@ function makeChoice(data) {
   choice.commands = () => {
     const words = (before, inner, after) => [...before, ...inner, ...after].map(shellWord).join(' ');
     const start = ops[choice.start].start, end = ops[choice.end].end;
+    // What nobody else tells: the shapes of what comes in.
+    const shapes = new Map();
+    for (const number of choice.between) {
+      for (const [producer, , tensor, dims] of ops[number].inputs) {
+        if (data.shapes && dims && !choice.between.has(producer)) shapes.set(tensor, dims);
+      }
+    }
+    const given = [...shapes].flatMap(([tensor, dims]) => ['--shape', `${tensor}=${dims}`]);
     const layers = [...choice.between].sort((a, b) => a - b).map((number) => ops[number].layer).filter((name) => name !== null);
     return {
-      submodel: data.submodel && start !== null && end !== null ? words(data.submodel[0], ['--start', start, '--end', end], data.submodel[1]) : null,
+      submodel: data.submodel && start !== null && end !== null ? words(data.submodel[0], ['--start', start, '--end', end, ...given], data.submodel[1]) : null,
       config: data.config && layers.length ? words(data.config[0], layers.flatMap((name) => ['--layers', globWord(name)]), data.config[1]) : null,
     };
   };

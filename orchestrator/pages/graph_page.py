@@ -25,10 +25,13 @@ class Commands(NamedTuple):
         Before and behind ``--start NAME --end NAME``.
     config
         Before and behind the names of the layers.
+    shapes_told
+        Whether an option of the submodel command tells shapes, so that the page adds none.
     """
 
     submodel: Optional[Sequence[Sequence[str]]]
     config: Optional[Sequence[Sequence[str]]]
+    shapes_told: bool
 
 
 def graph_page(model: PageModel, commands: Commands, result: Optional[GraphResult] = None) -> str:
@@ -43,6 +46,7 @@ def graph_page(model: PageModel, commands: Commands, result: Optional[GraphResul
         "rows": _rows(model, result),
         "submodel": commands.submodel,
         "config": commands.config,
+        "shapes": not commands.shapes_told,
         "first": bad[0] if bad else None,
     }
     title = printable(model.name or model.path)

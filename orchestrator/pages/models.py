@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
+from ..dumps.golden import GoldenSet
 from ..filesystem import AnyPath, open_input, path_text
 from ..model.graph import load_with_parameters
 from ..model.never import no_dump_reason
-from ..netfiles.attributes import graphdef_parameters, layer_parameters, onnx_parameters
+from ..netfiles.attributes import onnx_parameters
 from ..netfiles.onnx_model import OnnxModel
 from ..netfiles.onnx_names import NamedGraph, name_nodes
 from ..netfiles.onnx_types import type_name
 from ..netfiles.onnx_values import OnnxValue
 from ..results.network import network_document
-from ..submodel.caffe_original import CaffeOriginal
-from ..submodel.original import Original, read_original
+from ..submodel.original import read_original
 from .network import Flow, NetworkOp, desc_text, network_ops
+from .originals import choice_of, detail, no_choice, original_network
 
 OM = "om"
 _ORIGINALS = (".prototxt", ".pb", ".pbtxt")
@@ -33,9 +34,10 @@ class PageModel(NamedTuple):
     kind
         ``om``, ``caffe``, ``tensorflow`` or ``onnx``.
     details
-        Of each op ``{"type", "originals": [name] or null, "inputs": [[number of the producer or null, words]], "outputs": [words],
+        Of each op ``{"type", "originals": [name] or null, "inputs": [[number of the producer or null, words, …]], "outputs": [words],
         "parameters": [[name, words]], "start", "end", "why", "layer"}``: the original nodes by which a part of the model begins and ends
-        here (null: it cannot), why it cannot, and the name by which a dump configuration has it (null: it has no dump).
+        here (null: it cannot), why it cannot, and the name by which a dump configuration has it (null: it has no dump). An input of a
+        Caffe layer has its blob and shape (``1,3,224,224`` or null) as well.
     """
 
     kind: str
@@ -45,8 +47,13 @@ class PageModel(NamedTuple):
     details: List[Dict[str, Any]]
 
 
-def read_page_model(path: AnyPath) -> PageModel:
+def read_page_model(path: AnyPath, golden: Optional[str] = None) -> PageModel:
     """Read a model of any kind by its file's name, else by its first byte.
+
+    Parameters
+    ----------
+    golden
+        A folder of golden data that tells the shapes of an original model's values.
 
     Raises
     ------
@@ -59,7 +66,9 @@ def read_page_model(path: AnyPath) -> PageModel:
         return _of_onnx(OnnxModel(path))
     if lower.endswith(_OMS) or (os.path.isfile(path) and not lower.endswith(_ORIGINALS) and _starts_as_json(path)):
         return _of_om(path)
-    return _of_original(read_original(path))
+    original = read_original(path)
+    ops, details = original_network(original, None if golden is None else GoldenSet(golden))
+    return PageModel(original.kind, original.name, path, ops, details)
 
 
 def _starts_as_json(path: str) -> bool:
@@ -80,7 +89,7 @@ def _of_om(path: str) -> PageModel:
             producer = None if source is None or graph.producer(node, source[0]) is None else next(sources).source
             inputs.append([producer, _desc_words(descs[number]) if number < len(descs) else ""])
         originals = node.originals
-        choice = {"start": originals[0], "end": originals[-1], "why": ""} if originals else _no_choice(_COMPILERS)
+        choice = choice_of(originals[0], originals[-1]) if originals else no_choice(_COMPILERS)
         detail = {
             "type": op["type"],
             "originals": op["originals"],
@@ -102,63 +111,6 @@ def _desc_words(desc: Dict[str, Any]) -> str:
     return words.strip()
 
 
-def _no_choice(why: str) -> Dict[str, Any]:
-    return {"start": None, "end": None, "why": why}
-
-
-def _of_original(original: Original) -> PageModel:
-    shapes = original.shapes()
-    fields = original.input_fields
-    first = len(fields)
-    words: Dict[Tuple[int, int], str] = {}
-    for number, tensors in enumerate(original.tensors):
-        for index, tensor in enumerate(tensors):
-            words[number, index] = _value_words(tensor, shapes.get((number, index)))
-    for index, blob in enumerate(fields):
-        words[-1, index] = _value_words(blob, shapes.get((-1, index)))
-    ops = [NetworkOp(blob, "input", ()) for blob in fields]
-    details = [_detail("input", [], [words[-1, index]], [], _no_choice("an input of the net is no node"), None) for index in range(first)]
-    parameters = _original_parameters(original)
-    for number, name in enumerate(original.names):
-        flows, inputs = [], []
-        for producer, index in original.graph.sources[number]:
-            source = None if producer < -1 else index if producer == -1 else producer + first
-            inputs.append([source, words.get((producer, index), "")])
-            if source is not None:
-                flows.append(Flow(source, words.get((producer, index), ""), index))
-        controls = tuple(other + first for other in getattr(original, "controls", {number: ()})[number]) if original.kind != "caffe" else ()
-        ops.append(NetworkOp(name, original.types[number], tuple(flows), controls))
-        alone = len(original.numbers(name)) == 1
-        choice = {"start": name, "end": name, "why": ""} if alone else _no_choice("several nodes have this name")
-        outputs = [words[number, index] for index in range(len(original.tensors[number]))]
-        details.append(_detail(original.types[number], inputs, outputs, parameters[number], choice, None))
-    return PageModel(original.kind, original.name, original.path or "", ops, details)
-
-
-def _detail(
-    op_type: str,
-    inputs: Sequence[Any],
-    outputs: Sequence[str],
-    parameters: Iterable[Tuple[str, str]],
-    choice: Dict[str, Any],
-    layer: Optional[str],
-) -> Dict[str, Any]:
-    found = {"type": op_type, "originals": None, "inputs": list(inputs), "outputs": list(outputs), "layer": layer}
-    return dict(found, parameters=[list(entry) for entry in parameters], **choice)
-
-
-def _original_parameters(original: Original) -> List[List[Tuple[str, str]]]:
-    if isinstance(original, CaffeOriginal):
-        return [layer_parameters(layer) for layer in original.net.layers]
-    with original.file.open() as file:
-        return [graphdef_parameters(file, node.attrs) for node in original.file.nodes]
-
-
-def _value_words(tensor: str, shape: Optional[Tuple[int, ...]]) -> str:
-    """Return a value's name, and its shape where the model itself says it: no layout but the framework's own is known."""
-    return tensor if shape is None else "%s %s" % (",".join(map(str, shape)) or "scalar", tensor)
-
-
 def _of_onnx(model: OnnxModel) -> PageModel:
     ops: List[NetworkOp] = []
     details: List[Dict[str, Any]] = []
@@ -172,12 +124,12 @@ def _of_onnx(model: OnnxModel) -> PageModel:
             makers[value.name] = len(ops)
             waiting.append((len(ops), []))
             ops.append(NetworkOp(value.name, "input", ()))
-            details.append(_detail("input", [], [_onnx_words(value.name, known)], [], _no_choice("an input of the model is no node"), None))
+            details.append(detail("input", [], [_onnx_words(value.name, known)], [], no_choice("an input of the model is no node")))
         _take_nodes(model, named, makers, waiting, ops, details, known)
     for number, inputs in waiting:
         pairs = [(makers.get(name), _onnx_words(name, known)) for name in inputs if name]
         ops[number] = ops[number]._replace(inputs=tuple(Flow(source, text) for source, text in pairs if source is not None))
-        details[number]["inputs"] = [list(pair) for pair in pairs]
+        details[number]["inputs"] = [[source, text] for source, text in pairs]
     return PageModel("onnx", os.path.basename(model.path), model.path, ops, details)
 
 
@@ -195,9 +147,9 @@ def _take_nodes(
             makers.update((output, len(ops)) for output in node.outputs if output)
             waiting.append((len(ops), node.inputs))
             ops.append(NetworkOp(name, node.op_type, ()))
-            choice = _no_choice("it lies in a branch of an If") if named.prefix else {"start": name, "end": name, "why": ""}
+            choice = no_choice("it lies in a branch of an If") if named.prefix else choice_of(name)
             outputs = [_onnx_words(output, known) for output in node.outputs if output]
-            details.append(_detail(node.op_type, [], outputs, onnx_parameters(file, node.attrs), choice, None))
+            details.append(detail(node.op_type, [], outputs, onnx_parameters(file, node.attrs), choice))
 
 
 def _onnx_words(name: str, known: Dict[str, OnnxValue]) -> str:

@@ -131,8 +131,8 @@ def drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str], chosen: Optio
     -------
     dict
         ``{"width", "height", "ops", "edges"}`` in pixels; an op ``{"number", "name", "type", "lines", "origins", "x", "y", "width",
-        "height", "verdict", "more"}``: x and y of its middle, its verdict (null: none), how many of its neighbours are not drawn; an edge ``[source,
-        target, text, label x, label y, [x, y, x, y, …]]`` by places in ``ops``: the text of what an op only waits for is null.
+        "height", "verdict", "more"}``: x and y of its middle, its verdict (null: none), how many of its neighbours are not drawn; an edge
+        ``[source, target, text, label x, label y, [x, y, x, y, …]]`` by places in ``ops``: the text of what an op only waits for is null.
     """
     numbers = list(range(len(ops))) if chosen is None else list(chosen)
     place = {number: index for index, number in enumerate(numbers)}
