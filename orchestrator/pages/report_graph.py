@@ -25,7 +25,8 @@ def report_graphs(documents: Sequence[Mapping[str, Any]], verdicts: Mapping[str,
     -------
     list
         ``{"model", "count", "focus", "near", "whole"}``: the network's name, its number of ops, the name of the op in the middle of
-        ``near``, and two drawings (:func:`goldwatch.pages.network.drawing`); ``whole`` is null where ``near`` holds all, or for more than 3,000 ops.
+        ``near``, and two drawings (:func:`goldwatch.pages.network.drawing`); ``whole`` is null where ``near`` holds all,
+        or for more than 3,000 ops.
     """
     found = []
     for document in documents:
