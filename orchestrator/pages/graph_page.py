@@ -64,7 +64,7 @@ def _with_shapes(model: PageModel, result: GraphResult) -> List[NetworkOp]:
         return text if shape is None or known else "%s %s" % (",".join(map(str, shape)) or "scalar", text)
 
     def shown(flow: Flow) -> Flow:
-        return flow._replace(text=told(flow.index, flow.text, flow.source))
+        return flow._replace(text=told(flow.output, flow.text, flow.source))
 
     return [op._replace(inputs=tuple(map(shown, op.inputs))) for op in model.ops]
 

@@ -188,14 +188,14 @@ def _columns(part: Layered, layers: Sequence[Sequence[int]], widths: Sequence[fl
     for sweep in range(_SWEEPS):
         downwards = sweep % 2 == 0
         beside = part.above if downwards else part.below
-        for layer, offset in list(zip(layers, offsets))[:: 1 if downwards else -1]:
+        for layer, own in list(zip(layers, offsets))[:: 1 if downwards else -1]:
             wishes, weights = [], []
             for node in layer:
                 trunk = [other for other in beside[node] if other >= nodes] if node >= nodes else []
                 near = trunk or beside[node] or [node]
                 wishes.append(sum(xs[other] for other in near) / len(near))
                 weights.append(_STRAIGHT if trunk else 1.0 if beside[node] else 0.1)
-            for node, x in zip(layer, _separated(wishes, weights, offset)):
+            for node, x in zip(layer, _separated(wishes, weights, own)):
                 xs[node] = x
     return xs
 

@@ -31,7 +31,7 @@ class Flow(NamedTuple):
 
     source: int
     text: str
-    index: int = 0
+    output: int = 0
 
 
 class NetworkOp(NamedTuple):
@@ -69,11 +69,11 @@ def network_ops(document: Mapping[str, Any]) -> List[NetworkOp]:
     for op in ops:
         flows = []
         for source in op["inputs"]:
-            number = None if source is None else producer(op, source[0])
-            if number is not None:
-                descs = ops[number]["output_descs"]
-                flows.append(Flow(number, desc_text(descs[source[1]]) if source[1] < len(descs) else "", source[1]))
-        controls = [number for number in (producer(op, name) for name in op["controls"]) if number is not None]
+            made = None if source is None else producer(op, source[0])
+            if made is not None:
+                descs = ops[made]["output_descs"]
+                flows.append(Flow(made, desc_text(descs[source[1]]) if source[1] < len(descs) else "", source[1]))
+        controls = [made for made in (producer(op, name) for name in op["controls"]) if made is not None]
         found.append(NetworkOp(op["name"], op["type"], tuple(flows), tuple(controls), origin_words(op["name"], op["originals"])))
     return found
 
