@@ -1,4 +1,4 @@
-"""A report without its script: the verdict in words, the suspects as cards, the rows that matter first. The script builds on the same elements."""
+"""A report without its script: the verdict in words, the suspects as cards, the rows that matter first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .shell import attribute, text
 MOST_ROWS = 200
 
 _WORDS = {"fail": "outside their limits", "not_compared": "not compared", "pass": "pass", "expected_absent": "absent as expected"}
-_SHORT = {COSINE: "cosine", "RelativeEuclideanDistance": "relative distance", "WorstSliceDistance": "worst slice", "MaxAbsoluteError": "max abs. error"}
+_SHORT = dict(zip(FIRST, ("cosine", "relative distance", "worst slice", "max abs. error")))
 _ORDER = ("fail", "not_compared", "pass", "expected_absent")
 _COUNTS = {"fail": "failed", "not_compared": "not_compared", "pass": "passed", "expected_absent": "expected_absent"}
 _NEAR_ONE = 0.01
@@ -95,7 +95,8 @@ def suspects_html(told: Told, numbers: Mapping[Tuple[str, Place], int]) -> str:
     found = told.summary["first_divergence"]
     if found is None:
         return '<p class="quiet">No operator is suspect.</p>'
-    return '<p>No operator can be told to be wrong by itself. The first outside its limits is <span class="name">%s</span>.</p>' % text(found["op"])
+    first = '<span class="name">%s</span>' % text(found["op"])
+    return "<p>No operator can be told to be wrong by itself. The first outside its limits is %s.</p>" % first
 
 
 def _card(number: int, suspect: Mapping[str, Any], told: Told, numbers: Mapping[Tuple[str, Place], int]) -> str:

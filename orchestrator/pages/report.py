@@ -13,7 +13,7 @@ from ..verdict.limits import LARGER, Limit, Subject
 from .details import Details
 from .plain import PlainRows, rows_html, suspects_html, verdict_html
 from .row_columns import COSINE, RowColumns
-from .shell import page, text
+from .shell import asset, page, text
 
 STYLES = ("base.css", "report.css")
 SCRIPTS = (
@@ -53,9 +53,10 @@ class HtmlFile(ReportFile):
     def end(self) -> None:
         """Write the page."""
         told = self.told
+        suspects = told.summary["suspects"]
         data = {
             "rows": self._columns.document(),
-            "suspects": [[entry["op"], self._numbers.get((entry["tensor"], Place(**entry["place"])))] for entry in told.summary["suspects"]],
+            "suspects": [[entry["op"], self._numbers.get((entry["tensor"], Place(**entry["place"])))] for entry in suspects],
             "limits": _drawn(self._limits),
             "details": self._found,
             "commands": dict(told.commands),
@@ -69,7 +70,7 @@ class HtmlFile(ReportFile):
         if shown < self._plain.total:
             note = "%d of %d rows: those of the suspects, then the worst." % (shown, self._plain.total)
         plain = '<p class="quiet" id="rows-note">%s</p>' % note
-        return _BODY % {
+        return asset("report.html") % {
             "title": text(_title(told)),
             "about": _about(told, self._details.notes),
             "verdict": verdict_html(told),
@@ -110,51 +111,3 @@ def _drawn(limits: Iterable[Tuple[Limit, ...]]) -> Dict[str, float]:
             value = 1.0 - limit.value if limit.metric == COSINE and limit.comparison == LARGER else limit.value
             found.setdefault(limit.metric, set()).add(value)
     return {metric: values.pop() for metric, values in found.items() if len(values) == 1 and math.isfinite(min(values))}
-
-
-_BODY = """<header>
-<h1>%(title)s</h1>
-</header>
-<main>
-<section id="verdict">
-%(verdict)s
-</section>
-<section aria-labelledby="suspects-head">
-<h2 id="suspects-head">Suspects</h2>
-<div id="suspects">
-%(suspects)s
-</div>
-</section>
-<section id="network" hidden aria-labelledby="network-head">
-<h2 id="network-head">Error along the network</h2>
-<div class="choices"><label id="plot-place-label" hidden>at <select id="plot-place"></select></label><span id="plot-metrics" role="group" aria-label="metrics"></span></div>
-<div id="plot" class="frame" tabindex="0" role="application" aria-label="Error of every tensor in the order of the network, on a scale of powers of ten. Plus and minus zoom, left and right move, 0 shows all; up and down point at a tensor, Enter opens its row."></div>
-<p class="quiet"><span id="plot-status" role="status"></span>. Drag, wheel or <kbd>+</kbd> <kbd>-</kbd> zoom, <kbd>←</kbd> <kbd>→</kbd> move, <kbd>0</kbd> shows all, <kbd>↑</kbd> <kbd>↓</kbd> point, a click or <kbd>Enter</kbd> opens the row. ✕ is outside its limits, ▼ a suspect.</p>
-</section>
-<section id="overview" hidden aria-labelledby="overview-head">
-<h2 id="overview-head">Steps and devices</h2>
-<div id="overview-body"></div>
-</section>
-<section id="graph-part" hidden aria-labelledby="graph-head">
-<h2 id="graph-head">The network</h2>
-<div id="graph"></div>
-</section>
-<section aria-labelledby="rows-head">
-<h2 id="rows-head">Rows</h2>
-<div class="choices" id="filter-part" hidden><label>filter <input id="filter" type="search" placeholder="tensor, op, type or verdict" autocomplete="off" spellcheck="false"></label><button type="button" id="unrestrict" hidden></button><span id="rows-status" role="status" class="quiet"></span></div>
-%(note)s
-<div id="rows-view" class="view"><div>
-%(rows)s
-</div></div>
-</section>
-<section id="two" hidden aria-labelledby="two-head">
-<h2 id="two-head">Two metrics against each other</h2>
-<div class="choices"><label>across <select id="two-x"></select></label><label>up <select id="two-y"></select></label></div>
-<div id="scatter" class="frame" tabindex="0" role="application" aria-label="Every row as a point, one metric across, another up. Left and right point at a row, Enter opens it."></div>
-</section>
-<section id="detail" hidden tabindex="-1" role="region" aria-label="one row in detail"></section>
-<section aria-labelledby="about-head">
-<h2 id="about-head">What was compared</h2>
-%(about)s
-</section>
-</main>"""

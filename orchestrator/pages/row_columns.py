@@ -109,7 +109,7 @@ _TEXT_OF = {
 
 
 def metric_value(name: str, value: Any) -> Any:
-    """Return a metric as the page holds it: a number of nine digits (CosineSimilarity: 1 less it), a text where it is not finite, or None."""
+    """Return a metric as the page holds it: a number of nine digits (of the cosine 1 less it), a text where it is not finite, or None."""
     if value is None or isinstance(value, dict):
         return None
     number = float(value)

@@ -16,7 +16,8 @@ from goldwatch.results.store import RunStore
 @pytest.fixture
 def compared(tmp_path, make_network):
     make_network(str(tmp_path / "n"))
-    assert run_here(["goldwatch", "compare", "n/dump", "n/golden", "-f", "n/net.json", "-o", "out", "--html", "out/page.html"], tmp_path).returncode == 1
+    words = ["goldwatch", "compare", "n/dump", "n/golden", "-f", "n/net.json", "-o", "out", "--html", "out/page.html"]
+    assert run_here(words, tmp_path).returncode == 1
     return tmp_path
 
 
@@ -42,7 +43,7 @@ def test_a_run_that_has_not_finished_says_so(compared):
 
 
 def test_what_compare_op_found_is_in_the_page_and_damaged_details_are_named(compared):
-    failing = [row for row in RunStore.open(str(compared / "out")).rows("index", verdict="fail")][0]
+    failing = next(iter(RunStore.open(str(compared / "out")).rows("index", verdict="fail")))
     words = ["goldwatch", "compare-op", "n/dump", "n/golden", failing.op, "-f", "n/net.json", "-o", "out/detail"]
     assert run_here(words, compared).returncode == 1
     os.mkdir(str(compared / "out" / "other"))

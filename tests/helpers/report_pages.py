@@ -19,7 +19,8 @@ def make_row(number=0, error=1e-4, **fields):
         "verdict": "fail" if error > 0.03 else "pass", "shape": (1, 64, 56, 56), "target_dtype": "float16", "golden_dtype": "float32",
         "target_file": "Conv2D.%s.1.2.3" % op, "golden_file": op + ".0.1.npy",
         "metrics": {
-            **{name: error * (2 + place) for place, name in enumerate(METRICS)}, "CosineSimilarity": 1 - error * error, "RelativeEuclideanDistance": error,
+            **{name: error * (2 + place) for place, name in enumerate(METRICS)},
+            "CosineSimilarity": 1 - error * error, "RelativeEuclideanDistance": error,
             "StandardDeviation": {"target": {"mean": 0.5, "std": 1.25}, "golden": {"mean": -0.5, "std": 1.0}},
         },
     }  # fmt: skip
@@ -32,13 +33,17 @@ def make_told(rows, suspects=(), **fields):
     count = {verdict: sum(row.verdict == verdict for row in rows) for verdict in ("pass", "fail", "not_compared", "expected_absent")}
     summary = {
         "verdict": "fail" if count["fail"] else "pass", "ops": len({row.op for row in rows}), "rows": len(rows), "passed": count["pass"],
-        "failed": count["fail"], "not_compared": count["not_compared"], "expected_absent": count["expected_absent"], "warnings": [], "models": [],
+        "failed": count["fail"], "not_compared": count["not_compared"], "expected_absent": count["expected_absent"],
+        "warnings": [], "models": [],
         "devices_agree": None, "first_divergence": None, "steps_without_golden": [], "program": None,
         "suspects": [
             {
-                "op": rows[number].op, "op_type": rows[number].op_type, "tensor": rows[number].tensor, "place": rows[number].place._asdict(),
+                "op": rows[number].op, "op_type": rows[number].op_type, "tensor": rows[number].tensor,
+                "place": rows[number].place._asdict(),
                 "score": 12.0, "confidence": "high", "evidence": "its output differs by 50 %",
-                "explanations": [{"kind": "scale", "share": 1.0, "sentence": "the target is the golden x 1.5", "next": "look at its scale"}],
+                "explanations": [
+                    {"kind": "scale", "share": 1.0, "sentence": "the target is the golden x 1.5", "next": "look at its scale"}
+                ],
             }
             for number in suspects
         ],

@@ -51,7 +51,8 @@ def test_without_its_script_it_has_the_verdict_the_suspects_and_200_rows(tmp_pat
     assert [attrs["data-op"] for attrs, _ in parts.with_attribute("data-op")] == [rows[700].op]
     assert all(attrs["aria-sort"] for attrs, _ in parts.with_attribute("data-metric", "th"))
     assert "One operator is wrong." in "".join(data for _, _, data in parts.elements)
-    assert "goldwatch compare-op dump golden '%s'" % rows[700].op in [data.strip() for _, attrs, data in parts.elements if attrs.get("class") == "command"]
+    (command,) = [data.strip() for _, attrs, data in parts.elements if attrs.get("class") == "command"]
+    assert command == "goldwatch compare-op dump golden '%s'" % rows[700].op
 
 
 def test_a_small_error_is_readable(tmp_path):
