@@ -6,9 +6,9 @@ import os
 import runpy
 
 import click
-from pages import ROOT, text_of
 
 from goldwatch.cli import goldwatch
+from pages import ROOT, text_of
 
 SCRIPT = runpy.run_path(os.path.join(ROOT, "scripts", "command_reference"))
 
