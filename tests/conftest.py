@@ -93,12 +93,12 @@ def shared_dir(request):
 def on_terminal():
     """Runs a command on a terminal of so many columns, ``on_terminal(words, 80)``: what it shows, without colours, and its exit code."""
 
-    def run(words, columns=80, **options):
+    def run(words, columns=80, environment=os.environ, **options):
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         # A parent that uses readline hands on the columns of its own terminal.
-        environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-        process = subprocess.Popen(words, stdout=theirs, stderr=theirs, stdin=theirs, env=environment, **options)
+        own = {name: value for name, value in environment.items() if name != "COLUMNS"}
+        process = subprocess.Popen(words, stdout=theirs, stderr=theirs, stdin=theirs, env=own, **options)
         os.close(theirs)
         blocks = [b"-"]
         with contextlib.suppress(OSError):
