@@ -83,9 +83,11 @@ class ReportFile:
 
     def __enter__(self) -> ReportFile:
         self.stream: IO[str] = self._open.enter_context(replacing(self.path))
-        with self._open.pop_all() as opened:
+        try:
             self.begin()
-            self._open = opened.pop_all()
+        except BaseException as error:
+            self._open.__exit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:

@@ -1,0 +1,284 @@
+"""An ONNX model (.onnx) read where it lies: graphs, nodes, values and tensors' headers; weights are never read.
+
+Source of the field numbers: onnx.proto (ModelProto, FunctionProto, GraphProto, NodeProto, AttributeProto).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Iterator, List, Optional, Tuple
+
+from ..errors import FormatError, InputError, MissingPath
+from ..protowire import BYTES, VARINT
+from .onnx_values import OnnxTensor, OnnxValue, numbers_of, read_tensor, read_value, signed
+from .wirefile import Record, Span, WireFile
+
+HINT = "give an .onnx file: torch.onnx.export makes one"
+_GRAPH, _OPSETS, _FUNCTIONS = 7, 8, 25
+_MODEL_FIELDS = (1, 2, 3, 4, 5, 6, _GRAPH, _OPSETS, 14, 20, _FUNCTIONS, 26)
+_MAX_DEPTH = 32
+_OTHERS = (
+    (0, b"PK\x03\x04", "a zip file, such as the .pt of PyTorch"),
+    (0, b"\x80\x02", "a pickle, such as an old .pt of PyTorch"),
+    (0, b"\x89HDF", "an HDF5 file"),
+    (0, b"IMOD", "an offline model (.om)"),
+    (2, b"\0\0ORTM", "a model in onnxruntime's own format (.ort)"),
+    (0, b"\x1f\x8b", "a gzip file"),
+    (0, b"<", "a text file"),
+    (0, b"{", "a JSON file"),
+    (0, b"ir_version:", "a model in text form"),
+)
+
+
+class OnnxNode:
+    """A NodeProto.
+
+    Attributes
+    ----------
+    name, op_type, domain
+        As written; nodes may have no name.
+    inputs, outputs
+        Names of values; empty for one that is left out.
+    attrs
+        Where each AttributeProto lies.
+    graphs, tensors
+        Those attributes that hold a graph or a tensor.
+    record
+        Where the whole node lies.
+    """
+
+    __slots__ = ("name", "op_type", "domain", "inputs", "outputs", "attrs", "graphs", "tensors", "record")
+
+    def __init__(self, record: Record) -> None:
+        self.name = self.op_type = self.domain = ""
+        self.inputs: List[str] = []
+        self.outputs: List[str] = []
+        self.attrs: Dict[str, Span] = {}
+        self.graphs: Dict[str, OnnxGraph] = {}
+        self.tensors: Dict[str, OnnxTensor] = {}
+        self.record = record
+
+
+class OnnxGraph:
+    """A GraphProto.
+
+    Attributes
+    ----------
+    nodes
+        In the file's order.
+    inputs, outputs, value_info
+        As written; inputs that are also initializers among them.
+    initializers
+        By name.
+    sparse_initializers
+        Where each SparseTensorProto lies, by name.
+    others
+        Where its further fields lie (name, doc_string, annotations), tags included.
+    """
+
+    __slots__ = ("nodes", "inputs", "outputs", "value_info", "initializers", "sparse_initializers", "others")
+
+    def __init__(self) -> None:
+        self.nodes: List[OnnxNode] = []
+        self.inputs: List[OnnxValue] = []
+        self.outputs: List[OnnxValue] = []
+        self.value_info: Dict[str, OnnxValue] = {}
+        self.initializers: Dict[str, OnnxTensor] = {}
+        self.sparse_initializers: Dict[str, Span] = {}
+        self.others: List[Span] = []
+
+    @property
+    def data_inputs(self) -> List[OnnxValue]:
+        """The inputs that somebody must feed: those that are no initializers."""
+        return [value for value in self.inputs if value.name not in self.initializers and value.name not in self.sparse_initializers]
+
+    def walk(self) -> Iterator[OnnxGraph]:
+        """Yield this graph and all graphs in its nodes' attributes."""
+        yield self
+        for node in self.nodes:
+            for graph in node.graphs.values():
+                yield from graph.walk()
+
+    def tensors(self) -> Iterator[OnnxTensor]:
+        """Yield all tensors of this graph and of those within."""
+        for graph in self.walk():
+            yield from graph.initializers.values()
+            for node in graph.nodes:
+                yield from node.tensors.values()
+
+
+class OnnxModel:
+    """A ModelProto.
+
+    Attributes
+    ----------
+    path
+        The file.
+    ir_version
+        As written.
+    opsets
+        Version by domain; ``ai.onnx`` is the empty domain.
+    producer
+        Name and version of the program that wrote it; may be empty.
+    graph
+        The main graph.
+    functions
+        The nodes of each local function, by (domain, name).
+    others
+        Where every top-level field but the graph lies, tags included.
+
+    Raises
+    ------
+    MissingPath
+        There is no such file.
+    FormatError, TruncatedFile
+        It is something else, a pointer of Git LFS, empty, cut short, or has no graph.
+    """
+
+    def __init__(self, path: str) -> None:
+        if os.path.isdir(path):
+            raise MissingPath("MODEL: %s is a folder" % path, hint=HINT)
+        self.path = path
+        self.ir_version = 0
+        self.opsets: Dict[str, int] = {}
+        self.producer = ""
+        self.graph = OnnxGraph()
+        self.functions: Dict[Tuple[str, str], List[OnnxNode]] = {}
+        self.others: List[Span] = []
+        with self.open() as file:
+            self._refuse_others(file)
+            has_graph = False
+            for record in file.records():
+                if record.number not in _MODEL_FIELDS or (record.number == 1 and record.wire != VARINT):
+                    raise FormatError("byte %d: field %d is not one of an ONNX model" % (record.start, record.number), path, hint=HINT)
+                if record.number == _GRAPH and record.wire == BYTES:
+                    has_graph = True
+                    _read_graph(file, record.first, record.last, self.graph, 0)
+                    continue
+                self.others.append((record.start, record.last))
+                self._read(file, record)
+        if not has_graph:
+            raise FormatError("no graph in it: not an ONNX model", path, hint=HINT)
+
+    def _refuse_others(self, file: WireFile) -> None:
+        start = file.window.piece(0, 64)
+        for offset, magic, kind in _OTHERS:
+            if start[offset:].startswith(magic):
+                raise InputError("%s: not an ONNX model but %s" % (self.path, kind), hint=HINT)
+
+    def _read(self, file: WireFile, record: Record) -> None:
+        if record.number == 1:
+            self.ir_version = record.first
+        elif record.wire != BYTES:
+            return
+        elif record.number in (2, 3):
+            self.producer = " ".join((self.producer, file.text(record.first, record.last))).strip()
+        elif record.number == _OPSETS:
+            domain, version = "", 0
+            for number, wire, first, last in file.inner(record):
+                if number == 1 and wire == BYTES:
+                    domain = file.text(first, last)
+                elif number == 2 and wire == VARINT:
+                    version = first
+            self.opsets["" if domain == "ai.onnx" else domain] = version
+        elif record.number == _FUNCTIONS:
+            name = domain = ""
+            nodes: List[OnnxNode] = []
+            for inner in _records(file, record.first, record.last):
+                if inner.wire == BYTES and inner.number == 1:
+                    name = file.text(inner.first, inner.last)
+                elif inner.wire == BYTES and inner.number == 10:
+                    domain = file.text(inner.first, inner.last)
+                elif inner.wire == BYTES and inner.number == 7:
+                    nodes.append(_node(file, inner, 0))
+            self.functions[domain, name] = nodes
+
+    def open(self) -> WireFile:
+        """Open the file again; for :meth:`attr_int`, and for copying."""
+        return WireFile(self.path, "MODEL", HINT)
+
+    def attr_int(self, file: WireFile, node: OnnxNode, name: str) -> Optional[int]:
+        """Return an integer attribute, or None."""
+        span = node.attrs.get(name)
+        fields = [] if span is None else list(file.inside(*span))
+        return next((signed(first) for number, wire, first, _ in fields if (number, wire) == (3, VARINT)), None)
+
+    def tensor_bytes(self, file: WireFile, tensor: OnnxTensor) -> bytes:
+        """Return the raw data of a small tensor that lies in the file; of one that is a list of numbers its int32_data, a byte each."""
+        if tensor.raw is not None:
+            return file.window.piece(*tensor.raw)
+        return bytes(value & 0xFF for value in numbers_of(file, tensor.span, 5))
+
+
+def _records(file: WireFile, start: int, end: int) -> Iterator[Record]:
+    """Yield the fields of the message from ``start`` to ``end``."""
+    for number, wire, first, last in file.inside(start, end):
+        yield Record(number, wire, start, first, last)
+        start = last
+
+
+def _read_graph(file: WireFile, start: int, end: int, graph: OnnxGraph, depth: int) -> None:
+    if depth > _MAX_DEPTH:
+        raise FormatError("graphs within graphs, deeper than %d" % _MAX_DEPTH, file.path, hint=HINT)
+    for record in _records(file, start, end):
+        number, span = record.number, (record.first, record.last)
+        if record.wire != BYTES:
+            graph.others.append((record.start, record.last))
+        elif number == 1:
+            graph.nodes.append(_node(file, record, depth))
+        elif number == 5:
+            tensor = read_tensor(file, span)
+            graph.initializers[tensor.name] = tensor
+        elif number == 11:
+            graph.inputs.append(read_value(file, span))
+        elif number == 12:
+            graph.outputs.append(read_value(file, span))
+        elif number == 13:
+            value = read_value(file, span)
+            graph.value_info[value.name] = value
+        elif number == 15:
+            values = next((inner[2:] for inner in file.inside(*span) if inner[0] == 1 and inner[1] == BYTES), None)
+            graph.sparse_initializers["" if values is None else read_tensor(file, values).name] = span
+        else:
+            graph.others.append((record.start, record.last))
+
+
+def _node(file: WireFile, record: Record, depth: int) -> OnnxNode:
+    node = OnnxNode(record)
+    for number, wire, first, last in file.inner(record):
+        if wire != BYTES:
+            continue
+        if number == 1:
+            node.inputs.append(file.text(first, last))
+        elif number == 2:
+            node.outputs.append(file.text(first, last))
+        elif number == 3:
+            node.name = file.text(first, last)
+        elif number == 4:
+            node.op_type = file.text(first, last)
+        elif number == 5:
+            _read_attr(file, node, (first, last), depth)
+        elif number == 7:
+            node.domain = file.text(first, last)
+    return node
+
+
+def _read_attr(file: WireFile, node: OnnxNode, span: Span, depth: int) -> None:
+    name = ""
+    graph: Optional[OnnxGraph] = None
+    tensor: Optional[OnnxTensor] = None
+    for number, wire, first, last in file.inside(*span):
+        if wire != BYTES:
+            continue
+        if number == 1:
+            name = file.text(first, last)
+        elif number == 5:
+            tensor = read_tensor(file, (first, last))
+        elif number == 6:
+            graph = graph or OnnxGraph()
+            _read_graph(file, first, last, graph, depth + 1)
+    node.attrs[name] = span
+    if graph is not None:
+        node.graphs[name] = graph
+    if tensor is not None:
+        node.tensors[name] = tensor
