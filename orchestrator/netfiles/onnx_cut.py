@@ -237,9 +237,9 @@ def _size(pieces: Sequence[Piece]) -> int:
 
 def _value(border: Border, declared: Optional[OnnxValue]) -> List[Piece]:
     """Return the ValueInfoProto of an input or output."""
-    if declared is not None and declared.kind == "tensor" and declared.dtype == _code(border.dtype):
-        if border.shape in (None, declared.shape):
-            return [declared.span]
+    same = declared is not None and declared.kind == "tensor" and declared.dtype == _code(border.dtype)
+    if same and declared is not None and border.shape in (None, declared.shape):
+        return [declared.span]
     body = field(1, border.name.encode("utf-8", "surrogateescape"))
     if not border.dtype:
         return [body]

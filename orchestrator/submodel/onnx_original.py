@@ -1,8 +1,8 @@
 """An ONNX model as something to cut: which nodes and values a cut has, and the file of the cut.
 
-Nodes are called as GE's parser calls them; the model's inputs count as nodes of type ``Input``. Besides the nodes between start and end a cut
-keeps all that depends on constants and shapes only, which the compiler folds: no device holds those values. The bodies of If, Loop and Scan
-belong to their nodes and are not cut; what they read from outside the node reads, too.
+Nodes are called as GE's parser calls them; the model's inputs count as nodes of type ``Input``. Besides the nodes between start and end a
+cut keeps all that depends on constants and shapes only, which the compiler folds: no device holds those values. The bodies of If, Loop and
+Scan belong to their nodes and are not cut; what they read from outside the node reads, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INPUT = "Input"
 _SHAPES = ("Shape", "Size")
 _RANDOM = ("Bernoulli", "Multinomial")
 _OWN = ("", "ai.onnx")
-_CONSTANT_FIELDS = {"value_float": "float32", "value_floats": "float32", "value_int": "int64", "value_ints": "int64", "value_string": "string"}
+_CONSTANT_FIELDS = {"value_float": "float32", "value_floats": "float32", "value_int": "int64", "value_ints": "int64"}
 _NOWHERE = -1
 Told = Tuple[str, Optional[Shape]]
 """The type (empty: nobody knows) and the shape (None: nobody knows) of a value."""
@@ -156,12 +156,13 @@ class OnnxOriginal:
         return OnnxCut(self.model, nodes, borders, [Border(name, *told) for name, told in ends.items()], data), data
 
     def _inner(self, bodies: Sequence[NamedGraph]) -> Dict[str, str]:
-        graph = self.model.graph
-        owners = {id(body): name for name, node in zip(self.names[self._first :], graph.nodes) for top in node.graphs.values() for body in top.walk()}
-        found = {name: owners[id(named.graph)] for named in bodies for name in named.names}
-        for owner, node in zip(self.names[self._first :], graph.nodes):
+        owners: Dict[int, str] = {}
+        found: Dict[str, str] = {}
+        for owner, node in zip(self.names[self._first :], self.model.graph.nodes):
             for body in [body for top in node.graphs.values() for body in top.walk()]:
+                owners[id(body)] = owner
                 found.update((inner.name, owner) for inner in body.nodes if inner.name and inner.name not in self._numbers)
+        found.update((name, owners[id(named.graph)]) for named in bodies for name in named.names)
         return found
 
     def _sources(self, node: OnnxNode) -> List[Value]:

@@ -12,7 +12,8 @@ from .onnx_original import OnnxOriginal
 from .tf_original import INPUT_TYPES, TfOriginal
 
 Original = Union[CaffeOriginal, OnnxOriginal, TfOriginal]
-"""Each has ``kind``, ``names``, ``types``, ``tensors``, ``graph``, ``numbers(name)``, ``shapes()`` and ``cut(…)``."""
+"""Each has ``kind``, ``names``, ``types``, ``tensors``, ``graph``, ``inner``, ``numbers(name)``, ``shapes()`` and
+``cut(…)``."""
 
 Output = Tuple[str, int]
 """A node's name and the number of its output."""
@@ -51,4 +52,6 @@ def read_original(path: AnyPath) -> Original:
     require_file(path, "MODEL")
     with open_input(path) as stream:
         start = stream.read(_LOOK_BYTES)
+    if start.startswith(b"\x08"):  # the IR version, with which exporters begin
+        return OnnxOriginal.read(path)
     return TfOriginal.read(path) if any(byte < 9 for byte in start) else CaffeOriginal.read(path)

@@ -302,7 +302,7 @@ def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tu
             found.append(("atc-dims", text % (border.entry.name, list(dims))))
     for name, (dtype, shape) in plan.ends_told.items():
         if not dtype or shape is None:
-            text = "nobody tells the type or shape of output %s: it is declared without, which onnx.checker does not like (golden data tell them)"
+            text = "nobody tells the type or shape of output %s, so it is declared without; only onnx.checker wants them"
             found.append(("output-shape", text % name))
     found += [("float16-range", text) for text in warnings_of(plan.files)]
     readers = {reader.op for reader in plan.cut.outside_readers if reader.op not in plan.ends}

@@ -25,7 +25,7 @@ class AsOnnx:
     def __init__(self, prototxt, weights, shapes, dtype=np.float32):
         self._net, self._weights, self._dtype = Builder(), weights, dtype
         self._blobs = {name: name for name in shapes}
-        self._shapes = {name: tuple(shape) for name, shape in shapes.items()}
+        self._channels = {name: shape[1] for name, shape in shapes.items()}
         self.nodes, self._unnamed = {}, 0
         document = read_document(prototxt)
         for layer in Net(document, initial_state(document, "TEST", None, ())).layers:
@@ -64,7 +64,7 @@ class AsOnnx:
         layer, kind = message.text("name"), layer_type(message)
         values = [self._blobs[blob] for blob in message.texts("bottom")]
         blobs = [np.asarray(blob, np.float64) for blob in self._weights.get(layer, ())]
-        arrays = [self._put("w/%s/%d" % (layer, number), blob) for number, blob in enumerate(blobs)] if kind in ("Convolution",) else []
+        arrays = [self._put("w/%s/%d" % (layer, n), blob) for n, blob in enumerate(blobs)] if kind == "Convolution" else []
         if kind == "Convolution":
             param = message.message("convolution_param")
             pad, stride = int(param.number("pad", 0)), int(param.number("stride", 1))
@@ -76,7 +76,7 @@ class AsOnnx:
                 "BatchNormalization", values + [self._put("w/%s/%d" % (layer, n), part) for n, part in enumerate(parts)], layer, epsilon=1e-5
             )
         elif kind == "Scale":
-            factors = [self._put("w/%s/%d" % (layer, number), blob.reshape(1, -1, 1, 1)) for number, blob in enumerate(blobs)]
+            factors = [self._put("w/%s/%d" % (layer, n), blob.reshape(1, -1, 1, 1)) for n, blob in enumerate(blobs)]
             last = len(factors) == 1
             made = self._node("Mul", values + factors[:1], layer, suffix="" if last else "/mul")
             made = made if last else self._node("Add", made + factors[1:], layer)
@@ -95,11 +95,16 @@ class AsOnnx:
             operation = message.message("eltwise_param").text("operation", "SUM") if message.has("eltwise_param") else "SUM"
             made = self._node({"SUM": "Sum", "MAX": "Max"}[operation], values, layer)
         elif kind == "Slice":
-            made = self._node("Split", values, layer, outputs=len(message.texts("top")), axis=1)
+            points = [int(text) for text in message.message("slice_param").texts("slice_point")]
+            sizes = np.diff([0, *points, self._channels[message.texts("bottom")[0]]]).astype(np.int64)
+            made = self._node("Split", [*values, self._net.put("sizes/" + layer, sizes)], layer, outputs=len(sizes), axis=1)
         else:
-            op, attrs = {"Concat": ("Concat", {"axis": 1}), "Softmax": ("Softmax", {"axis": 1})}.get(kind, (kind.replace("ReLU", "Relu"), {}))
-            made = self._node(op, values, layer, unnamed=op == "Relu", **attrs)
+            attrs = {"axis": 1} if kind in ("Concat", "Softmax") else {}
+            made = self._node(kind.replace("ReLU", "Relu"), values, layer, unnamed=kind == "ReLU", **attrs)
         self._blobs.update(zip(message.texts("top"), made))
+        channels = len(blobs[0]) if kind == "Convolution" else sum(self._channels[blob] for blob in message.texts("bottom"))
+        self._channels.update((blob, channels) for blob in message.texts("top") if kind in ("Convolution", "Concat") or len(values) == 1)
+        self._channels.update((blob, self._channels[message.texts("bottom")[0]]) for blob in message.texts("top") if kind == "Eltwise")
 
     def _pooling(self, message, layer, values):
         param = message.message("pooling_param")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import onnxruntime
-
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -53,7 +52,7 @@ class Builder:
 
 
 def branching():
-    """A net of 32 nodes: branches, unnamed nodes, shared weights, optional inputs and outputs, shapes computed, an If that reads outer values."""
+    """A net of 32 nodes: branches, shared weights, unnamed nodes, optional values, computed shapes, an If that reads outer values."""
     net = Builder()
     net.weight("w1", 8, 3, 3, 3)
     net.weight("b1", 8)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 
 import numpy as np
+import onnx
 import onnx_graphs
 import pytest
 
-import onnx
 from goldwatch.submodel.onnx_original import OnnxOriginal
 
 
