@@ -33,7 +33,7 @@ def outputs_in(original: Original) -> Set[Output]:
 
 
 def read_original(path: AnyPath) -> Original:
-    """Read a prototxt, a frozen ``.pb`` or an ``.onnx``; a file without a telling name is taken for text when it holds no control characters.
+    """Read a prototxt, a frozen ``.pb`` or an ``.onnx``; without a telling name a file is text when it holds no control characters.
 
     Raises
     ------

@@ -72,9 +72,8 @@ class AsOnnx:
         elif kind == "BatchNorm":
             factor = 1.0 / blobs[2].reshape(-1)[0]
             parts = (np.ones(blobs[0].size), np.zeros(blobs[0].size), blobs[0].reshape(-1) * factor, blobs[1].reshape(-1) * factor)
-            made = self._node(
-                "BatchNormalization", values + [self._put("w/%s/%d" % (layer, n), part) for n, part in enumerate(parts)], layer, epsilon=1e-5
-            )
+            arrays = [self._put("w/%s/%d" % (layer, n), part) for n, part in enumerate(parts)]
+            made = self._node("BatchNormalization", values + arrays, layer, epsilon=1e-5)
         elif kind == "Scale":
             factors = [self._put("w/%s/%d" % (layer, n), blob.reshape(1, -1, 1, 1)) for n, blob in enumerate(blobs)]
             last = len(factors) == 1
