@@ -27,7 +27,7 @@ _SHAPES = ("Shape", "Size")
 _RANDOM = ("Bernoulli", "Multinomial")
 _OWN = ("", "ai.onnx")
 _CONSTANT_FIELDS = {"value_float": "float32", "value_floats": "float32", "value_int": "int64", "value_ints": "int64"}
-_NOWHERE = -1
+_NOWHERE = -2
 Told = Tuple[str, Optional[Shape]]
 """The type (empty: nobody knows) and the shape (None: nobody knows) of a value."""
 
@@ -53,7 +53,7 @@ class OnnxOriginal:
     dtypes
         For each node the types of its values as :data:`goldwatch.netfiles.onnx_types.TYPES` calls them, empty where nobody says.
     graph
-        The data edges; what initializers give, and inputs that are left out, come from node -1.
+        The data edges; what initializers give, and inputs that are left out, come from node -2.
     quantised
         The nodes whose values are integers, which only the device's graph has.
 
