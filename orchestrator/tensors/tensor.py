@@ -42,6 +42,12 @@ class MemorySource:
     def __init__(self, array: Any) -> None:
         self._bytes: Array = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
+    def __getstate__(self) -> bytes:
+        return self._bytes.tobytes()
+
+    def __setstate__(self, state: bytes) -> None:
+        self._bytes = np.frombuffer(state, np.uint8)
+
     @property
     def nbytes(self) -> int:
         """Bytes that can be read."""
