@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import NotThere, TypeNotComparable
 from ..filesystem import AnyPath, path_text
+from ..records import quickly_made
 from ..tensors.dtypes import Array, DType, dtype_by_code, nbytes
 from ..tensors.formats import split_format
 from ..tensors.layouts import original_array
@@ -26,6 +27,7 @@ MAX_ELEMENTS = 2**63 - 1
 KINDS = ("input", "output", "buffer", "space")
 
 
+@quickly_made
 @dataclass(frozen=True)
 class TensorInfo:
     """What the header says about one input or output.
@@ -188,6 +190,12 @@ class DumpFile:
         TruncatedFile, FormatError
             The file was opened although its size is wrong.
         """
+        made: Dict[Tuple[str, int], Tensor] = self.__dict__.setdefault("_tensors", {})
+        if (kind, index) not in made:
+            made[kind, index] = self._tensor(kind, index)
+        return made[kind, index]
+
+    def _tensor(self, kind: str, index: int) -> Tensor:
         info = self.info(kind, index)
         if info.problem is not None:
             text = "%s %d of %s: %s" % (kind, index, self.path, info.problem)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import FormatError, InputError, TruncatedFile
 from ..filesystem import open_regular
-from ..tensors.tensor import WINDOW_BYTES, ByteSource, MemorySource
+from ..tensors.tensor import WINDOW_BYTES, ByteSource, HeldBytes
 
 MAX_OPEN_FILES = 16
 
@@ -31,7 +31,7 @@ _opened: Deque[Any] = deque()
 def source_of(path: str, start: bytes, offset: int, nbytes: int) -> ByteSource:
     """Return a byte range of a file of which ``start`` was read: small ones are kept, so that the file is not opened again."""
     if nbytes <= _HELD_BYTES and offset + nbytes <= len(start):
-        return MemorySource(np.frombuffer(start[offset : offset + nbytes], np.uint8))
+        return HeldBytes(start[offset : offset + nbytes])
     return FileSource(path, offset, nbytes)
 
 
