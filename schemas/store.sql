@@ -16,7 +16,9 @@
 --   model_file    size, modification time and inode of the model file that the rows were planned with
 --   version       goldwatch's version at the first start
 --   result_files  the tables of this run in OUT
---   summary       result.json's summary, once the run has finished
+--   columns       the columns of these tables
+--   summary       result.json's summary, once the run has finished; not there while it goes on
+--   judged        how a finished run was judged: what was forgiven, and its last sentence
 --   graphs        the networks: ops, what feeds them, shapes and layouts; so that a report needs nothing but this file
 CREATE TABLE run (
     key   TEXT PRIMARY KEY NOT NULL,

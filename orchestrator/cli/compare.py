@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Callable, Tuple, TypeVar
+from typing import Any, Callable, Optional, Tuple, TypeVar
 
 import click
 
@@ -15,7 +15,7 @@ from ..engine.quantised_files import compare_quantised_files
 from ..engine.result import RunResult
 from ..engine.two_files import compare_files
 from ..engine.user_code import find_user_code
-from ..errors import UsageError
+from ..errors import GoldwatchError, UsageError
 from ..processes import default_jobs
 from ..results.table import render_table
 from ..verdict.suspects import counted
@@ -36,6 +36,7 @@ from .limits import limit_options, read_limits
 from .option_values import parse_metric_args, parse_metrics, parse_range, parse_select, parse_time
 from .progress import ProgressBar
 from .replay_next import replay_words
+from .report_options import Reports, planned_reports, report_options, write_reports
 from .verdict_text import shell_lines, verdict_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -71,6 +72,7 @@ def comparison_options(function: F) -> F:
             click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
             click.option("--strict", is_flag=True, help="End with 1 when everything passes but an operator is suspect."),
             click.option("--force", is_flag=True, help="Discard other results in OUT."),
+            report_options,
             format_option,
         ]
     ):  # fmt: skip
@@ -134,6 +136,7 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     quiet = given["quiet"]
     set_up_logging(quiet, given["verbose"])
     options = make_options(target, golden, out, given)
+    planned = planned_reports(given, out)
     # Neither a missing path nor a special file is one of two files: the folders' checks name them.
     plain = [os.path.isfile(path) or os.path.isdir(path) for path in (target, golden)]
     if all(plain) and is_file_pair(target, golden):
@@ -151,15 +154,33 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
         say_note(note, quiet)
     for text in result.left_out:
         say("warning: " + text)
-    print_result(result, given)
+    print_result(result, given, planned)
     return result.exit_code
 
 
-def print_result(result: RunResult, given: Any) -> None:
-    """Print the document of result.json, or the table, the summary line and the sentence that names the broken operator."""
-    if given["output_format"] == "json":
+def print_result(result: RunResult, given: Any, planned: Reports) -> None:
+    """Write the files of a report, then print the document of result.json, or the table and what it comes to.
+
+    Raises
+    ------
+    GoldwatchError
+        A file could not be written; the text is printed all the same.
+    """
+    problem: Optional[GoldwatchError] = None
+    try:
+        write_reports(result.options.out, planned)
+    except GoldwatchError as error:
+        problem = error
+    if given["output_format"] != "json":
+        _print_text(result, given)
+    elif problem is None:
         print_result_file(result.files[-1])
-        return
+    if problem is not None:
+        raise problem
+
+
+def _print_text(result: RunResult, given: Any) -> None:
+    """Print the table, the summary line and the sentence that names the broken operator."""
     first = result.first_divergence
     width = columns_of(sys.stdout)
     rows, total = (result.rows(), None) if given["verbose"] else (result.shown, result.summary.rows)

@@ -15,6 +15,7 @@ from .golden_words import golden_words
 from .limits import read_limit_texts
 from .option_values import parse_time
 from .progress import ProgressBar
+from .report_options import planned_reports, report_options
 
 
 @click.command()
@@ -33,6 +34,7 @@ from .progress import ProgressBar
 @click.option("--time", metavar="T", help="The time folder that counts.  [default: the newest]")
 @click.option("--jobs", type=click.IntRange(1, 1024), help="Processes that compare, at most.  [default: all processors]")
 @click.option("--force", is_flag=True, help="Discard other results in OUT.")
+@report_options
 @format_option
 @verbosity_options
 def replay(
@@ -64,9 +66,10 @@ def replay(
     options = ReplayOptions(
         target, original, model, out, weights, backend, python, ops, read_limit_texts(limit_texts), result, parse_time(time)
     )
+    planned = planned_reports(given, out)
     with golden_words(), ProgressBar("replaying", quiet) as bar:
         found = run_replay(options, jobs or default_jobs(), force, bar.show)
     for note in found.notes:
         say_note(note, quiet)
-    print_result(found, given)
+    print_result(found, given, planned)
     return found.exit_code

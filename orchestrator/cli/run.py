@@ -21,6 +21,7 @@ from .common import say, set_up_logging
 from .compare import make_options
 from .live_display import LiveDisplay
 from .replay_next import append_replay, planned_replay
+from .report_options import Reports, planned_reports
 from .watch import make_watch_options, print_watch_result, stop, watch_options
 
 
@@ -54,6 +55,7 @@ def run(program: Tuple[str, ...], golden: str, out: str, **given: Any) -> int:
         raise UsageError("--grace %g: expected seconds, 0 or more" % given["grace"])
     chosen = make_watch_options(given)
     make_options(".", golden, out, given)
+    reports = planned_reports(given, out)
     planned = planned_replay(given["original"], given["model"], ".", out)
     find_program(program)
     with LiveDisplay(given["quiet"]) as display:
@@ -63,7 +65,7 @@ def run(program: Tuple[str, ...], golden: str, out: str, **given: Any) -> int:
         if given["golden_run"]:
             make_golden(given["golden_run"], display.say, output)
         started = Program(program, os.path.join(out, LOG_FILE), output, sys.stderr.fileno(), given["grace"], display.say)
-        return _follow(started, prepared, golden, out, given, display, chosen, planned)
+        return _follow(started, prepared, golden, out, given, display, (chosen, planned, reports))
 
 
 def _configuration(given: Any) -> Tuple[str, str]:
@@ -76,8 +78,9 @@ def _configuration(given: Any) -> Tuple[str, str]:
 
 
 def _follow(
-    program: Program, prepared: Prepared, golden: str, out: str, given: Any, display: LiveDisplay, chosen: Any, planned: Any
+    program: Program, prepared: Prepared, golden: str, out: str, given: Any, display: LiveDisplay, asked: Tuple[Any, Any, Reports]
 ) -> int:
+    chosen, planned, reports = asked
     options = make_options(prepared.target, golden, out, given)
     watch = Watch(options, given["jobs"] or default_jobs(), given["force"], chosen, "run", display.say, display.on_row,
                   display.on_file, display.on_standing, prepared.earlier)  # fmt: skip
@@ -100,7 +103,7 @@ def _follow(
             program.close()
         display.clear()
         result = watch.finish(program.document())
-        print_watch_result(watch, result, given)
+        print_watch_result(watch, result, given, reports)
         failure = program.failure()
         if failure:
             say(failure)

@@ -7,6 +7,7 @@ import shlex
 from typing import List, Optional, Sequence
 
 from ..dumps.place import NOWHERE, Place
+from ..engine.options import ComparisonOptions
 from ..engine.result import RunResult
 from ..verdict.summary import Summary
 from ..verdict.suspects import Suspect
@@ -45,8 +46,12 @@ def verdict_lines(result: RunResult, width: Optional[int]) -> List[str]:
 
 
 def _closer(result: RunResult, op: str, place: Place, width: Optional[int]) -> List[str]:
-    """Return the command that shows an op element by element, to be copied; none where it takes more than one model file or place."""
-    options = result.options
+    words = closer_words(result.options, op, place)
+    return shell_lines("  look closer:", words, width or 10**9) if words else []
+
+
+def closer_words(options: ComparisonOptions, op: str, place: Place) -> List[str]:
+    """Return the words of the command that shows an op element by element; none where it takes more than one model file or place."""
     target = os.path.join(options.target, *[part for part in place if part is not None])
     if options.quantisation is not None or options.unfused is not None or options.model is None:
         return []
@@ -57,7 +62,7 @@ def _closer(result: RunResult, op: str, place: Place, width: Optional[int]) -> L
         "goldwatch", "compare-op", target if os.path.isdir(target) else options.target, golden if place.step and os.path.isdir(golden)
         else options.golden, op, "-f", options.model, "-o", os.path.join(options.out, "detail"),
     ]  # fmt: skip
-    return shell_lines("  look closer:", [shlex.quote(word) for word in words], width or 10**9)
+    return [shlex.quote(word) for word in words]
 
 
 def shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:

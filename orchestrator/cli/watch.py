@@ -15,6 +15,7 @@ from ..watching.watch import Watch
 from .common import say, say_now, set_up_logging
 from .compare import comparison_options, make_options, print_result
 from .live_display import LiveDisplay
+from .report_options import Reports, planned_reports
 from .sizes import parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -78,7 +79,7 @@ def watch_command(target: str, golden: str, out: str, **given: Any) -> int:
     quiet = given["quiet"]
     set_up_logging(quiet, given["verbose"])
     options = make_options(target, golden, out, given)
-    chosen = make_watch_options(given)
+    chosen, planned = make_watch_options(given), planned_reports(given, out)
     with LiveDisplay(quiet) as display:
         watch = Watch(options, given["jobs"] or default_jobs(), given["force"], chosen, say=display.say, on_row=display.on_row,
                       on_file=display.on_file, on_standing=display.on_standing)  # fmt: skip
@@ -86,7 +87,7 @@ def watch_command(target: str, golden: str, out: str, **given: Any) -> int:
             watch.follow()
             display.clear()
             result = watch.finish()
-            print_watch_result(watch, result, given)
+            print_watch_result(watch, result, given, planned)
             return result.exit_code
 
 
@@ -96,9 +97,9 @@ def stop(watch: Watch, name: str) -> None:
     say_now("%s: what has come is compared and judged; once more: stop now (exit code 130)" % name)
 
 
-def print_watch_result(watch: Watch, result: RunResult, given: Any) -> None:
+def print_watch_result(watch: Watch, result: RunResult, given: Any, planned: Reports) -> None:
     """Print what a watch came to, and what it deleted."""
-    print_result(result, given)
+    print_result(result, given, planned)
     keeper = watch.keeper
     if keeper.deleted:
         say("%d dump files were deleted after their comparison (%d bytes)" % (keeper.deleted, keeper.deleted_bytes), given["quiet"])

@@ -22,7 +22,7 @@ from .dumped_file import AnyDump, beside_of, dumped_op, is_overwritten, open_dum
 from .file_plan import UNREADABLE, FilePlan
 from .pair import overflow_of, refuse
 from .pair_task import PairTask
-from .row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
+from .row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, Row, row_of
 
 _NEEDS_MODEL = "where an input comes from is not known without the model's json"
 
@@ -306,23 +306,7 @@ class Planner:
         return FilePlan(rows=(refuse(self._row(plan, entry), message, CORRUPT),))
 
     def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
-        return Row(
-            index=plan.index,
-            op=plan.op,
-            op_type=plan.op_type,
-            tensor=plan.tensor,
-            kind=plan.kind,
-            verdict=PASS if plan.status == PAIR else plan.status,
-            tensor_index=plan.tensor_index,
-            op_sequence=plan.op_sequence,
-            graph_index=plan.graph_index,
-            group=plan.group or (plan.op,),
-            golden=plan.golden,
-            **self.place._asdict(),
-            reason=plan.reason,
-            target_file=entry.rel if entry is not None else None,
-            timestamp_us=entry.name.timestamp_us if entry is not None else 0,
-        )
+        return row_of(plan, self.place, entry)
 
     def unnamed(self, rel: str) -> Row:
         """Return the row of a dump file whose hash name no mapping.csv explains."""

@@ -156,12 +156,13 @@ class Run:
             judged = (self.options.limits, program, self.graphs, self.options.allow_missing, reader)
             summary = summarise(results.rows, ops, *judged, self.unmatched, self.steps_without_golden)
             summary = self._with_overlaps(summary)
+            forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
+            sentence = run_sentence(summary, self.unmatched)
+            lacking = {"unmatched": self.unmatched, "steps_without_golden": self.steps_without_golden}
+            self.store.set(JUDGED, {**forgiving, **lacking, "sentence": sentence})
             files = results.finish(summary, self.options.limits)
-        forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
-        self.store.set(JUDGED, {**forgiving, "unmatched": self.unmatched, "steps_without_golden": self.steps_without_golden})
         code = exit_code(summary, strict=self.options.strict)
         told = (tuple(self.notes), tuple(self.left_out))
-        sentence = run_sentence(summary, self.unmatched)
         return RunResult(self.options, summary, code, sentence, tuple(files), *told, tuple(results.chosen.rows))
 
     def _with_overlaps(self, summary: Summary) -> Summary:

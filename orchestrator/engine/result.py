@@ -156,23 +156,27 @@ def stored_result(out: str) -> RunResult:
     """
     with RunStore.open(out) as store:
         options = ComparisonOptions.from_identity(out, store.get("inputs"))
-        graphs = _graphs_of(options)
-        ops = graphs.op_count(store.places()) if graphs else store.op_count()
-        judged = store.get(JUDGED) or {}
-        unmatched = judged.get("unmatched", [])
-        forgiving = bool(judged.get("allow_missing"))
-        asked = (options.limits, store.get("program"), graphs, forgiving)
-        lacking = judged.get("steps_without_golden", [])
-        summary = summarise(store.rows("index"), ops, *asked, warnings=unmatched, steps_without_golden=lacking)
-        if judged.get("comparison") == REPLAY:
-            selected = bool(store.get("inputs").get("ops"))
-            summary = replayed(summary, store.rows("index"), options.limits, bool(judged.get("golden_fails")), selected)
+        summary, sentence = judged_anew(store, options)
+        strict = bool((store.get(JUDGED) or {}).get("strict"))
         names = [*noted_tables(store), RESULT_FILE]
         notes = tuple(store.notes)
     files = tuple(path for path in (os.path.join(out, os.path.basename(str(name))) for name in names) if os.path.isfile(path))
-    code = exit_code(summary, strict=bool(judged.get("strict")))
-    sentence = run_sentence(summary, unmatched) if summary.culprits is None else summary.sentence
-    return RunResult(options, summary, code, sentence, files, notes)
+    return RunResult(options, summary, exit_code(summary, strict=strict), sentence, files, notes)
+
+
+def judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, str]:
+    """Return summary and sentence of the rows that a store holds, forgiving what its run forgave."""
+    graphs = _graphs_of(options)
+    ops = graphs.op_count(store.places()) if graphs else store.op_count()
+    judged = store.get(JUDGED) or {}
+    unmatched, lacking = judged.get("unmatched", []), judged.get("steps_without_golden", [])
+    asked = (options.limits, store.get("program"), graphs, bool(judged.get("allow_missing")))
+    summary = summarise(store.rows("index"), ops, *asked, warnings=unmatched, steps_without_golden=lacking)
+    if judged.get("comparison") != REPLAY:
+        return summary, run_sentence(summary, unmatched)
+    selected = bool(store.get("inputs").get("ops"))
+    summary = replayed(summary, store.rows("index"), options.limits, bool(judged.get("golden_fails")), selected)
+    return summary, summary.sentence
 
 
 def _graphs_of(options: ComparisonOptions) -> ModelGraphs:

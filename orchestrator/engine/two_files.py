@@ -72,8 +72,9 @@ def judged_result(
     mapping = (options.target, options.golden) if options.mapping else None
     with ResultFiles(store, options.columns(golden_address), mapping, options.metrics) as results:
         summary = summarise(results.rows, ops, options.limits, graph=graph, allow_missing=options.allow_missing)
+        sentence = run_sentence(summary)
+        store.set(JUDGED, {"allow_missing": options.allow_missing, "strict": options.strict, "unmatched": [], "sentence": sentence})
         files = results.finish(summary, options.limits)
-    store.set(JUDGED, {"allow_missing": options.allow_missing, "strict": options.strict, "unmatched": []})
     told = tuple(notes) + tuple(store.notes)
     code = exit_code(summary, strict=options.strict)
-    return RunResult(options, summary, code, run_sentence(summary, []), tuple(files), told, (), tuple(results.chosen.rows))
+    return RunResult(options, summary, code, sentence, tuple(files), told, (), tuple(results.chosen.rows))

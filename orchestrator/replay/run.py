@@ -90,8 +90,8 @@ def replay(
         with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
             judged = summarise(results.rows, len(graph.ops), limits, graph=graph)
             summary = replayed(judged, results.rows, limits, fails, bool(options.ops))
+            store.set(JUDGED, {"comparison": REPLAY, "golden_fails": fails, "sentence": summary.sentence})
             files = results.finish(summary, limits, REPLAY)
-        store.set(JUDGED, {"comparison": REPLAY, "golden_fails": fails})
         told = (*notes, *runner.notes, *store.notes)
     return RunResult(compared, summary, exit_code(summary), summary.sentence, tuple(files), told, (), tuple(results.chosen.rows))
 

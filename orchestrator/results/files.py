@@ -7,6 +7,7 @@ import csv
 import os
 import re
 from collections import Counter
+from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple, Type
 
@@ -16,6 +17,9 @@ from ..filesystem import bounded_name, refuse_writing, remove_inside, replacing
 from ..naming import printable
 from .csvfile import MAPPING_HEADER, Columns, cells, header, mapping_cells
 from .store import RunStore
+
+COLUMNS = "columns"
+"""The columns of a run's tables, as its store notes them."""
 
 _TABLE = re.compile(r"([^/\0]*_)?(result|mapping)_[0-9]{14}\.csv\Z")
 
@@ -131,6 +135,9 @@ class TableFiles:
         if self._place is None and self._places == [NOWHERE]:
             self._begin(NOWHERE)
         self._open.close()
+        columns = {**asdict(self._columns), "metrics": list(self._columns.metrics)}
+        if self._store.get(COLUMNS) != columns:
+            self._store.set(COLUMNS, columns)
         before, now = noted_tables(self._store), [*self._names.values(), *self._mappings.values()]
         if before != now:
             self._store.set("result_files", now)

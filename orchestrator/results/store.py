@@ -120,6 +120,8 @@ class RunStore:
                         store.set(key, value)
                     opened.connection.execute("COMMIT")
                 with store.transaction():
+                    # Until it finishes again, an earlier end's summary is of other rows.
+                    opened.connection.execute("DELETE FROM run WHERE key = 'summary'")
                     store._note_start(opened)
             # What is not UTF-8 is gone: from here on SQLite's own decoder, twice as fast.
             opened.connection.text_factory = str
@@ -328,6 +330,23 @@ class RunStore:
     def op_count(self) -> int:
         """Return the number of distinct ops that have rows."""
         return int(self._query("SELECT count(DISTINCT op) FROM row")[0][0])
+
+    def has(self, column: str) -> bool:
+        """Tell whether a row has a value in a column."""
+        return bool(self._query('SELECT 1 FROM row WHERE "%s" IS NOT NULL LIMIT 1' % column))
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Read inside what the store holds now, whatever its writer adds; without WAL, where that would stop it, as ever."""
+        with self._mutex, translated(self.path):
+            freezes = self.journal_mode == "wal"
+            if freezes:
+                self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if freezes:
+                    self._connection.execute("ROLLBACK")
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return one fact of table ``run``; raises DamagedStore where it is not as it was stored."""

@@ -58,6 +58,7 @@ class CaffeOriginal:
 
     kind = "caffe"
     noun = "layer"
+    file_name = "dump.prototxt"
 
     def __init__(self, document: Document) -> None:
         self.net = Net(document, initial_state(document, "TEST", None, ()))

@@ -51,6 +51,7 @@ class TfOriginal:
 
     kind = "tensorflow"
     noun = "node"
+    file_name = "dump.pb"
 
     def __init__(self, file: GraphFile) -> None:
         self.file = file

@@ -1,0 +1,31 @@
+"""``goldwatch report``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..errors import UsageError
+from .common import set_up_logging, verbosity_options
+from .report_options import FILES, planned_reports, report_options, write_reports
+
+
+@click.command()
+@click.argument("out")
+@report_options
+@verbosity_options
+def report(out: str, **given: Any) -> int:
+    """Write files about a run for people and programs, from its store alone.
+
+    OUT is the folder that compare, watch, run or replay wrote, wherever it is now; its run may go on still, and its inputs may be gone.
+    Exit code: 0 the files are written, whatever the verdict; 4 no store that can be read.
+
+    Example: goldwatch report out --csv rows.csv
+    """
+    set_up_logging(given["quiet"], given["verbose"])
+    planned = planned_reports(given, out)
+    if not planned:
+        raise UsageError("nothing is asked for", hint="name a file with %s" % " or ".join("--" + name for name in FILES))
+    write_reports(out, planned)
+    return 0

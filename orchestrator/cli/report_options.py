@@ -1,0 +1,98 @@
+"""The files of a report as options of ``report`` and of every command that makes a run."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Dict, Mapping, Tuple, Type, TypeVar
+
+import click
+
+from ..dumps.place import Place
+from ..engine.options import ComparisonOptions
+from ..engine.reporting import write_report
+from ..errors import EnvironmentProblem, MissingPath, UsageError
+from ..filesystem import nearest_folder
+from ..results.junit import JunitFile
+from ..results.markdown import MarkdownFile
+from ..results.opening import STORE_FILE
+from ..results.outfolder import SIDE_FILES
+from ..results.tablefile import CsvFile, JsonFile
+from ..results.told import ReportFile
+from .verdict_text import closer_words
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FILES: Mapping[str, Tuple[Type[ReportFile], str]] = {
+    "junit": (JunitFile, "JUnit XML for a CI system"),
+    "markdown": (MarkdownFile, "Markdown for a pull request"),
+    "csv": (CsvFile, "the result table"),
+    "json": (JsonFile, "the whole run, as result.json"),
+}
+"""For the name of each option what writes its file, and what that holds."""
+
+Reports = Dict[str, Type[ReportFile]]
+
+
+def report_options(function: F) -> F:
+    """Add the options that name the files of a report; the command gets a path or None as ``csv_file`` and so on."""
+    for name, (_, what) in reversed(list(FILES.items())):
+        function = click.option("--" + name, name + "_file", metavar="FILE", help="Write %s into FILE." % what)(function)
+    return function
+
+
+def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
+    """Return what is to be written, by path, of what click parsed.
+
+    Raises
+    ------
+    UsageError
+        Two options name one file, or one names a file of the store.
+    EnvironmentProblem, MissingPath
+        A file could not appear there: before the work begins, not after it.
+    """
+    planned: Reports = {}
+    named: Dict[str, str] = {}
+    for name, (kind, _) in FILES.items():
+        path = given[name + "_file"]
+        if path is None:
+            continue
+        place = os.path.realpath(path)
+        if place in named:
+            raise UsageError("--%s and --%s name the same file, %s" % (named[place], name, path))
+        if place in [os.path.realpath(os.path.join(out, STORE_FILE + suffix)) for suffix in SIDE_FILES]:
+            raise UsageError("--%s %s: that is the store itself" % (name, path), hint="name another file")
+        _require_room("--%s %s" % (name, path), path, out)
+        named[place] = name
+        planned[path] = kind
+    return planned
+
+
+def _require_room(what: str, path: str, out: str) -> None:
+    """Raise where a file cannot take its place at ``path`` by rename; OUT may still have to be made."""
+    folder = os.path.dirname(path) or os.curdir
+    if os.path.isdir(path) or not os.path.basename(path):
+        raise MissingPath("%s: is a folder" % what, hint="name a file in it")
+    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
+        kind = "a link" if os.path.islink(path) else "no regular file"
+        raise EnvironmentProblem("%s: is %s: goldwatch does not write through it" % (what, kind), hint="name another file")
+    if not os.path.lexists(folder) and os.path.realpath(folder) == os.path.realpath(out):
+        return
+    if not os.path.isdir(folder):
+        raise MissingPath("%s: there is no folder %s" % (what, folder), hint="there is %s" % nearest_folder(folder))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise EnvironmentProblem("%s: this user cannot write in %s" % (what, folder), hint="name a file elsewhere")
+
+
+def write_reports(out: str, planned: Reports) -> None:
+    """Write the files of a report about the run whose store is in ``out``; raises as :func:`goldwatch.engine.reporting.write_report`."""
+    if planned:
+        write_report(out, planned, _commands)
+
+
+def _commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> Dict[str, str]:
+    found = {}
+    for suspect in [*summary["suspects"], *summary.get("culprits", ())]:
+        words = closer_words(options, suspect["op"], Place(**suspect["place"]) if "place" in suspect else Place())
+        if words:
+            found[suspect["op"]] = " ".join(words)
+    return found

@@ -1,0 +1,88 @@
+"""The report of a run from its store alone, also of a run that was killed or goes on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Callable, Dict, Mapping, Tuple, Type
+
+from ..comparing.row import PASS
+from ..errors import FormatError
+from ..results.csvfile import Columns
+from ..results.files import COLUMNS
+from ..results.network import GRAPHS, SUMMARY
+from ..results.rowsql import plain_tree
+from ..results.store import RunStore
+from ..results.told import ReportFile, Told, write_files
+from ..verdict.culprits import REPLAY
+from ..verdict.summary import INCOMPLETE
+from .options import ComparisonOptions
+from .result import JUDGED, judged_anew
+
+Commands = Callable[[ComparisonOptions, Mapping[str, object]], Dict[str, str]]
+"""Makes of the options and the summary of a run the commands that look closer at its suspects, by op."""
+
+_UNFINISHED = "this run goes on or was stopped before its end: the verdict is about the %d rows that it has so far"
+
+
+def write_report(out: str, files: Mapping[str, Type[ReportFile]], commands: Commands = lambda options, summary: {}) -> Told:
+    """Write files about the run whose store is in ``out``; return what they tell.
+
+    Parameters
+    ----------
+    files
+        What to write, by path.
+
+    Raises
+    ------
+    MissingPath
+        There is no store.
+    FormatError, EnvironmentProblem
+        It is damaged, foreign or cannot be read; a file cannot be written.
+    """
+    with RunStore.open(out) as store, store.frozen():
+        told = _told(out, store, commands)
+        write_files(store.rows("index"), files, told)
+    return told
+
+
+def _told(out: str, store: RunStore, commands: Commands) -> Told:
+    inputs, judged, summary = store.get("inputs"), store.get(JUDGED) or {}, store.get(SUMMARY)
+    options = ComparisonOptions.from_identity(out, inputs)
+    finished = summary is not None
+    sentence = judged.get("sentence", "")
+    if not finished:
+        summary, sentence = _so_far(store, options)
+    return Told(
+        started=store.started,
+        finished=finished,
+        summary=summary,
+        sentence=sentence,
+        inputs=inputs,
+        limits=options.limits,
+        columns=_columns(out, store, options),
+        places=tuple(store.places()),
+        comparison=REPLAY if judged.get("comparison") == REPLAY else "",
+        omitted=tuple(store.omitted()),
+        graphs=tuple(store.get(GRAPHS) or ()),
+        commands=commands(options, summary),
+    )
+
+
+def _so_far(store: RunStore, options: ComparisonOptions) -> Tuple[Dict[str, object], str]:
+    """Return summary and sentence of the rows that there are."""
+    found, sentence = judged_anew(store, options)
+    note = _UNFINISHED % found.rows
+    verdict = INCOMPLETE if found.verdict == PASS else found.verdict
+    found = replace(found, verdict=verdict, warnings=(note, *found.warnings))
+    return dict(plain_tree(found.document())), "%s. %s" % (note[0].upper() + note[1:], sentence)
+
+
+def _columns(out: str, store: RunStore, options: ComparisonOptions) -> Columns:
+    """Return the columns of the tables that the run has written, else those that its rows ask for."""
+    noted = store.get(COLUMNS)
+    if noted is None:
+        return options.columns(store.has("golden_address"), store.has("overflow"))
+    try:
+        return Columns(**{**noted, "metrics": tuple(noted["metrics"])})
+    except (TypeError, KeyError) as error:
+        raise FormatError("the store does not say which columns its tables have (%s)" % error, out) from None

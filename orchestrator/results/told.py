@@ -1,0 +1,132 @@
+"""What a report tells of a run besides its rows, and what every file of a report has in common."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import IO, Any, Iterable, Mapping, Optional, Tuple, Type
+
+from ..comparing.row import METRICS, Row
+from ..dumps.place import Place
+from ..filesystem import refuse_writing, replacing
+from ..verdict.limits import Limits
+from .csvfile import Columns
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is known of a run besides its rows.
+
+    Attributes
+    ----------
+    started
+        Local time of the first start, ``YYYYmmddHHMMSS``.
+    finished
+        False for a run that goes on or was stopped: the rest is about the rows that it has so far.
+    summary
+        result.json's ``summary``; numbers that are not finite are texts.
+    sentence
+        The broken operator in one sentence.
+    inputs
+        What was compared with what, as JSON values: ``target``, ``golden``, ``model`` and the options that rows depend on.
+    limits
+        In force.
+    columns
+        Of the result tables.
+    places
+        Those that have rows, in the order of the table.
+    comparison
+        ``replay`` where it is none of a device's outputs with golden data; else empty.
+    omitted
+        (tensor, reason) of what by the pairing rules has no row.
+    graphs
+        The networks, as :func:`goldwatch.results.network.network_document` makes them.
+    commands
+        For each suspect's op the command that looks closer at it.
+    """
+
+    started: str
+    finished: bool
+    summary: Mapping[str, Any]
+    sentence: str
+    inputs: Mapping[str, Any]
+    limits: Limits
+    columns: Columns
+    places: Tuple[Place, ...] = ()
+    comparison: str = ""
+    omitted: Tuple[Tuple[str, str], ...] = ()
+    graphs: Tuple[Mapping[str, Any], ...] = ()
+    commands: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> Tuple[str, ...]:
+        """The metrics that are shown."""
+        return self.columns.metrics or METRICS
+
+
+class ReportFile:
+    """One file of a report, as a context manager: inside, every row is added in the order of the table; at the end it is there whole.
+
+    Parameters
+    ----------
+    path
+        Where it appears, by rename.
+    told
+        What the run came to.
+    """
+
+    def __init__(self, path: str, told: Told) -> None:
+        self.path = path
+        self.told = told
+        self._open = contextlib.ExitStack()
+
+    def __enter__(self) -> ReportFile:
+        self.stream: IO[str] = self._open.enter_context(replacing(self.path))
+        try:
+            self.begin()
+        except BaseException as error:
+            self._open.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        with self._open:
+            if error is not None:
+                raise error
+            self.end()
+
+    def begin(self) -> None:
+        """Write what stands before the rows to :attr:`stream`."""
+
+    def add(self, row: Row) -> None:
+        """Take one more row."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """Write what stands behind the rows, or all that was kept of them."""
+
+
+def write_files(rows: Iterable[Row], files: Mapping[str, Type[ReportFile]], told: Told) -> None:
+    """Write the files of a report while its rows are walked once.
+
+    Parameters
+    ----------
+    rows
+        In the order of the table.
+    files
+        What to write, by path.
+
+    Raises
+    ------
+    EnvironmentProblem
+        A file cannot be written; an older one stays.
+    """
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(kind(path, told)) for path, kind in files.items()]
+        for row in rows:
+            for file in opened:
+                try:
+                    file.add(row)
+                except OSError as error:
+                    refuse_writing(file.path, error)
