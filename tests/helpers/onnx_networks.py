@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_models as build
-
 from onnx import helper
 
 node = helper.make_node

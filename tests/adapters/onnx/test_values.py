@@ -7,10 +7,10 @@ import numpy as np
 import onnx_models as build
 import onnx_networks as networks
 import pytest
+from onnx import TensorProto, helper
 from onnx_golden import VERSION, plain_run
 
 from goldwatch.schemas import load_schema
-from onnx import TensorProto, helper
 
 node = helper.make_node
 
