@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Dict, NamedTuple, Tuple
 
-_SHAPES = re.compile(r"""--input_shape(?:=|\s+)(?P<quote>["']?)(?P<text>[^"'\s]+)(?P=quote)""")
-_HALVES = re.compile(r"""--input_fp16_nodes(?:=|\s+)(?P<quote>["']?)(?P<text>[^"'\s]+)(?P=quote)""")
+_SHAPES = re.compile(r"""\binput_shape(?:=|\s+)(?P<quote>["']?)(?P<text>[^"'\s]+)(?P=quote)""")
+_HALVES = re.compile(r"""\binput_fp16_nodes(?:=|\s+)(?P<quote>["']?)(?P<text>[^"'\s]+)(?P=quote)""")
 
 
 class AtcInputs(NamedTuple):
