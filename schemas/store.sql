@@ -17,7 +17,9 @@
 --   version       goldwatch's version at the first start
 --   result_files  the tables of this run in OUT
 --   expected      {"files", "bytes"} of the dump files that there are to compare, where all were there at the start
---   summary       result.json's summary, once the run has finished
+--   columns       the columns of these tables
+--   summary       result.json's summary, once the run has finished; not there while it goes on
+--   judged        how a finished run was judged: what was forgiven, and its last sentence
 --   graphs        the networks: ops, what feeds them, shapes and layouts; so that a report needs nothing but this file
 CREATE TABLE run (
     key   TEXT PRIMARY KEY NOT NULL,
@@ -70,7 +72,7 @@ CREATE TABLE row (
     reason        TEXT NOT NULL,
     decided_by    TEXT NOT NULL,         -- the limits that decided, joined by '; '
     warning       TEXT NOT NULL,         -- '' or nothing_finite
-    cause         TEXT NOT NULL,         -- golden_missing, dump_missing, corrupt, shape, dtype, crashed or ''
+    cause         TEXT NOT NULL,         -- golden_missing, dump_missing, corrupt, shape, dtype, nondeterministic, given, crashed or ''
     target_file   TEXT,                  -- relative to TARGET and GOLDEN, or absolute
     golden_file   TEXT,
     graph_index NOT NULL,

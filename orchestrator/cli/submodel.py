@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 import click
 
 from ..errors import EXIT_PASS, UsageError
-from ..submodel.document import document_of, log_lines
+from ..submodel.document import contents, document_of, log_lines
 from ..submodel.input_files import BINS, FLOAT16
 from ..submodel.listing import ListedNode, list_nodes
 from ..submodel.plan import Plan, SubmodelOptions, make_plan, open_sources
@@ -43,7 +43,7 @@ _STAMP = "%Y-%m-%d %H:%M:%S  "
 @click.option("--narrow", metavar="PREVIOUS", help="The next cut after the export PREVIOUS was run on the device (needs --result).")
 @click.option("--result", metavar="OUT", help="With --narrow: the comparison of the run of PREVIOUS.")
 @click.option("--list", "listing", is_flag=True, help="List the nodes; with --start and --end those of the cut are marked. Writes nothing.")
-@click.option("--dry-run", is_flag=True, help="Say what the export would hold; writes nothing.")
+@click.option("--dry-run", is_flag=True, help="List what the folder would hold; writes nothing.")
 @format_option
 @verbosity_options
 def submodel(
@@ -62,7 +62,7 @@ def submodel(
     verbose: int,
     **given: Any,
 ) -> int:
-    """Cut a part out of MODEL, a prototxt or a frozen .pb, with its dumps, inputs and golden data. No framework is needed.
+    """Cut a part out of MODEL (a prototxt, a frozen .pb, an .onnx) with its dumps, inputs and golden data. No framework is needed.
 
     The folder's path goes to stdout. Exit code: 0 all there, 3 the cut is made, but a dump, an input or golden data is missing, 4 bad
     input.
@@ -99,8 +99,9 @@ def submodel(
         _tell(plan, document, folder, quiet)
         documents.append(dict(document, folder=folder))
         codes.append(plan.exit_code)
-        if folder is not None and not as_json:
-            put(folder)
+        if not as_json:
+            for line in [folder] if folder is not None else contents(plan):
+                put(line)
     if as_json:
         print_json({"ladder": documents} if ladder else documents[0])
     return max(codes)

@@ -8,6 +8,7 @@ from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence,
 
 from ..dumps.container import TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
+from ..dumps.golden_remarks import unfit_golden
 from ..dumps.header import COMPLETE, HEADERLESS, SHORT, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
@@ -22,7 +23,7 @@ from .dumped_file import AnyDump, beside_of, dumped_op, is_overwritten, open_dum
 from .file_plan import UNREADABLE, FilePlan
 from .pair import overflow_of, refuse
 from .pair_task import PairTask
-from .row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
+from .row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, Row, row_of
 
 _NEEDS_MODEL = "where an input comes from is not known without the model's json"
 
@@ -62,6 +63,7 @@ class Planner:
         self.selection = selection
         self.overflow = overflow
         self._by_model = by_model
+        self._has_l1_groups = graph is not None and any(op.l1_group for op in graph.ops)
         self._left_out: List[DumpedOp] = []
         self.two_dumps = False
         self._revision = -1
@@ -107,7 +109,9 @@ class Planner:
 
     def waits_for_group(self, entry: DumpEntry) -> bool:
         """Tell whether this dump's op belongs to an L1 fusion group: which of the group have rows is known when all have come."""
-        return not self.two_dumps and self._model is not None and self._model.l1_group(dumped_op(entry, None)) is not None
+        if self.two_dumps or self._model is None or not self._has_l1_groups:
+            return False
+        return self._model.l1_group(dumped_op(entry, None)) is not None
 
     def _has_output(self, op: str, index: int) -> bool:
         return self.golden.find(op, index, "output", self.place) is not None
@@ -218,6 +222,10 @@ class Planner:
             waiting.append(self._scanned(self._unpaired(row, plan, True), dump, info))
             return
         row = self._note_collision(row.but(golden_file=found.rel), plan, found)
+        unfit = unfit_golden(found.path) if found.kind == "npy" else None
+        if unfit is not None:
+            rows.append(refuse(row, *unfit))
+            return
         try:
             target = dump.tensor(info.kind, info.index)
         except NotComparable as error:
@@ -303,23 +311,7 @@ class Planner:
         return FilePlan(rows=(refuse(self._row(plan, entry), message, CORRUPT),))
 
     def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
-        return Row(
-            index=plan.index,
-            op=plan.op,
-            op_type=plan.op_type,
-            tensor=plan.tensor,
-            kind=plan.kind,
-            verdict=PASS if plan.status == PAIR else plan.status,
-            tensor_index=plan.tensor_index,
-            op_sequence=plan.op_sequence,
-            graph_index=plan.graph_index,
-            group=plan.group or (plan.op,),
-            golden=plan.golden,
-            **self.place._asdict(),
-            reason=plan.reason,
-            target_file=entry.rel if entry is not None else None,
-            timestamp_us=entry.name.timestamp_us if entry is not None else 0,
-        )
+        return row_of(plan, self.place, entry)
 
     def unnamed(self, rel: str) -> Row:
         """Return the row of a dump file whose hash name no mapping.csv explains."""
@@ -330,7 +322,7 @@ class Planner:
 
     def leave_out(self, dumped: Sequence[DumpedOp]) -> Set[int]:
         """Apply the rule of L1 fusion groups to all dump files of this place; return the numbers of those that have no rows."""
-        if self._model is None or self.two_dumps or self.graph is None or not any(op.l1_group for op in self.graph.ops):
+        if self._model is None or self.two_dumps or not self._has_l1_groups:
             return set()
         kept = {id(item) for item in self._model.l1_selected(dumped)}
         found = {number for number, item in enumerate(dumped) if id(item) not in kept}

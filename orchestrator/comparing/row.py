@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
+from ..model.row_plan import PAIR, RowPlan
+from ..records import changed, quickly_made
 
 PASS = "pass"
 FAIL = "fail"
@@ -42,6 +45,7 @@ SAMPLED = "sampled"
 """Row.warning: only a sample of the elements was compared, as was asked for."""
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Row:
     """One row, as result.json, the store and the CSV files show it.
@@ -91,7 +95,7 @@ class Row:
         Empty, or what makes a passing row doubtful, for programs: ``nothing_finite`` or ``sampled``.
     cause
         Why a row is ``not_compared``, for programs: ``golden_missing`` or ``dump_missing`` (which can be forgiven), ``corrupt``,
-        ``shape``, ``dtype``; else empty.
+        ``shape``, ``dtype``, ``nondeterministic``, ``given`` (the golden manifest says so); else empty.
     target_file, golden_file
         Relative to TARGET and GOLDEN (or absolute); None when there is none.
     timestamp_us
@@ -135,13 +139,31 @@ class Row:
     timestamp_us: int = 0
 
     def but(self, **changes: Any) -> Row:
-        """Return a copy with other values of some fields: :func:`dataclasses.replace`, several times as fast."""
-        other = object.__new__(Row)
-        other.__dict__.update(self.__dict__)
-        other.__dict__.update(changes)
-        return other
+        """Return :func:`goldwatch.records.changed` of the row."""
+        return changed(self, **changes)
 
     @property
     def place(self) -> Place:
         """Where in the dump tree the file lies."""
         return Place(self.time, self.device, self.model, self.model_id, self.step)
+
+
+def row_of(plan: RowPlan, place: Place, entry: Optional[DumpEntry]) -> Row:
+    """Return the row of a planned tensor but for its findings; ``entry`` is its dump file, where there is one."""
+    return Row(
+        index=plan.index,
+        op=plan.op,
+        op_type=plan.op_type,
+        tensor=plan.tensor,
+        kind=plan.kind,
+        verdict=PASS if plan.status == PAIR else plan.status,
+        tensor_index=plan.tensor_index,
+        op_sequence=plan.op_sequence,
+        graph_index=plan.graph_index,
+        group=plan.group or (plan.op,),
+        golden=plan.golden,
+        **place._asdict(),
+        reason=plan.reason,
+        target_file=entry.rel if entry is not None else None,
+        timestamp_us=entry.name.timestamp_us if entry is not None else 0,
+    )

@@ -5,7 +5,7 @@ Comments, layout, unknown and vendor-specific fields are never interpreted.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..errors import FormatError, require_file
 from ..filesystem import read_input, writing_whole
@@ -59,12 +59,12 @@ class Document:
     def delete(self, field: Field, elements: List[int]) -> None:
         """Delete some (or all) of a field's values; comments around them stay."""
         if len(elements) == len(field.values):
-            self._edits[self._whole_lines(field.start, field.end)] = ""
+            self._edits[field.start, field.end] = ""
             return
         doomed = set(elements)
         for index in elements:
             value = field.values[index]
-            self._edits[self._whole_lines(value.start, value.end)] = ""
+            self._edits[value.start, value.end] = ""
         staying = [index for index in range(len(field.values)) if index not in doomed]
         # Of n elements n - 1 commas remain: each staying one but the last keeps the comma behind it.
         kept = {index for index in staying[:-1] if index < len(field.commas)}
@@ -88,12 +88,27 @@ class Document:
     def edited(self) -> str:
         """Return the text with every edit made."""
         out, position = [], 0
-        for (start, end), content in sorted(self._edits.items()):
+        for start, end, content in self._joined():
             out.append(self.text[position:start])
             out.append(content)
             position = max(position, end)
         out.append(self.text[position:])
         return "".join(out)
+
+    def _joined(self) -> Iterator[Tuple[int, int, str]]:
+        """Yield the edits in order; deletions with only blanks between are one, and take the lines that they empty with them."""
+        edits = sorted(self._edits.items())
+        number = 0
+        while number < len(edits):
+            (start, end), content = edits[number]
+            number += 1
+            if content or start == end:
+                yield start, end, content
+                continue
+            while number < len(edits) and not edits[number][1] and not self.text[end : edits[number][0][0]].strip(" \t"):
+                end = max(end, edits[number][0][1])
+                number += 1
+            yield (*self._whole_lines(start, end), "")
 
 
 def read_document(path: str) -> Document:

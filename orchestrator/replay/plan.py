@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import List, Optional, Sequence, Tuple
 
 from ..comparing.pair import refuse
-from ..comparing.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, PASS, Row
+from ..comparing.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row, row_of
 from ..dumps.listing import DumpEntry
 from ..dumps.tree import Combo
 from ..errors import UsageError
@@ -143,23 +143,7 @@ class Plan:
         return not self._wanted or any(op == glob or fnmatch.fnmatchcase(op, glob) for glob in self._wanted)
 
     def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
-        return Row(
-            index=plan.index,
-            op=plan.op,
-            op_type=plan.op_type,
-            tensor=plan.tensor,
-            kind=plan.kind,
-            verdict=PASS if plan.status == PAIR else plan.status,
-            tensor_index=plan.tensor_index,
-            op_sequence=plan.op_sequence,
-            graph_index=plan.graph_index,
-            group=plan.group or (plan.op,),
-            golden=plan.golden,
-            **self._combo.place._asdict(),
-            reason=plan.reason,
-            target_file=entry.rel if entry is not None else None,
-            timestamp_us=entry.name.timestamp_us if entry is not None else 0,
-        )
+        return row_of(plan, self._combo.place, entry)
 
 
 def not_replayed(row: Row, reason: str) -> Row:

@@ -20,6 +20,8 @@ class Told:
 
     Attributes
     ----------
+    out
+        The run's folder.
     started
         Local time of the first start, ``YYYYmmddHHMMSS``.
     finished
@@ -46,6 +48,7 @@ class Told:
         For each suspect's op the command that looks closer at it.
     """
 
+    out: str
     started: str
     finished: bool
     summary: Mapping[str, Any]
@@ -83,9 +86,11 @@ class ReportFile:
 
     def __enter__(self) -> ReportFile:
         self.stream: IO[str] = self._open.enter_context(replacing(self.path))
-        with self._open.pop_all() as opened:
+        try:
             self.begin()
-            self._open = opened.pop_all()
+        except BaseException as error:
+            self._open.__exit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:

@@ -117,9 +117,6 @@ def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, wri
     counts = store.counts()
     rows = sum(counts.values())
     summary = None if written else store.fact(SUMMARY)
-    # One that was finished, goes on and is killed has a summary of fewer rows.
-    if not isinstance(summary, dict) or summary.get("rows") != rows or summary.get("failed") != counts.get(FAIL, 0):
-        summary = None
     state = RUNNING if written else FINISHED if summary is not None else STOPPED
     _take_places(memory, store, run)
     inputs = store.fact("inputs") or {}

@@ -120,8 +120,25 @@ def log_lines(plan: Plan, folder: str) -> List[str]:
     return lines
 
 
+def contents(plan: Plan) -> List[str]:
+    """Return what an export's folder would hold, a line each; names as they are."""
+    names = [plan.original.names[number] for number in plan.cut.layers]
+    noun = plan.original.noun if len(names) == 1 else plan.original.noun + "s"
+    lines = ["%s: %d %s, %s" % (plan.original.file_name, len(names), noun, " … ".join(dict.fromkeys((names[0], names[-1]))))]
+    lines += ["dump.caffemodel"] if plan.weights is not None else []
+    lines += ["dump.onnx.data, where weights of the cut lie outside of the model"] if getattr(plan.original, "external", None) else []
+    for border, file in plan.inputs():
+        text = "input %s: %s %s" % (border.entry.name, border.dtype, list(border.shape))
+        lines.append(text + (", no values" if file is None else ", the %s's values" % border.origin))
+    dumps = len({file.path for file in plan.gathered.dumps})
+    for folder, count in (("dump_data", dumps), ("golden_data", len(plan.gathered.goldens))):
+        lines += ["%s: %d file%s" % (folder, count, "" if count == 1 else "s")] if count else []
+    return lines + [FILE]
+
+
 def _added(original: Original, border: Border) -> str:
-    """Return the text of an input as the cut's file has it; of a graph, which is no text, as words."""
+    """Return the text of an input as the cut's file has it; of a model that is no text, as words."""
     if isinstance(original, CaffeOriginal):
         return input_layer(border.entry.name, border.entry.tensor, border.shape, original.is_v1)
-    return "name: %s\nop: Placeholder\ndtype: %s\nshape: %s\n" % (printable(border.entry.name), border.dtype, list(border.shape))
+    what = "graph input" if original.kind == "onnx" else "Placeholder"
+    return "name: %s\nop: %s\ndtype: %s\nshape: %s\n" % (printable(border.entry.name), what, border.dtype, list(border.shape))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import List, Optional, Set, Tuple
 
+from ..adapters.caffe.params import Params
 from ..adapters.caffe.whitelist import RULES
 from ..errors import InputError
 from ..naming import printable
@@ -12,6 +13,7 @@ from ..netfiles.caffemodel_cut import CaffeModel
 from .caffe_original import CaffeOriginal
 
 _SHOWN = 8
+_OTHER = "these are the weights of another net"
 _KNOWN = frozenset(RULES) | frozenset(
     ["Accuracy", "ArgMax", "BatchReindex", "Bias", "Clip", "ContrastiveLoss", "Embed", "EuclideanLoss", "Filter", "HingeLoss", "Im2col"]
     + ["InfogainLoss", "Input", "LSTM", "MultinomialLogisticLoss", "RNN", "Reduction", "SPP", "SigmoidCrossEntropyLoss", "Silence"]
@@ -31,7 +33,7 @@ def check_weights(original: CaffeOriginal, layers: Tuple[int, ...], weights: Caf
     Raises
     ------
     InputError
-        A layer with parameters has no record in the file, or one whose first blob contradicts its num_output.
+        A layer with parameters has no record in the file, or one whose first blob contradicts its num_output or its kernel.
     """
     shapes = weights.shapes
     lacking = [original.names[number] for number in layers if original.weighted(number) and original.names[number] not in shapes]
@@ -49,8 +51,12 @@ def check_weights(original: CaffeOriginal, layers: Tuple[int, ...], weights: Caf
             message = "%s: layer %s has weights of shape %s, num_output is %d"
             raise InputError(
                 message % (weights.path, printable(original.names[number]), list(found[0]), wanted),
-                hint="these are the weights of another net",
+                hint=_OTHER,
             )
+        kernel = _kernel(original, number)
+        if found and kernel is not None and len(found[0]) == 4 and tuple(found[0][2:]) != kernel:
+            message = "%s: layer %s has weights of shape %s, its kernel is %d x %d"
+            raise InputError(message % (weights.path, printable(original.names[number]), list(found[0]), *kernel), hint=_OTHER)
     custom = [number for number in layers if original.types[number] not in _KNOWN and original.names[number] not in shapes]
     text = "layer %s (%s): no weights in the file; whether it needs any only its code knows"
     return [text % (printable(original.names[number]), printable(original.types[number])) for number in custom]
@@ -63,6 +69,13 @@ def _outputs(original: CaffeOriginal, number: int) -> Optional[int]:
     if name is None:
         return None
     return original.net.layers[number].message.message(name).integer("num_output", 0) or None
+
+
+def _kernel(original: CaffeOriginal, number: int) -> Optional[Tuple[int, int]]:
+    """Return height and width of the kernel of a Convolution or Deconvolution layer, where they are written."""
+    if original.types[number] not in ("Convolution", "Deconvolution"):
+        return None
+    return Params(original.net.layers[number], "convolution_param").pair("kernel", 0)
 
 
 def _first_dims(kind: str, shape: Tuple[int, ...]) -> Set[int]:

@@ -64,6 +64,12 @@ def test_a_v1_net_gets_input_fields():
     assert text == 'input: "a"\ninput_shape {\n  dim: 1\n  dim: 2\n}\n' + v1.splitlines(True)[1]
 
 
+def test_fields_that_share_a_line_leave_no_blank_line():
+    layer = 'layers { name: "a" type: RELU bottom: "x" top: "a" }\n'
+    text = 'name: "n"\ninput: "x" input_dim: 1 input_dim: 2\n  input_dim: 3   input_dim: 4\n' + layer
+    assert cut_net(net(text), [0], [("a_input_0", "x", (1,))]) == 'name: "n"\ninput: "x"\ninput_shape {\n  dim: 1\n}\n' + layer
+
+
 def test_layers_that_would_read_another_version_are_refused():
     with pytest.raises(InputError, match="layer c would read another version of blob a"):
         cut_net(net(NET), [0, 2], [("x", "data", (1,)), ("y", "a", (1,))])

@@ -176,6 +176,9 @@ def test_dry_run_and_list_write_nothing(cut, given, tmp_path):
     assert by_name["pool1"] == ["start", "pool1", "Pooling", "2x8x8x8", "pool1", "yes"]
     assert [by_name[name][0] for name in ("conv1", "bn2a_branch1", "res2a", "res2a_relu")] == ["", "inside", "end", ""]
     assert len(json.loads(cut("--list", "--format", "json", out=False).stdout)) == len(rows) - 1 == 25
+    lines = cut("--start", "pool1", "--end", "res2a", *given, "--dry-run", "-q", out=False).stdout.splitlines()
+    assert lines[0].startswith("dump.prototxt: ") and lines[0].endswith(" layers, pool1 … res2a") and lines[-1] == "submodel.json"
+    assert [line.split(":")[0] for line in lines[1:-1]][-2:] == ["dump_data", "golden_data"]
     assert os.listdir(str(tmp_path)) == []
 
 

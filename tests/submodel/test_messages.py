@@ -97,6 +97,7 @@ CONV = INPUT + 'layer { name: "c" type: "Convolution" bottom: "data" top: "c" co
     [
         (layer("other", (bytes(16), [4])), "no weights for layer c; Caffe would fill them anew"),
         (layer("c", (bytes(80), [5, 2, 1, 1])), "layer c has weights of shape [5, 2, 1, 1], num_output is 4"),
+        (layer("c", (bytes(288), [4, 2, 3, 3])), "layer c has weights of shape [4, 2, 3, 3], its kernel is 1 x 1"),
         (layer("c", (bytes(32), [4, 2, 1, 1]))[:-3], "cut short: the field at byte 0 goes on"),
         (b"", "the file is empty"),
         (b"\x89HDF\r\n\x1a\n" + bytes(9), "HDF5 weights"),

@@ -1,0 +1,129 @@
+"""``goldwatch report`` and the options of the same names: files about a run from its store alone."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import shutil
+from xml.etree import ElementTree
+
+import pytest
+from in_process import run_here
+
+from goldwatch.results.network import SUMMARY
+from goldwatch.results.store import RunStore
+
+KINDS = ("junit", "markdown", "csv", "json")
+
+
+def options(prefix):
+    return [word for kind in KINDS for word in ("--" + kind, prefix + kind)]
+
+
+def contents(folder, prefix):
+    found = {}
+    for kind in KINDS:
+        with open(os.path.join(folder, prefix + kind), "rb") as stream:
+            found[kind] = stream.read()
+    return found
+
+
+@pytest.fixture
+def compared(tmp_path, make_network):
+    """Return a folder with a comparison's OUT, and the files of a report that it wrote besides."""
+    make_network(str(tmp_path / "n"))
+    words = ["goldwatch", "compare", "n/dump", "n/golden", "-f", "n/net.json", "-o", "out", *options("out/c.")]
+    assert run_here(words, tmp_path).returncode == 1
+    return tmp_path
+
+
+def test_a_report_is_what_compare_wrote_though_all_else_is_gone(compared):
+    written = contents(str(compared), "out/c.")
+    shutil.rmtree(str(compared / "n"))
+    os.rename(str(compared / "out"), str(compared / "moved"))
+    done = run_here(["goldwatch", "report", "moved", *options("r.")], compared)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    again = contents(str(compared), "r.")
+    assert {kind: again[kind] for kind in ("csv", "json", "junit")} == {kind: written[kind] for kind in ("csv", "json", "junit")}
+    (table,) = glob.glob(str(compared / "moved" / "result_*.csv"))
+    for path, kind in ((table, "csv"), (str(compared / "moved" / "result.json"), "json")):
+        with open(path, "rb") as stream:
+            assert stream.read() == again[kind]
+    assert b"## goldwatch: FAIL" in again["markdown"] and b"compare-op" in again["markdown"]
+
+
+def test_a_killed_run_says_that_it_is_not_finished(compared):
+    with RunStore.begin(str(compared / "out"), RunStore.open(str(compared / "out")).get("inputs")) as store:
+        # A second start takes the summary away until its end.
+        assert store.get(SUMMARY) is None
+    assert run_here(["goldwatch", "report", "out", *options("r.")], compared).returncode == 0
+    found = contents(str(compared), "r.")
+    assert found["markdown"].startswith(b"## goldwatch: FAIL (not finished)\n\nThis run goes on or was stopped before its end")
+    document = json.loads(found["json"].decode())
+    assert "the 5 rows that it has so far" in document["summary"]["warnings"][0] and len(document["rows"]) == 5
+    assert found["csv"] == contents(str(compared), "out/c.")["csv"]
+    facts = {entry.get("name"): entry.get("value") for entry in ElementTree.fromstring(found["junit"]).iter("property")}
+    assert facts["finished"] == "no" and facts["result"].startswith("This run goes on or was stopped")
+
+
+def test_a_running_run_is_reported_as_it_stands(compared, make_network):
+    with RunStore.open(str(compared / "out")) as store:
+        inputs, row = store.get("inputs"), next(iter(store.rows()))
+    with RunStore.begin(str(compared / "out"), inputs) as store, store.transaction():
+        store.put(row.but(op="later", tensor="later"))
+        assert run_here(["goldwatch", "report", "out", "--csv", "r.csv"], compared).returncode == 0
+        with open(str(compared / "r.csv"), "rb") as stream:
+            assert stream.read() == contents(str(compared), "out/c.")["csv"]
+        assert run_here(["goldwatch", "report", "out", "--csv", "r.csv"], compared).returncode == 0
+
+
+def test_all_passing_so_far_is_no_pass(tmp_path, make_network):
+    make_network(str(tmp_path / "n"), wrong=False)
+    assert run_here(["goldwatch", "compare", "n/dump", "n/golden", "-o", "out"], tmp_path).returncode == 0
+    with RunStore.begin(str(tmp_path / "out"), RunStore.open(str(tmp_path / "out")).get("inputs")):
+        pass
+    assert run_here(["goldwatch", "report", "out", "--json", "r.json"], tmp_path).returncode == 0
+    with open(str(tmp_path / "r.json")) as stream:
+        assert json.load(stream)["summary"]["verdict"] == "incomplete"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["out"], 2, "name a file with --"),
+        (["nowhere", "--csv", "x.csv"], 4, "there is no run.sqlite"),
+        (["out", "--csv", "n"], 4, "is a folder"),
+        (["out", "--csv", "x/"], 4, "is a folder"),
+        (["out", "--csv", "no/x.csv"], 4, "there is no folder no"),
+        (["out", "--csv", "/dev/null"], 4, "no regular file"),
+        (["out", "--csv", "link"], 4, "is a link"),
+        (["out", "--csv", "x", "--json", "./x"], 2, "name the same file"),
+        (["out", "--json", "out/run.sqlite-wal"], 2, "the store itself"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_anything_is(compared, words, code, said):
+    os.symlink("elsewhere", str(compared / "link"))
+    done = run_here(["goldwatch", "report", *words], compared)
+    assert done.returncode == code and said in done.stderr
+    assert not os.path.exists(str(compared / "x.csv")) and not os.path.exists(str(compared / "elsewhere"))
+
+
+def test_compare_refuses_a_file_before_it_compares(tmp_path, make_network):
+    make_network(str(tmp_path / "n"))
+    done = run_here(["goldwatch", "compare", "n/dump", "n/golden", "-o", "out", "--junit", "no/j.xml"], tmp_path)
+    assert done.returncode == 4 and "there is no folder no" in done.stderr and not os.path.exists(str(tmp_path / "out"))
+
+
+def test_a_damaged_store_ends_with_4_and_leaves_the_older_file(compared):
+    with open(str(compared / "out" / "run.sqlite"), "r+b") as stream:
+        data = stream.read()
+        stream.seek(data.index(b"second:output:0"))
+        stream.write(b"SECOND")
+    with open(str(compared / "r.csv"), "w") as stream:
+        stream.write("older")
+    done = run_here(["goldwatch", "report", "out", "--csv", "r.csv"], compared)
+    assert done.returncode == 4 and "damaged" in done.stderr
+    with open(str(compared / "r.csv")) as stream:
+        assert stream.read() == "older"
+    assert not [name for name in os.listdir(str(compared)) if name.startswith(".goldwatch")]
