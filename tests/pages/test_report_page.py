@@ -74,16 +74,16 @@ def test_a_hostile_name_stays_text(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "kept"),
     [
-        ("CosineSimilarity", 1 - 2.0**-40, 9.09494702e-13),
+        ("CosineSimilarity", 1 - 2.0**-40, 9.094947e-13),
         ("CosineSimilarity", 1.0, 0),
         ("CosineSimilarity", float("nan"), "NaN"),
-        ("MaxAbsoluteError", 0.12345678912, 0.123456789),
+        ("MaxAbsoluteError", 0.12345678912, 0.1234568),
         ("MaxAbsoluteError", float("inf"), "Infinity"),
         ("DifferentElements", float("nan"), None),
         ("MaxAbsoluteError", None, None),
     ],
 )
-def test_numbers_keep_nine_digits_and_the_cosine_its_distance_to_one(name, value, kept):
+def test_numbers_keep_seven_digits_and_the_cosine_its_distance_to_one(name, value, kept):
     assert metric_value(name, value) == kept
 
 
