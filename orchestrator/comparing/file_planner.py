@@ -62,6 +62,7 @@ class Planner:
         self.selection = selection
         self.overflow = overflow
         self._by_model = by_model
+        self._has_l1_groups = graph is not None and any(op.l1_group for op in graph.ops)
         self._left_out: List[DumpedOp] = []
         self.two_dumps = False
         self._revision = -1
@@ -107,7 +108,9 @@ class Planner:
 
     def waits_for_group(self, entry: DumpEntry) -> bool:
         """Tell whether this dump's op belongs to an L1 fusion group: which of the group have rows is known when all have come."""
-        return not self.two_dumps and self._model is not None and self._model.l1_group(dumped_op(entry, None)) is not None
+        if self.two_dumps or self._model is None or not self._has_l1_groups:
+            return False
+        return self._model.l1_group(dumped_op(entry, None)) is not None
 
     def _has_output(self, op: str, index: int) -> bool:
         return self.golden.find(op, index, "output", self.place) is not None
@@ -314,7 +317,7 @@ class Planner:
 
     def leave_out(self, dumped: Sequence[DumpedOp]) -> Set[int]:
         """Apply the rule of L1 fusion groups to all dump files of this place; return the numbers of those that have no rows."""
-        if self._model is None or self.two_dumps or self.graph is None or not any(op.l1_group for op in self.graph.ops):
+        if self._model is None or self.two_dumps or not self._has_l1_groups:
             return set()
         kept = {id(item) for item in self._model.l1_selected(dumped)}
         found = {number for number, item in enumerate(dumped) if id(item) not in kept}
