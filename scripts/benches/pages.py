@@ -1,7 +1,7 @@
-"""scripts/bench pages: the report's page in a real Chromium: its size, how soon it is painted, filter, sort and zoom; and how long it takes to write.
+"""scripts/bench pages: the report's page in a real Chromium: size, time to write it, first paint, filter, sort, zoom.
 
-First paint is Chromium's own first-contentful-paint since the navigation began; drawn is data-ready; the others are the milliseconds that the
-handlers and the next frame take, the slowest of three filters.
+"paint" is Chromium's own first-contentful-paint since the navigation began, "drawn" is data-ready; the others are the milliseconds that a
+handler and the next frame take, of three filters and four keys the slowest.
 """
 
 import argparse

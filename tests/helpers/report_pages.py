@@ -78,8 +78,8 @@ def network(count, broken=None):
 
 def chain(rows):
     """Return the network of a list of rows, each op fed by the one before, as the store keeps it."""
-    desc = {"dtype": "DT_FLOAT16", "layout": "NC1HWC0", "shape": [1, 4, 56, 56, 16], "origin_layout": "NCHW", "origin_shape": [1, 64, 56, 56]}
-    desc = dict(desc, origin=None, origin_index=None)
+    desc = {"dtype": "DT_FLOAT16", "layout": "NC1HWC0", "shape": [1, 4, 56, 56, 16], "origin": None, "origin_index": None}
+    desc.update(origin_layout="NCHW", origin_shape=[1, 64, 56, 56])
     ops = []
     for number, row in enumerate(rows):
         inputs = [[rows[number - 1].op, 0]] if number else []
