@@ -14,6 +14,7 @@ from ..errors import UsageError
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
 from ..model.groups import FOLLOWING_TYPES, groups_of
+from ..model.never import CONSTANT_TYPES
 from ..model.nodes import OpNode
 from ..model.pairing import Pairing
 from ..model.quantised import is_dequant, is_quant, quantised_stretch
@@ -84,6 +85,7 @@ class Plan:
         _require_matches(graph, self._wanted)
         self._pairing = Pairing(graph, original.has)
         self._stretch = quantised_stretch(graph)
+        original.fold(name for op in graph.ops if op.type not in CONSTANT_TYPES for name in op.originals)
         recorded = Recorded(combo, graph, self._pairing)
         feeder = Feeder(graph, Counterparts(graph, groups_of(graph), original.has), recorded, original.joins)
         for file in recorded.files:
