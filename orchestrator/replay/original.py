@@ -91,9 +91,6 @@ class Original:
             An original is not in the model, an output is another's, or the border cannot be cut.
         """
         names = list(originals)
-        within = next((name for name in names if name in self.model.inner), None)
-        if within is not None:
-            raise Unreplayable("its original %s is in the body of %s, which is not cut" % (within, self.model.inner[within]))
         unknown = [name for name in names if len(self.model.numbers(name)) != 1]
         if unknown:
             raise Unreplayable("its original %s is not one %s of %s" % (unknown[0], self.node, os.path.basename(self.path)))

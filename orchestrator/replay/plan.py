@@ -125,6 +125,9 @@ class Plan:
     def _not_at_all(self, op: OpNode, plan: RowPlan) -> Optional[str]:
         if op.position in self._stretch or is_quant(op) or is_dequant(op):
             return _QUANTISED
+        within = next((name for name in op.originals if name in self._original.model.inner), None)
+        if within is not None:
+            return "%s is in the body of %s, which is not cut" % (within, self._original.model.inner[within])
         if plan.status == NOT_COMPARED and plan.golden_op is not None and plan.dumped and plan.kind != OP:
             return "%s:%d is no output of a %s of the model" % (plan.golden_op, plan.golden_index or 0, self._original.node)
         if plan.status == PAIR and self._original.undefined(plan.golden_op or "", plan.golden_index or 0):
