@@ -136,7 +136,8 @@ def test_several_outputs_and_outputs_that_are_left_out(tmp_path) -> None:
         folder.mkdir()
         result = run(folder, proto, ops.model)
         assert reasons(result) == {} and culprits(result) == found
-        assert {(row.op, row.golden_file.split(".")[1]) for row in result.rows() if row.golden_file} >= {("topk", "0"), ("topk", "1"), ("lstm", "2")}
+        seen = {(row.op, row.golden_file.split(".")[1]) for row in result.rows() if row.golden_file}
+        assert seen >= {("topk", "0"), ("topk", "1"), ("lstm", "1"), ("lstm", "2")}
 
 
 def conv1d():
