@@ -8,6 +8,7 @@ from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence,
 
 from ..dumps.container import TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
+from ..dumps.golden_remarks import unfit_golden
 from ..dumps.header import COMPLETE, HEADERLESS, SHORT, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
@@ -221,6 +222,10 @@ class Planner:
             waiting.append(self._scanned(self._unpaired(row, plan, True), dump, info))
             return
         row = self._note_collision(row.but(golden_file=found.rel), plan, found)
+        unfit = unfit_golden(found.path) if found.kind == "npy" else None
+        if unfit is not None:
+            rows.append(refuse(row, *unfit))
+            return
         try:
             target = dump.tensor(info.kind, info.index)
         except NotComparable as error:

@@ -95,7 +95,7 @@ class Row:
         Empty, or what makes a passing row doubtful, for programs: ``nothing_finite`` or ``sampled``.
     cause
         Why a row is ``not_compared``, for programs: ``golden_missing`` or ``dump_missing`` (which can be forgiven), ``corrupt``,
-        ``shape``, ``dtype``; else empty.
+        ``shape``, ``dtype``, ``nondeterministic``, ``given`` (the golden manifest says so); else empty.
     target_file, golden_file
         Relative to TARGET and GOLDEN (or absolute); None when there is none.
     timestamp_us

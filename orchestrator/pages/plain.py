@@ -60,8 +60,10 @@ def verdict_html(told: Told) -> str:
     verdict = str(summary["verdict"])
     parts = ['<p class="big"><span class="verdict" data-is="%s">%s</span></p>' % (attribute(verdict), text(_said(verdict, told.finished)))]
     parts.append('<p class="sentence">%s</p>' % text(told.sentence))
-    counts = ["%s <span class=\"verdict\" data-is=\"%s\">%s</span>" % (summary[_COUNTS[name]], name, _WORDS[name]) for name in _ORDER]
-    parts.append('<p class="counts">%s rows of %s ops: %s</p>' % (summary["rows"], summary["ops"], " · ".join(counts)))
+    counted = [(summary[_COUNTS[name]], name) for name in _ORDER if summary[_COUNTS[name]]]
+    count_html = '<span class="count">%d <span class="verdict" data-is="%s">%s</span></span>'
+    counts = [count_html % (count, name, _WORDS[name]) for count, name in counted]
+    parts.append('<p class="counts">%s rows of %s ops: %s</p>' % (summary["rows"], summary["ops"], " · ".join(counts) or "none"))
     warnings = [warning for warning in summary["warnings"] if warning.rstrip(".").lower() not in told.sentence.lower()]
     if warnings:
         shown = "".join("<li>%s</li>" % text(warning) for warning in warnings[:_MOST_NOTES])

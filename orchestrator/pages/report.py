@@ -6,19 +6,24 @@ import math
 import os
 from typing import Any, Dict, Iterable, List, Set, Tuple
 
-from ..comparing.row import FAIL, PASS, Row
+from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..results.told import ReportFile, Told
 from ..verdict.limits import LARGER, Limit, Subject
 from .details import Details
 from .plain import PlainRows, rows_html, suspects_html, verdict_html
+from .report_graph import report_graphs
 from .row_columns import COSINE, RowColumns
 from .shell import asset, page, text
 
-STYLES = ("base.css", "report.css")
+STYLES = ("base.css", "graph.css", "report.css")
 SCRIPTS = (
-    "common.js", "rows.js", "table.js", "canvas.js", "plot.js", "heat.js", "overview.js", "scatter.js", "detail.js", "report.js",
+    "common.js", "rows.js", "table.js", "canvas.js", "plot.js", "heat.js", "overview.js", "scatter.js", "detail.js", "graph.js",
+    "report_graph.js", "report.js",
 )  # fmt: skip
+
+
+_WORST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT)
 
 
 class HtmlFile(ReportFile):
@@ -35,6 +40,7 @@ class HtmlFile(ReportFile):
         self._found: Dict[int, Any] = {}
         self._wanted = {(entry["tensor"], Place(**entry["place"])) for entry in summary["suspects"]}
         self._numbers: Dict[Tuple[str, Place], int] = {}
+        self._verdicts: Dict[str, str] = {}
 
     def add(self, row: Row) -> None:
         """Take one more row."""
@@ -47,6 +53,8 @@ class HtmlFile(ReportFile):
             self._found[number] = detail
         if row.verdict in (PASS, FAIL):
             self._limits.add(self.told.limits.for_subject(Subject(row.target_dtype or "", row.op_type, row.op)))
+        if _WORST.index(row.verdict) < _WORST.index(self._verdicts.get(row.op, EXPECTED_ABSENT)) or row.op not in self._verdicts:
+            self._verdicts[row.op] = row.verdict
         self._plain.add(row)
         self._columns.add(row)
 
@@ -61,7 +69,8 @@ class HtmlFile(ReportFile):
             "details": self._found,
             "commands": dict(told.commands),
         }
-        self.stream.write(page(_title(told), self._body(), {"report": data}, STYLES, SCRIPTS))
+        graphs = report_graphs(told.graphs, self._verdicts, _accused(told))
+        self.stream.write(page(_title(told), self._body(), {"report": data, "graphs": graphs}, STYLES, SCRIPTS))
 
     def _body(self) -> str:
         told = self.told
@@ -78,6 +87,13 @@ class HtmlFile(ReportFile):
             "note": plain,
             "rows": rows_html(self._plain, told),
         }
+
+
+def _accused(told: Told) -> List[str]:
+    """Return the ops to look at, the first one first."""
+    found = [entry["op"] for entry in (*told.summary["suspects"], *told.summary.get("culprits", ()))]
+    first = told.summary["first_divergence"]
+    return found if found or first is None else [first["op"]]
 
 
 def _title(told: Told) -> str:

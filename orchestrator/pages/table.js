@@ -160,7 +160,7 @@ class RowTable {
     const cells = this.columns.map((column) => {
       if (column.name === 'tensor') {
         const name = rows.text('tensor', row);
-        return make('td', {class: 'name', title: name.length > LONGEST_NAME ? printable(name) : null}, shortened(name, LONGEST_NAME));
+        return make('td', {class: 'name', title: name.length > LONGEST_NAME ? printable(name) : null}, breakable(shortened(name, LONGEST_NAME)));
       }
       if (column.name === 'verdict') return make('td', {}, make('span', {class: 'verdict', 'data-is': verdict}, words(verdict)));
       if (column.name === 'op_type') return make('td', {class: 'type'}, shortened(rows.text('op_type', row), 80));
