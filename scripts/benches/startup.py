@@ -1,7 +1,7 @@
-"""How long `goldwatch compare` takes until its results are there when there is next to nothing to compare, beside `python -c "import numpy"`.
+"""How long `goldwatch compare` takes from start to result files where there is next to nothing to compare, beside importing numpy.
 
-Everything in it is starting: Python, numpy, goldwatch's own modules, the store, the result files; the first row is there before them. Wall
-time of whole processes (and, in brackets, processor time), the fastest of some runs.
+Everything in it is starting: Python, numpy, goldwatch's own modules, the store, the result files; the first row is there before them.
+Wall time of whole processes (and, in brackets, processor time), the fastest of some runs.
 """
 
 from __future__ import annotations
