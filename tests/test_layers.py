@@ -26,6 +26,7 @@ LAYERS = (
         "goldwatch.serving",
         "goldwatch.guarding",
         "goldwatch.usercode",
+        "goldwatch.client",
     ),
     ("goldwatch.proto",),
     ("goldwatch.schemas",),
