@@ -348,6 +348,11 @@ def file_system(folder: str) -> str:
     return "" if mount is None else mount.kind
 
 
+def told_of_changes(kind: str) -> bool:
+    """Tell whether the kernel tells of every change on a file system of this kind: elsewhere other hosts or programs make some."""
+    return kind not in NETWORK_FILE_SYSTEMS and not kind.startswith("fuse")
+
+
 def bounded_name(head: str, tail: str) -> str:
     """Return ``head`` + ``tail`` as a file name of at most 255 bytes: a longer head is cut and ends with 16 digits of its SHA-256."""
     data = head.encode("utf-8", "surrogateescape")

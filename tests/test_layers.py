@@ -45,6 +45,7 @@ LAYERS = (
     ("goldwatch.adapters",),
     ("goldwatch.submodel",),
     ("goldwatch.replay",),
+    ("goldwatch.doctor",),
     ("goldwatch.pages",),
     ("goldwatch.testing",),
     ("goldwatch.api",),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import re
@@ -10,11 +9,12 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import Dict, Iterator, List, Optional
+from typing import Dict, List, Optional
 
 from ...errors import EnvironmentProblem
 from ...naming import printable
 from ..launch import resolve_python
+from ..pythons import in_environments, on_path
 
 _PROBE_TIMEOUT_S = 60
 PROTOBUF_HINT = "TensorFlow 1.15 needs protobuf older than 3.21: pip install 'protobuf>=3.20.2,<3.21' in that environment"
@@ -69,8 +69,8 @@ def find_tensorflow_python(wanted: Optional[str], word: Optional[str]) -> Python
     wanted
         The user's ``--python`` (a path or a command): this one or none.
     word
-        The word ``python`` in front of the script: it comes first, then the running Python, then every Python 3.7 on PATH and of pyenv
-        that has TensorFlow 1.15.
+        The word ``python`` in front of the script: it comes first, then the running Python, then every one on PATH, of pyenv
+        (3.7) and of conda (3.7) that has TensorFlow 1.15.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def find_tensorflow_python(wanted: Optional[str], word: Optional[str]) -> Python
         python = _probe_once(path, tried)
         if python is not None and python.tensorflow is not None:
             return python
-    for path in _pythons_37():
+    for path in (*on_path("python3.7", "python3", "python"), *in_environments("python3.7")):
         python = _probe_once(path, tried)
         if python is not None and python.tensorflow is not None and (not python.tensorflow or python.tensorflow.startswith("1.15")):
             return python
@@ -104,18 +104,6 @@ def _probe_once(path: Optional[str], tried: List[str]) -> Optional[Python]:
         return None
     tried.append(path)
     return probe(path)
-
-
-def _pythons_37() -> Iterator[str]:
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        for name in ("python3.7", "python3", "python"):
-            path = os.path.join(folder, name)
-            if folder and os.access(path, os.X_OK) and not os.path.isdir(path):
-                yield path
-    roots = [os.environ.get("PYENV_ROOT"), os.path.expanduser("~/.pyenv")]
-    for root in dict.fromkeys(root for root in roots if root):
-        for path in sorted(glob.glob(os.path.join(root, "versions", "*", "bin", "python3.7")), reverse=True):
-            yield path
 
 
 def probe(path: str) -> Optional[Python]:

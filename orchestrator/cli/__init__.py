@@ -48,6 +48,7 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
         "convert": (".convert", "convert", "Convert dumps to npy, raw elements or text, and npy to dumps."),
         "inspect": (".inspect", "inspect", "Tell what is in files and folders."),
         "limits": (".limits", "limits", "Print the limits in force."),
+        "doctor": (".doctor", "doctor", "Tell what of this installation and machine may be wrong."),
     },
 )
 @click.option("--version", is_flag=True, expose_value=False, callback=_show_version, help="Show the version and exit.")

@@ -13,7 +13,7 @@ from typing import Any, Callable, Deque, List, Optional, Sequence, Tuple
 from watchdog.events import DirCreatedEvent, DirDeletedEvent, DirModifiedEvent, FileSystemEvent, FileSystemEventHandler
 from watchdog.observers.api import BaseObserver
 
-from ..filesystem import NETWORK_FILE_SYSTEMS, file_system
+from ..filesystem import file_system, told_of_changes
 from .inotify import ChangeEmitter
 
 POLL_S = 1.0
@@ -202,7 +202,7 @@ class Monitor(FileSystemEventHandler):
         kind = file_system(root.path)
         if self.poll_s is not None:
             root.polled = True
-        elif kind in NETWORK_FILE_SYSTEMS or kind.startswith("fuse"):
+        elif not told_of_changes(kind):
             root.polled = True
             self.say("%s is on %s, where changes by other hosts are not told: it is listed every %g s" % (root.what, kind, POLL_S))
         if root.polled:

@@ -1,0 +1,7 @@
+"""What of this installation and this machine may keep goldwatch from working: looked at, never mended."""
+
+from __future__ import annotations
+
+from .diagnosis import diagnose
+
+__all__ = ["diagnose"]
