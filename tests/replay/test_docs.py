@@ -18,7 +18,7 @@ def test_the_command(device, tmp_path) -> None:
     device.folder = str(tmp_path / "run")
     device.write()
     (printed,) = run_page("replay.md", tmp_path, 1)
-    assert printed.splitlines()[-1] == "No operator has an error of its own."
+    assert printed.splitlines()[-2] == "No operator has an error of its own."
 
 
 def test_the_limits_are_those_of_the_page() -> None:

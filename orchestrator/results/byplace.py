@@ -1,0 +1,96 @@
+"""What became of each device × model × step: a line each, the worst first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Counter as Counts
+from typing import Dict, Iterator, List, Optional, Sequence, Set
+
+from ..columns import cut, shorten
+from ..comparing.row import FAIL, NOT_COMPARED, PASS, Row
+from ..dumps.place import Place
+from ..naming import printable
+from .table import COLOURS, WORDS
+
+_MOST_LINES = 100
+_SHORT_LABEL = 40
+
+
+@dataclass
+class PlaceCounts:
+    """The rows of one place by verdict, and the first failing tensor."""
+
+    place: Place
+    counts: Counts[str] = field(default_factory=Counter)
+    first: Optional[str] = None
+
+    @property
+    def verdict(self) -> str:
+        """The worst that there is."""
+        return next((verdict for verdict in (FAIL, NOT_COMPARED) if self.counts[verdict]), PASS)
+
+
+class ByPlace:
+    """Counts rows by place as they are added in the order of the table."""
+
+    def __init__(self) -> None:
+        self._found: Dict[Place, PlaceCounts] = {}
+        self._last = PlaceCounts(Place())
+
+    def add(self, row: Row) -> None:
+        """Count a row."""
+        place = row.place
+        if self._last.place != place or not self._found:
+            self._last = self._found.setdefault(place, PlaceCounts(place))
+        self._last.counts[row.verdict] += 1
+        if row.verdict == FAIL and self._last.first is None:
+            self._last.first = row.tensor
+
+    @property
+    def worst_first(self) -> List[PlaceCounts]:
+        """The places: those with the most failing rows first, then those with rows that were not compared; alike as in the table."""
+        return sorted(self._found.values(), key=lambda found: (-found.counts[FAIL], -found.counts[NOT_COMPARED]))
+
+
+def place_lines(places: Sequence[PlaceCounts], colour: bool = False, width: Optional[int] = None) -> Iterator[str]:
+    """Yield a line for each of several places; of a great many the first, and how many more there are.
+
+    Parameters
+    ----------
+    colour
+        Colour the verdicts with ANSI escapes.
+    width
+        Columns of the terminal; None: no line is too long.
+    """
+    varying = _varying([found.place for found in places])
+    labels = [shorten(_label(found.place, varying), _SHORT_LABEL) for found in places]
+    longest = max(map(len, labels), default=0)
+    for found, label in list(zip(places, labels))[:_MOST_LINES]:
+        word = "\x1b[%sm%s\x1b[0m" % (COLOURS[found.verdict], WORDS[found.verdict]) if colour else WORDS[found.verdict]
+        rest = "  %s  %s" % (label.ljust(longest), _said(found))
+        room = None if width is None else width - 2 - len(WORDS[NOT_COMPARED])
+        blanks = " " * (len(WORDS[NOT_COMPARED]) - len(WORDS[found.verdict]))
+        yield ("  " + word + blanks + (rest if room is None else cut(rest, room))).rstrip()
+    left = places[_MOST_LINES:]
+    if left:
+        yield "  ... and %d more, %d of them with failing rows" % (len(left), sum(found.verdict == FAIL for found in left))
+
+
+def _varying(places: Sequence[Place]) -> Set[str]:
+    return {name for name, parts in zip(Place._fields, zip(*places)) if len(set(parts)) > 1}
+
+
+def _label(place: Place, varying: Set[str]) -> str:
+    parts = ("%s %s" % (name, printable(part)) for name, part in zip(place._fields, place) if name in varying and part is not None)
+    return ", ".join(parts) or "no folder of a step"
+
+
+def _said(found: PlaceCounts) -> str:
+    total, counts = sum(found.counts.values()), found.counts
+    parts = ["%d of %d rows fail" % (counts[FAIL], total) if counts[FAIL] else "%d rows" % total]
+    if counts[NOT_COMPARED]:
+        parts.append("%d not compared" % counts[NOT_COMPARED])
+    if found.first is not None:
+        parts.append("first %s" % printable(found.first))
+    return ", ".join(parts)
