@@ -9,7 +9,7 @@ import tempfile
 from types import TracebackType
 from typing import IO, Iterator, List, Optional, Sequence, Set, Tuple, Type
 
-from ..comparing.row import FAIL, METRICS, NOT_COMPARED, Row
+from ..comparing.row import EXPECTED_ABSENT, FAIL, METRICS, NOT_COMPARED, Row
 from ..dumps.place import Place
 from ..filesystem import refuse_writing, replacing
 from ..verdict.limits import Limits
@@ -26,6 +26,7 @@ from .table import SHOWN_ROWS, Chosen
 _COPY_BYTES = 1 << 20
 _SUSPECTS = 3
 _AROUND = 6
+_REACH = 10
 
 
 class ResultFiles:
@@ -128,12 +129,16 @@ class ResultFiles:
         return tuple(block for block in blocks if block)
 
     def _around(self, op: str, place: Place) -> List[Row]:
-        """Return the rows of an op and of its neighbours, in the order of the table; of many those of the op itself, outputs first."""
+        """Return the rows of an op and of those with a dump before and behind it, as the table has them; of many its own, outputs first."""
         own = next(iter(self.store.rows("index", place, op=op)), None)
         if own is None:
             return []
-        rows = list(enumerate(self.store.rows("index", place, indexes=(own.index - 1, own.index + 1))))
-        nearest = sorted(rows, key=lambda entry: (entry[1].op != op, abs(entry[1].index - own.index), entry[1].kind != "output"))
+        near = self.store.rows("index", place, indexes=(own.index - _REACH, own.index + _REACH))
+        rows = [(number, row) for number, row in enumerate(near) if row.verdict != EXPECTED_ABSENT]
+        before = max((row.index for _, row in rows if row.index < own.index), default=own.index)
+        behind = min((row.index for _, row in rows if row.index > own.index), default=own.index)
+        rows = [(number, row) for number, row in rows if before <= row.index <= behind]
+        nearest = sorted(rows, key=lambda entry: (entry[1].op != op, entry[1].index > own.index, entry[1].kind != "output"))
         return [row for _, row in sorted(nearest[:_AROUND], key=lambda entry: entry[0])]
 
     def finish(self, summary: Summary, limits: Limits, comparison: str = "") -> List[str]:

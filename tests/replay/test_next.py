@@ -46,10 +46,11 @@ def told(golden, digest):
 def test_a_failing_comparison_prints_the_command_to_go_on_with(compared) -> None:
     words = ["goldwatch", "compare", "dump", "golden", "-f", "model.json", "-o", "out"]
     before = run_here(words, compared)
-    assert before.returncode == 1 and "next:" not in before.stdout
+    assert before.returncode == 1 and "\nnext: goldwatch replay " not in before.stdout
     put_model(compared)
     done = run_here(words, compared)
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("next: ")]
+    line = done.stdout.splitlines()[-1]
+    assert line.startswith("next: goldwatch replay ")
     assert "is the first operator outside its limits" in done.stdout.splitlines()[-2]
     again = run_here(shlex.split(line[len("next: ") :]), compared)
     assert again.returncode == 1, again.stderr

@@ -41,10 +41,9 @@ def test_one_walk_feeds_every_file(store, monkeypatch):
     monkeypatch.setattr(RowReader, "row", lambda self, values: read.append(1) or real(self, values))
     with ResultFiles(store, Columns(), ("t", "g")) as files:
         summary = summarise(files.rows, 5, Limits())
-        walks = len(read) / len(rows)
+        assert len(read) == len(rows), "one walk judges and writes"
         paths = files.finish(summary, Limits())
-    # One walk judges and writes; suspects may be explained with two more, which write nothing.
-    assert len(read) == walks * len(rows) <= 3 * len(rows)
+    assert len(read) <= len(rows) + 100, "those around the first divergence are shown"
     names = [os.path.basename(path).rsplit("_", 1)[0] for path in paths[:-1]]
     assert names == ["0_m_9_result", "0_m_9_mapping", "0_m_10_result", "0_m_10_mapping"]
     for number, step in enumerate(("9", "10")):
