@@ -37,13 +37,14 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
     context_settings=CONTEXT,
     lazy={
         "config": (".", "config", "Write and check dump configurations (acl.json, npu_bridge)."),
-        "golden": (".", "golden", "Make golden data from Caffe or TensorFlow models."),
+        "golden": (".", "golden", "Make golden data from Caffe, TensorFlow or ONNX models."),
         "compare": (".compare", "compare", "Compare a network's dumps with golden data, or two dumps of one model."),
         "watch": (".watch", "watch_command", "Compare dumps as they arrive."),
         "run": (".run", "run", "Configure, run a program, watch its dumps and judge them."),
         "replay": (".replay", "replay", "Run each operator again with the device's inputs: only errors of its own show."),
         "report": (".report", "report", "Write files about a run: for CI, spreadsheets and programs."),
         "compare-op": (".compare_op", "command", "Look at one operator element by element."),
+        "graph": (".graph", "graph", "Draw a network as a page to look at and to choose a part on."),
         "submodel": (".submodel", "submodel", "Cut a part out of the original model with its dumps and inputs."),
         "convert": (".convert", "convert", "Convert dumps to npy, raw elements or text, and npy to dumps."),
         "inspect": (".inspect", "inspect", "Tell what is in files and folders."),
@@ -84,6 +85,7 @@ def config() -> None:
     lazy={
         "caffe": (".golden_caffe", "caffe", "Golden data from Caffe models."),
         "tf": (".golden_tf", "tf", "Golden data from TensorFlow models."),
+        "onnx": (".golden_onnx", "onnx", "Golden data from ONNX models."),
     },
 )
 def golden() -> None:

@@ -14,6 +14,7 @@ from .build import GraphBuilder, Notes
 from .getext import parse_text
 from .nodes import OpNode
 from .omjson import MAX_BYTES, decode_text, parse_json
+from .parameters import Parameters, parameters_of
 
 _ITERATOR_TYPES = frozenset(["IteratorV2", "Iterator", "GetNext"])
 _OM_MAGICS = (b"IMOD", b"PK\x03\x04")
@@ -34,15 +35,24 @@ class ModelGraph:
         What was odd in the file but tolerated.
     path
         The file.
+    command
+        The command line that made the model, as its attribute ``atc_cmdline`` has it; empty where it has none.
     """
 
     def __init__(
-        self, name: str, graph_names: Sequence[str], ops: Sequence[OpNode], notes: Sequence[str] = (), path: Optional[str] = None
+        self,
+        name: str,
+        graph_names: Sequence[str],
+        ops: Sequence[OpNode],
+        notes: Sequence[str] = (),
+        path: Optional[str] = None,
+        command: str = "",
     ) -> None:
         self.name = name
         self.graph_names = tuple(graph_names)
         self.ops = tuple(ops)
         self.path = path
+        self.command = command
         self._by_name: Dict[str, List[OpNode]] = _index(self.ops, lambda op: [op.name])
         self._by_device: Optional[Dict[str, List[OpNode]]] = None
         self._by_golden: Optional[Dict[str, List[OpNode]]] = None
@@ -181,6 +191,17 @@ def load_model(path: AnyPath) -> ModelGraph:
     FormatError
         It is neither, or broken; the message says where.
     """
+    return load_with_parameters(path, every=False)[0]
+
+
+def load_with_parameters(path: AnyPath, every: bool = True) -> Tuple[ModelGraph, List[Parameters]]:
+    """Return a model and for each of its ops all attributes as words, for people to read; parameters and errors as of :func:`load_model`.
+
+    Parameters
+    ----------
+    every
+        False: read no other attribute than a graph keeps, and return none.
+    """
     path = path_text(path, "model")
     require_file(path, "model")
     size_bytes = os.path.getsize(path)
@@ -200,12 +221,15 @@ def load_model(path: AnyPath) -> ModelGraph:
         tree = parse_text(text, path)
         del text
     else:
-        tree, notes = parse_json(data, path)
+        tree, notes = parse_json(data, path, every)
     del data
     lines = Notes(notes)
-    name, graph_names, ops = GraphBuilder(path, lines).build(tree)
+    builder = GraphBuilder(path, lines)
+    name, graph_names, ops = builder.build(tree)
+    command = builder.command(tree)
+    found = parameters_of(tree) if every else []
     del tree
-    return ModelGraph(name, graph_names, ops, lines.lines(), path)
+    return ModelGraph(name, graph_names, ops, lines.lines(), path, command), found
 
 
 def _is_text_form(first: bytes, path: str) -> bool:

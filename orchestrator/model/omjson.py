@@ -36,7 +36,10 @@ DUMP_ATTRS = frozenset(
 )
 """Op attributes that show a dump configuration."""
 
-KEPT_ATTRS = OP_ATTRS | DESC_ATTRS | DUMP_ATTRS
+MODEL_ATTRS = frozenset(["atc_cmdline"])
+"""Attributes of the whole model that a graph keeps."""
+
+KEPT_ATTRS = OP_ATTRS | DESC_ATTRS | DUMP_ATTRS | MODEL_ATTRS
 _ENTRY = frozenset(["key", "value"])
 
 
@@ -54,8 +57,13 @@ def decode_text(data: bytes) -> Tuple[str, List[str]]:
     return (text[1:] if text.startswith("\ufeff") else text), notes
 
 
-def parse_json(data: bytes, path: str) -> Tuple[Dict[str, Any], List[str]]:
+def parse_json(data: bytes, path: str, every: bool = False) -> Tuple[Dict[str, Any], List[str]]:
     """Return the tree of a model json and notes; attributes that no :class:`~goldwatch.model.graph.ModelGraph` keeps are None in it.
+
+    Parameters
+    ----------
+    every
+        Keep all attributes, at several times the memory.
 
     Raises
     ------
@@ -67,10 +75,11 @@ def parse_json(data: bytes, path: str) -> Tuple[Dict[str, Any], List[str]]:
     del data
     try:
         # Dropping each attribute as soon as it is parsed keeps the tree to a fraction of the file.
+        hook = None if every else _drop_attrs
         if many_digits:
-            tree = json.loads(text, object_hook=_drop_attrs, parse_int=_bounded_int)
+            tree = json.loads(text, object_hook=hook, parse_int=_bounded_int)
         else:
-            tree = json.loads(text, object_hook=_drop_attrs)
+            tree = json.loads(text, object_hook=hook)
     except json.JSONDecodeError as error:
         raise FormatError(_broken_json(error, notes), path, hint=_HINT) from None
     except (ValueError, RecursionError) as error:

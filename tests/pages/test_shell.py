@@ -30,7 +30,7 @@ def test_the_policy_names_exactly_the_script_and_the_style():
 
 
 def test_a_name_stays_text():
-    built = page(HOSTILE, "<p title=\"%s\">%s</p>" % (attribute(HOSTILE), text(HOSTILE)), {"data": [HOSTILE]}, [], ["common.js"])
+    built = page(HOSTILE, '<p title="%s">%s</p>' % (attribute(HOSTILE), text(HOSTILE)), {"data": [HOSTILE]}, [], ["common.js"])
     assert built.count("<script") == 2 and built.count("</script") == 2 and "<img" not in built
     assert "\u202e" not in text(HOSTILE) and "\\u202e" in text(HOSTILE)
     built.encode("utf-8")

@@ -1,0 +1,90 @@
+"""``goldwatch graph``: a network as one page to look at, and to choose a part of it on."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, List, Optional
+
+import click
+
+from ..errors import UsageError
+from ..filesystem import replacing
+from ..pages.graph_page import Commands, graph_page
+from ..pages.graph_result import read_result
+from ..pages.models import OM, PageModel, read_page_model
+from .common import put, set_up_logging, verbosity_options
+
+_ORIGINALS = (".prototxt", ".pb", ".onnx")
+_CUTS = "cuts"
+
+
+@click.command()
+@click.argument("model", type=click.Path(readable=False))
+@click.option("-o", "--output", metavar="FILE", required=True, help="The page to write, such as net.html.")
+@click.option("--result", metavar="OUT", help="What compare, watch, run or replay wrote: verdicts and shapes are shown.")
+@click.option("--model", "original", metavar="FILE", help="With an om's json: the original model that a part is cut out of.")
+@click.option("--om", metavar="JSON", help="With an original model: the om's json, for the submodel command.")
+@click.option("--dump", metavar="DIR", help="The device's dumps, for the submodel command.  [default: those of OUT]")
+@click.option("--golden", metavar="DIR", help="Golden data, for the submodel command.  [default: those of OUT]")
+@verbosity_options
+def graph(
+    model: str,
+    output: str,
+    result: Optional[str],
+    original: Optional[str],
+    om: Optional[str],
+    dump: Optional[str],
+    golden: Optional[str],
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """Draw MODEL as one HTML page that needs no network and no server.
+
+    MODEL is the json of an om (atc --mode=1), a prototxt, a frozen .pb or an .onnx. On the page ops are found by name, type, original name
+    and parameter, and with a start and an end chosen it shows the command that cuts the part out, or dumps only it.
+
+    Example: goldwatch graph model.json --result out -o net.html
+    """
+    set_up_logging(quiet, verbose)
+    _refuse_overwriting(output, {"MODEL": model, "--model": original, "--om": om})
+    compared = None if result is None else read_result(result)
+    inputs = {} if compared is None else compared.inputs
+    found = read_page_model(model, golden)
+    beside = {"--om": om, "--dump": dump or inputs.get("target"), "--golden": golden or inputs.get("golden")}
+    page = graph_page(found, _commands(found, original, beside), compared)
+    with replacing(output) as stream:
+        stream.write(page)
+    put("wrote %s (%d ops)" % (output, len(found.ops)))
+
+
+def _refuse_overwriting(output: str, inputs: Dict[str, Optional[str]]) -> None:
+    for name, path in inputs.items():
+        if path is not None and os.path.realpath(path) == os.path.realpath(output):
+            raise UsageError("-o %s is the file of %s" % (output, name), hint="name another file for the page")
+
+
+def _commands(model: PageModel, original: Optional[str], beside: Dict[str, Optional[str]]) -> Commands:
+    """Return the commands that the page completes."""
+    path = os.path.abspath(model.path)
+    if model.kind != OM:
+        if original is not None:
+            raise UsageError("--model goes with the json of an om; %s is an original model itself" % model.path)
+        return Commands(_submodel(path, beside), None, bool(beside["--om"] or beside["--golden"]))
+    if beside["--om"] is not None:
+        raise UsageError("--om goes with an original model; %s is the json of an om itself" % model.path)
+    config = (["goldwatch", "config", "new", "--om", path], ["--dump-path", ".", "--mode", "all"])
+    source = original or _beside(path)
+    submodel = None if source is None else _submodel(os.path.abspath(source), dict(beside, **{"--om": path}))
+    return Commands(submodel, config, True)
+
+
+def _submodel(path: str, beside: Dict[str, Optional[str]]) -> List[List[str]]:
+    options = [word for name, value in beside.items() if value is not None for word in (name, os.path.abspath(value))]
+    return [["goldwatch", "submodel", path], [*options, "-o", _CUTS]]
+
+
+def _beside(path: str) -> Optional[str]:
+    """Return the original model that lies beside an om's json with the same stem."""
+    stem = path[: -len(".json")] if path.endswith(".json") else os.path.splitext(path)[0]
+    stem = stem[: -len(".om")] if stem.endswith(".om") else stem
+    return next((stem + ending for ending in _ORIGINALS if os.path.isfile(stem + ending)), None)

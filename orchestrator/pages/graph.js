@@ -1,0 +1,176 @@
+// A network that Python has laid out (network.py, drawing()): drawn, panned, zoomed, and its ops selected and marked.
+
+const VERDICT_SIGNS = {pass: '✓ ', fail: '✕ ', not_compared: '? ', expected_absent: '– '};
+
+// The outline of an op: failing ones have six corners.
+function outline(op, verdict, grow) {
+  const left = op.x - op.width / 2 - grow, right = op.x + op.width / 2 + grow, top = op.y - op.height / 2 - grow, bottom = op.y + op.height / 2 + grow;
+  if (verdict === 'fail') return `M${left - 10},${op.y}L${left},${top}H${right}L${right + 10},${op.y}L${right},${bottom}H${left}Z`;
+  const r = 5;
+  return `M${left + r},${top}H${right - r}q${r},0 ${r},${r}V${bottom - r}q0,${r} ${-r},${r}H${left + r}q${-r},0 ${-r},${-r}V${top + r}q0,${-r} ${r},${-r}Z`;
+}
+
+// The line of an edge, with its arrow head.
+function edgePath(points) {
+  let path = `M${points[0]},${points[1]}`;
+  const last = points.length - 2;
+  for (let at = 2; at <= last; at += 2) {
+    const middle = (points[at - 1] + points[at + 1]) / 2;
+    path += points[at] === points[at - 2] ? `V${points[at + 1]}` : `C${points[at - 2]},${middle} ${points[at]},${middle} ${points[at]},${points[at + 1]}`;
+  }
+  const back = points[last + 1] < points[last - 1] ? 5 : -5;
+  return path + `M${points[last] - 3.5},${points[last + 1] + back}L${points[last]},${points[last + 1]}L${points[last] + 3.5},${points[last + 1] + back}`;
+}
+
+// Draw into an element of class "network". `select(op)` is called when an op is chosen by click. Returns what a page may do with it.
+function drawNetwork(holder, drawing, select) {
+  const margin = 24;
+  const svg = make('svg', {viewBox: `${-margin} ${-margin} ${drawing.width + 2 * margin} ${drawing.height + 2 * margin}`, role: 'img', 'aria-label': `the network: ${drawing.ops.length} ops`});
+  const edges = make('g'), boxes = make('g');
+  const elements = [], lines = [];
+  for (const [source, target, text, x, y, points] of drawing.edges) {
+    const line = make('path', {class: text === null ? 'edge waits' : 'edge', d: edgePath(points)});
+    lines.push([source, target, line]);
+    edges.append(line);
+    if (text) boxes.append(make('text', {class: 'label', x: x, y: y}, text));
+  }
+  drawing.ops.forEach((op, number) => {
+    const top = op.y - op.height / 2;
+    const group = make('g', {'data-op': op.name, 'data-verdict': op.verdict, 'data-number': op.number});
+    group.append(
+      make('path', {class: 'halo', d: outline(op, op.verdict, 5)}),
+      make('path', {class: 'box', d: outline(op, op.verdict, 0)}),
+      make('text', {class: 'type', x: op.x, y: top + 16}, (VERDICT_SIGNS[op.verdict] || '') + printable(op.type)));
+    op.lines.forEach((line, index) => group.append(make('text', {x: op.x, y: top + 30 + 14 * index}, line)));
+    if (op.origins) group.append(make('text', {class: 'origins', x: op.x, y: top + 30 + 14 * op.lines.length}, op.origins));
+    group.dataset.place = number;
+    elements.push(group);
+    boxes.append(group);
+  });
+  svg.append(edges, boxes);
+  holder.replaceChildren(svg);
+
+  let scale = 1;
+  const smallest = () => Math.min(1, holder.clientWidth / (drawing.width + 2 * margin), holder.clientHeight / (drawing.height + 2 * margin));
+  // Zoom so that the point of the drawing under (x, y) of the holder stays where it is.
+  function zoomTo(wanted, x, y) {
+    const next = Math.min(4, Math.max(Math.min(0.05, smallest()), wanted));
+    const left = (holder.scrollLeft + x) / scale, top = (holder.scrollTop + y) / scale;
+    scale = next;
+    svg.setAttribute('width', (drawing.width + 2 * margin) * scale);
+    svg.setAttribute('height', (drawing.height + 2 * margin) * scale);
+    holder.classList.toggle('far', scale < 0.3);
+    holder.scrollLeft = left * scale - x;
+    holder.scrollTop = top * scale - y;
+    holder.dataset.scale = scale.toFixed(3);
+  }
+  const zoom = (factor) => zoomTo(scale * factor, holder.clientWidth / 2, holder.clientHeight / 2);
+  function fit() {
+    zoomTo(smallest(), 0, 0);
+    holder.scrollLeft = holder.scrollTop = 0;
+  }
+  function centre(number) {
+    const op = drawing.ops[number];
+    if (scale < 0.6) zoomTo(1, 0, 0);
+    holder.scrollLeft = (op.x + margin) * scale - holder.clientWidth / 2;
+    holder.scrollTop = (op.y + margin) * scale - holder.clientHeight / 2;
+  }
+  function show(number, still) {
+    for (const group of boxes.querySelectorAll('[data-selected]')) group.removeAttribute('data-selected');
+    for (const [source, target, line] of lines) line.toggleAttribute('data-near', source === number || target === number);
+    if (number === null) return;
+    elements[number].setAttribute('data-selected', '1');
+    if (!still) centre(number);
+  }
+  function mark(marks) {
+    elements.forEach((group, number) => {
+      const found = marks.get(number);
+      const flag = group.querySelector('.flag');
+      if (flag) flag.remove();
+      if (!found) return group.removeAttribute('data-mark');
+      group.setAttribute('data-mark', found);
+      if (found !== 'between') {
+        const op = drawing.ops[number];
+        group.append(make('text', {class: 'flag', x: op.x + op.width / 2 + 14, y: op.y + 4}, found.toUpperCase()));
+      }
+    });
+  }
+
+  holder.addEventListener('wheel', (event) => {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    const box = holder.getBoundingClientRect();
+    zoomTo(scale * Math.exp(-event.deltaY / 300), event.clientX - box.left, event.clientY - box.top);
+  }, {passive: false});
+  holder.addEventListener('keydown', (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target !== holder) return;
+    const keys = {'+': () => zoom(1.25), '=': () => zoom(1.25), '-': () => zoom(0.8), '0': fit};
+    if (keys[event.key]) {
+      event.preventDefault();
+      keys[event.key]();
+    }
+  });
+  dragAndPinch(holder, (factor, x, y) => zoomTo(scale * factor, x, y));
+  svg.addEventListener('click', (event) => {
+    const group = event.target.closest('[data-op]');
+    if (group && !holder.dataset.dragged) select(Number(group.dataset.place));
+  });
+  zoomTo(1, 0, 0);
+  return {zoom, fit, centre, show, mark, count: drawing.ops.length};
+}
+
+// A mouse drags, two fingers zoom; one finger pans as the browser does it.
+function dragAndPinch(holder, zoomBy) {
+  const fingers = new Map();
+  let last = null;
+  holder.addEventListener('pointerdown', (event) => {
+    delete holder.dataset.dragged;
+    fingers.set(event.pointerId, event);
+    last = event.pointerType === 'mouse' && event.button === 0 ? event : null;
+  });
+  holder.addEventListener('pointermove', (event) => {
+    const before = fingers.get(event.pointerId);
+    if (!before) return;
+    if (fingers.size === 2) {
+      const other = [...fingers.values()].find((finger) => finger.pointerId !== event.pointerId);
+      const box = holder.getBoundingClientRect();
+      const gap = (finger) => Math.max(1, Math.hypot(finger.clientX - other.clientX, finger.clientY - other.clientY));
+      zoomBy(gap(event) / gap(before), (event.clientX + other.clientX) / 2 - box.left, (event.clientY + other.clientY) / 2 - box.top);
+      fingers.set(event.pointerId, event);
+    } else if (last) {
+      const moved = Math.hypot(event.clientX - before.clientX, event.clientY - before.clientY);
+      if (moved > 4 && !holder.dataset.dragged) {
+        holder.dataset.dragged = '1';
+        holder.classList.add('dragging');
+        holder.setPointerCapture(event.pointerId);
+      }
+      if (holder.dataset.dragged) {
+        holder.scrollLeft -= event.clientX - last.clientX;
+        holder.scrollTop -= event.clientY - last.clientY;
+      }
+      last = event;
+    }
+  });
+  for (const name of ['pointerup', 'pointercancel', 'pointerleave']) {
+    holder.addEventListener(name, (event) => {
+      fingers.delete(event.pointerId);
+      last = null;
+      holder.classList.remove('dragging');
+    });
+  }
+}
+
+// The buttons above a network; `network` is what drawNetwork() returned, or a function that returns it.
+function networkTools(network) {
+  const now = () => (typeof network === 'function' ? network() : network);
+  const button = (text, label, act) => {
+    const made = make('button', {type: 'button', 'aria-label': label, title: label}, text);
+    made.addEventListener('click', act);
+    return made;
+  };
+  return make('div', {class: 'network-tools'}, [
+    button('+', 'zoom in (+)', () => now().zoom(1.25)),
+    button('−', 'zoom out (-)', () => now().zoom(0.8)),
+    button('all', 'show the whole network (0)', () => now().fit()),
+  ]);
+}

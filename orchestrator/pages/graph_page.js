@@ -1,0 +1,265 @@
+// The graph page: search, the detail of an op, start and end.
+
+const MOST_RESULTS = 300;
+
+// What of an op is searched, best first: its name, its type and originals, its parameters.
+function searchTexts(op) {
+  const lower = (text) => text.toLowerCase();
+  return {
+    name: lower(op.name),
+    about: lower([op.type, ...(op.originals || [])].join('\n')),
+    parameters: op.parameters.map(([key, value]) => lower(key + ': ' + value)),
+  };
+}
+
+// The numbers of the ops that a text finds, best first, each with the parameter that it was found by.
+function searchOps(texts, wanted) {
+  const text = wanted.trim().toLowerCase();
+  if (!text) return texts.map((_, number) => [number, null]);
+  const found = [[], [], [], [], []];
+  texts.forEach((own, number) => {
+    if (own.name === text) found[0].push([number, null]);
+    else if (own.name.startsWith(text)) found[1].push([number, null]);
+    else if (own.name.includes(text)) found[2].push([number, null]);
+    else if (own.about.includes(text)) found[3].push([number, null]);
+    else {
+      const at = own.parameters.findIndex((entry) => entry.includes(text));
+      if (at >= 0) found[4].push([number, at]);
+    }
+  });
+  return found.flat();
+}
+
+function startPage(data) {
+  const ops = data.ops;
+  const byId = (id) => document.getElementById(id);
+  const texts = ops.map(searchTexts);
+  const places = new Map(data.drawing.ops.map((op, place) => [op.number, place]));
+  const choice = makeChoice(data);
+  let selected = null, matches = [], active = 0;
+
+  byId('plain').remove();
+  byId('workbench').hidden = false;
+  const network = drawNetwork(byId('graph'), data.drawing, (place) => select(data.drawing.ops[place].number, true));
+  const tools = networkTools(network);
+  tools.append(make('span', {class: 'quiet'}, 'drag or scroll to move, Ctrl + wheel or two fingers to zoom'));
+  byId('tools').append(tools);
+
+  function select(number, still) {
+    selected = number;
+    network.show(number === null || !places.has(number) ? null : places.get(number), still);
+    showDetail();
+  }
+
+  function choose(number, which) {
+    choice.choose(number, which);
+    showChoice();
+    showDetail();
+  }
+
+  function link(number) {
+    const button = make('button', {type: 'button', class: 'link name'}, printable(ops[number].name));
+    button.addEventListener('click', () => { select(number); byId('detail').focus({preventScroll: true}); });
+    return button;
+  }
+
+  function showDetail() {
+    const holder = byId('detail');
+    if (selected === null) {
+      holder.replaceChildren(make('p', {class: 'quiet'}, 'Find an op above, or choose one in the drawing.'));
+      delete holder.dataset.op;
+      return;
+    }
+    const op = ops[selected];
+    holder.dataset.op = op.name;
+    const parts = [make('h2', {class: 'name'}, printable(op.name)), make('p', {}, 'type ' + printable(op.type))];
+    if (!places.has(selected)) parts.push(make('p', {class: 'quiet'}, 'It lies outside the part that is drawn.'));
+    parts.push(chooseButtons(selected));
+    if (op.originals && op.originals.length) {
+      parts.push(make('h3', {}, op.originals.length > 1 ? `from ${op.originals.length} original ops` : 'original op'));
+      parts.push(make('ul', {}, op.originals.map((name) => make('li', {class: 'name'}, printable(name)))));
+    } else if (op.originals) {
+      parts.push(make('p', {class: 'quiet'}, 'The compiler made it: no original op is behind it.'));
+    }
+    parts.push(...flowParts(op));
+    parts.push(...rowParts(data.rows[op.name]));
+    parts.push(...parameterParts(op.parameters));
+    holder.replaceChildren(...parts);
+  }
+
+  function chooseButtons(number) {
+    const parts = [], reasons = [];
+    for (const which of ['start', 'end']) {
+      const refusal = choice.refusal(number, which);
+      const button = make('button', {type: 'button', 'data-choose': which, 'aria-pressed': String(choice[which] === number), title: refusal || null}, which + ' here');
+      button.disabled = Boolean(refusal);
+      button.addEventListener('click', () => {
+        choose(number, which);
+        const again = byId('detail').querySelector(`button[data-choose=${which}]`);
+        if (again) again.focus();
+      });
+      parts.push(button);
+      if (refusal) reasons.push(`no ${which}: ${refusal}`);
+    }
+    const same = new Set(reasons.map((reason) => reason.slice(reason.indexOf(':'))));
+    if (same.size === 1 && reasons.length === 2) reasons.splice(0, 2, 'no start and no end' + [...same][0]);
+    return make('div', {class: 'buttons'}, [...parts, ...reasons.map((reason) => make('small', {class: 'quiet'}, reason))]);
+  }
+
+  function flowParts(op) {
+    const parts = [];
+    if (op.inputs.length) {
+      parts.push(make('h3', {}, 'takes'));
+      parts.push(make('ul', {}, op.inputs.map(([producer, words]) => make('li', {}, [
+        make('span', {class: 'words'}, printable(words) || 'a tensor'), ...(producer === null ? [] : [' of ', link(producer)])]))));
+    }
+    const readers = choice.readers[selected];
+    if (op.outputs.length) {
+      parts.push(make('h3', {}, 'gives'));
+      parts.push(make('ul', {}, op.outputs.map((words) => make('li', {class: 'words'}, printable(words) || 'a tensor'))));
+    }
+    if (readers.length) {
+      parts.push(make('h3', {}, 'to'));
+      parts.push(make('ul', {}, readers.slice(0, 50).map((number) => make('li', {}, [link(number)]))));
+      if (readers.length > 50) parts.push(make('p', {class: 'quiet'}, `and ${readers.length - 50} more`));
+    }
+    return parts;
+  }
+
+  function rowParts(found) {
+    if (!found) return [];
+    const lines = found.rows.map((row) => make('li', {}, [
+      make('span', {class: 'verdict', 'data-is': row.verdict}, row.verdict.replace('_', ' ')), ' ',
+      make('span', {class: 'name'}, printable(row.tensor)), row.place ? ` (${printable(row.place)})` : '',
+      ...Object.entries(row.metrics).map(([name, value]) => make('div', {class: 'words'}, `${name} ${digits(value, 3)}`)),
+      ...(row.reason ? [make('div', {class: 'quiet'}, printable(row.reason))] : [])]));
+    const rest = found.more ? [make('p', {class: 'quiet'}, `and ${found.more} more rows that are no worse`)] : [];
+    return [make('h3', {}, 'compared'), make('ul', {}, lines), ...rest];
+  }
+
+  function parameterParts(parameters) {
+    if (!parameters.length) return [];
+    const body = make('tbody', {}, parameters.map(([key, value]) => make('tr', {}, [make('th', {scope: 'row'}, printable(key)), make('td', {class: 'words'}, printable(value))])));
+    const parts = [make('summary', {}, parameters.length === 1 ? '1 parameter' : `${parameters.length} parameters`)];
+    if (parameters.length > 8) {
+      const filter = make('input', {type: 'search', placeholder: 'find a parameter', 'aria-label': 'find a parameter'});
+      filter.addEventListener('input', () => {
+        const text = filter.value.trim().toLowerCase();
+        [...body.rows].forEach((row, at) => { row.hidden = !texts[selected].parameters[at].includes(text); });
+      });
+      parts.push(filter);
+    }
+    const folded = make('details', {}, [...parts, make('table', {}, [body])]);
+    folded.open = window.innerWidth > 900;
+    return [folded];
+  }
+
+  function showChoice() {
+    const marks = new Map([...choice.marks()].filter(([number]) => places.has(number)).map(([number, mark]) => [places.get(number), mark]));
+    network.mark(marks);
+    const holder = byId('choosing');
+    if (choice.start === null && choice.end === null) {
+      holder.replaceChildren(make('p', {class: 'quiet'}, 'Choose where a part of the network starts and where it ends: the command for it appears here.'));
+      return;
+    }
+    const name = (number) => (number === null ? make('span', {class: 'quiet'}, 'not chosen yet') : link(number));
+    const clear = make('button', {type: 'button'}, 'clear');
+    clear.addEventListener('click', () => { choice.clear(); showChoice(); showDetail(); });
+    const parts = [make('dl', {}, [
+      make('dt', {class: 'start'}, 'start'), make('dd', {}, [name(choice.start)]),
+      make('dt', {class: 'end'}, 'end'), make('dd', {}, [name(choice.end)])])];
+    if (choice.lost) parts.push(make('p', {role: 'status'}, choice.lost));
+    if (choice.start !== null && choice.end !== null) {
+      const {submodel, config} = choice.commands();
+      const count = choice.between.size;
+      parts.push(make('p', {role: 'status'}, `${count} ${count === 1 ? 'op' : 'ops'} from start to end`));
+      if (submodel) parts.push(commandPart('cut them out:', 'command', submodel, count));
+      if (config) parts.push(commandPart('dump only them:', submodel ? 'config-command' : 'command', config, count));
+      if (!submodel && !config) parts.push(make('p', {}, data.config ? 'None of these ops has a dump.' : 'No command can be made of these.'));
+    }
+    holder.replaceChildren(...parts, clear);
+    addCopyButtons(holder);
+  }
+
+  function commandPart(words, id, command, count) {
+    return make('div', {}, [make('span', {class: 'quiet'}, words), make('div', {class: 'row'}, [make('pre', {class: 'command', id: id, 'data-nodes': count, tabindex: 0}, command)])]);
+  }
+
+  function showMatches() {
+    const holder = byId('results');
+    const shown = matches.slice(0, MOST_RESULTS);
+    holder.replaceChildren(...shown.map(([number, parameter], at) => {
+      const op = ops[number];
+      const about = parameter === null ? printable(op.type) : printable(op.parameters[parameter].join(': ').slice(0, 120));
+      const option = make('div', {role: 'option', id: 'result-' + at, 'aria-selected': 'false', 'data-number': number}, [make('span', {class: 'name'}, printable(op.name)), ' ', make('small', {}, about)]);
+      return option;
+    }));
+    const more = matches.length - shown.length;
+    byId('found').textContent = `${matches.length} of ${ops.length} ops` + (more > 0 ? `; the first ${shown.length} are listed` : '');
+    activate(0);
+  }
+
+  function activate(at) {
+    const options = byId('results').children;
+    for (const option of byId('results').querySelectorAll('[aria-selected=true]')) option.setAttribute('aria-selected', 'false');
+    active = Math.max(0, Math.min(at, options.length - 1));
+    if (!options.length) return byId('search').removeAttribute('aria-activedescendant');
+    options[active].setAttribute('aria-selected', 'true');
+    byId('search').setAttribute('aria-activedescendant', options[active].id);
+    options[active].scrollIntoView({block: 'nearest'});
+  }
+
+  byId('search').addEventListener('input', (event) => {
+    matches = searchOps(texts, event.target.value);
+    showMatches();
+  });
+  byId('search').addEventListener('keydown', (event) => {
+    const steps = {ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8};
+    if (event.key in steps) activate(active + steps[event.key]);
+    else if (event.key === 'Enter' && matches.length) select(matches[active][0]);
+    else return;
+    event.preventDefault();
+  });
+  byId('results').addEventListener('click', (event) => {
+    const option = event.target.closest('[role=option]');
+    if (!option) return;
+    activate([...byId('results').children].indexOf(option));
+    select(Number(option.dataset.number));
+  });
+  byId('graph').addEventListener('keydown', (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const next = (step) => select(selected === null ? 0 : Math.max(0, Math.min(ops.length - 1, selected + step)));
+    if (event.key === 'n') next(1);
+    else if (event.key === 'p') next(-1);
+    else if (event.key === 's' && selected !== null) choose(selected, 'start');
+    else if (event.key === 'e' && selected !== null) choose(selected, 'end');
+    else return;
+    event.preventDefault();
+  });
+  document.addEventListener('keydown', (event) => {
+    if (event.key === 'Escape' && selected !== null) select(null);
+    if (event.key === '/' && !/^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName)) {
+      event.preventDefault();
+      byId('search').focus();
+    }
+  });
+
+  matches = searchOps(texts, '');
+  showMatches();
+  showChoice();
+  byId('results').scrollTop = 0;
+  if (data.first !== null) select(data.first);
+  else {
+    showDetail();
+    if (network.count) network.centre(0);
+  }
+  window.scrollTo(0, 0);
+}
+
+readData('network').then((data) => {
+  startPage(data);
+  ready();
+}, (error) => {
+  document.getElementById('plain').prepend(make('p', {role: 'alert'}, 'The drawing cannot be shown: ' + error.message));
+  ready();
+});

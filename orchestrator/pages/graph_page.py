@@ -1,0 +1,144 @@
+"""The page of ``goldwatch graph``: a whole network to look at, and from where to where a part of it is to be cut out or dumped."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+from ..naming import printable
+from .graph_result import GraphResult
+from .models import OM, PageModel
+from .network import MOST_DRAWN, Flow, NetworkOp, drawing, near
+from .shell import page, text
+
+_PLAIN_ROWS = 500
+_STYLES = ("base.css", "graph.css", "graph_page.css")
+_SCRIPTS = ("common.js", "graph.js", "graph_choice.js", "graph_page.js")
+_KINDS = {OM: "the device's ops", "caffe": "a Caffe net", "tensorflow": "a frozen TensorFlow graph", "onnx": "an ONNX model"}
+
+
+class Commands(NamedTuple):
+    """The words of the commands that the page completes with what is chosen; None where one does not apply.
+
+    Attributes
+    ----------
+    submodel
+        Before and behind ``--start NAME --end NAME``.
+    config
+        Before and behind the names of the layers.
+    shapes_told
+        Whether an option of the submodel command tells shapes, so that the page adds none.
+    """
+
+    submodel: Optional[Sequence[Sequence[str]]]
+    config: Optional[Sequence[Sequence[str]]]
+    shapes_told: bool
+
+
+def graph_page(model: PageModel, commands: Commands, result: Optional[GraphResult] = None) -> str:
+    """Return the page of a model as HTML."""
+    ops = _with_shapes(model, result) if result is not None else model.ops
+    verdicts = _verdicts(model, result) if result is not None else {}
+    bad = [number for number, op in enumerate(ops) if verdicts.get(op.name) == "fail"]
+    chosen = near(ops, bad[:1] or [0], MOST_DRAWN) if len(ops) > MOST_DRAWN else None
+    data = {
+        "ops": [dict(detail, name=op.name) for op, detail in zip(ops, model.details)],
+        "drawing": drawing(ops, verdicts, chosen),
+        "rows": _rows(model, result),
+        "submodel": commands.submodel,
+        "config": commands.config,
+        "shapes": not commands.shapes_told,
+        "first": bad[0] if bad else None,
+    }
+    title = printable(model.name or model.path)
+    return page("%s: the network" % title, _body(model, ops, verdicts, title, chosen), {"network": data}, _STYLES, _SCRIPTS)
+
+
+def _with_shapes(model: PageModel, result: GraphResult) -> List[NetworkOp]:
+    """Return the ops of an original model with the shapes that were recorded where the model itself says none."""
+    if model.kind == OM:
+        return model.ops
+
+    def told(index: int, text: str, source: int) -> str:
+        shape = result.shapes.get((model.ops[source].name, index))
+        known = text[:1].isdigit() or text.startswith("scalar")
+        return text if shape is None or known else "%s %s" % (",".join(map(str, shape)) or "scalar", text)
+
+    def shown(flow: Flow) -> Flow:
+        return flow._replace(text=told(flow.output, flow.text, flow.source))
+
+    return [op._replace(inputs=tuple(map(shown, op.inputs))) for op in model.ops]
+
+
+def _verdicts(model: PageModel, result: GraphResult) -> Dict[str, str]:
+    found = {}
+    for op in model.ops:
+        verdict = result.verdicts.get(op.name)
+        if verdict is not None:
+            found[op.name] = verdict
+    return found
+
+
+def _rows(model: PageModel, result: Optional[GraphResult]) -> Dict[str, Any]:
+    if result is None:
+        return {}
+    names = [op.name for op in model.ops if op.name in result.rows]
+    return {name: {"rows": result.rows[name], "more": result.left_out.get(name, 0)} for name in names}
+
+
+def _body(model: PageModel, ops: Sequence[NetworkOp], verdicts: Dict[str, str], title: str, chosen: Optional[Sequence[int]]) -> str:
+    counts = "%s: %d %s" % (_KINDS[model.kind], len(ops), "op" if len(ops) == 1 else "ops")
+    failing = sum(verdicts.get(op.name) == "fail" for op in ops)
+    found = ["%d of them outside their limits" % failing] if failing else ["none of them outside its limits"] if verdicts else []
+    if chosen is not None:
+        found.append("drawn are the %d ops nearest to the first %s; the search finds all" % (len(chosen), "bad one" if failing else "one"))
+    line = "; ".join([counts, *found])
+    return _BODY % {"title": text(title), "line": text(line), "plain": _plain(ops, model.details, verdicts)}
+
+
+def _plain(ops: Sequence[NetworkOp], details: Sequence[Dict[str, Any]], verdicts: Dict[str, str]) -> str:
+    """Return the ops as a table that needs no script: the bad ones first."""
+    numbers = sorted(range(len(ops)), key=lambda number: verdicts.get(ops[number].name) != "fail")[:_PLAIN_ROWS]
+    lines = []
+    for number in numbers:
+        op, detail = ops[number], details[number]
+        verdict = verdicts.get(op.name)
+        sign = '<span class="verdict" data-is="%s">%s</span> ' % (verdict, verdict.replace("_", " ")) if verdict else ""
+        originals = ", ".join(detail["originals"]) if detail["originals"] not in (None, [op.name]) else ""
+        cells = (text(op.type), text(originals or op.origins), "<br>".join(text(words) for words in detail["outputs"]))
+        lines.append('<tr><td class="name">%s%s</td>%s</tr>' % (sign, text(op.name), "".join("<td>%s</td>" % cell for cell in cells)))
+    more = len(ops) - len(numbers)
+    rest = "<p>%d more ops are shown by the page's script.</p>" % more if more else ""
+    return "<table><thead><tr><th>op</th><th>type</th><th>from</th><th>gives</th></tr></thead><tbody>%s</tbody></table>%s" % (
+        "\n".join(lines),
+        rest,
+    )
+
+
+_BODY = """<header>
+<h1 class="name">%(title)s</h1>
+<p class="quiet">%(line)s</p>
+</header>
+<main class="workbench" id="workbench" hidden>
+<div class="side">
+<section class="finding" aria-label="find an op">
+<input type="search" id="search" placeholder="find an op: name, type, original, parameter"
+ aria-label="find an op by name, type, original name or parameter" role="combobox" aria-expanded="true" aria-controls="results"
+ aria-autocomplete="list" autocomplete="off" spellcheck="false">
+<p class="quiet" id="found" role="status"></p>
+<div id="results" role="listbox" aria-label="ops"></div>
+</section>
+<section id="detail" aria-label="the chosen op" tabindex="-1"></section>
+</div>
+<div class="sheet">
+<section class="choosing" id="choosing" aria-label="start and end"></section>
+<section class="drawing" aria-label="the network">
+<div id="tools"></div>
+<div class="network" id="graph" tabindex="0" role="group" aria-label="the network: plus and minus zoom, 0 shows all, arrows move,
+ n and p go to the next and the previous op, s and e choose start and end"></div>
+</section>
+</div>
+</main>
+<main class="plain" id="plain">
+<p>Where scripts run, this page draws the network; these are its ops.</p>
+%(plain)s
+</main>"""

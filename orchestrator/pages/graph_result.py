@@ -1,0 +1,88 @@
+"""What a comparison found about the ops of a network, for the page that draws it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..results.rowsql import plain_number
+from ..results.store import RunStore
+
+_WORST_FIRST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT)
+_SHOWN_ROWS = 12
+_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance")
+
+
+class GraphResult(NamedTuple):
+    """A run's rows by what they are about.
+
+    Attributes
+    ----------
+    verdicts
+        The worst verdict by the op's name, as the dump files and as the model's file write it, and by original names.
+    rows
+        By the same names the worst rows: ``{"tensor", "place", "verdict", "reason", "metrics": {name: number}}``.
+    left_out
+        How many rows of a name are not in ``rows``.
+    shapes
+        Of the outputs that were compared, by original name and output number, in the golden's layout.
+    inputs
+        TARGET and GOLDEN of the run where they still exist.
+    """
+
+    verdicts: Dict[str, str]
+    rows: Dict[str, List[Dict[str, Any]]]
+    left_out: Dict[str, int]
+    shapes: Dict[Tuple[str, int], Tuple[int, ...]]
+    inputs: Dict[str, str]
+
+
+def read_result(out: str) -> GraphResult:
+    """Read the rows of a run's store.
+
+    Raises
+    ------
+    MissingPath, DamagedStore, ForeignStore, EnvironmentProblem
+        As :meth:`goldwatch.results.store.RunStore.open`.
+    """
+    found = GraphResult({}, {}, {}, {}, {})
+    with RunStore.open(out) as store:
+        for row in store.rows():
+            originals = row.golden.split(",") if row.golden != "*" else []
+            for name in dict.fromkeys([row.op, *originals]):
+                _take(found, name, row)
+            if originals and row.kind == "output" and row.shape is not None and row.tensor_index is not None:
+                found.shapes.setdefault((originals[-1], row.tensor_index), row.shape)
+        inputs = store.get("inputs") or {}
+    for key in ("target", "golden"):
+        path = inputs.get(key) if isinstance(inputs, dict) else None
+        if isinstance(path, str) and os.path.isdir(path):
+            found.inputs[key] = path
+    return found
+
+
+def _take(found: GraphResult, name: str, row: Row) -> None:
+    rank = _WORST_FIRST.index(row.verdict)
+    if rank < _WORST_FIRST.index(found.verdicts.get(name, EXPECTED_ABSENT)) or name not in found.verdicts:
+        found.verdicts[name] = row.verdict
+    rows = found.rows.setdefault(name, [])
+    rows.append(_told(row))
+    rows.sort(key=lambda entry: _WORST_FIRST.index(entry["verdict"]))
+    if len(rows) > _SHOWN_ROWS:
+        rows.pop()
+        found.left_out[name] = found.left_out.get(name, 0) + 1
+
+
+def _told(row: Row) -> Dict[str, Any]:
+    metrics = {name: plain_number(row.metrics[name]) for name in _METRICS if row.metrics.get(name) is not None}
+    cosine = metrics.pop("CosineSimilarity", None)
+    if cosine is not None:
+        # Of a cosine near 1 the distance from 1 is what can be read.
+        metrics["1 - CosineSimilarity"] = cosine if isinstance(cosine, str) else 1 - cosine
+    return {"tensor": row.tensor, "place": _place(row), "verdict": row.verdict, "reason": row.reason, "metrics": metrics}
+
+
+def _place(row: Row) -> Optional[str]:
+    parts = [part for part in (row.device and "device " + row.device, row.model, row.step and "step " + row.step) if part]
+    return ", ".join(parts) or None

@@ -1,0 +1,160 @@
+"""A model's own file as a network to look at: the json of an om, a prototxt, a frozen GraphDef or an ONNX model."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from ..dumps.golden import GoldenSet
+from ..filesystem import AnyPath, open_input, path_text
+from ..model.graph import load_with_parameters
+from ..model.never import no_dump_reason
+from ..netfiles.attributes import onnx_parameters
+from ..netfiles.onnx_model import OnnxModel
+from ..netfiles.onnx_names import NamedGraph, name_nodes
+from ..netfiles.onnx_types import type_name
+from ..netfiles.onnx_values import OnnxValue
+from ..results.network import network_document
+from ..submodel.original import read_original
+from .network import Flow, NetworkOp, desc_text, network_ops
+from .originals import choice_of, detail, no_choice, original_network
+
+OM = "om"
+_ORIGINALS = (".prototxt", ".pb", ".pbtxt")
+_OMS = (".json", ".txt", ".om")
+_COMPILERS = "the compiler made this op: no node of the original model is behind it"
+_TOLD_ALREADY = frozenset(["_datadump_original_op_names", "_datadump_is_multiop"])
+
+
+class PageModel(NamedTuple):
+    """A network and what there is to say about each of its ops.
+
+    Attributes
+    ----------
+    kind
+        ``om``, ``caffe``, ``tensorflow`` or ``onnx``.
+    details
+        Of each op ``{"type", "originals": [name] or null, "inputs": [[number of the producer or null, words, …]], "outputs": [words],
+        "parameters": [[name, words]], "start", "end", "why", "layer"}``: the original nodes by which a part of the model begins and ends
+        here (null: it cannot), why it cannot, and the name by which a dump configuration has it (null: it has no dump). An input of a
+        Caffe layer has its blob and shape (``1,3,224,224`` or null) as well.
+    """
+
+    kind: str
+    name: str
+    path: str
+    ops: List[NetworkOp]
+    details: List[Dict[str, Any]]
+
+
+def read_page_model(path: AnyPath, golden: Optional[str] = None) -> PageModel:
+    """Read a model of any kind by its file's name, else by its first byte.
+
+    Parameters
+    ----------
+    golden
+        A folder of golden data that tells the shapes of an original model's values.
+
+    Raises
+    ------
+    MissingPath, InputError, FormatError
+        As the reader of its kind.
+    """
+    path = path_text(path, "MODEL")
+    lower = path.lower()
+    if lower.endswith(".onnx"):
+        return _of_onnx(OnnxModel(path))
+    if lower.endswith(_OMS) or (os.path.isfile(path) and not lower.endswith(_ORIGINALS) and _starts_as_json(path)):
+        return _of_om(path)
+    original = read_original(path)
+    ops, details = original_network(original, None if golden is None else GoldenSet(golden))
+    return PageModel(original.kind, original.name, path, ops, details)
+
+
+def _starts_as_json(path: str) -> bool:
+    with open_input(path) as stream:
+        return bool(stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{")
+
+
+def _of_om(path: str) -> PageModel:
+    graph, parameters = load_with_parameters(path)
+    document = network_document(graph)
+    ops = network_ops(document)
+    details = []
+    for node, op, drawn, found in zip(graph.ops, document["ops"], ops, parameters):
+        sources = iter(drawn.inputs)
+        inputs = []
+        for number, source in enumerate(op["inputs"]):
+            descs = op["input_descs"]
+            producer = None if source is None or graph.producer(node, source[0]) is None else next(sources).source
+            inputs.append([producer, _desc_words(descs[number]) if number < len(descs) else ""])
+        originals = node.originals
+        choice = choice_of(originals[0], originals[-1]) if originals else no_choice(_COMPILERS)
+        detail = {
+            "type": op["type"],
+            "originals": op["originals"],
+            "inputs": inputs,
+            "outputs": [_desc_words(desc) for desc in op["output_descs"]],
+            "parameters": [list(entry) for entry in found if entry[0] not in _TOLD_ALREADY],
+            "layer": op["name"] if no_dump_reason(node) is None else None,
+        }
+        details.append(dict(detail, **choice))
+    return PageModel(OM, graph.name, path, ops, details)
+
+
+def _desc_words(desc: Dict[str, Any]) -> str:
+    """Return what is known of a device's tensor: element type, shape and layout, and the original ones where they differ."""
+    words = "%s %s" % (desc["dtype"].replace("DT_", "").lower(), desc_text(desc))
+    shape, layout = desc["origin_shape"], desc["origin_layout"]
+    if (shape is not None and shape != desc["shape"]) or (layout and layout != desc["layout"]):
+        words += ", originally %s %s" % (",".join(map(str, shape if shape is not None else desc["shape"])) or "scalar", layout or "")
+    return words.strip()
+
+
+def _of_onnx(model: OnnxModel) -> PageModel:
+    ops: List[NetworkOp] = []
+    details: List[Dict[str, Any]] = []
+    makers: Dict[str, int] = {}
+    waiting: List[Tuple[int, List[str]]] = []
+    known: Dict[str, OnnxValue] = {}
+    for named in name_nodes(model):
+        for value in [*named.graph.inputs, *named.graph.outputs, *named.graph.value_info.values()]:
+            known[value.name] = value
+        for value in [] if named.prefix else named.graph.data_inputs:
+            makers[value.name] = len(ops)
+            waiting.append((len(ops), []))
+            ops.append(NetworkOp(value.name, "input", ()))
+            details.append(detail("input", [], [_onnx_words(value.name, known)], [], no_choice("an input of the model is no node")))
+        _take_nodes(model, named, makers, waiting, ops, details, known)
+    for number, inputs in waiting:
+        pairs = [(makers.get(name), _onnx_words(name, known)) for name in inputs if name]
+        ops[number] = ops[number]._replace(inputs=tuple(Flow(source, text) for source, text in pairs if source is not None))
+        details[number]["inputs"] = [[source, text] for source, text in pairs]
+    return PageModel("onnx", os.path.basename(model.path), model.path, ops, details)
+
+
+def _take_nodes(
+    model: OnnxModel,
+    named: NamedGraph,
+    makers: Dict[str, int],
+    waiting: List[Tuple[int, List[str]]],
+    ops: List[NetworkOp],
+    details: List[Dict[str, Any]],
+    known: Dict[str, OnnxValue],
+) -> None:
+    with model.open() as file:
+        for name, node in zip(named.names, named.graph.nodes):
+            makers.update((output, len(ops)) for output in node.outputs if output)
+            waiting.append((len(ops), node.inputs))
+            ops.append(NetworkOp(name, node.op_type, ()))
+            choice = no_choice("it lies in a branch of an If") if named.prefix else choice_of(name)
+            outputs = [_onnx_words(output, known) for output in node.outputs if output]
+            details.append(detail(node.op_type, [], outputs, onnx_parameters(file, node.attrs), choice))
+
+
+def _onnx_words(name: str, known: Dict[str, OnnxValue]) -> str:
+    value = known.get(name)
+    if value is None or value.shape is None:
+        return name
+    dims = ",".join("?" if dim is None else str(dim) for dim in value.shape) or "scalar"
+    return "%s %s %s" % (dims, type_name(value.dtype), name) if value.dtype else "%s %s" % (dims, name)

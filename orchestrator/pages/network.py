@@ -1,0 +1,232 @@
+"""A network as it is drawn: its ops as boxes with their names in lines, what flows between them, and where all of it stands."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import deque
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from ..naming import printable
+from .layout import lay_out
+
+MOST_DRAWN = 3000
+"""So many ops are drawn at once; of larger networks a part."""
+
+_LINE = 30
+_LABEL = 36
+_MOST_LINES = 4
+_BREAKS = "/_.:-"
+_LETTER = 6.7
+_LABEL_LETTER = 5.8
+_LINE_HEIGHT = 14.0
+_LABEL_HEIGHT = 11.0
+_PADDING = 22.0
+_LEAST_WIDTH = 90.0
+_ROOM = 30.0
+_MOST_LABELS = 12
+
+
+class Flow(NamedTuple):
+    """What an op takes: the number of the op that made it, its shape and layout in words, and which output of that op it is."""
+
+    source: int
+    text: str
+    output: int = 0
+
+
+class NetworkOp(NamedTuple):
+    """One op of a network.
+
+    Attributes
+    ----------
+    inputs
+        What it takes of other ops of the network.
+    controls
+        The numbers of the ops that it only waits for.
+    origins
+        The original ops that it came from, as words; empty where they would only repeat its name.
+    """
+
+    name: str
+    type: str
+    inputs: Tuple[Flow, ...]
+    controls: Tuple[int, ...] = ()
+    origins: str = ""
+
+
+def network_ops(document: Mapping[str, Any]) -> List[NetworkOp]:
+    """Return the ops of a :func:`goldwatch.results.network.network_document`."""
+    ops = document["ops"]
+    by_name: Dict[Any, int] = {}
+    for number, op in enumerate(ops):
+        by_name.setdefault((op["graph"], op["name"]), number)
+        by_name.setdefault(op["name"], number)
+
+    def producer(op: Mapping[str, Any], name: str) -> Optional[int]:
+        return by_name.get((op["graph"], name), by_name.get(name))
+
+    found = []
+    for op in ops:
+        flows = []
+        for source in op["inputs"]:
+            made = None if source is None else producer(op, source[0])
+            if made is not None:
+                descs = ops[made]["output_descs"]
+                flows.append(Flow(made, desc_text(descs[source[1]]) if source[1] < len(descs) else "", source[1]))
+        controls = [made for made in (producer(op, name) for name in op["controls"]) if made is not None]
+        found.append(NetworkOp(op["name"], op["type"], tuple(flows), tuple(controls), origin_words(op["name"], op["originals"])))
+    return found
+
+
+def desc_text(desc: Mapping[str, Any]) -> str:
+    """Return the device's shape and layout of a tensor as words: ``1,4,56,56,16 NC1HWC0``."""
+    return " ".join([",".join(map(str, desc["shape"])) or "scalar", desc["layout"]]).rstrip()
+
+
+def origin_words(name: str, originals: Optional[Sequence[str]]) -> str:
+    """Return the original ops of a device op as one line: nothing where it is its own original, or the file does not say."""
+    if originals is None or list(originals) == [name]:
+        return ""
+    if not originals:
+        return "made by the compiler"
+    if len(originals) == 1:
+        return "from " + _cut(printable(originals[0]), _LINE)
+    first, last = (_cut(printable(originals[place]), _LINE // 2) for place in (0, -1))
+    return "from %s %s %s (%d)" % (first, "+" if len(originals) == 2 else "…", last, len(originals))
+
+
+def _cut(name: str, most: int) -> str:
+    """Return the end of a name that is too long, with an ellipsis: names of one network mostly differ there."""
+    return name if len(name) <= most else "…" + name[1 - most :]
+
+
+def near(ops: Sequence[NetworkOp], focus: Sequence[int], most: int) -> List[int]:
+    """Return the numbers of the ops that are nearest to some of them along the data, at most so many, in the network's order."""
+    beside: List[List[int]] = [[] for _ in ops]
+    for number, op in enumerate(ops):
+        for flow in op.inputs:
+            beside[number].append(flow.source)
+            beside[flow.source].append(number)
+    found = dict.fromkeys(focus)
+    waiting = deque(found)
+    while waiting and len(found) < most:
+        for other in beside[waiting.popleft()]:
+            if other not in found and len(found) < most:
+                found[other] = None
+                waiting.append(other)
+    return sorted(found)
+
+
+def drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str], chosen: Optional[Sequence[int]] = None) -> Dict[str, Any]:
+    """Return what graph.js draws, as JSON values.
+
+    Parameters
+    ----------
+    verdicts
+        By the op's name; ops without one are neither good nor bad.
+    chosen
+        The numbers of the ops to draw; all by default.
+
+    Returns
+    -------
+    dict
+        ``{"width", "height", "ops", "edges"}`` in pixels; an op ``{"number", "name", "type", "lines", "origins", "x", "y", "width",
+        "height", "verdict", "more"}``: x and y of its middle, its verdict (null: none), how many of its neighbours are not drawn; an edge
+        ``[source, target, text, label x, label y, [x, y, x, y, …]]`` by places in ``ops``: the text of what an op only waits for is null.
+    """
+    numbers = list(range(len(ops))) if chosen is None else list(chosen)
+    place = {number: index for index, number in enumerate(numbers)}
+    edges: List[Tuple[int, int, Optional[str]]] = []
+    for number in numbers:
+        op = ops[number]
+        edges += [(place[flow.source], place[number], _cut(printable(flow.text), _LABEL)) for flow in op.inputs if flow.source in place]
+        edges += [(place[source], place[number], None) for source in op.controls if source in place]
+    lines = [name_lines(ops[number].name, number) for number in numbers]
+    labels: List[List[float]] = [[] for _ in numbers]
+    for _, target, text in edges:
+        labels[target].append(_LABEL_LETTER * len(text or ""))
+    sizes = []
+    for number, inner, entering in zip(numbers, lines, labels):
+        op = ops[number]
+        longest = max(map(_columns, [*inner, printable(op.type) + "   ", op.origins]))
+        width = max([_LEAST_WIDTH, longest * _LETTER + _PADDING, *entering])
+        sizes.append((width, _PADDING / 2 + _LINE_HEIGHT * (1 + len(inner) + bool(op.origins))))
+    rows = [_label_rows(entering, width) for entering, (width, _) in zip(labels, sizes)]
+    layout = lay_out(sizes, [(source, target) for source, target, _ in edges], [_ROOM + _LABEL_HEIGHT * count for count in rows])
+    missing = _missing(ops, place)
+    boxes = [
+        {
+            "number": number,
+            "name": ops[number].name,
+            "type": ops[number].type,
+            "lines": inner,
+            "origins": ops[number].origins,
+            "x": x,
+            "y": y,
+            "width": round(size[0], 1),
+            "height": round(size[1], 1),
+            "verdict": verdicts.get(ops[number].name),
+            "more": missing[number],
+        }
+        for number, inner, (x, y), size in zip(numbers, lines, layout.centres, sizes)
+    ]
+    return {"width": layout.width, "height": layout.height, "ops": boxes, "edges": _drawn_edges(edges, layout.lines, boxes, rows)}
+
+
+def _missing(ops: Sequence[NetworkOp], place: Mapping[int, int]) -> Dict[int, int]:
+    """Return how many neighbours of each drawn op are not drawn."""
+    found = dict.fromkeys(place, 0)
+    for number, op in enumerate(ops):
+        for flow in op.inputs:
+            if (number in place) != (flow.source in place):
+                found[number if number in place else flow.source] += 1
+    return found
+
+
+def _label_rows(widths: Sequence[float], width: float) -> int:
+    """Return in how many rows the labels above an op of this width stand so that none lies upon another."""
+    longest = max(widths, default=0.0)
+    return min(_MOST_LABELS, len(widths), int(longest * len(widths) / width) + 1) if longest else 0
+
+
+def _drawn_edges(
+    edges: Sequence[Tuple[int, int, Optional[str]]],
+    lines: Sequence[List[Tuple[float, float]]],
+    boxes: Sequence[Mapping[str, Any]],
+    rows: Sequence[int],
+) -> List[List[Any]]:
+    entering: Dict[int, List[int]] = {}
+    for number in sorted(range(len(edges)), key=lambda number: lines[number][-1][0]):
+        entering.setdefault(edges[number][1], []).append(number)
+    rank = {number: index for numbers in entering.values() for index, number in enumerate(numbers)}
+    found = []
+    for number, ((source, target, text), line) in enumerate(zip(edges, lines)):
+        box = boxes[target]
+        spare = max(0.0, (box["width"] - _LABEL_LETTER * len(text or "")) / 2)
+        x = min(max(line[-1][0], box["x"] - spare), box["x"] + spare)
+        y = line[-1][1] - 10 - _LABEL_HEIGHT * (rank[number] % max(1, rows[target]))
+        found.append([source, target, text, round(x, 1), round(y, 1), [value for point in line for value in point]])
+    return found
+
+
+def name_lines(name: str, number: int) -> List[str]:
+    """Return a name in lines of at most 30 letters, broken behind ``/``, ``_``, ``.``, ``:`` or ``-`` where it can.
+
+    Of a name that four lines do not hold the middle is left out; the op's number then tells it from others.
+    """
+    text = printable(name)
+    if len(text) > _LINE * _MOST_LINES:
+        half = _LINE * _MOST_LINES // 2 - 12
+        text = "%s…[%d letters]…%s #%d" % (text[:half], len(text) - 2 * half, text[-half:], number)
+    found = []
+    while len(text) > _LINE:
+        at = max(text.rfind(mark, 0, _LINE) for mark in _BREAKS) + 1
+        at = at if at > _LINE // 3 else _LINE
+        found.append(text[:at])
+        text = text[at:]
+    return [*found, text] if text or not found else found
+
+
+def _columns(text: str) -> int:
+    """Return how many columns a text takes in letters of one width; Chinese ones take two."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)

@@ -1,0 +1,49 @@
+"""The networks of a run as its report draws them: around the first suspect, and whole where that is not too large."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+from .network import MOST_DRAWN, drawing, near, network_ops
+
+_NEAR = 60
+
+
+def report_graphs(documents: Sequence[Mapping[str, Any]], verdicts: Mapping[str, str], suspects: Sequence[str]) -> List[Dict[str, Any]]:
+    """Return what report_graph.js draws of each network, that of the first suspect first.
+
+    Parameters
+    ----------
+    documents
+        The store's ``graphs`` (:func:`goldwatch.results.network.network_document`).
+    verdicts
+        The worst verdict by op name.
+    suspects
+        Names of ops, worst first; where there is none, the first failing op, else the first op stands in the middle.
+
+    Returns
+    -------
+    list
+        ``{"model", "count", "focus", "near", "whole"}``: the network's name, its number of ops, the name of the op in the middle of
+        ``near``, and two drawings (:func:`goldwatch.pages.network.drawing`); ``whole`` is null where ``near`` holds all,
+        or for more than 3,000 ops.
+    """
+    found = []
+    for document in documents:
+        ops = network_ops(document)
+        number = {op.name: place for place, op in reversed(list(enumerate(ops)))}
+        focus = next((name for name in [*suspects, *(op.name for op in ops if verdicts.get(op.name) == "fail")] if name in number), None)
+        if not ops:
+            continue
+        middle = number[focus] if focus is not None else 0
+        around = near(ops, [middle], _NEAR)
+        whole: Optional[Dict[str, Any]] = drawing(ops, verdicts) if len(around) < len(ops) <= MOST_DRAWN else None
+        entry = {
+            "model": document["model"],
+            "count": len(ops),
+            "focus": ops[middle].name,
+            "near": drawing(ops, verdicts, around),
+            "whole": whole,
+        }
+        found.append((0 if ops[middle].name in suspects else 1, entry))
+    return [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
