@@ -2,7 +2,9 @@
 
     scripts/bench finishing --devices 8 --steps 10 --ops 200
 
-The tree holds the same small network for each device and step, a file for each op: two rows each. Peak memory is of the process that plans and writes.
+The tree holds the same small network for each device and step, a file for each op: two rows each. The peak of
+memory is that of the process that plans and writes.
+Peak memory is of the process that plans and writes.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import shutil
 import tempfile
 import time
 
+from workload import TREE, Writer
+
 from goldwatch.comparing.row import FAIL, PASS
 from goldwatch.engine.listed import compare_folders
 from goldwatch.engine.options import ComparisonOptions
@@ -21,7 +25,6 @@ from goldwatch.engine.reporting import write_report
 from goldwatch.results.junit import JunitFile
 from goldwatch.results.markdown import MarkdownFile
 from goldwatch.results.tablefile import CsvFile, JsonFile
-from workload import TREE, Writer
 
 KINDS = {"junit.xml": JunitFile, "comment.md": MarkdownFile, "rows.csv": CsvFile, "run.json": JsonFile}
 
