@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Counter as Counts
-from typing import Dict, Iterator, List, Optional, Sequence, Set
+from typing import Dict, Iterator, List, Optional, Sequence
 
-from ..columns import cut, shorten
+from ..columns import cut, padded, shorten, width_of
 from ..comparing.row import FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..naming import printable
 from .table import COLOURS, WORDS
 
 _MOST_LINES = 100
-_SHORT_LABEL = 40
+_SHORT_NAME = 11
+_LEAST_NAME = 8
+_FIRST = ", first "
+_ORDER = ("device", "step", "model", "model_id", "time")
 
 
 @dataclass
@@ -63,13 +66,15 @@ def place_lines(places: Sequence[PlaceCounts], colour: bool = False, width: Opti
     width
         Columns of the terminal; None: no line is too long.
     """
-    varying = _varying([found.place for found in places])
-    labels = [shorten(_label(found.place, varying), _SHORT_LABEL) for found in places]
-    longest = max(map(len, labels), default=0)
+    labels = _labels([found.place for found in places])
+    longest = max(map(width_of, labels), default=0)
     for found, label in list(zip(places, labels))[:_MOST_LINES]:
         word = "\x1b[%sm%s\x1b[0m" % (COLOURS[found.verdict], WORDS[found.verdict]) if colour else WORDS[found.verdict]
-        rest = "  %s  %s" % (label.ljust(longest), _said(found))
         room = None if width is None else width - 2 - len(WORDS[NOT_COMPARED])
+        rest = "  %s  %s" % (padded(label, longest), _said(found))
+        if found.first is not None:
+            name, left = printable(found.first), width_of(rest) + len(_FIRST)
+            rest += _FIRST + (name if room is None else shorten(name, max(_LEAST_NAME, room - left)))
         blanks = " " * (len(WORDS[NOT_COMPARED]) - len(WORDS[found.verdict]))
         yield ("  " + word + blanks + (rest if room is None else cut(rest, room))).rstrip()
     left = places[_MOST_LINES:]
@@ -77,13 +82,22 @@ def place_lines(places: Sequence[PlaceCounts], colour: bool = False, width: Opti
         yield "  ... and %d more, %d of them with failing rows" % (len(left), sum(found.verdict == FAIL for found in left))
 
 
-def _varying(places: Sequence[Place]) -> Set[str]:
-    return {name for name, parts in zip(Place._fields, zip(*places)) if len(set(parts)) > 1}
+def _labels(places: Sequence[Place]) -> List[str]:
+    """Return what tells the places apart: device and step, and no more than need be; long names cut where that leaves them different."""
+    labels: List[str] = []
+    for most in (_SHORT_NAME, None):
+        for count in range(2, len(_ORDER) + 1):
+            names = [name for name in _ORDER[:count] if len({getattr(place, name) for place in places}) > 1]
+            labels = [_label(place, names, most) for place in places]
+            if len(set(labels)) == len(labels):
+                return labels
+    return labels
 
 
-def _label(place: Place, varying: Set[str]) -> str:
-    parts = ("%s %s" % (name, printable(part)) for name, part in zip(place._fields, place) if name in varying and part is not None)
-    return ", ".join(parts) or "no folder of a step"
+def _label(place: Place, names: Sequence[str], most: Optional[int]) -> str:
+    parts = ((name, getattr(place, name)) for name in names)
+    known = ((name, printable(part)) for name, part in parts if part is not None)
+    return ", ".join("%s %s" % (name, part if most is None else shorten(part, most)) for name, part in known) or "no folder of a step"
 
 
 def _said(found: PlaceCounts) -> str:
@@ -91,6 +105,4 @@ def _said(found: PlaceCounts) -> str:
     parts = ["%d of %d rows fail" % (counts[FAIL], total) if counts[FAIL] else "%d rows" % total]
     if counts[NOT_COMPARED]:
         parts.append("%d not compared" % counts[NOT_COMPARED])
-    if found.first is not None:
-        parts.append("first %s" % printable(found.first))
     return ", ".join(parts)

@@ -4,7 +4,6 @@
 
 The tree holds the same small network for each device and step, a file for each op: two rows each. The peak of
 memory is that of the process that plans and writes.
-Peak memory is of the process that plans and writes.
 """
 
 from __future__ import annotations
