@@ -77,9 +77,9 @@ def place_lines(places: Sequence[PlaceCounts], colour: bool = False, width: Opti
             rest += _FIRST + (name if room is None else shorten(name, max(_LEAST_NAME, room - left)))
         blanks = " " * (len(WORDS[NOT_COMPARED]) - len(WORDS[found.verdict]))
         yield ("  " + word + blanks + (rest if room is None else cut(rest, room))).rstrip()
-    left = places[_MOST_LINES:]
-    if left:
-        yield "  ... and %d more, %d of them with failing rows" % (len(left), sum(found.verdict == FAIL for found in left))
+    others = places[_MOST_LINES:]
+    if others:
+        yield "  ... and %d more, %d of them with failing rows" % (len(others), sum(found.verdict == FAIL for found in others))
 
 
 def _labels(places: Sequence[Place]) -> List[str]:
