@@ -34,6 +34,12 @@ function breakable(letters) {
   return letters.split(/(?<=[/_.:-])(?=[^/_.:-])/).flatMap((part, at) => (at ? [make('wbr'), part] : [part]));
 }
 
+// A command to copy, whose options are not broken behind their dash.
+function commandBlock(command) {
+  const words = printable(command).split(/(\s+)/);
+  return make('pre', {class: 'command'}, words.map((word) => (/^-[\w-]+$/.test(word) ? make('span', {class: 'option'}, word) : word)));
+}
+
 // A number with so many significant digits; texts ('NaN', 'Infinity') stay.
 function digits(value, count) {
   if (value === null || value === undefined) return '';

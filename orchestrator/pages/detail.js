@@ -114,7 +114,7 @@ class Detail {
     const found = this.extra.details[row], command = this.extra.commands[this.rows.text('op', row)];
     if (!found) {
       return command ? [make('h3', {}, 'Element by element'), make('p', {class: 'quiet'}, 'This command looks at every element; a report that is made afterwards shows here where the error sits.'),
-        make('pre', {class: 'command'}, printable(command))] : [];
+        commandBlock(command)] : [];
     }
     const parts = [make('h3', {}, 'What the error looks like')];
     for (const one of found.findings) {

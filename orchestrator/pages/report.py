@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Dict, Iterable, List, Set, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
@@ -31,23 +31,22 @@ class HtmlFile(ReportFile):
 
     def begin(self) -> None:
         """Be ready for the rows."""
-        summary = self.told.summary
-        suspects = [(entry["op"], Place(**entry["place"])) for entry in summary["suspects"]]
+        accused = _accused(self.told)
         self._details = Details(self.told.out)
         self._columns = RowColumns(self.told.metrics)
-        self._plain = PlainRows(suspects)
+        self._plain = PlainRows([(op, place) for op, _, place in accused])
         self._limits: Set[Tuple[Limit, ...]] = set()
         self._found: Dict[int, Any] = {}
-        self._wanted = {(entry["tensor"], Place(**entry["place"])) for entry in summary["suspects"]}
-        self._numbers: Dict[Tuple[str, Place], int] = {}
+        self._wanted = {tensor for _, tensor, _ in accused}
+        self._numbers: Dict[Tuple[str, Optional[Place]], int] = {}
         self._verdicts: Dict[str, str] = {}
 
     def add(self, row: Row) -> None:
         """Take one more row."""
         number = self._columns.count
-        key = (row.tensor, row.place)
-        if key in self._wanted:
-            self._numbers.setdefault(key, number)
+        if row.tensor in self._wanted:
+            self._numbers.setdefault((row.tensor, row.place), number)
+            self._numbers.setdefault((row.tensor, None), number)
         detail = self._details.of(row)
         if detail is not None:
             self._found[number] = detail
@@ -61,15 +60,17 @@ class HtmlFile(ReportFile):
     def end(self) -> None:
         """Write the page."""
         told = self.told
-        suspects = told.summary["suspects"]
+        accused = _accused(told)
         data = {
             "rows": self._columns.document(),
-            "suspects": [[entry["op"], self._numbers.get((entry["tensor"], Place(**entry["place"])))] for entry in suspects],
+            "suspects": [[op, self._numbers.get((tensor, place))] for op, tensor, place in accused],
             "limits": _drawn(self._limits),
             "details": self._found,
             "commands": dict(told.commands),
         }
-        graphs = report_graphs(told.graphs, self._verdicts, _accused(told))
+        first = told.summary["first_divergence"]
+        middle = [op for op, *_ in accused] or ([] if first is None else [first["op"]])
+        graphs = report_graphs(told.graphs, self._verdicts, middle)
         self.stream.write(page(_title(told), self._body(), {"report": data, "graphs": graphs}, STYLES, SCRIPTS))
 
     def _body(self) -> str:
@@ -89,11 +90,12 @@ class HtmlFile(ReportFile):
         }
 
 
-def _accused(told: Told) -> List[str]:
-    """Return the ops to look at, the first one first."""
-    found = [entry["op"] for entry in (*told.summary["suspects"], *told.summary.get("culprits", ()))]
-    first = told.summary["first_divergence"]
-    return found if found or first is None else [first["op"]]
+def _accused(told: Told) -> List[Tuple[str, str, Optional[Place]]]:
+    """Return (op, tensor, place) of each suspect, or culprit of a replay (without a place), the first one first."""
+    found: List[Tuple[str, str, Optional[Place]]] = [
+        (entry["op"], entry["tensor"], Place(**entry["place"])) for entry in told.summary["suspects"]
+    ]
+    return found + [(entry["op"], entry["tensor"], None) for entry in told.summary.get("culprits", ())]
 
 
 def _title(told: Told) -> str:
