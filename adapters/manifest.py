@@ -9,7 +9,7 @@ import os
 from typing import Any, Dict, List, Optional
 
 from ..errors import EnvironmentProblem, FormatError, MissingPath, UsageError
-from ..filesystem import ASIDE_PREFIX, free_bytes, open_input, read_input, writing_whole
+from ..filesystem import ASIDE_PREFIX, free_bytes, open_input, read_input, remove_leftovers, writing_whole
 from ..naming import MAPPING_FILE, parse_golden_name, printable, read_mapping
 
 MANIFEST_FILE = "manifest.json"
@@ -89,6 +89,19 @@ def sweep(folder: str, pid: int) -> None:
             os.rmdir(folder)
         except OSError:
             pass
+
+
+def keep_finished(folder: str) -> None:
+    """Remove the temporary files and the journal that a writer which died has left in a folder; golden files are whole and stay."""
+    journal = os.path.join(folder, JOURNAL_FILE)
+    if not os.path.lexists(journal) or _is_locked(journal):
+        return
+    remove_leftovers(folder)
+    remove_quietly(journal)
+    try:
+        os.rmdir(folder)
+    except OSError:
+        pass
 
 
 def _is_locked(path: str) -> bool:

@@ -9,6 +9,7 @@ import pickle
 import signal
 from typing import BinaryIO, NoReturn
 
+from .blas import importing_unthreaded
 from .interrupts import heed_termination, terminated
 
 _LENGTH_BYTES = 8
@@ -44,7 +45,8 @@ def _answer(calls: int, answers: int, parent: int) -> None:
             except (EOFError, OSError):
                 return
             try:
-                function, *arguments = pickle.loads(data)
+                with importing_unthreaded():
+                    function, *arguments = pickle.loads(data)
                 answer = True, function(*arguments)
             except Exception as error:
                 answer = False, error

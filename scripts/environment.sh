@@ -70,3 +70,14 @@ make_environment() {
     fi
     "$folder/bin/python" -m pip install "${options[@]}" "$@"
 }
+
+# have_chromium: tell whether there is a Chromium with its driver.
+have_chromium() {
+    command -v chromedriver >/dev/null && { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
+}
+
+# install_chromium: Debian's, where that is allowed.
+install_chromium() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0
+    apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y chromium chromium-driver
+}

@@ -15,6 +15,7 @@ import time
 
 import hypothesis
 import pytest
+from browser import lacking
 
 # Started in the background of a script, these tests inherit that Ctrl-C is ignored, and with them every program that they interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -34,12 +35,16 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("--shared"):
-        return
-    unwanted = [item for item in items if item.get_closest_marker("shared")]
+    unwanted = set() if config.getoption("--shared") else {item for item in items if item.get_closest_marker("shared")}
+    if lacking():
+        unwanted |= {item for item in items if item.get_closest_marker("browser")}
     if unwanted:
-        items[:] = [item for item in items if not item.get_closest_marker("shared")]
-        config.hook.pytest_deselected(items=unwanted)
+        items[:] = [item for item in items if item not in unwanted]
+        config.hook.pytest_deselected(items=list(unwanted))
+
+
+def pytest_report_header():
+    return ["the pages are NOT tested in a browser: %s" % problem for problem in [lacking()] if problem]
 
 
 @pytest.fixture
@@ -88,12 +93,12 @@ def shared_dir(request):
 def on_terminal():
     """Runs a command on a terminal of so many columns, ``on_terminal(words, 80)``: what it shows, without colours, and its exit code."""
 
-    def run(words, columns=80, **options):
+    def run(words, columns=80, environment=os.environ, **options):
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         # A parent that uses readline hands on the columns of its own terminal.
-        environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-        process = subprocess.Popen(words, stdout=theirs, stderr=theirs, stdin=theirs, env=environment, **options)
+        own = {name: value for name, value in environment.items() if name != "COLUMNS"}
+        process = subprocess.Popen(words, stdout=theirs, stderr=theirs, stdin=theirs, env=own, **options)
         os.close(theirs)
         blocks = [b"-"]
         with contextlib.suppress(OSError):

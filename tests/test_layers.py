@@ -20,6 +20,8 @@ LAYERS = (
         "goldwatch.naming",
         "goldwatch.protowire",
         "goldwatch.elements",
+        "goldwatch.records",
+        "goldwatch.blas",
         "goldwatch.processes",
         "goldwatch.serving",
         "goldwatch.guarding",

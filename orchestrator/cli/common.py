@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, Iterable, List, NoReturn, Optional, Type
 
 import click
 
+from ..blas import importing_unthreaded
 from ..errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_USAGE, GoldwatchError
 from ..filesystem import open_input
 from ..interrupts import caused_by_interrupt
@@ -294,7 +295,8 @@ class LazyGroup(click.Group):
         import importlib
 
         module, attribute, _ = self.lazy[cmd_name]
-        command: click.Command = getattr(importlib.import_module(module, "goldwatch.cli"), attribute)
+        with importing_unthreaded():
+            command: click.Command = getattr(importlib.import_module(module, "goldwatch.cli"), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

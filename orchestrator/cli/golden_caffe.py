@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Optional, Tuple
 
 import click
 
@@ -14,6 +12,7 @@ from ..adapters.caffe.dump import dump as run_dump
 from .common import format_option, print_json, put, say, set_up_logging, verbosity_options
 from .golden_words import golden_words
 from .sizes import parse_size
+from .tensor_bar import TensorBar, counted
 
 
 @click.group()
@@ -98,7 +97,7 @@ def dump(output_format: str, quiet: bool, verbose: int, max_input: str, **option
     Example: goldwatch golden caffe dump net.prototxt net.caffemodel -i data=input.npy -o golden
     """
     set_up_logging(quiet, verbose)
-    with golden_words(), _Progress(quiet) as progress:
+    with golden_words(), TensorBar(quiet) as progress:
         result = run_dump(DumpOptions(max_input_bytes=parse_size(max_input, "--max-input") or 0, **options), progress)
     for note in result["notes"]:
         say(note, quiet)
@@ -108,48 +107,7 @@ def dump(output_format: str, quiet: bool, verbose: int, max_input: str, **option
         print_json(result)
         return
     for run in result["runs"]:
-        put(_line(result, run))
-
-
-def _line(result: Dict[str, Any], run: Dict[str, Any]) -> str:
-    counts = run["counts"]
-    text = "%s: %d golden files by %s %s, %d tensors skipped (manifest.json says why)" % (
-        run["out"],
-        counts["written"],
-        result["backend"],
-        result["backend_version"],
-        counts["skipped"],
-    )
-    return text + (", %d parked for name collisions (mapping.csv)" % counts["parked"] if counts["parked"] else "")
-
-
-class _Progress:
-    """A progress bar on a terminal, once the work has taken a second."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._wanted = not quiet and sys.stderr.isatty()
-        self._begun_s = time.monotonic()
-        self._bar: Any = None
-        self._done = 0
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __call__(self, done: int, total: int) -> None:
-        if not self._wanted or (self._bar is None and time.monotonic() - self._begun_s < 1):
-            return
-        if self._bar is None or done < self._done:
-            self.__exit__()
-            self._bar = click.progressbar(length=total, label="tensors", file=sys.stderr)
-            self._bar.__enter__()
-            self._done = 0
-        self._bar.update(done - self._done)
-        self._done = done
-
-    def __exit__(self, *_: Any) -> None:
-        if self._bar is not None:
-            self._bar.__exit__(None, None, None)
-            self._bar = None
+        put(counted(run, result["backend"], result["backend_version"]))
 
 
 def _tell(path: str, done: Deinplaced, quiet: bool) -> None:

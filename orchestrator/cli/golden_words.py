@@ -12,6 +12,7 @@ from ..errors import GoldwatchError
 _OPTIONS = {
     "backend": "--backend",
     "channel_order": "--channel-order",
+    "feeds": "--feed",
     "force": "--force",
     "inputs": "-i",
     "max_input_bytes": "--max-input",
@@ -26,6 +27,7 @@ _OPTIONS = {
     "saved_model": "--saved-model",
     "scale": "--scale",
     "seed": "--random",
+    "shapes": "--shape",
     "signature": "--signature",
     "tags": "--tags",
     "without_npu": "--without-npu",

@@ -12,6 +12,7 @@ from ..engine.options import ComparisonOptions
 from ..engine.reporting import write_report
 from ..errors import EnvironmentProblem, MissingPath, UsageError
 from ..filesystem import nearest_folder
+from ..pages.report import HtmlFile
 from ..results.junit import JunitFile
 from ..results.markdown import MarkdownFile
 from ..results.opening import STORE_FILE
@@ -23,6 +24,7 @@ from .verdict_text import closer_words
 F = TypeVar("F", bound=Callable[..., Any])
 
 FILES: Mapping[str, Tuple[Type[ReportFile], str]] = {
+    "html": (HtmlFile, "one page to look at, which loads nothing"),
     "junit": (JunitFile, "JUnit XML for a CI system"),
     "markdown": (MarkdownFile, "Markdown for a pull request"),
     "csv": (CsvFile, "the result table"),

@@ -62,7 +62,7 @@ def submodel(
     verbose: int,
     **given: Any,
 ) -> int:
-    """Cut a part out of MODEL, a prototxt or a frozen .pb, with its dumps, inputs and golden data. No framework is needed.
+    """Cut a part out of MODEL (a prototxt, a frozen .pb, an .onnx) with its dumps, inputs and golden data. No framework is needed.
 
     The folder's path goes to stdout. Exit code: 0 all there, 3 the cut is made, but a dump, an input or golden data is missing, 4 bad
     input.

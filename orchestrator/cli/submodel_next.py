@@ -12,6 +12,7 @@ from ..submodel.borders import GOLDEN, TARGET
 from ..submodel.plan import Plan
 
 _SOC = "--soc_version=<as before>"
+_FRAMEWORKS = {"caffe": 0, "tensorflow": 3, "onnx": 5}
 # What only the user knows or has.
 _DEVICE, _WEIGHTS, _INPUT = "DUMP_OF_THE_SUBMODEL", "WEIGHTS.caffemodel", "INPUT.npy"
 _GOLDEN, _OUT, _OM = "golden_of_submodel", "compared", "dump.json"
@@ -19,28 +20,29 @@ _GOLDEN, _OUT, _OM = "golden_of_submodel", "compared", "dump.json"
 
 def next_steps(done: Plan) -> Dict[str, Any]:
     """Return ``{"atc", "golden", "compare", "replay": [words …], "notes": [sentence …]}``, paths relative to the export's folder."""
-    caffe = done.original.kind == "caffe"
-    model = ["dump.prototxt"] if caffe else ["dump.pb"]
+    kind, model = done.original.kind, done.original.file_name
     ends = ";".join("%s:%d" % (output.op, output.output_index) for output in done.cut.outputs if output.is_end)
-    atc = ["atc", "--framework=0" if caffe else "--framework=3", "--model=" + model[0]]
+    atc = ["atc", "--framework=%d" % _FRAMEWORKS[kind], "--model=" + model]
     atc += (["--weight=dump.caffemodel"] if done.weights is not None else []) + ["--output=dump", _SOC]
-    atc += [] if caffe else ["--input_format=NHWC"]
+    atc += ["--input_format=NHWC"] if kind == "tensorflow" else []
     atc += ["--input_fp16_nodes=" + ";".join(done.halves)] if done.halves else []
-    atc += ["--out_nodes=" + ends] if ends else []
+    # The outputs of an ONNX model are its ends.
+    atc += ["--out_nodes=" + ends] if ends and kind != "onnx" else []
     words = []
     for border, file in done.inputs():
-        words += ["-i", "%s=%s" % (border.entry.tensor if caffe else border.entry.name, _INPUT if file is None else file.npy)]
-    if caffe:
-        weights = "dump.caffemodel" if done.weights is not None else _WEIGHTS
-        golden = ["goldwatch", "golden", "caffe", "dump", model[0], weights] + words + ["-o", _GOLDEN]
-    else:
-        golden = ["goldwatch", "golden", "tf", "dump", "--pb", model[0]] + words + ["-o", _GOLDEN]
+        name = border.entry.tensor if kind == "caffe" else border.entry.name
+        words += ["-i" if kind != "onnx" else "--input", "%s=%s" % (name, _INPUT if file is None else file.npy)]
+    golden = {
+        "caffe": ["caffe", "dump", model, "dump.caffemodel" if done.weights is not None else _WEIGHTS],
+        "onnx": ["onnx", "dump", model],
+        "tensorflow": ["tf", "dump", "--pb", model],
+    }[kind]
     own_weights = ["--weights", "dump.caffemodel"] if done.weights is not None else []
     return {
         "atc": atc,
-        "golden": golden,
+        "golden": ["goldwatch", "golden"] + golden + words + ["-o", _GOLDEN],
         "compare": ["goldwatch", "compare", _DEVICE, _GOLDEN, "-f", _OM, "-o", _OUT],
-        "replay": ["goldwatch", "replay", _DEVICE, model[0]] + own_weights + ["-f", _OM, "-o", "replayed"],
+        "replay": ["goldwatch", "replay", _DEVICE, model] + own_weights + ["-f", _OM, "-o", "replayed"],
         "notes": _notes(done),
     }
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Tuple
 
 from ..dumps.header import COMPLETE
+from ..records import quickly_made
 from .pair_task import PairTask
 from .row import Row
 
 UNREADABLE = "unreadable"
 
 
+@quickly_made
 @dataclass(frozen=True)
 class FilePlan:
     """What one dump file comes to.

@@ -8,6 +8,7 @@ from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence,
 
 from ..dumps.container import TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
+from ..dumps.golden_remarks import unfit_golden
 from ..dumps.header import COMPLETE, HEADERLESS, SHORT, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
@@ -62,6 +63,7 @@ class Planner:
         self.selection = selection
         self.overflow = overflow
         self._by_model = by_model
+        self._has_l1_groups = graph is not None and any(op.l1_group for op in graph.ops)
         self._left_out: List[DumpedOp] = []
         self.two_dumps = False
         self._revision = -1
@@ -107,7 +109,9 @@ class Planner:
 
     def waits_for_group(self, entry: DumpEntry) -> bool:
         """Tell whether this dump's op belongs to an L1 fusion group: which of the group have rows is known when all have come."""
-        return not self.two_dumps and self._model is not None and self._model.l1_group(dumped_op(entry, None)) is not None
+        if self.two_dumps or self._model is None or not self._has_l1_groups:
+            return False
+        return self._model.l1_group(dumped_op(entry, None)) is not None
 
     def _has_output(self, op: str, index: int) -> bool:
         return self.golden.find(op, index, "output", self.place) is not None
@@ -218,6 +222,10 @@ class Planner:
             waiting.append(self._scanned(self._unpaired(row, plan, True), dump, info))
             return
         row = self._note_collision(row.but(golden_file=found.rel), plan, found)
+        unfit = unfit_golden(found.path) if found.kind == "npy" else None
+        if unfit is not None:
+            rows.append(refuse(row, *unfit))
+            return
         try:
             target = dump.tensor(info.kind, info.index)
         except NotComparable as error:
@@ -314,7 +322,7 @@ class Planner:
 
     def leave_out(self, dumped: Sequence[DumpedOp]) -> Set[int]:
         """Apply the rule of L1 fusion groups to all dump files of this place; return the numbers of those that have no rows."""
-        if self._model is None or self.two_dumps or self.graph is None or not any(op.l1_group for op in self.graph.ops):
+        if self._model is None or self.two_dumps or not self._has_l1_groups:
             return set()
         kept = {id(item) for item in self._model.l1_selected(dumped)}
         found = {number for number, item in enumerate(dumped) if id(item) not in kept}

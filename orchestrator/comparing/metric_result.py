@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from ..records import changed, quickly_made
 from .differences import Difference
 from .exact import NonFinite
 from .row import FAIL, PASS
@@ -15,6 +16,7 @@ from .sums import PairSums, ldexp
 DISTANCE = "RelativeEuclideanDistance"
 
 
+@quickly_made
 @dataclass(frozen=True)
 class MetricResult:
     """What was measured between a target tensor and its golden tensor.
@@ -102,11 +104,8 @@ class MetricResult:
         return without is not None and DISTANCE not in self.judged and self.values.get(DISTANCE, math.inf) < without
 
     def but(self, **changes: Any) -> MetricResult:
-        """Return a copy with other values of some fields, as :meth:`goldwatch.comparing.row.Row.but`."""
-        other = object.__new__(MetricResult)
-        other.__dict__.update(self.__dict__)
-        other.__dict__.update(changes)
-        return other
+        """Return :func:`goldwatch.records.changed` of the result."""
+        return changed(self, **changes)
 
 
 def both(odd: NonFinite, other: NonFinite) -> NonFinite:

@@ -129,8 +129,15 @@ class Accumulator:
             self._differences.add(x, y, found.d, where)
         if slices is not None and where is not None:
             slices.add(found.y, found.d if sums.max_ad else None, (y_low, y_high), where, (found.y_tables, found.d_tables))
-        self._sums.add(sums)
+        self._take(sums)
         return True
+
+    def _take(self, sums: PairSums) -> None:
+        """Add the sums of one piece, which nobody else holds."""
+        if self._sums.n:
+            self._sums.add(sums)
+        else:
+            self._sums = sums
 
     def _add_by_numpy(self, x: np.ndarray, y: np.ndarray, where: Optional[Where]) -> None:
         """Add one piece."""
@@ -143,7 +150,7 @@ class Accumulator:
         elif may_be_masked_apart(sums):
             self._add_exact(x.reshape(-1), y.reshape(-1))
         else:
-            self._sums.add(sums)
+            self._take(sums)
 
     def _begin(self, x_char: str, y_char: str) -> None:
         self._kinds = (x_char, y_char)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Collection, Mapping, Optional, Tuple
 
 from ..dumps.golden import GoldenEntry
+from ..records import quickly_made
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
 from .row import METRICS, Row
@@ -73,6 +74,7 @@ class Settings:
     max_elements: int = 0
 
 
+@quickly_made
 @dataclass(frozen=True)
 class PairTask:
     """A pair to compare; picklable, small.

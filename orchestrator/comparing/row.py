@@ -8,6 +8,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
 from ..model.row_plan import PAIR, RowPlan
+from ..records import changed, quickly_made
 
 PASS = "pass"
 FAIL = "fail"
@@ -44,6 +45,7 @@ SAMPLED = "sampled"
 """Row.warning: only a sample of the elements was compared, as was asked for."""
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Row:
     """One row, as result.json, the store and the CSV files show it.
@@ -93,7 +95,7 @@ class Row:
         Empty, or what makes a passing row doubtful, for programs: ``nothing_finite`` or ``sampled``.
     cause
         Why a row is ``not_compared``, for programs: ``golden_missing`` or ``dump_missing`` (which can be forgiven), ``corrupt``,
-        ``shape``, ``dtype``; else empty.
+        ``shape``, ``dtype``, ``nondeterministic``, ``given`` (the golden manifest says so); else empty.
     target_file, golden_file
         Relative to TARGET and GOLDEN (or absolute); None when there is none.
     timestamp_us
@@ -137,11 +139,8 @@ class Row:
     timestamp_us: int = 0
 
     def but(self, **changes: Any) -> Row:
-        """Return a copy with other values of some fields: :func:`dataclasses.replace`, several times as fast."""
-        other = object.__new__(Row)
-        other.__dict__.update(self.__dict__)
-        other.__dict__.update(changes)
-        return other
+        """Return :func:`goldwatch.records.changed` of the row."""
+        return changed(self, **changes)
 
     @property
     def place(self) -> Place:

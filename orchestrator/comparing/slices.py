@@ -13,7 +13,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .slice_sums import SliceAxis, Tables, Where, add_squares
-from .sums import common_unit
+from .sums import common_unit, ldexp
 
 MOST_SLICES = 1 << 18
 """Axes that are longer than this are not sliced: the sums of their slices would grow into a copy of the tensor."""
@@ -282,8 +282,7 @@ class SliceSums:
             else:
                 distances[distances > 0.0] = math.inf
             index = int(distances.argmax())
-            with np.errstate(over="ignore"):
-                distance = float(np.ldexp(distances[index], d.unit - y.unit))
+            distance = ldexp(float(distances[index]), d.unit - y.unit)
             elements = count / max(1, counted)
             asked = LEFT_TO_CHANCE < distance < math.inf and elements <= _SMALL_SLICE and not sampled
             if not asked or distances[index] > _by_chance(distances[norms >= floor * _ABOUT], elements):

@@ -10,22 +10,24 @@ Source of the format: the vendor's public documents on dump files and the device
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import NotThere, TypeNotComparable
 from ..filesystem import AnyPath, path_text
+from ..records import quickly_made
 from ..tensors.dtypes import Array, DType, dtype_by_code, nbytes
 from ..tensors.formats import split_format
 from ..tensors.layouts import original_array
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import ByteSource, Tensor
 from .header import COMPLETE, LENGTH_BYTES, MAX_RANK, Header, implied_bytes, load_header, place_in_message, regions_of, size_error
-from .source import FileSource
+from .source import source_of
 
 MAX_ELEMENTS = 2**63 - 1
 KINDS = ("input", "output", "buffer", "space")
 
 
+@quickly_made
 @dataclass(frozen=True)
 class TensorInfo:
     """What the header says about one input or output.
@@ -138,6 +140,7 @@ class DumpFile:
     actual_bytes: int
     nulls_left_out: bool = False
     attrs: Tuple[Tuple[str, str], ...] = ()
+    _start: bytes = field(default=b"", repr=False, compare=False)
 
     def __init__(self, path: AnyPath, partial: bool = False) -> None:
         path = path_text(path, "a dump file")
@@ -187,6 +190,12 @@ class DumpFile:
         TruncatedFile, FormatError
             The file was opened although its size is wrong.
         """
+        made: Dict[Tuple[str, int], Tensor] = self.__dict__.setdefault("_tensors", {})
+        if (kind, index) not in made:
+            made[kind, index] = self._tensor(kind, index)
+        return made[kind, index]
+
+    def _tensor(self, kind: str, index: int) -> Tensor:
         info = self.info(kind, index)
         if info.problem is not None:
             text = "%s %d of %s: %s" % (kind, index, self.path, info.problem)
@@ -200,7 +209,7 @@ class DumpFile:
             original_shape=info.original_shape,
         )
 
-    def source(self, kind: str, index: int) -> FileSource:
+    def source(self, kind: str, index: int) -> ByteSource:
         """Return the raw bytes of an input, output, buffer or space."""
         if self.state != COMPLETE:
             raise size_error(self.path, self.state, self.expected_bytes, self.actual_bytes)
@@ -208,7 +217,7 @@ class DumpFile:
         found = regions.get(kind, ())
         if not 0 <= index < len(found):
             raise NotThere("%s has no %s %d (%d %ss)" % (self.path, kind, index, len(found), kind))
-        return FileSource(self.path, found[index].file_offset, found[index].size_bytes)
+        return source_of(self.path, self._start, found[index].file_offset, found[index].size_bytes)
 
 
 def _attributes(path: str, found: Header) -> Dict[str, Any]:
@@ -248,6 +257,7 @@ def _attributes(path: str, found: Header) -> Dict[str, Any]:
         "actual_bytes": found.actual_bytes,
         "nulls_left_out": found.nulls_left_out,
         "attrs": tuple((attr.name, attr.value) for attr in message.attr),
+        "_start": found.start,
     }
 
 

@@ -20,6 +20,7 @@ from ..naming import (
     sanitise_device,
     sanitise_golden,
 )
+from ..records import quickly_made
 from ..tensors.tensor import Tensor
 from .container import DumpFile
 from .listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk
@@ -36,6 +37,7 @@ _TELLING = ("device", "model", "step")
 Like = Tuple[str, Optional[Tuple[int, int]]]
 
 
+@quickly_made
 @dataclass(frozen=True)
 class GoldenEntry:
     """One golden tensor, not yet opened.

@@ -19,6 +19,7 @@ from ..filesystem import open_regular, read_at
 from ..proto import load_messages
 from ..protowire import CutShort
 from .nano import MAGIC, read_nano_header
+from .source import START_BYTES
 from .wire import MAX_HEADER_BYTES, MAX_REGIONS, Scan, scan_dump_data
 
 LENGTH_BYTES = 8
@@ -47,6 +48,8 @@ class Header:
     sizes_implied: bool = False
     # The size by the header, those tensors counted.
     law_bytes: Optional[int] = None
+    # The first bytes of the file.
+    start: bytes = b""
     error: Optional[FormatError] = None
 
 
@@ -68,7 +71,9 @@ def load_header(path: str) -> Header:
     """
     descriptor, size = open_regular(path)
     try:
-        found = _load_version_2(descriptor, size, path)
+        start = read_at(descriptor, 0, min(size, START_BYTES), path)
+        found = _load_version_2(descriptor, start, size, path)
+        found.start = start
         if found.state != COMPLETE:
             older = _load_version_1(descriptor, size, path)
             if older is not None and (found.state == HEADERLESS or older.state == COMPLETE and _sizes_agree(older)):
@@ -78,13 +83,12 @@ def load_header(path: str) -> Header:
         os.close(descriptor)
 
 
-def _load_version_2(descriptor: int, size: int, path: str) -> Header:
-    start = read_at(descriptor, 0, LENGTH_BYTES, path)
+def _load_version_2(descriptor: int, start: bytes, size: int, path: str) -> Header:
     if len(start) < LENGTH_BYTES:
         what = "the file is empty" if not start else "the file ends inside the header length"
         message = "%s: expected at least %d bytes, got %d" % (what, LENGTH_BYTES, len(start))
         return Header(SHORT, size, None, error=TruncatedFile(message, path, LENGTH_BYTES, len(start)))
-    length = struct.unpack("<Q", start)[0]
+    length = struct.unpack_from("<Q", start)[0]
     if not 0 < length <= MAX_HEADER_BYTES:
         message = "not a dump file: the header length is %d bytes, expected 1 to %d; the file has %d" % (length, MAX_HEADER_BYTES, size)
         return Header(HEADERLESS, size, error=FormatError(message, path))
@@ -93,7 +97,8 @@ def _load_version_2(descriptor: int, size: int, path: str) -> Header:
         message = "the file ends inside the header: expected at least %d bytes, got %d" % (expected, size)
         return Header(SHORT, size, expected, error=TruncatedFile(message, path, expected, size))
     try:
-        message_read = _parse(descriptor, length, path)
+        whole = LENGTH_BYTES + length <= len(start)
+        message_read = _parse_message(start[LENGTH_BYTES : LENGTH_BYTES + length], path) if whole else _parse(descriptor, length, path)
     except FormatError as error:
         return Header(HEADERLESS, size, error=error)
     return _judge_size(path, size, length, message_read)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Optional, Tuple
 
 from ..errors import FormatError, TruncatedFile
@@ -14,7 +15,7 @@ from ..filesystem import open_regular, read_at
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_numpy
 from ..tensors.tensor import Tensor
 from .npyheader import element_dtype, parse_header
-from .source import FileSource
+from .source import START_BYTES, source_of
 
 MAX_HEADER_BYTES = 10000
 MAX_RANK = 32
@@ -22,8 +23,6 @@ MAX_ELEMENTS = 2**63 - 1
 _MAGIC = b"\x93NUMPY"
 _BFLOAT16_CODE = 27
 _KINDS = "fiubc"
-# Holds the header of nearly every file: one read is enough.
-_START_BYTES = 512
 
 
 @dataclass
@@ -36,6 +35,8 @@ class NpyHeader:
         Where the elements begin, and how many bytes they take; None when the header could not be read.
     actual_bytes
         The file's size.
+    start
+        Its first bytes.
     error
         Why the file cannot be read; None when it can.
     """
@@ -47,6 +48,7 @@ class NpyHeader:
     itemsize: int = 0
     data_offset: int = 0
     data_bytes: Optional[int] = None
+    start: bytes = b""
     error: Optional[FormatError] = None
 
 
@@ -69,7 +71,7 @@ def open_npy(path: str) -> Tensor:
     if header.error is not None:
         raise header.error
     assert header.dtype is not None and header.data_bytes is not None
-    source = FileSource(path, header.data_offset, header.data_bytes)
+    source = source_of(path, header.start, header.data_offset, header.data_bytes)
     # With one dim longer than 1 both orders are the same.
     fortran = header.fortran_order and sum(dim > 1 for dim in header.shape) > 1
     return Tensor(header.dtype, header.shape, "ND", source, order="F" if fortran else "C")
@@ -96,7 +98,7 @@ def load_npy_header(path: str) -> NpyHeader:
 
 
 def _read_header(descriptor: int, size: int, path: str, header: NpyHeader) -> None:
-    start = read_at(descriptor, 0, _START_BYTES, path)
+    start = header.start = read_at(descriptor, 0, min(size, START_BYTES), path)
     if start[:6] != _MAGIC[: len(start)]:
         raise FormatError("not an npy file: it begins with %r" % start[:6], path, hint="golden files are written with numpy.save")
     if len(start) < 12:
@@ -115,39 +117,43 @@ def _read_header(descriptor: int, size: int, path: str, header: NpyHeader) -> No
         raise TruncatedFile(message, path, header.data_offset, size)
     text = start[begin : header.data_offset] if header.data_offset <= len(start) else read_at(descriptor, begin, length, path)
     try:
-        descr, header.fortran_order, shape = parse_header(text.decode("utf-8" if major == 3 else "latin-1"))
-        header.dtype, header.itemsize = _element_type(descr, path)
-    except FormatError:
-        raise
+        header.dtype, header.itemsize, header.fortran_order, header.shape = _understood(text, major)
+    except FormatError as error:
+        raise FormatError(error.message, path, hint=error.hint) from None
     except ValueError as error:
         raise FormatError("the npy header cannot be understood: %s" % error, path) from None
-    header.shape = _checked_shape(shape, path)
     _check_size(header, path)
 
 
-def _element_type(descr: Any, path: str) -> Tuple[DType, int]:
+@lru_cache(maxsize=512)
+def _understood(text: bytes, major: int) -> Tuple[DType, int, bool, Tuple[int, ...]]:
+    """Return element type, its bytes, whether the order is Fortran's, and the shape; many tensors of a network have the same."""
+    descr, fortran_order, shape = parse_header(text.decode("utf-8" if major == 3 else "latin-1"))
+    return (*_element_type(descr), fortran_order, _checked_shape(shape))
+
+
+def _element_type(descr: Any) -> Tuple[DType, int]:
     """Return the element type and its bytes in the file."""
     if not isinstance(descr, str):
-        raise FormatError("the array holds records (%s), expected one number per element" % str(descr)[:200], path)
+        raise FormatError("the array holds records (%s), expected one number per element" % str(descr)[:200])
     dtype = element_dtype(descr)
     if dtype is not None and dtype.hasobject:
         raise FormatError(
             "the array holds pickled Python objects, which are never loaded (they can run code)",
-            path,
             hint="save it again as a plain array, such as numpy.save(path, array.astype('float32'))",
         )
     if dtype is not None and dtype.kind == "V" and dtype.itemsize == 2:
         return dtype_by_code(_BFLOAT16_CODE), 2
     if dtype is None or dtype.kind not in _KINDS or not dtype_by_numpy(dtype).decodable:
-        raise FormatError("elements of type %s cannot be compared, expected numbers" % descr, path)
+        raise FormatError("elements of type %s cannot be compared, expected numbers" % descr)
     return dtype_by_numpy(dtype), dtype.itemsize
 
 
-def _checked_shape(shape: Tuple[int, ...], path: str) -> Tuple[int, ...]:
+def _checked_shape(shape: Tuple[int, ...]) -> Tuple[int, ...]:
     if len(shape) > MAX_RANK:
-        raise FormatError("an array of %d dims, at most %d can be read" % (len(shape), MAX_RANK), path)
+        raise FormatError("an array of %d dims, at most %d can be read" % (len(shape), MAX_RANK))
     if any(dim < 0 for dim in shape):
-        raise FormatError("the shape %s has negative dims" % (list(shape),), path)
+        raise FormatError("the shape %s has negative dims" % (list(shape),))
     return tuple(shape)
 
 

@@ -16,11 +16,23 @@ import numpy as np
 
 from ..errors import FormatError, InputError, TruncatedFile
 from ..filesystem import open_regular
-from ..tensors.tensor import WINDOW_BYTES
+from ..tensors.tensor import WINDOW_BYTES, ByteSource, HeldBytes
 
 MAX_OPEN_FILES = 16
 
+START_BYTES = 4096
+"""What is read of a file to know its header: one read is enough for nearly every one, and brings in a small file whole."""
+
+_HELD_BYTES = 1024
+
 _opened: Deque[Any] = deque()
+
+
+def source_of(path: str, start: bytes, offset: int, nbytes: int) -> ByteSource:
+    """Return a byte range of a file of which ``start`` was read: small ones are kept, so that the file is not opened again."""
+    if nbytes <= _HELD_BYTES and offset + nbytes <= len(start):
+        return HeldBytes(start[offset : offset + nbytes])
+    return FileSource(path, offset, nbytes)
 
 
 class FileSource:

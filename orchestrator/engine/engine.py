@@ -102,6 +102,7 @@ class Engine:
         self._planned_for = 0
         self._with_rows: Set[str] = set()
         self._valid: Dict[str, Tuple[str, Dict[str, Optional[str]]]] = {}
+        self._below = os.path.join(catalogue.root, "")
 
     def continue_store(self, keep_gone: bool) -> None:
         """Believe the stored rows that hold still; all other files are marked, so that a later start does not believe their rows.
@@ -339,11 +340,11 @@ class Engine:
                 self.workers.submit(batch)
 
     def _file_of(self, row: Row) -> Optional[TargetFile]:
-        return self.catalogue.files.get(os.path.join(self.catalogue.root, row.target_file or ""))
+        return self.catalogue.files.get(self._below + (row.target_file or ""))
 
     def file_of(self, target_file: str) -> Optional[TargetFile]:
         """Return the dump file that rows were made from, by its name in them; None where it is gone."""
-        file = self.catalogue.files.get(os.path.join(self.catalogue.root, target_file)) if target_file else None
+        file = self.catalogue.files.get(self._below + target_file) if target_file else None
         return file if file is not None and os.path.exists(file.path) else None
 
     def _wanted(self, task: PairTask) -> bool:

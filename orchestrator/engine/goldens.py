@@ -37,7 +37,7 @@ class Goldens:
 
     def __init__(self, folder: str, steps: str, store: RunStore, dumps_too: bool, on_change: Callable[[], None] = lambda: None) -> None:
         self.folder = folder
-        self._real = os.path.realpath(folder)
+        self._below = os.path.join(os.path.realpath(folder), "")
         self.steps = steps
         self.store = store
         self.dumps_too = dumps_too
@@ -147,8 +147,7 @@ class Goldens:
 
     def _named(self, path: str) -> str:
         """Return a path below GOLDEN as the user would write it, for messages."""
-        prefix = self._real.rstrip(os.sep) + os.sep
-        return os.path.join(self.folder, path[len(prefix) :]) if path.startswith(prefix) else path
+        return os.path.join(self.folder, path[len(self._below) :]) if path.startswith(self._below) else path
 
     def look(self, path: str) -> bool:
         """Look at a file that may have come, changed or gone; tell whether anything was new.

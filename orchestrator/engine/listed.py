@@ -98,7 +98,7 @@ class _Listing:
         engine.places.settled = True
         engine.continue_store(keep_gone=False)
         waiting = deque(_meet(run, self.tree))
-        size_bytes = sum(found.size_bytes for found in (look_at(file.path) for file in waiting) if found is not None)
+        size_bytes = sum(_look(file) for file in waiting)
         if len(waiting) > _FEW or size_bytes > _LITTLE_BYTES:
             run.workers.start(most=1 + size_bytes // _WORTH_BYTES)
         # Files that are held until an op of the model comes are met again here.
@@ -129,10 +129,17 @@ def _meet(run: Run, tree: DumpTree) -> List[TargetFile]:
     return [file for file in found if file.state == GROWING]
 
 
-def _plan(run: Run, file: TargetFile) -> None:
+def _look(file: TargetFile) -> int:
+    """Note how a file looks, before it is read; return its size in bytes, 0 where it has gone."""
     found = look_at(file.path)
     if found is not None:
         file.change(found)
+    return 0 if found is None else found.size_bytes
+
+
+def _plan(run: Run, file: TargetFile) -> None:
+    if file.signature is None:
+        _look(file)
     plan = run.engine.plan(file)
     if plan is not None:
         run.engine.accept(file, plan)

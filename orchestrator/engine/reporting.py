@@ -53,6 +53,7 @@ def _told(out: str, store: RunStore, commands: Commands) -> Told:
     if not finished:
         summary, sentence = _so_far(store, options)
     return Told(
+        out=out,
         started=store.started,
         finished=finished,
         summary=summary,

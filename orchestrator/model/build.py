@@ -77,6 +77,10 @@ class GraphBuilder:
             raise FormatError("no graph in it: the list under /graph is empty", self._path, hint="is this the json of a model?")
         return self._text(tree.get("name"), "/name") or names[0], tuple(names), _without_outputs(ops)
 
+    def command(self, tree: Dict[str, Any]) -> str:
+        """Return the command line that made the model; empty where the file does not tell."""
+        return self._attr_text(self._attrs(tree.get("attr"), "/attr"), "atc_cmdline", "/attr") or ""
+
     def _wrong(self, pointer: str, expected: str, value: Any) -> FormatError:
         return FormatError("%s: expected %s, got %s" % (pointer, expected, json_type(value)), self._path)
 

@@ -35,15 +35,24 @@ class ModelGraph:
         What was odd in the file but tolerated.
     path
         The file.
+    command
+        The command line that made the model, as its attribute ``atc_cmdline`` has it; empty where it has none.
     """
 
     def __init__(
-        self, name: str, graph_names: Sequence[str], ops: Sequence[OpNode], notes: Sequence[str] = (), path: Optional[str] = None
+        self,
+        name: str,
+        graph_names: Sequence[str],
+        ops: Sequence[OpNode],
+        notes: Sequence[str] = (),
+        path: Optional[str] = None,
+        command: str = "",
     ) -> None:
         self.name = name
         self.graph_names = tuple(graph_names)
         self.ops = tuple(ops)
         self.path = path
+        self.command = command
         self._by_name: Dict[str, List[OpNode]] = _index(self.ops, lambda op: [op.name])
         self._by_device: Optional[Dict[str, List[OpNode]]] = None
         self._by_golden: Optional[Dict[str, List[OpNode]]] = None
@@ -215,10 +224,12 @@ def load_with_parameters(path: AnyPath, every: bool = True) -> Tuple[ModelGraph,
         tree, notes = parse_json(data, path, every)
     del data
     lines = Notes(notes)
-    name, graph_names, ops = GraphBuilder(path, lines).build(tree)
+    builder = GraphBuilder(path, lines)
+    name, graph_names, ops = builder.build(tree)
+    command = builder.command(tree)
     found = parameters_of(tree) if every else []
     del tree
-    return ModelGraph(name, graph_names, ops, lines.lines(), path), found
+    return ModelGraph(name, graph_names, ops, lines.lines(), path, command), found
 
 
 def _is_text_form(first: bytes, path: str) -> bool:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Optional, Tuple
 
 from ..elements import BY_GE_NAME, UNDEFINED
+from ..records import quickly_made
 
 
+@quickly_made
 @dataclass(frozen=True)
 class TensorDesc:
     """One entry of ``input_desc`` or ``output_desc``.
@@ -57,6 +59,7 @@ QUANT_TYPE = "AscendQuant"
 """The op that turns floats into integers, q = round(x · scale + offset)."""
 
 
+@quickly_made
 @dataclass(frozen=True)
 class OpNode:
     """One op of the model.
@@ -119,7 +122,8 @@ class OpNode:
         """The original ops this one came from: the attribute without empty names, or the op's own name where it is absent."""
         if self.original_names is None:
             return (self.name,)
-        return tuple(name for name in self.original_names if name)
+        names = self.original_names
+        return names if all(names) else tuple(filter(None, names))
 
 
 def execution_key(op: OpNode) -> Tuple[int, int]:

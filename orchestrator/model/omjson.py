@@ -36,7 +36,10 @@ DUMP_ATTRS = frozenset(
 )
 """Op attributes that show a dump configuration."""
 
-KEPT_ATTRS = OP_ATTRS | DESC_ATTRS | DUMP_ATTRS
+MODEL_ATTRS = frozenset(["atc_cmdline"])
+"""Attributes of the whole model that a graph keeps."""
+
+KEPT_ATTRS = OP_ATTRS | DESC_ATTRS | DUMP_ATTRS | MODEL_ATTRS
 _ENTRY = frozenset(["key", "value"])
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
 from ..naming import sanitise_device
+from ..records import changed
 from .counterpart import Counterparts, HasGolden
 from .graph import ModelGraph
 from .groups import FOLLOWING_TYPES, Group, ground_truth, groups_of
@@ -81,6 +82,9 @@ class Pairing:
         lacking = self._lacking(op, dumped, base)
         if lacking and not dumped.n_inputs and not dumped.n_outputs:
             return lacking
+        shared = self._shared(op)
+        if shared is not None:
+            return _each(dumped, base, lambda kind, index: shared, no_dump_reason(op)) + lacking
         return _each(dumped, base, lambda kind, index: self._counterpart(op, dumped, kind, index), no_dump_reason(op)) + lacking
 
     def _lacking(self, op: OpNode, dumped: DumpedOp, base: RowPlan) -> List[RowPlan]:
@@ -89,7 +93,7 @@ class Pairing:
         for index in range(dumped.n_outputs, len(op.output_descs)):
             if op.output_descs[index] == TensorDesc():
                 continue  # listed, but not connected
-            found = self._counterpart(op, dumped, OUTPUT, index)
+            found = self._shared(op) or self._of_output(op, index)
             if found.status in (PAIR, NOT_COMPARED):
                 text = "the dump lacks it: the model gives this op %d outputs, the dump holds %d"
                 found = replace(found, status=NOT_COMPARED, reason=text % (len(op.output_descs), dumped.n_outputs))
@@ -196,14 +200,16 @@ class Pairing:
             golden=ground_truth(op, self._groups),
         )
 
-    def _counterpart(self, op: OpNode, dumped: DumpedOp, kind: str, index: int) -> Counterpart:
+    def _shared(self, op: OpNode) -> Optional[Counterpart]:
+        """Return what holds for all tensors of an op; None where each has a counterpart of its own."""
         assert self._counterparts is not None
         inner = self._counterparts.without_rows(op)
         if inner is not None:
             return Counterpart(OMITTED, inner)
         reason = self._counterparts.expected_absent(op)
-        if reason is not None:
-            return Counterpart(EXPECTED_ABSENT, reason)
+        return Counterpart(EXPECTED_ABSENT, reason) if reason is not None else None
+
+    def _counterpart(self, op: OpNode, dumped: DumpedOp, kind: str, index: int) -> Counterpart:
         if kind == OUTPUT:
             return self._of_output(op, index)
         if is_dequant(op):
@@ -333,19 +339,12 @@ def _each(dumped: DumpedOp, base: RowPlan, find: Callable[[str, int], Counterpar
 
 
 def _with(base: RowPlan, kind: str, index: Optional[int], found: Counterpart) -> RowPlan:
-    # Not dataclasses.replace: this runs once per tensor of a run, and replace takes three times as long.
-    return RowPlan(
-        index=base.index,
-        op=base.op,
-        op_type=base.op_type,
+    return changed(
+        base,
         kind=kind,
         tensor=base.tensor if index is None else "%s:%s:%d" % (base.tensor, kind, index),
         status=found.status,
         tensor_index=index,
-        op_sequence=base.op_sequence,
-        graph_index=base.graph_index,
-        group=base.group,
-        golden=base.golden,
         golden_op=found.golden_op,
         golden_index=found.golden_index,
         golden_kind=found.golden_kind,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Optional, Tuple
 
+from ..records import quickly_made
+
 PAIR = "pair"
 NOT_COMPARED = "not_compared"
 EXPECTED_ABSENT = "expected_absent"
@@ -21,6 +23,7 @@ DEQUANTISED = "dequantised by scale %.9g and offset %.9g of the model"
 DEQUANTISED_MARK = DEQUANTISED.partition("%")[0]
 
 
+@quickly_made
 @dataclass(frozen=True)
 class DumpedOp:
     """One dump file as the pairing sees it.
@@ -45,6 +48,7 @@ class DumpedOp:
     slice: Optional[Tuple[int, int]] = None
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Counterpart:
     """The golden tensor of one output of one op.
@@ -79,6 +83,7 @@ class Counterpart:
         return replace(self, reason="; ".join(filter(None, (self.reason, note))))
 
 
+@quickly_made
 @dataclass(frozen=True)
 class RowPlan:
     """One row to be: a target tensor and its counterpart, or the reason why it has none.

@@ -8,10 +8,12 @@ from ..adapters.caffe.shapes import top_shapes
 from ..adapters.caffe.whitelist import RULES
 from ..dumps.golden import GoldenSet
 from ..errors import GoldwatchError, InputError
-from ..netfiles.attributes import Parameters, graphdef_parameters, layer_parameters
+from ..netfiles.attributes import Parameters, graphdef_parameters, layer_parameters, onnx_parameters
 from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.cut import Shape, Value
+from ..submodel.onnx_original import OnnxOriginal
 from ..submodel.original import Original
+from ..submodel.tf_original import TfOriginal
 from .network import Flow, NetworkOp
 
 
@@ -47,7 +49,7 @@ def original_network(original: Original, golden: Optional[GoldenSet]) -> Tuple[L
             )
             if source is not None:
                 flows.append(Flow(source, words(value), index))
-        controls = () if isinstance(original, CaffeOriginal) else tuple(other + first for other in original.controls[number])
+        controls = tuple(other + first for other in original.controls[number]) if isinstance(original, TfOriginal) else ()
         ops.append(NetworkOp(name, original.types[number], tuple(flows), controls))
         choice = choice_of(name) if len(original.numbers(name)) == 1 else no_choice("several nodes have this name")
         outputs = [_named(words((number, index)), own) for index, own in enumerate(original.tensors[number])]
@@ -83,6 +85,10 @@ def no_choice(why: str) -> Dict[str, Any]:
 def _parameters(original: Original) -> List[Parameters]:
     if isinstance(original, CaffeOriginal):
         return [layer_parameters(layer) for layer in original.net.layers]
+    if isinstance(original, OnnxOriginal):
+        nodes = original.model.graph.nodes
+        with original.model.open() as file:
+            return [[]] * (len(original.names) - len(nodes)) + [onnx_parameters(file, node.attrs) for node in nodes]
     with original.file.open() as file:
         return [graphdef_parameters(file, node.attrs) for node in original.file.nodes]
 

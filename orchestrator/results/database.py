@@ -7,7 +7,6 @@ import functools
 import os
 import sqlite3
 from typing import Iterator, Optional
-from urllib.parse import quote
 
 from ..errors import EnvironmentProblem, GoldwatchError
 from ..filesystem import NETWORK_FILE_SYSTEMS, file_system
@@ -71,6 +70,9 @@ def connect_reader(path: str) -> sqlite3.Connection:
     EnvironmentProblem, DamagedStore
         The file cannot be read, or it is no SQLite file.
     """
+    # Only where somebody reads: it costs as much as a hundred rows.
+    from urllib.parse import quote
+
     uri = "file:" + quote(os.fsencode(os.path.abspath(path)))
     with translated(path):
         try:

@@ -53,6 +53,7 @@ class RunStore:
         self._summed = version == LAYOUT_VERSION
         self._out_lock = lock
         self._mutex = threading.RLock()
+        self._noted: List[Tuple[SqlValue, ...]] = []
         self._depth = 0
         columns = [name for _, name, *_ in self._query("PRAGMA table_info(row)")]
         # A writer has compared all checksums when it opened the store.
@@ -207,8 +208,11 @@ class RunStore:
             try:
                 yield
                 if outer:
+                    self._write_noted()
                     self._connection.execute("COMMIT")
             except BaseException:
+                if outer:
+                    self._noted.clear()
                 # SQLite has already rolled back after some errors, such as a full disk.
                 if outer and self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
@@ -356,12 +360,23 @@ class RunStore:
 
     def put_file(self, path: str, size_bytes: int, mtime_ns: int, state: str) -> None:
         """Note the state of a file that was looked at, in place of an older note."""
-        values = (to_sql_text(path), size_bytes, mtime_ns, to_sql_text(state))
-        with self.transaction():
-            self._write("INSERT OR REPLACE INTO file (path, size_bytes, mtime_ns, state, sum) VALUES (?, ?, ?, ?, ?)", values)
+        with self._mutex:
+            self._noted.append((to_sql_text(path), size_bytes, mtime_ns, to_sql_text(state)))
+            if not self._depth:
+                with self.transaction():
+                    pass
+
+    def _write_noted(self) -> None:
+        """Write what :meth:`put_file` noted in this transaction."""
+        noted, self._noted = self._noted, []
+        lines = ((*values, checksum(values)) for values in noted)
+        self._connection.executemany("INSERT OR REPLACE INTO file (path, size_bytes, mtime_ns, state, sum) VALUES (?, ?, ?, ?, ?)", lines)
 
     def files(self, state: Optional[str] = None) -> Dict[str, FileRecord]:
         """Return what was noted about files, by path."""
+        with self._mutex:
+            if self._noted:
+                self._write_noted()
         where = "" if state is None else " WHERE state = ?"
         found = self._lines("path, size_bytes, mtime_ns, state", "file" + where, () if state is None else (state,))
         return {path: FileRecord(*values) for path, *values in found}

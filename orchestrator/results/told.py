@@ -20,6 +20,8 @@ class Told:
 
     Attributes
     ----------
+    out
+        The run's folder.
     started
         Local time of the first start, ``YYYYmmddHHMMSS``.
     finished
@@ -46,6 +48,7 @@ class Told:
         For each suspect's op the command that looks closer at it.
     """
 
+    out: str
     started: str
     finished: bool
     summary: Mapping[str, Any]

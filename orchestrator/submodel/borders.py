@@ -122,6 +122,13 @@ class Borders:
         self._refuse_unknown_names(cut)
         return [self._border(entry, prefer, original) for entry in cut.inputs]
 
+    def told_of(self, tensor: str, value: Value, op: str, dtype: str) -> Tuple[str, Optional[Shape]]:
+        """Return the type (empty: nobody knows) and shape (None: nobody knows) of another value of the model than an input."""
+        entry = CutInput(tensor, tensor, op, value[1], value, "", (), dtype)
+        golden = self._golden_tensor(entry)
+        told = "" if golden is None or self._golden is None else self._golden.tensor(golden).dtype.name
+        return dtype or told, next((shape for shape, _ in self._known_shapes(entry, [])), None)
+
     def _refuse_unknown_names(self, cut: Cut) -> None:
         known = {name for entry in cut.inputs for name in _names(entry)}
         for name in [*self._files, *self._shapes]:
@@ -265,7 +272,7 @@ class Borders:
             names = [name for name in [told] + [each.info.dtype.name for each in recorded[:1]] if name]
             return next((name for name in names if _is_numpy(name) and np.dtype(name).kind in _INTEGERS), self._default_dtype)
         if not told:
-            message = "the type of input %s is unknown: TensorFlow 1.15 has no op like that of %s"
+            message = "the type of input %s is unknown: no table knows what an op like that of %s gives out"
             raise InputError(message % (printable(entry.name), printable(entry.producer)), hint="golden data tell it")
         return told
 

@@ -71,6 +71,7 @@ class CaffeOriginal:
         self.graph = Graph([origins for origins, _ in self.net.graph()])
         self.quantised = quantised(self.graph, self.types)
         self.input_fields = list(self.net.inputs)
+        self.inner: Dict[str, str] = {}
         self._numbers = numbers_of(self.names)
 
     @classmethod

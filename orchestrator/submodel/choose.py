@@ -57,10 +57,14 @@ def _number(original: Original, name: str, what: str) -> int:
             "%s %s: %d layers have this name%s" % (what, printable(name), len(found), " (%s)" % lines if lines else ""),
             hint="give each its own name in the prototxt, and in the weights",
         )
+    if name in original.inner:
+        owner = printable(original.inner[name])
+        message = "%s %s is a node in the body of %s, which is not cut"
+        raise InputError(message % (what, printable(name), owner), hint="take %s: its bodies come along whole" % owner)
     makers = [number for number, tensors in enumerate(original.tensors) if name in tensors]
     if makers:
         writers = ", ".join(printable(original.names[number]) for number in makers)
-        kind = "a blob, written by layer" if original.kind == "caffe" else "a tensor of node"
+        kind = {"caffe": "a blob, written by layer", "onnx": "a value of node"}.get(original.kind, "a tensor of node")
         raise InputError("%s %s is %s %s" % (what, printable(name), kind, writers), hint="give a name of these instead")
     if name in original.input_fields:
         message = "%s %s is a blob, an input of the net, and no layer"

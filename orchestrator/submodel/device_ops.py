@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from ..errors import InputError
+from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
-from ..model.groups import FOLLOWING_TYPES
+from ..model.groups import FOLLOWING_TYPES, groups_of
 from ..model.never import CONSTANT_TYPES, INPUT_TYPES, VARIABLE_TYPES, never_dumps
 from ..model.nodes import OpNode
+from ..model.row_plan import PAIR
 from ..naming import printable
-from .original import Original
+from .original import Original, outputs_in
 
 _NOT_COMPUTED = CONSTANT_TYPES | VARIABLE_TYPES
 _LEAST_KNOWN = 0.5
@@ -65,14 +67,18 @@ class DeviceOps:
         self.original = original
         self._numbers: Dict[int, List[int]] = {}
         self._of: Dict[int, List[OpNode]] = {}
+        values = outputs_in(original)
+        self._counterparts = Counterparts(om, groups_of(om), lambda name, index: (name, index) in values)
         self._makers: Optional[Dict[Tuple[str, int], List[Output]]] = None
         named = known = 0
         for op in om.ops:
             if op.type in _NOT_COMPUTED or op.type in INPUT_TYPES or never_dumps(op.type):
                 continue
-            numbers = sorted({number for name in op.originals for number in original.numbers(name)})
+            # A body of If is a graph of its own in the om; in the original it belongs to its node.
+            held = [original.numbers(original.inner.get(name, name)) for name in op.originals]
+            numbers = sorted({number for each in held for number in each})
             named += len(op.originals)
-            known += sum(bool(original.numbers(name)) for name in op.originals)
+            known += sum(map(bool, held))
             self._numbers[op.position] = numbers
             for number in numbers:
                 self._of.setdefault(number, []).append(op)
@@ -160,21 +166,8 @@ class DeviceOps:
 
     def value_of(self, op: OpNode, index: int) -> Optional[Tuple[str, int]]:
         """Return the original value, ``(node name, output index)``, that an output holds; None when that cannot be told."""
-        seen = set()
-        while op.position not in seen:
-            seen.add(op.position)
-            desc = op.output_descs[index] if index < len(op.output_descs) else None
-            if desc is not None and desc.origin_name:
-                return desc.origin_name, desc.origin_index or 0
-            if op.type in INPUT_TYPES:
-                return op.name, index
-            if op.originals:
-                return op.originals[-1], index
-            sources = self.sources(op)
-            if op.type not in FOLLOWING_TYPES or not sources:
-                return None
-            op, index = sources[0]
-        return None
+        found = self._counterparts.of_output(op, index)
+        return (found.golden_op, found.golden_index or 0) if found.status == PAIR and found.golden_op is not None else None
 
     def makers(self, value: Tuple[str, int]) -> List[Output]:
         """Return the outputs that hold an original value: those that compute it first, then its copies by Cast and TransData."""

@@ -126,6 +126,7 @@ def contents(plan: Plan) -> List[str]:
     noun = plan.original.noun if len(names) == 1 else plan.original.noun + "s"
     lines = ["%s: %d %s, %s" % (plan.original.file_name, len(names), noun, " … ".join(dict.fromkeys((names[0], names[-1]))))]
     lines += ["dump.caffemodel"] if plan.weights is not None else []
+    lines += ["dump.onnx.data, where weights of the cut lie outside of the model"] if getattr(plan.original, "external", None) else []
     for border, file in plan.inputs():
         text = "input %s: %s %s" % (border.entry.name, border.dtype, list(border.shape))
         lines.append(text + (", no values" if file is None else ", the %s's values" % border.origin))
@@ -136,7 +137,8 @@ def contents(plan: Plan) -> List[str]:
 
 
 def _added(original: Original, border: Border) -> str:
-    """Return the text of an input as the cut's file has it; of a graph, which is no text, as words."""
+    """Return the text of an input as the cut's file has it; of a model that is no text, as words."""
     if isinstance(original, CaffeOriginal):
         return input_layer(border.entry.name, border.entry.tensor, border.shape, original.is_v1)
-    return "name: %s\nop: Placeholder\ndtype: %s\nshape: %s\n" % (printable(border.entry.name), border.dtype, list(border.shape))
+    what = "graph input" if original.kind == "onnx" else "Placeholder"
+    return "name: %s\nop: %s\ndtype: %s\nshape: %s\n" % (printable(border.entry.name), what, border.dtype, list(border.shape))

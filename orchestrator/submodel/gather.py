@@ -103,7 +103,10 @@ def _gather_by_model(found: Collection, original: Original, core: Set[int], dump
             found.missing.append(("op of %s %s" % (original.noun, original.names[number]), "no op of the om json computes it"))
 
 
-_WITHOUT_OP = frozenset(["Input", "Placeholder", "PlaceholderWithDefault", "Const", "Identity", "Dropout", "Split", "NoOp", "Silence"])
+_WITHOUT_OP = frozenset(
+    ["Input", "Placeholder", "PlaceholderWithDefault", "Const", "Identity", "Dropout", "Split", "NoOp", "Silence"]
+    + ["Constant", "Flatten", "Reshape", "Squeeze", "Unsqueeze"]
+)
 """Types of nodes that the compiler takes out or turns into inputs; nothing is missing where no op computes one."""
 
 
@@ -132,7 +135,7 @@ def gather_goldens(found: Collection, original: Original, cut: Cut, core: Set[in
         for index in range(len(original.tensors[number])):
             wanted[original.names[number], index] = original.kind == "caffe"
     for output in cut.outputs:
-        wanted[output.op, output.output_index] = output.is_end and (original.kind == "caffe" or output.output_index == 0)
+        wanted[output.op, output.output_index] = output.is_end and (original.kind != "tensorflow" or output.output_index == 0)
     for entry in cut.inputs:
         wanted[entry.producer, entry.output_index] = True
     for (name, index), needed in wanted.items():

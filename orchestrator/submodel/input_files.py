@@ -53,7 +53,7 @@ def input_files(borders: Iterable[Border], kind: str) -> Dict[str, InputFile]:
         if border.array is None:
             continue
         base = "%s/%s" % (FOLDER, safe_name(border.entry.name, taken))
-        dtype = _bin_dtype(border.array, kind)
+        dtype = _bin_dtype(border, border.array, kind)
         if dtype is None:
             found[border.entry.name] = InputFile(base + ".npy", None, None)
             continue
@@ -70,10 +70,11 @@ def bin_array(array: Array, dtype: str) -> Array:
         return np.ascontiguousarray(array).astype(dtype)
 
 
-def _bin_dtype(array: Array, kind: str) -> Optional[str]:
+def _bin_dtype(border: Border, array: Array, kind: str) -> Optional[str]:
+    """Return the type of a ``.bin``; an input that the model has in float16 is read as such."""
     if kind == NONE:
         return None
-    return kind if array.dtype.kind == "f" else str(array.dtype)
+    return kind if array.dtype.kind == "f" and border.dtype != FLOAT16 else str(array.dtype)
 
 
 def safe_name(name: str, taken: Set[str]) -> str:

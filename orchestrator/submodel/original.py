@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-from typing import Union
+from typing import Set, Tuple, Union
 
-from ..errors import InputError, require_file
+from ..errors import require_file
 from ..filesystem import AnyPath, open_input, path_text
 from .caffe_original import DATA_TYPES, CaffeOriginal
+from .onnx_original import OnnxOriginal
 from .tf_original import INPUT_TYPES, TfOriginal
 
-Original = Union[CaffeOriginal, TfOriginal]
-"""Each has ``kind``, ``names``, ``types``, ``tensors``, ``graph``, ``numbers(name)``, ``shapes()`` and ``cut(…)``."""
+Original = Union[CaffeOriginal, OnnxOriginal, TfOriginal]
+"""Each has ``kind``, ``names``, ``types``, ``tensors``, ``graph``, ``inner``, ``numbers(name)``, ``shapes()`` and
+``cut(…)``."""
+
+Output = Tuple[str, int]
+"""A node's name and the number of its output."""
 
 MODEL_INPUTS = DATA_TYPES | INPUT_TYPES | {"Input"}
 """Types of nodes that only hold what the model is given."""
@@ -19,19 +24,27 @@ MODEL_INPUTS = DATA_TYPES | INPUT_TYPES | {"Input"}
 _LOOK_BYTES = 4096
 
 
+def outputs_in(original: Original) -> Set[Output]:
+    """Return all values of a model: the outputs of its nodes, and the blobs of a Caffe net's ``input`` fields."""
+    found = {(name, 0) for name in original.input_fields}
+    for name, tensors in zip(original.names, original.tensors):
+        found.update((name, index) for index in range(max(1, len(tensors))) if not tensors or tensors[index])
+    return found
+
+
 def read_original(path: AnyPath) -> Original:
-    """Read a prototxt or a frozen ``.pb``; a file without a telling name is taken for text when it holds no control characters.
+    """Read a prototxt, a frozen ``.pb`` or an ``.onnx``; without a telling name a file is text when it holds no control characters.
 
     Raises
     ------
     MissingPath
         There is no such file.
     InputError, FormatError
-        As :class:`CaffeOriginal` and :class:`TfOriginal`: it is neither, damaged, a SavedModel, …
+        As :class:`CaffeOriginal`, :class:`TfOriginal` and :class:`OnnxOriginal`: it is none of them, damaged, a SavedModel, …
     """
     path = path_text(path, "MODEL")
-    if path.endswith(".onnx"):
-        raise InputError("%s: an ONNX model; a cut is made of Caffe and TensorFlow models" % path)
+    if path.lower().endswith(".onnx"):
+        return OnnxOriginal.read(path)
     if os.path.isdir(path) or path.endswith((".pb", ".pbtxt")):
         return TfOriginal.read(path)
     if path.endswith(".prototxt"):
@@ -39,4 +52,6 @@ def read_original(path: AnyPath) -> Original:
     require_file(path, "MODEL")
     with open_input(path) as stream:
         start = stream.read(_LOOK_BYTES)
+    if start.startswith(b"\x08"):  # the IR version, with which exporters begin
+        return OnnxOriginal.read(path)
     return TfOriginal.read(path) if any(byte < 9 for byte in start) else CaffeOriginal.read(path)

@@ -18,6 +18,7 @@ from .device_ops import DeviceOps, SpanningOp
 from .dump_files import RunDumps, base_name
 from .gather import Collection, gather_dumps, gather_goldens
 from .input_files import FLOAT16, InputFile, input_files, warnings_of
+from .onnx_original import OnnxOriginal
 from .original import Original, read_original
 from .weights import check_weights, find_weights
 
@@ -38,7 +39,7 @@ class SubmodelOptions:
     Attributes
     ----------
     model
-        A prototxt, or a frozen ``.pb``.
+        A prototxt, a frozen ``.pb``, or an ``.onnx``.
     starts, ends
         Names of nodes; several of each may be given.
     weights
@@ -97,6 +98,8 @@ class Plan:
         ``(rule, message)``.
     notes
         What is worth saying besides.
+    ends_told
+        Of an ONNX model the type and shape of each value of the ends, as far as anybody knows them.
     weights
         None where there is no file of weights.
     """
@@ -117,12 +120,14 @@ class Plan:
     warnings: List[Tuple[str, str]]
     notes: List[str]
     search: Optional[Dict[str, Any]] = None
+    ends_told: Dict[str, Tuple[str, Optional[Shape]]] = field(default_factory=dict)
 
     @property
     def halves(self) -> List[str]:
         """The inputs whose ``.bin`` is float16, by the names that the compiled cut gives them: a V1 net's are its blobs."""
         v1 = isinstance(self.original, CaffeOriginal) and self.original.is_v1
-        found = [border.entry for border, file in self.inputs() if file is not None and file.bin_dtype == FLOAT16]
+        halves = [border for border, file in self.inputs() if file is not None and file.bin_dtype == FLOAT16]
+        found = [border.entry for border in halves if border.dtype != FLOAT16]
         return [entry.tensor if v1 and not entry.kept else entry.name for entry in found]
 
     def inputs(self) -> List[Tuple[Border, Optional[InputFile]]]:
@@ -141,7 +146,7 @@ def open_sources(options: SubmodelOptions) -> Sources:
     Raises
     ------
     UsageError
-        Weights are given for a TensorFlow graph.
+        Weights are given for another model than a prototxt.
     InputError
         A file is missing or damaged, or of another model.
     """
@@ -149,7 +154,7 @@ def open_sources(options: SubmodelOptions) -> Sources:
     weights = options.weights
     if not isinstance(original, CaffeOriginal):
         if weights is not None:
-            raise UsageError("a frozen graph holds its weights itself: a file of weights is for Caffe")
+            raise UsageError("this model holds its weights itself: a file of weights is for Caffe")
     elif weights is None:
         weights = find_weights(options.model)
     om = None if options.om is None else load_model(options.om)
@@ -215,9 +220,10 @@ def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[
         elif any(original.weighted(number) for number in cut.layers):
             notes.append("no file of weights: dump.caffemodel is not written")
     spanning = [] if ops is None else ops.spanning(core, along, starts, ends)
-    borders = Borders(
+    known = Borders(
         original.shapes(), ops, sources.dumps, sources.golden, options.inputs, options.shapes, "float32" if original.kind == "caffe" else ""
-    ).of(cut, options.input_from or TARGET, original)
+    )
+    borders = known.of(cut, options.input_from or TARGET, original)
     gathered = Collection()
     if sources.dumps is not None:
         gather_dumps(gathered, original, cut, core, sources.dumps, ops)
@@ -229,6 +235,11 @@ def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[
         original, sources.om, ops, sources.weights, cut, core, first, last, asked, borders, spanning, gathered, files, warnings, notes
     )
     plan.search = search
+    if isinstance(original, OnnxOriginal):
+        for end in [output for output in cut.outputs if output.is_end]:
+            number = original.numbers(end.op)[0]
+            dtype = original.dtypes[number][end.output_index]
+            plan.ends_told[end.tensor] = known.told_of(end.tensor, (number, end.output_index), end.op, dtype)
     _missing_inputs(plan, sources)
     plan.warnings += _warnings(plan, sources, options)
     return plan
@@ -289,6 +300,10 @@ def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tu
         if plan.original.kind == "caffe" and (not dims or len(dims) > _MOST_DIMS or 0 in dims):
             text = "input %s has the shape %s: ATC takes Caffe inputs of one to four dims, none of them 0"
             found.append(("atc-dims", text % (border.entry.name, list(dims))))
+    for name, (dtype, shape) in plan.ends_told.items():
+        if not dtype or shape is None:
+            text = "nobody tells the type or shape of output %s, so it is declared without; only onnx.checker wants them"
+            found.append(("output-shape", text % name))
     found += [("float16-range", text) for text in warnings_of(plan.files)]
     readers = {reader.op for reader in plan.cut.outside_readers if reader.op not in plan.ends}
     if readers:

@@ -64,6 +64,7 @@ class TfOriginal:
         if twice is not None:
             raise InputError("%s: two nodes are called %s; TensorFlow refuses such a graph" % (self.path, printable(twice)))
         self.input_fields: List[str] = []
+        self.inner: Dict[str, str] = {}
         self.graph = Graph([self._data_inputs(node) for node in file.nodes])
         self.controls = [[self._numbers[name[1:]][0] for name in node.inputs if self._is_control(node, name)] for node in file.nodes]
         self.quantised = quantised(self.graph, self.types)

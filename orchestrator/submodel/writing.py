@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..filesystem import open_input
 from ..naming import MAPPING_FILE
+from ..netfiles.onnx_cut import ExternalData, OnnxCut
 from ..netfiles.prototxt import encode
 from .caffe_original import CaffeOriginal
 from .document import FILE
@@ -18,7 +19,9 @@ from .folder import NewFolder, new_folder, require_space
 from .gather import mapping_lines
 from .input_files import FOLDER as INPUTS
 from .input_files import bin_array
+from .onnx_original import DATA_FILE, OnnxOriginal
 from .plan import Plan
+from .tf_original import TfOriginal
 
 DUMPS, GOLDENS = "dump_data", "golden_data"
 _COPY_BYTES = 1 << 20
@@ -41,9 +44,13 @@ def write_export(plan: Plan, document: Dict[str, Any], out: str, began_s: float)
     """
     goldens = plan.gathered.goldens
     dumps = list(dict.fromkeys(file.path for file in plan.gathered.dumps))
-    require_space(out, _needed_bytes(plan, dumps + goldens))
+    made = _onnx_cut(plan)
+    require_space(out, _needed_bytes(plan, made, dumps + goldens))
     with new_folder(out, began_s) as folder:
-        _write_model(plan, folder)
+        if made is None:
+            _write_model(plan, folder)
+        else:
+            _write_onnx(*made, folder)
         _copy_all(folder, DUMPS, dumps)
         folder.folder(INPUTS)
         if goldens:
@@ -61,8 +68,8 @@ def write_export(plan: Plan, document: Dict[str, Any], out: str, began_s: float)
     return folder.final
 
 
-def _needed_bytes(plan: Plan, copies: Sequence[str]) -> int:
-    model = os.path.getsize(plan.original.path or "")
+def _needed_bytes(plan: Plan, made: Optional[Tuple[OnnxCut, ExternalData]], copies: Sequence[str]) -> int:
+    model = os.path.getsize(plan.original.path or "") if made is None else made[0].model_bytes + made[1].nbytes
     weights = 0 if plan.weights is None else os.path.getsize(plan.weights.path)
     inputs = sum(2 * border.array.nbytes for border in plan.borders if border.array is not None)
     return model + weights + inputs + sum(os.path.getsize(path) for path in copies)
@@ -72,15 +79,30 @@ def _write_model(plan: Plan, folder: NewFolder) -> None:
     shapes = {border.entry.name: border.shape for border in plan.borders}
     original = plan.original
     if isinstance(original, CaffeOriginal):
-        with folder.create("dump.prototxt") as stream:
+        with folder.create(original.file_name) as stream:
             stream.write(encode(original.text(plan.cut, shapes)))
         if plan.weights is not None:
             with folder.create("dump.caffemodel") as stream:
                 plan.weights.write({original.names[number] for number in plan.cut.layers}, stream)
-        return
-    dtypes = {border.entry.name: border.dtype for border in plan.borders}
-    with folder.create("dump.pb") as stream:
-        original.write(plan.cut, shapes, dtypes, stream)
+    elif isinstance(original, TfOriginal):
+        dtypes = {border.entry.name: border.dtype for border in plan.borders}
+        with folder.create(original.file_name) as stream:
+            original.write(plan.cut, shapes, dtypes, stream)
+
+
+def _onnx_cut(plan: Plan) -> Optional[Tuple[OnnxCut, ExternalData]]:
+    if not isinstance(plan.original, OnnxOriginal):
+        return None
+    told = {border.entry.name: (border.dtype, border.shape) for border in plan.borders}
+    return plan.original.prepared(plan.cut, told, plan.ends_told)
+
+
+def _write_onnx(made: OnnxCut, data: ExternalData, folder: NewFolder) -> None:
+    with folder.create(OnnxOriginal.file_name) as stream:
+        made.write(stream)
+    if data.nbytes:
+        with folder.create(DATA_FILE) as stream:
+            data.write(stream)
 
 
 def _copy_all(folder: NewFolder, name: str, paths: List[str]) -> None:

@@ -113,8 +113,8 @@ def placed_blocks(
             yield from _unpacked(target, golden, geometry, max_elements)
         return
     most = most if golden.count > most else 0
-    planned = _planned(geometry, target.order, golden.order, borders, widths, part[1], most)
-    for box, starts, sizes in _share(planned, part, most):
+    planned, only = _planned(geometry, target.order, golden.order, borders, widths, part[1], most)
+    for box, starts, sizes in only if only and part == (0, 1) else _share(planned, part, most):
         left = fetch(target, box.target_start, box.target_strides, starts, sizes, widths[0])
         right = fetch(golden, box.golden_start, box.golden_strides, starts, sizes, widths[1])
         first = box.golden_start + sum(at * stride for at, stride in zip(starts, box.golden_strides))
@@ -163,17 +163,23 @@ def element_bytes(tensor: Tensor) -> int:
 
 
 _Slab = Tuple[Box, Ints, Ints]
+_Planned = Tuple[Tuple[Box, List[List[int]]], ...]
 
 
 @lru_cache(maxsize=128)
 def _planned(
     geometry: Geometry, target_order: str, golden_order: str, borders: FrozenSet[int], widths: Tuple[int, int], parts: int, most: int
-) -> Tuple[Tuple[Box, List[List[int]]], ...]:
-    """Return a geometry's boxes, each with where its slabs begin (:func:`_grid`); a network has few geometries and many tensors."""
-    return tuple((box, _grid(box, widths, parts, most)) for box in boxes(geometry, target_order, golden_order, borders))
+) -> Tuple[_Planned, Tuple[_Slab, ...]]:
+    """Return a geometry's boxes, each with where its slabs begin (:func:`_grid`), and the slab where there is one only.
+
+    A network has few geometries and many tensors, most of them small.
+    """
+    planned = tuple((box, _grid(box, widths, parts, most)) for box in boxes(geometry, target_order, golden_order, borders))
+    single = len(planned) == 1 and all(len(cuts) == 2 for cuts in planned[0][1])
+    return planned, tuple(_share(planned, (0, 1), most)) if single else ()
 
 
-def _share(planned: Sequence[Tuple[Box, List[List[int]]]], part: Tuple[int, int], most: int) -> Iterator[_Slab]:
+def _share(planned: _Planned, part: Tuple[int, int], most: int) -> Iterator[_Slab]:
     """Yield the slabs ``(box, starts, sizes)`` of one share: neighbours, so that its reads follow one another."""
     number, parts = part
     sizes_of = [element_count([len(cuts) - 1 for cuts in grid]) for _, grid in planned]

@@ -7,9 +7,11 @@ be missing or added. Anything else that differs makes the pair not comparable; n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import List, Optional, Sequence, Tuple
+from functools import lru_cache
+from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..errors import FormatError, NotComparable
+from ..records import quickly_made
 from .axes import Dims, Layout, element_count, layout_of, padded_dims, plain_letters
 from .tensor import Tensor
 
@@ -18,6 +20,7 @@ Shape = Tuple[int, ...]
 _FAMILIES = (("NCHW", "NHWC", "HWCN"), ("NCDHW", "NDHWC", "DHWCN"))
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Geometry:
     """How a target is brought to its golden's layout.
@@ -76,7 +79,24 @@ def match_layouts(
     NotComparable
         The layout is not supported, or the shapes do not agree; the message names the stored shape, the laid-out one and the golden's.
     """
-    golden = tuple(golden_shape)
+    stored = Stored(target.format, target.shape, target.sub_format, target.original_shape)
+    return _matched(stored, tuple(golden_shape), origin_format, None if origin_shape is None else tuple(origin_shape), golden_format)
+
+
+class Stored(NamedTuple):
+    """What of a target decides how it is laid out, named as in :class:`goldwatch.tensors.tensor.Tensor`."""
+
+    format: str
+    shape: Shape
+    sub_format: int
+    original_shape: Optional[Shape]
+
+
+@lru_cache(maxsize=1024)
+def _matched(
+    target: Stored, golden: Shape, origin_format: Optional[str], origin_shape: Optional[Shape], golden_format: Optional[str]
+) -> Geometry:
+    """Match as :func:`match_layouts`; a network has few shapes and many tensors."""
     try:
         layout = layout_of(target.format, target.shape, max(1, target.sub_format) if target.format == "FRACTAL_Z" else 1)
     except FormatError as error:
@@ -108,7 +128,7 @@ def is_stored_alike(target: Tensor, golden: Tensor) -> bool:
     return (target.format, target.shape, max(1, target.sub_format)) == (golden.format, golden.shape, max(1, golden.sub_format))
 
 
-def _stored(tensor: Tensor) -> str:
+def _stored(tensor: Union[Stored, Tensor]) -> str:
     groups = " with %d groups" % tensor.sub_format if tensor.sub_format > 1 else ""
     return "%s %s%s" % (tensor.format, list(tensor.shape), groups)
 
@@ -128,7 +148,7 @@ _Reading = Tuple[str, Tuple[str, ...], Dims]
 class _Matcher:
     """The search for the one reading of the golden's shape that the target's layout allows."""
 
-    def __init__(self, target: Tensor, layout: Layout, golden: Shape, origin_format: Optional[str], golden_format: Optional[str]) -> None:
+    def __init__(self, target: Stored, layout: Layout, golden: Shape, origin_format: Optional[str], golden_format: Optional[str]) -> None:
         self.target = target
         self.layout = layout
         self.golden = golden

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Optional, Tuple
 import numpy as np
 
 from ..errors import FormatError, NotComparable
+from ..records import quickly_made
 from .axes import element_count
 from .dtypes import Array, DType, decode, dtype_by_numpy, nbytes, require_decodable
 
@@ -52,6 +53,28 @@ class MemorySource:
         return self._bytes[offset : offset + nbytes]
 
 
+class HeldBytes:
+    """The bytes of a small tensor: a :class:`ByteSource` that is quickly made, compared and pickled."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return HeldBytes, (self.data,)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that can be read."""
+        return len(self.data)
+
+    def read(self, offset: int, nbytes: int) -> Array:
+        """Return a read-only view of the bytes; see :class:`ByteSource`."""
+        return np.frombuffer(self.data, np.uint8, nbytes, offset)
+
+
+@quickly_made
 @dataclass(frozen=True)
 class Tensor:
     """A tensor whose bytes are read only when and where they are needed. Picklable when its source is.

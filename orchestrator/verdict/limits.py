@@ -183,9 +183,11 @@ class Limits:
 
     def for_op(self, op_type: str, op: str) -> Tuple[Limit, ...]:
         """Return the limits for single op types and ops that are for this one."""
+        found = [entry for entry in self._candidates(op) if entry[1].selector in ("type", "op")]
+        if not found:
+            return ()
         subject = Subject("", op_type, op)
-        found = [entry for entry in self._candidates(op) if entry[1].selector in ("type", "op") and entry[1].matches(subject)]
-        return tuple(limit for _, limit in sorted(found, key=lambda entry: entry[0]))
+        return tuple(limit for _, limit in sorted(found, key=lambda entry: entry[0]) if limit.matches(subject))
 
     def replaced(self, limit: Limit) -> Limits:
         """Return the same limits with this one put in the place of any with the same metric and selector, or behind all."""

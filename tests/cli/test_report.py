@@ -5,13 +5,11 @@ from __future__ import annotations
 import glob
 import json
 import os
-import re
-import shlex
 import shutil
 from xml.etree import ElementTree
 
 import pytest
-from in_process import DOCS, run_here
+from in_process import run_here
 
 from goldwatch.results.network import SUMMARY
 from goldwatch.results.store import RunStore
@@ -129,15 +127,3 @@ def test_a_damaged_store_ends_with_4_and_leaves_the_older_file(compared):
     with open(str(compared / "r.csv")) as stream:
         assert stream.read() == "older"
     assert not [name for name in os.listdir(str(compared)) if name.startswith(".goldwatch")]
-
-
-def test_the_pages_commands_work(tmp_path, make_network):
-    make_network(str(tmp_path))
-    os.rename(str(tmp_path / "net.json"), str(tmp_path / "model.json"))
-    with open(os.path.join(DOCS, "report.md"), encoding="utf-8") as page:
-        commands = [shlex.split(line) for line in re.findall(r"^\$ (goldwatch .*)$", page.read(), re.M)]
-    compare = [words for words in commands if words[1] == "compare"]
-    assert compare and [run_here(words, tmp_path).returncode for words in compare] == [1] * len(compare)
-    for words in commands:
-        if words[1] == "report":
-            assert run_here(words, tmp_path).returncode == 0, words

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_process import make_dumps, run_here, run_page
+from in_process import make_dumps, run_here
 from kernels import KERNELS, SETS, using
 
 from goldwatch.comparing.compiled import choice
@@ -386,8 +386,3 @@ def test_a_wrong_choice_is_told_at_once(monkeypatch, tmp_path):
     monkeypatch.setattr(choice, "_choice", None)
     done = run_here(["goldwatch", "compare", "dump", "golden", "-o", "out"], str(tmp_path))
     assert done.returncode == 2 and "GOLDWATCH_KERNEL is 'fast'" in done.stderr
-
-
-def test_the_command_of_the_page(tmp_path):
-    (printed,) = run_page("performance.md", str(tmp_path), 1)
-    assert choice.about_kernel() in printed

@@ -48,3 +48,13 @@ def with_external(path, proto, location="weights.bin", threshold=0):
     """Save a model with all its initializers in one file beside it."""
     onnx.save_model(proto, str(path), save_as_external_data=True, all_tensors_to_one_file=True, location=location, size_threshold=threshold)
     return str(path)
+
+
+def with_outputs(proto, *names):
+    """A copy of a model with further outputs."""
+    copy = onnx.ModelProto.FromString(proto.SerializeToString())
+    present = {output.name for output in copy.graph.output}
+    for name in names:
+        if name not in present:
+            copy.graph.output.add().name = name
+    return copy

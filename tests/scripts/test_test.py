@@ -26,6 +26,8 @@ make_environment() {
         chmod +x "$2/bin/$program"
     done
 }
+have_chromium() { [ -z "${NO_CHROMIUM:-}" ] || [ -e installed ]; }
+install_chromium() { [ -n "${NO_APT:-}" ] || touch installed; }
 """
 
 
@@ -49,7 +51,7 @@ def run(tmp_path):
 
 
 PARTS = ("ran .envs/project/ruff", "ran .envs/project/mypy", "scripts/page_types")
-PARTS += ("ran .envs/tensorflow/python -m pytest", "ran .envs/project/python -m pytest")
+PARTS += ("-m browser", "ran .envs/tensorflow/python -m pytest", "ran .envs/project/python -m pytest")
 OTHERS = ("ran .envs/py37/python -m pytest", "ran .envs/newest/python -m pytest")
 MORE = OTHERS + ("check_protobuf_versions", "scripts/fuzz --seconds 60", "scripts/interrupt_test", "scripts/crash_test", "ran demo")
 
@@ -91,6 +93,14 @@ def test_what_is_not_here_is_said_and_fails_in_ci(run):
     assert code == 0 and "not run" in text and "TensorFlow 1.15" in text
     code, text = run(NO_PYTHON37="1", CI="true")
     assert code == 1 and "failed: TensorFlow 1.15" in text
+
+
+def test_a_missing_browser_is_said_and_ci_installs_it_where_it_may(run):
+    code, text = run(NO_CHROMIUM="1")
+    assert code == 0 and "no chromium or no chromedriver; Debian: apt-get install chromium chromium-driver): its tests do NOT run" in text
+    assert run(NO_CHROMIUM="1", NO_APT="1", CI="true")[0] == 0
+    code, text = run(NO_CHROMIUM="1", CI="true")
+    assert code == 0 and "NOT run" not in text and "-m browser" in text
 
 
 def test_without_the_project_s_environment_nothing_goes_on(run):

@@ -11,14 +11,15 @@ import sys
 import numpy as np
 import pytest
 
+from pages import steps_of
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 DOCS = os.path.join(HERE, "..", "..", "..", "docs")
 
 
 def commands():
-    with open(os.path.join(DOCS, "tensorflow.md"), encoding="utf-8") as stream:
-        blocks = re.findall(r"^```sh\n(.*?)^```", stream.read(), re.DOTALL | re.MULTILINE)
-    return [line for block in blocks for line in block.splitlines()]
+    """Return the page's commands but those that install something or need TensorFlow 2."""
+    return [step.command for step in steps_of("docs/tensorflow.md") if step.needs in ("", "tensorflow")]
 
 
 @pytest.fixture
@@ -59,13 +60,6 @@ def test_the_library_example(examples, read_golden):
     run("python tf_library.py out", examples)
     assert read_golden(examples / "out" / "golden").one("prob").shape == (1, 3)
     assert "fc/BiasAdd" in read_golden(examples / "out" / "golden_monitored").ops
-
-
-def test_the_commands_that_need_no_tensorflow(examples):
-    for line in commands():
-        if " commands " in line or " rename " in line:
-            run(line, examples)
-    assert (examples / "batch.txt").exists() and (examples / "mapping.csv").exists()
 
 
 if os.environ.get("GOLDWATCH_TF_PYTHON"):

@@ -1,0 +1,223 @@
+"""Golden files from an ONNX model: checks everything, runs the model in a child process, and passes on what that did."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+
+from ...errors import GoldwatchError, Interrupted, UsageError
+from ...naming import printable
+from ...netfiles.onnx_external import check_external
+from ...netfiles.onnx_model import OnnxModel
+from ...netfiles.onnx_values import OnnxValue
+from ..child import Outcome, Task, run_child
+from ..launch import resolve_python
+from ..manifest import add_to_manifest, golden_files, keep_finished, refuse_golden
+from .input_specs import Item, Shape, folder_items, items_of, parse_item, parse_shapes
+from .plan import Key, check_feeds, find_feed, make_plan
+
+BACKENDS = ("onnxruntime", "reference")
+_MEMORY_INFO = "/proc/meminfo"
+_MIB = 1 << 20
+_HINT = "the message is the framework's own; another version may do (`python=PATH`)"
+
+Select = Callable[[Set[Key]], Collection[Key]]
+Decode = Callable[[str, Optional[Shape], str], None]
+
+
+@dataclass(frozen=True)
+class DumpOptions:
+    """What the user asked for.
+
+    Attributes
+    ----------
+    inputs
+        ``NAME=FILE[,dtype=…]`` or ``NAME=dump:FILE``.
+    folder
+        Holds ``{input}.npy``, ``.npz``, ``.pb`` or ``.bin`` for inputs that are not in ``inputs``.
+    seed
+        Fills inputs without a file at random; None: every input needs a file.
+    shapes
+        ``NAME=1,3,224,224``; come before ``model_shapes``.
+    model_shapes
+        Shapes by input that the compiled model was made with; those of names that the model lacks do not count.
+    halves
+        Inputs that the compiled model reads as float16.
+    feeds
+        ``NODE[:i]=FILE``: outputs of nodes that are not computed.
+    select
+        Returns those (name, index) of all that can be saved which are wanted; None: all.
+    decode
+        Turns a device's dump into an npy: (dump, shape in the model if known, npy to write).
+    memory_mib
+        What the values of one slice may need; None: half of the free memory.
+    threads
+        Of one node's computation; None: one for each processor.
+    """
+
+    model: str
+    out: str
+    inputs: Sequence[str] = ()
+    folder: Optional[str] = None
+    seed: Optional[int] = None
+    shapes: Sequence[str] = ()
+    model_shapes: Mapping[str, Shape] = field(default_factory=dict)
+    halves: Sequence[str] = ()
+    feeds: Sequence[str] = ()
+    select: Optional[Select] = None
+    decode: Optional[Decode] = None
+    backend: str = "onnxruntime"
+    memory_mib: Optional[int] = None
+    threads: Optional[int] = None
+    python: Optional[str] = None
+    force: bool = False
+
+
+def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda done, total: None) -> Dict[str, Any]:
+    """Make golden files and return what was done.
+
+    Parameters
+    ----------
+    progress
+        Called with (tensors saved, tensors in all).
+
+    Returns
+    -------
+    dict
+        ``backend``, ``backend_version``, ``out``, ``counts``, ``collisions``, ``too_long``, ``nondeterministic``, ``inputs``, ``options``
+        and ``warnings``.
+
+    Raises
+    ------
+    UsageError
+        Options that do not fit the model, or a folder that already holds golden files.
+    InputError
+        The model or an input cannot be used; what the framework says, too.
+    Interrupted
+        Ctrl-C; what was saved is usable.
+    """
+    model = OnnxModel(options.model)
+    check_external(model)
+    plan = make_plan(model, ())
+    feeds = [(parse_item(spec, "feeds")) for spec in options.feeds]
+    found = [find_feed(model, plan.main, name) for name, _ in feeds]
+    if len({feed.value for feed in found}) < len(found):
+        raise UsageError("`feeds` names an output twice")
+    check_feeds(model, found)
+    items, shapes = _inputs(options, model)
+    refuse_golden(options.out, options.force)
+    wanted = None if options.select is None else sorted(options.select(plan.possible_keys()))
+    python = sys.executable if options.python is None else resolve_python(options.python)
+    values = {value.name: value for value in [*model.graph.value_info.values(), *model.graph.inputs, *model.graph.outputs]}
+    with tempfile.TemporaryDirectory(prefix="goldwatch-onnx-") as folder:
+        fed = {name: _decoded(options, item, _static(values.get(feed.value)), folder) for (name, item), feed in zip(feeds, found)}
+        document = {
+            "model": os.path.abspath(options.model),
+            "out": os.path.abspath(options.out),
+            "backend": options.backend,
+            "items": {
+                name: astuple(_decoded(options, item, shapes.get(name, _static(values.get(name))), folder)) for name, item in items.items()
+            },
+            "shapes": {name: list(shape) for name, shape in shapes.items()},
+            "seed": options.seed,
+            "halves": list(options.halves),
+            "feeds": {name: astuple(item) for name, item in fed.items()},
+            "wanted": wanted,
+            "budget_bytes": options.memory_mib * _MIB if options.memory_mib is not None else free_memory_bytes() // 2,
+            "threads": options.threads or len(os.sched_getaffinity(0)),
+            "force": options.force,
+        }
+        # What a dead one has finished stays: no sweeping.
+        outcome = run_child(Task(python, "goldwatch.adapters.onnx.worker", document), folder, progress)
+    result = _result_of(outcome, options)
+    result["warnings"] = _warnings(model, result, options)
+    return result
+
+
+def _inputs(options: DumpOptions, model: OnnxModel) -> Tuple[Dict[str, Item], Dict[str, Shape]]:
+    """Return the file and the shape of each input that has one."""
+    names = [value.name for value in model.graph.data_inputs]
+    for value in model.graph.inputs:
+        named = [spec for spec in options.inputs if spec.startswith(value.name + "=")]
+        if value.name not in names and named:
+            raise UsageError("`inputs` names %s, which is an initializer (weights), not an input" % printable(value.name))
+    items = items_of(options.inputs, names)
+    if options.folder is not None:
+        items = dict(folder_items(options.folder, names), **items)
+    shapes = {name: shape for name, shape in options.model_shapes.items() if name in names}
+    shapes.update(parse_shapes(options.shapes, names))
+    return items, shapes
+
+
+def _decoded(options: DumpOptions, item: Item, shape: Optional[Shape], folder: str) -> Item:
+    """Return the file of a value; a device's dump is written as npy first."""
+    if not item.is_dump:
+        return item
+    if options.decode is None:
+        raise UsageError("%s: no device dumps are read here" % printable(item.path), hint="convert it to .npy first")
+    path = os.path.join(folder, "dump%d.npy" % len(os.listdir(folder)))
+    options.decode(item.path, shape, path)
+    return replace(item, path=path, is_dump=False)
+
+
+def _static(value: Optional[OnnxValue]) -> Optional[Shape]:
+    """Return the shape of a value whose dims the model says, else None."""
+    dims = None if value is None else value.shape
+    sizes = tuple(dim for dim in dims or () if isinstance(dim, int))
+    return sizes if dims is not None and len(sizes) == len(dims) else None
+
+
+def free_memory_bytes() -> int:
+    """Return the memory that new programs can have."""
+    try:
+        with open(_MEMORY_INFO, encoding="ascii") as lines:
+            fields = dict(line.split(":", 1) for line in lines)
+        return int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, ValueError, KeyError, IndexError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+
+
+def _result_of(outcome: Outcome, options: DumpOptions) -> Dict[str, Any]:
+    """Return the child's result, or raise what ended it; the folder counts as complete only once the child has ended by itself."""
+    result: Dict[str, Any] = outcome.told.get("result", {})
+    if outcome.died:
+        keep_finished(options.out)
+    elif result.get("complete"):
+        add_to_manifest(options.out, complete=True)
+    if outcome.interrupted:
+        raise _interrupted(options.out)
+    if not result or outcome.returncode != 0:
+        raise _problem(outcome, options)
+    return result
+
+
+def _interrupted(out: str) -> Interrupted:
+    count = len(golden_files(out))
+    if not count:
+        return Interrupted("interrupted; nothing was saved")
+    message = "interrupted; %d golden files in %s are complete and usable" % (count, printable(out))
+    return Interrupted(message, hint="the next run into this folder needs `force`")
+
+
+def _problem(outcome: Outcome, options: DumpOptions) -> GoldwatchError:
+    problem = outcome.problem(options.backend, _HINT)
+    count = len(golden_files(options.out)) if outcome.died else 0
+    if count:
+        problem.message += "; %d golden files in %s are whole, the rest is missing" % (count, printable(options.out))
+    return problem
+
+
+def _warnings(model: OnnxModel, result: Mapping[str, Any], options: DumpOptions) -> List[str]:
+    out = []
+    for op, names in result["collisions"].items():
+        message = "nodes %s share the golden name %s: each is parked under a hash name (mapping.csv) and pairs with nothing"
+        out.append(message % (", ".join(names), op))
+    out += ["%s: its file name is over 255 bytes, so it has a hash name (mapping.csv)" % name for name in result["too_long"]]
+    drawn = result["nondeterministic"]
+    if drawn:
+        message = "%d tensors come out of random numbers, from %s on: they are not compared"
+        out.append(message % (len(drawn), drawn[0]))
+    return out

@@ -1,0 +1,149 @@
+"""Which file each input of a model is read from: ``NAME=FILE[,dtype=…]``, ``dump:FILE``, and folders of files."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Dict, Iterable, List, Sequence, Tuple
+
+from ...errors import MissingPath, UsageError
+from ...filesystem import bounded_name
+from ...naming import nearest_names, printable, sanitise_golden
+from ...netfiles.onnx_types import BY_NAME
+
+SUFFIXES = (".npy", ".npz", ".pb", ".bin")
+DUMP = "dump:"
+Shape = Tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Item:
+    """The file of one value.
+
+    Attributes
+    ----------
+    path
+        The file.
+    dtype
+        Type of the elements of a raw file; empty: the model's.
+    is_dump
+        Whether it is a device's dump.
+    """
+
+    path: str
+    dtype: str = ""
+    is_dump: bool = False
+
+
+def parse_item(spec: str, parameter: str) -> Tuple[str, Item]:
+    """Return the name and the file of one ``NAME=FILE[,dtype=…]`` or ``NAME=dump:FILE``.
+
+    Names may hold ``=``: the file begins behind the first one behind which something is there, or behind the last.
+
+    Raises
+    ------
+    UsageError
+        It is neither.
+    """
+    places = [match.start() for match in re.finditer("=", spec)]
+    dtype = ""
+    tail = re.search(r",dtype=([A-Za-z0-9_]+)\Z", spec)
+    if tail is not None:
+        dtype, spec = tail.group(1).lower(), spec[: tail.start()]
+        places = [place for place in places if place < len(spec)]
+        if dtype not in BY_NAME or not BY_NAME[dtype].bits:
+            known = ", ".join(name for name, entry in BY_NAME.items() if entry.bits)
+            raise UsageError("`%s` %s: %s is no type of elements" % (parameter, printable(spec), printable(dtype)), hint="one of " + known)
+    splits = [(spec[:place], spec[place + 1 :]) for place in places if spec[:place] and spec[place + 1 :]]
+    if not splits:
+        raise UsageError("`%s` %s is not NAME=FILE" % (parameter, printable(spec)), hint="for example `%s=x=input.npy`" % parameter)
+    name, path = next((split for split in splits if os.path.exists(_without_mark(split[1]))), splits[0])
+    return name, Item(os.path.abspath(_without_mark(path)), dtype, path.startswith(DUMP))
+
+
+def _without_mark(path: str) -> str:
+    return path[len(DUMP) :] if path.startswith(DUMP) else path
+
+
+def items_of(specs: Iterable[str], names: Sequence[str], parameter: str = "inputs") -> Dict[str, Item]:
+    """Return the file of each input that is named.
+
+    Raises
+    ------
+    UsageError
+        A name is none of ``names``, or is given twice.
+    """
+    found: Dict[str, Item] = {}
+    for spec in specs:
+        name, item = parse_item(spec, parameter)
+        known_input(name, names, parameter)
+        if name in found:
+            raise UsageError("`%s` names %s twice" % (parameter, printable(name)))
+        found[name] = item
+    return found
+
+
+def known_input(name: str, names: Sequence[str], parameter: str) -> None:
+    """Raise UsageError unless ``name`` is one of the model's inputs."""
+    if name not in names:
+        near = nearest_names(name, names)
+        listed = ", ".join(printable(each) for each in names) or "none"
+        hint = "the model's inputs are: %s%s" % (listed, "; nearest: %s" % printable(near[0]) if near else "")
+        raise UsageError("`%s` names %s, which is no input of the model" % (parameter, printable(name)), hint=hint)
+
+
+def stems_of(names: Sequence[str]) -> Dict[str, str]:
+    """Return what the files of each input are called, without suffix: sanitised and distinct.
+
+    A name of digits only gets a ``_``, since such files are hash names in a golden folder.
+    """
+    found: Dict[str, str] = {}
+    for name in names:
+        stem = bounded_name(sanitise_golden(name) or "_", ".npy")[: -len(".npy")]
+        while stem.isdigit() or stem in found.values():
+            stem += "_"
+        found[name] = stem
+    return found
+
+
+def folder_items(folder: str, names: Sequence[str]) -> Dict[str, Item]:
+    """Return the files of a folder that are inputs by their names: ``{sanitised name}.npy``, ``.npz``, ``.pb`` or ``.bin``, in that order.
+
+    Raises
+    ------
+    MissingPath
+        There is no such folder, or nothing in it is an input.
+    """
+    if not os.path.isdir(folder):
+        raise MissingPath("%s is not a folder" % printable(folder), hint="name the folder of the inputs' files")
+    present = set(os.listdir(folder))
+    found: Dict[str, Item] = {}
+    for name, stem in stems_of(names).items():
+        files = [stem + suffix for suffix in SUFFIXES if stem + suffix in present]
+        if files:
+            found[name] = Item(os.path.join(os.path.abspath(folder), files[0]))
+    if not found and names:
+        expected = ", ".join(printable(stem) + ".npy" for stem in stems_of(names).values())
+        raise MissingPath("%s: no file of an input in it" % printable(folder), hint="expected %s (or .npz, .pb, .bin)" % expected)
+    return found
+
+
+def parse_shapes(specs: Sequence[str], names: Sequence[str]) -> Dict[str, Shape]:
+    """Return the shapes of ``NAME=1,3,224,224`` (``NAME=`` for a scalar).
+
+    Raises
+    ------
+    UsageError
+        One is not of that form, or names no input.
+    """
+    found: Dict[str, Shape] = {}
+    for spec in specs:
+        name, equals, text = spec.rpartition("=")
+        parts: List[str] = re.split("[,x]", text.strip("[]()")) if text else []
+        if not equals or not name or not all(part.strip().isdigit() for part in parts):
+            hint = "for example `shapes=x=1,3,224,224`"
+            raise UsageError("`shapes` %s is not NAME=DIM,DIM…" % printable(spec), hint=hint)
+        known_input(name, names, "shapes")
+        found[name] = tuple(int(part) for part in parts)
+    return found

@@ -1,0 +1,319 @@
+"""The values that a model is fed with: files, or random numbers; what was fed is kept beside the golden data for the device's run."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from dataclasses import dataclass
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
+from ...filesystem import open_input
+from ...naming import printable
+from ...netfiles.onnx_types import BY_NAME, TYPES, OnnxType, type_name
+from ...netfiles.onnx_values import Dim, OnnxValue
+from ..manifest import sha256_of_file, write_whole
+from ..npyfile import LOAD_ERRORS, count, read_npy, told
+from .input_specs import Item, Shape, stems_of
+from .narrow import encode, held_as, is_narrow
+from .tensorproto import read_tensorproto
+
+INPUTS_FOLDER = "inputs"
+
+
+@dataclass(frozen=True)
+class Fed:
+    """One value that is fed.
+
+    Attributes
+    ----------
+    name
+        Of the value.
+    type
+        As the model reads it.
+    array
+        Its values, in numpy's own byte order and C order; a type that numpy lacks as :func:`.narrow.held_as` says, but only values that the
+        type has.
+    origin
+        SHA-256 of the file, or ``random``.
+    """
+
+    name: str
+    type: OnnxType
+    array: np.ndarray
+    origin: str
+
+    @property
+    def raw(self) -> bytes:
+        """Its elements as the model's file would hold them: little-endian, small types packed."""
+        if is_narrow(self.type.name):
+            return encode(self.array, self.type.name)
+        return np.ascontiguousarray(self.array, np.dtype(self.type.numpy)).tobytes()
+
+
+def load_inputs(
+    values: Sequence[OnnxValue], items: Mapping[str, Item], shapes: Mapping[str, Shape], seed: Optional[int], halves: Sequence[str] = ()
+) -> List[Fed]:
+    """Return the values of a model's inputs, in their order.
+
+    Parameters
+    ----------
+    items
+        The file of each input that has one.
+    shapes
+        Those that the user (or the om) tells.
+    seed
+        Fills inputs without a file at random; None: each needs a file.
+    halves
+        Inputs that the om reads as float16: random numbers are then such that float16 holds them.
+
+    Raises
+    ------
+    UsageError
+        An input has neither a file nor random numbers, or no shape.
+    InputError
+        A file is not what it should be, or its shape or type does not fit.
+    """
+    for value in values:
+        _refuse_kind(value)
+    missing = [value for value in values if value.name not in items]
+    if missing and seed is None:
+        listed = ", ".join("%s %s" % (printable(value.name), _shown(value.shape)) for value in missing)
+        raise UsageError("no file for the model's input %s" % listed, hint="add `inputs=NAME=FILE` for each, or `seed=SEED`")
+    arrays: Dict[str, Tuple[np.ndarray, str]] = {}
+    sizes = _named_dims(values, shapes)
+    for value in values:
+        if value.name in items and not items[value.name].path.endswith(".bin"):
+            arrays[value.name] = _read(items[value.name], value, shapes.get(value.name))
+            sizes.update(_sizes(value.shape, arrays[value.name][0].shape))
+    known = {value.name: shapes.get(value.name, _resolved(value.shape, sizes)) for value in values if value.name not in arrays}
+    unknown = [value for value in values if value.name in known and known[value.name] is None]
+    if unknown:
+        listed = ", ".join("%s %s" % (printable(value.name), _shown(value.shape)) for value in unknown)
+        example = "`shapes=%s=%s`" % (
+            printable(unknown[0].name),
+            ",".join(str(dim) if isinstance(dim, int) else "N" for dim in unknown[0].shape or ()),
+        )
+        raise UsageError("the model does not say the whole shape of its input %s" % listed, hint="add %s with numbers for each" % example)
+    fed = []
+    for number, value in enumerate(values):
+        if value.name not in arrays:
+            shape = known[value.name] or ()
+            _check_shape(value, shape, "the shape")
+            if value.name in items:
+                arrays[value.name] = _read_raw(items[value.name], value.name, value.dtype, shape)
+            else:
+                arrays[value.name] = _random(value, shape, [seed or 0, number], value.name in halves), type_name(value.dtype)
+        array, dtype = arrays[value.name]
+        where = items[value.name].path if value.name in items else ""
+        origin = sha256_of_file(where) if where else "random"
+        fed.append(Fed(value.name, TYPES[value.dtype], _converted(array, dtype, value.dtype, where), origin))
+    return fed
+
+
+def load_feed(item: Item, name: str, value: Optional[OnnxValue], shape: Optional[Shape]) -> Fed:
+    """Return the given values of a node's output.
+
+    Parameters
+    ----------
+    value
+        What the model says of it; None when nothing.
+    shape
+        What the user says.
+    """
+    known = value is not None and value.kind == "tensor" and value.dtype in TYPES
+    if item.path.endswith(".bin"):
+        dims = shape if shape is not None else _resolved(value.shape, {}) if value is not None else None
+        dtype = value.dtype if known and value is not None else BY_NAME[item.dtype].code if item.dtype else 0
+        if dims is None or not dtype:
+            raise UsageError("%s: the model does not say type and shape of %s" % (item.path, printable(name)), hint="give an .npy file")
+        array, own = _read_raw(item, name, dtype, dims)
+    else:
+        array, own = _read_self_described(item, name)
+    wanted = value.dtype if known and value is not None else BY_NAME[own].code
+    return Fed(name, TYPES[wanted], _converted(array, own, wanted, item.path), sha256_of_file(item.path))
+
+
+def _refuse_kind(value: OnnxValue) -> None:
+    if value.kind != "tensor" or value.dtype not in TYPES or held_as(type_name(value.dtype)) is None:
+        kind = value.kind if value.kind not in ("", "tensor") else "of type %s" % type_name(value.dtype)
+        raise InputError("input %s is %s: only tensors of numbers can be fed" % (printable(value.name), kind))
+
+
+def _shown(shape: Optional[Sequence[Dim]]) -> str:
+    return "(of unknown rank)" if shape is None else "[%s]" % ", ".join("?" if dim is None else printable(str(dim)) for dim in shape)
+
+
+def _sizes(declared: Optional[Sequence[Dim]], shape: Shape) -> Dict[str, int]:
+    """Return the sizes of a shape's named dims."""
+    return {dim: size for dim, size in zip(declared or (), shape) if isinstance(dim, str)}
+
+
+def _named_dims(values: Sequence[OnnxValue], shapes: Mapping[str, Shape]) -> Dict[str, int]:
+    found: Dict[str, int] = {}
+    for value in values:
+        found.update(_sizes(value.shape, shapes.get(value.name, ())))
+    return found
+
+
+def _resolved(declared: Optional[Sequence[Dim]], sizes: Mapping[str, int]) -> Optional[Shape]:
+    if declared is None:
+        return None
+    dims = [sizes.get(dim) if isinstance(dim, str) else dim for dim in declared]
+    return None if None in dims else tuple(dim for dim in dims if dim is not None)
+
+
+def _check_shape(value: OnnxValue, shape: Shape, where: str) -> None:
+    declared = value.shape
+    if declared is None:
+        return
+    if len(shape) != len(declared) or any(isinstance(dim, int) and dim != size for dim, size in zip(declared, shape)):
+        message = "%s of input %s is %s, the model expects %s"
+        raise InputError(message % (where, printable(value.name), list(shape), _shown(declared)))
+
+
+def _read(item: Item, value: OnnxValue, shape: Optional[Shape]) -> Tuple[np.ndarray, str]:
+    array, dtype = _read_self_described(item, value.name)
+    where = "%s: the shape" % printable(item.path)
+    if shape is not None and shape != array.shape:
+        raise InputError("%s of input %s is %s, expected %s" % (where, printable(value.name), list(array.shape), list(shape)))
+    _check_shape(value, array.shape, where)
+    return array, dtype
+
+
+def _read_self_described(item: Item, name: str) -> Tuple[np.ndarray, str]:
+    """Return the array of a file that tells type and shape, and the name of its type."""
+    require_file(item.path, "input %s" % printable(name))
+    suffix = os.path.splitext(item.path)[1].lower()
+    if suffix == ".pb":
+        array, dtype = read_tensorproto(item.path)
+    elif suffix == ".npz":
+        array, dtype = _load_npz(item.path, name), ""
+    elif suffix == ".npy":
+        with open_input(item.path) as stream:
+            array, dtype = read_npy(stream, item.path, os.path.getsize(item.path), lambda shape, dtype: None), ""
+    else:
+        message = "%s: a file of type %s cannot be read as input %s"
+        hint = "give .npy, .npz, .pb (a TensorProto), .bin (raw elements), or dump:FILE for a device's dump"
+        raise UsageError(message % (printable(item.path), suffix or "unknown", printable(name)), hint=hint)
+    if item.dtype:
+        raise UsageError("%s tells its type itself" % printable(item.path), hint="leave ,dtype=%s out: it is for .bin files" % item.dtype)
+    if not dtype:
+        dtype = array.dtype.name
+        if dtype not in BY_NAME or held_as(dtype) is None:
+            raise InputError("%s: input %s holds %s, which no ONNX model reads" % (printable(item.path), printable(name), array.dtype))
+    return array, dtype
+
+
+def _load_npz(path: str, name: str) -> np.ndarray:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            keys = archive.namelist()
+            key = name + ".npy" if name + ".npy" in keys or len(keys) != 1 else keys[0]
+            if key not in keys:
+                listed = ", ".join(printable(each[: -len(".npy")] if each.endswith(".npy") else each) for each in keys)
+                raise InputError("%s: no key %s; it has %s" % (printable(path), printable(name), listed))
+            with archive.open(key) as stream:
+                return read_npy(stream, "%s, key %s" % (path, key), archive.getinfo(key).file_size, lambda shape, dtype: None)
+    except InputError:
+        raise
+    except LOAD_ERRORS as error:
+        raise FormatError("not an npz file: %s" % told(error), path) from error
+
+
+def _read_raw(item: Item, name: str, wanted: int, shape: Shape) -> Tuple[np.ndarray, str]:
+    """Return the elements of a raw file of the type that was said, else the model's."""
+    require_file(item.path, "input %s" % printable(name))
+    entry = BY_NAME[item.dtype] if item.dtype else TYPES[wanted]
+    elements, size = count(shape), os.path.getsize(item.path)
+    need = entry.nbytes(elements)
+    if size != need:
+        message = "%s: input %s of %s and shape %s needs %d bytes, the file has %d"
+        other = next(
+            (
+                each.name
+                for each in TYPES.values()
+                if each.bits and each.name in ("float16", "float32", "float64", "int32", "int64") and each.nbytes(elements) == size
+            ),
+            "",
+        )
+        hint = "it has the size of %s: add ,dtype=%s if it holds that" % (other, other) if other else "check shape and type"
+        raise InputError(message % (printable(item.path), printable(name), entry.name, list(shape), need, size), hint=hint)
+    with open_input(item.path) as stream:
+        data = np.frombuffer(stream.read(), np.uint8)
+    if is_narrow(entry.name):
+        from .narrow import decode
+
+        return decode(data, entry.name, elements).reshape(shape), entry.name
+    return data.view(np.dtype(entry.numpy)).reshape(shape), entry.name
+
+
+def _random(value: OnnxValue, shape: Shape, seed: List[int], is_half: bool) -> np.ndarray:
+    """Return standard normal floats, or integers 0 and 1; the same for the same seed on every numpy."""
+    state = np.random.RandomState(seed)
+    dtype = held_as(type_name(value.dtype))
+    assert dtype is not None
+    if dtype.kind in "fc":
+        drawn = state.standard_normal(shape)
+        return np.asarray(drawn.astype(np.float16) if is_half else drawn).astype(dtype)
+    return np.asarray(state.randint(0, 2, shape)).astype(dtype)
+
+
+def _converted(array: np.ndarray, own: str, wanted: int, path: str) -> np.ndarray:
+    """Return values as the model's type, in numpy's own byte order and C order.
+
+    Floats become floats of any size, integers integers that hold them, integers floats; a float never becomes an integer.
+    """
+    entry = TYPES[wanted]
+    dtype = held_as(entry.name)
+    assert dtype is not None
+    dtype = dtype.newbyteorder("=")
+    kinds = {"f": "f", "i": "iu", "u": "iu", "b": "b", "c": "c"}[dtype.kind]
+    fits = (
+        array.dtype.kind in kinds or (dtype.kind in "fc" and array.dtype.kind in "iubf") or (dtype.kind in "iu" and array.dtype.kind == "b")
+    )
+    if not fits:
+        raise InputError("%s holds %s, the model reads %s" % (printable(path), own, entry.name), hint="give a file of that type")
+    with np.errstate(over="ignore", invalid="ignore"):
+        done = np.array(array, dtype=dtype, order="C")
+    if dtype.kind in "iu" and not np.array_equal(done, array):
+        raise InputError(
+            "%s holds %s with values that %s cannot hold" % (printable(path), own, entry.name), hint="give a file of that type"
+        )
+    if is_narrow(entry.name):
+        from .narrow import decode
+
+        raw = np.frombuffer(encode(done, entry.name), np.uint8)
+        done = decode(raw, entry.name, done.size).reshape(done.shape)
+    return done
+
+
+def save_inputs(out: str, fed: Sequence[Fed], halves: Sequence[str]) -> List[Dict[str, Any]]:
+    """Write each input as ``inputs/{name}.npy`` and, as the device reads it, ``.bin``; return the manifest's list of them.
+
+    Parameters
+    ----------
+    halves
+        Inputs that the om reads as float16.
+    """
+    folder = os.path.join(out, INPUTS_FOLDER)
+    if fed:
+        if os.path.islink(folder) or (os.path.lexists(folder) and not os.path.isdir(folder)):
+            raise MissingPath("%s is not a folder" % printable(folder), hint="remove it: the inputs are saved there")
+        os.makedirs(folder, exist_ok=True)
+    listed = []
+    for entry, stem in zip(fed, stems_of([entry.name for entry in fed]).values()):
+        half = entry.name in halves and entry.type.name == "float32"
+        with np.errstate(over="ignore"):
+            raw = entry.array.astype("<f2").tobytes() if half else entry.raw
+        stream = io.BytesIO()
+        np.save(stream, entry.array, allow_pickle=False)
+        write_whole(folder, stem + ".npy", stream.getvalue())
+        write_whole(folder, stem + ".bin", raw)
+        files = {name: "%s/%s.%s" % (INPUTS_FOLDER, stem, name) for name in ("npy", "bin")}
+        dtypes = {"dtype": entry.type.name, "bin_dtype": "float16" if half else entry.type.name}
+        listed.append({"name": entry.name, **files, **dtypes, "shape": list(entry.array.shape), "origin": entry.origin})
+    return listed

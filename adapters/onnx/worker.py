@@ -1,0 +1,227 @@
+"""What the child process does: reads the inputs, runs the model and saves its values."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from typing import Any, Dict, List, Mapping, Sequence, Set, Tuple
+
+import numpy as np
+
+from ...errors import EXIT_INTERRUPTED
+from ...naming import printable
+from ...netfiles.onnx_external import check_external
+from ...netfiles.onnx_model import OnnxModel, OnnxNode
+from ...netfiles.onnx_names import BRANCHES, NamedGraph
+from ..child.serve import Parent
+from ..golden_writer import GoldenWriter
+from ..manifest import sha256_of_file
+from .engine import Onnxruntime, Stop, Stopped
+from .input_specs import Item
+from .inputs import load_feed, load_inputs, save_inputs
+from .narrow import is_narrow
+from .plan import NOT_NEEDED, Target, find_feed, is_branch, make_plan, skipped_branch, skipped_within, targets_of
+from .randomness import Randomness
+from .reference import Reference
+from .wire import inlined, node_of
+
+INTERRUPTED = "interrupted before this tensor was saved"
+_PREFIX = "goldwatch/"
+_If = Tuple[str, OnnxNode, str, Mapping[str, str]]
+
+
+class _Sums(threading.Thread):
+    """Hashes the model and its external data while it is loaded and runs."""
+
+    def __init__(self, model: str, external: Sequence[str]) -> None:
+        super().__init__(daemon=True)
+        self._model, self._external = model, external
+        self.document: Dict[str, Any] = {}
+
+    def run(self) -> None:
+        """Hash the files."""
+        self.document["model"] = sha256_of_file(self._model)
+        if self._external:
+            folder = os.path.dirname(os.path.abspath(self._model))
+            self.document["external_data"] = {os.path.relpath(path, folder): sha256_of_file(path) for path in self._external}
+
+
+def work(job: Dict[str, Any], parent: Parent) -> int:
+    """Do the job: what was done is told as ``result``."""
+    stop = Stop()
+    signal.signal(signal.SIGINT, lambda number, frame: stop())
+    try:
+        _Run(job, parent, stop).save()
+    except Stopped:
+        pass
+    return EXIT_INTERRUPTED if stop.asked else 0
+
+
+class _Run:
+    def __init__(self, job: Dict[str, Any], parent: Parent, stop: Stop) -> None:
+        self._job, self._parent, self._stop = job, parent, stop
+        self._model = model = OnnxModel(job["model"])
+        self._sums = _Sums(job["model"], sorted(check_external(model)))
+        self._sums.start()
+        plan = make_plan(model, ())
+        feeds = [find_feed(model, plan.main, name) for name in job["feeds"]]
+        self._tainted: Set[str] = set()
+        with model.open() as file:
+            given = {id(feed.node) for feed in feeds}
+            self._randomness = Randomness(model, file)
+            self._randomness.mark([node for node in model.graph.nodes if id(node) not in given], self._tainted)
+        self._plan = make_plan(model, self._tainted, feeds, plan.graphs)
+        items = {name: Item(*fields) for name, fields in job["items"].items()}
+        shapes = {name: tuple(shape) for name, shape in job["shapes"].items()}
+        self._inputs = load_inputs(model.graph.data_inputs, items, shapes, job["seed"], job["halves"])
+        known = dict(model.graph.value_info, **{value.name: value for value in model.graph.outputs})
+        self._given = [
+            load_feed(Item(*job["feeds"][name]), feed.value, known.get(feed.value), None) for name, feed in zip(job["feeds"], feeds)
+        ]
+        self._backend = self._choose([feed.node for feed in feeds])
+
+    def _choose(self, without: List[OnnxNode]) -> Any:
+        fed, seed = [*self._inputs, *self._given], self._job["seed"] or 0
+        if self._job["backend"] == "reference":
+            return Reference(self._model, fed, without, seed, self._stop)
+        return Onnxruntime(self._model, fed, without, self._job["threads"], seed, self._plan.main.names, self._stop)
+
+    def save(self) -> None:
+        """Run the model and write everything; what was saved before Ctrl-C stays."""
+        begun = time.perf_counter()
+        additions, targets, skipped = self._with_branches()
+        wanted = None if self._job["wanted"] is None else {(name, index) for name, index in self._job["wanted"]}
+        chosen = [target for target in targets if wanted is None or (target.name, target.index) in wanted]
+        skipped += [(target.title, NOT_NEEDED) for target in targets if target not in set(chosen)]
+        writer = GoldenWriter(self._job["out"], self._backend.name, self._backend.version, {}, self._job["force"], provisional=True)
+        with writer:
+            for tensor, reason in skipped:
+                writer.skip(tensor, reason)
+            writer.reserve((target.name, target.index) for target in chosen)
+            saved: Set[Target] = set()
+            try:
+                self._write(writer, additions, chosen, saved)
+            except Stopped:
+                if not saved:
+                    raise
+                for target in chosen:
+                    if target not in saved:
+                        writer.skip(target.title, INTERRUPTED)
+            self._sums.join()
+            writer.source.update(self._source())
+            writer.extra.update(options=self._backend.options, seconds={"whole": round(time.perf_counter() - begun, 6)})
+            writer.close(complete=not self._stop.asked)
+        self._parent.tell(result=self._result(writer, chosen))
+
+    def _write(self, writer: GoldenWriter, additions: bytes, chosen: Sequence[Target], saved: Set[Target]) -> None:
+        fed = {each.name: each for each in (*self._inputs, *self._given)}
+        known = [target for target in chosen if target.type == "Input" or target.given]
+        computed = [target for target in chosen if target not in set(known)]
+        total = len(chosen)
+        self._parent.progress(0, total)
+        results = self._backend.results(additions, computed, self._job["budget_bytes"]) if computed else iter(())
+        first = next(results, None)
+        # Only now: a model that does not run leaves no file behind.
+        writer.extra["inputs"] = save_inputs(writer.out, self._inputs, self._job["halves"])
+        for target in known:
+            self._put(writer, target, fed[target.value].array, fed[target.value].type.name, saved)
+        while first is not None:
+            target, array, dtype = first
+            if isinstance(array, str):
+                writer.skip(target.title, array)
+                saved.add(target)
+            else:
+                self._put(writer, target, array, dtype, saved)
+            self._parent.progress(len(saved), total)
+            if self._stop.asked:
+                raise Stopped
+            del array, first
+            first = next(results, None)
+
+    def _put(self, writer: GoldenWriter, target: Target, array: np.ndarray, dtype: str, saved: Set[Target]) -> None:
+        fields: Dict[str, Any] = dict(target.fields)
+        if is_narrow(dtype):
+            fields["source_dtype"] = dtype
+        writer.write(target.name, target.index, array, **fields)
+        saved.add(target)
+
+    def _with_branches(self) -> Tuple[bytes, List[Target], List[Tuple[str, str]]]:
+        """Return what stands behind the graph to compute the branches that are taken, all targets, and what is skipped.
+
+        An If's condition is computed first; the nodes of the branch that it takes then stand behind the main graph, where their values can
+        be had: the same kernels compute them from the same inputs.
+        """
+        additions, targets, skipped = b"", list(self._plan.targets), list(self._plan.skipped)
+        bodies = {named.prefix: named for named in self._plan.graphs[1:]}
+        waiting = _ifs(self._plan.main, {})
+        with self._model.open() as file:
+            while waiting:
+                conditions = [_PREFIX + "condition/%d" % number for number in range(len(waiting))]
+                asked = b"".join(node_of("Identity", [value], [name]) for (_, _, value, _), name in zip(waiting, conditions))
+                taken = self._backend.fetch(additions + asked, conditions)
+                inner: List[_If] = []
+                for (name, node, _, around), condition in zip(waiting, taken):
+                    chosen = "then_branch" if bool(np.asarray(condition).reshape(-1)[0]) else "else_branch"
+                    for attr in node.graphs:
+                        if not is_branch(node, attr):
+                            continue
+                        body = bodies["%s_%d_%s/" % (name, BRANCHES[attr], attr)]
+                        if attr != chosen:
+                            skipped += self._skipped_whole(body, name, bodies)
+                            continue
+                        data, renamed = inlined(file, body.graph, _PREFIX + body.prefix, around)
+                        additions += data
+                        self._mark(body, renamed)
+                        targets += targets_of(body.names, body.graph.nodes, renamed, self._tainted)
+                        skipped += skipped_within(body)
+                        inner += _ifs(body, renamed)
+                waiting = inner
+        return additions, targets, skipped
+
+    def _mark(self, body: NamedGraph, renamed: Mapping[str, str]) -> None:
+        """Mark the values of a branch that come out of random numbers, under their new names."""
+        own = {name for name in self._tainted if name not in renamed} | {name for name, new in renamed.items() if new in self._tainted}
+        self._randomness.mark(body.graph.nodes, own)
+        self._tainted.update(renamed.get(name, name) for name in own)
+
+    def _skipped_whole(self, body: NamedGraph, if_name: str, bodies: Mapping[str, NamedGraph]) -> List[Tuple[str, str]]:
+        found = skipped_branch(body, if_name)
+        for name, node in zip(body.names, body.graph.nodes):
+            for attr in node.graphs:
+                if is_branch(node, attr):
+                    found += self._skipped_whole(bodies["%s_%d_%s/" % (name, BRANCHES[attr], attr)], if_name, bodies)
+        return found
+
+    def _source(self) -> Dict[str, Any]:
+        document = dict(self._sums.document)
+        document["inputs"] = {fed.name: fed.origin for fed in self._inputs}
+        if self._given:
+            document["given"] = {fed.name: fed.origin for fed in self._given}
+        if self._job["seed"] is not None:
+            document["random_seed"] = self._job["seed"]
+        return document
+
+    def _result(self, writer: GoldenWriter, chosen: Sequence[Target]) -> Dict[str, Any]:
+        return {
+            "backend": self._backend.name,
+            "backend_version": self._backend.version,
+            "out": writer.out,
+            "complete": not self._stop.asked,
+            "counts": writer.counts,
+            "collisions": writer.collisions,
+            "too_long": ["%s:%d" % key for key in writer.too_long],
+            "nondeterministic": [printable(target.title) for target in chosen if target.nondeterministic],
+            "inputs": writer.extra.get("inputs", []),
+            "options": self._backend.options,
+        }
+
+
+def _ifs(named: NamedGraph, renamed: Mapping[str, str]) -> List[_If]:
+    """Return name, node and condition of the If nodes of a graph, and the new names of the values that their bodies can read."""
+    return [
+        (name, node, renamed.get(node.inputs[0], node.inputs[0]), renamed)
+        for name, node in zip(named.names, named.graph.nodes)
+        if node.inputs and any(is_branch(node, attr) for attr in node.graphs)
+    ]

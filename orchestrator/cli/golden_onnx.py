@@ -1,0 +1,112 @@
+"""`goldwatch golden onnx`: golden data from ONNX models."""
+
+from __future__ import annotations
+
+from typing import Any, Collection, Dict, Optional, Set, Tuple
+
+import click
+import numpy as np
+
+from ..adapters.onnx.dump import BACKENDS, DumpOptions
+from ..adapters.onnx.dump import dump as run_dump
+from ..adapters.onnx.plan import Key
+from ..convert.array import dumped_array
+from ..errors import InputError, NotComparable, UsageError
+from ..model.atc import atc_inputs
+from ..model.graph import ModelGraph, load_model
+from ..model.needed import needed_goldens
+from .common import format_option, print_json, put, say, set_up_logging, verbosity_options
+from .golden_words import golden_words
+from .tensor_bar import TensorBar, counted
+
+
+@click.group()
+def onnx() -> None:
+    """Golden data from ONNX models.
+
+    Example: goldwatch golden onnx dump model.onnx --input x=input.npy -o golden
+    """
+
+
+@onnx.command()
+@click.argument("model", type=click.Path(readable=False))
+@click.option("-i", "--input", "inputs", multiple=True, metavar="NAME=FILE", help="An input: see above; repeatable.")
+@click.option("--inputs", "folder", type=click.Path(readable=False), metavar="FOLDER", help="A folder with a file for each input.")
+@click.option("--random", "seed", type=click.IntRange(0, 2**32 - 1), metavar="SEED", help="Fill inputs without a file with random numbers.")
+@click.option("--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="The shape of an input; repeatable.")
+@click.option("--feed", "feeds", multiple=True, metavar="NODE[:i]=FILE", help="Give a node's output instead of computing it; repeatable.")
+@click.option("-f", "--om", "oms", multiple=True, metavar="OM.json", help="The compiled model: shapes, and which tensors are needed.")
+@click.option("--all", "everything", is_flag=True, help="With -f: save every tensor, not only those that a row needs.")
+@click.option("--backend", type=click.Choice(BACKENDS), default=BACKENDS[0], show_default=True, help="What runs the model.")
+@click.option(
+    "--memory",
+    "memory_mib",
+    type=click.IntRange(1),
+    metavar="MB",
+    help="For values; more is done in slices.  [default: half of what is free]",
+)
+@click.option("--threads", type=click.IntRange(1, 1024), metavar="N", help="Threads of one node's computation.  [default: the processors]")
+@click.option("--python", metavar="PATH", help="The Python that has onnxruntime (or onnx).")
+@click.option("-o", "--out", required=True, type=click.Path(readable=False), help="The folder of the golden files.")
+@click.option("--force", is_flag=True, help="Replace the golden files of an earlier run in OUT.")
+@format_option
+@verbosity_options
+def dump(output_format: str, quiet: bool, verbose: int, oms: Tuple[str, ...], everything: bool, **options: Any) -> None:
+    """Run an ONNX model once, optimisation off, and save every node's outputs as golden files.
+
+    \b
+    An input is one of
+      NAME=FILE.npy, .npz, .pb    an array (.npz: its key is NAME), or a TensorProto
+      NAME=FILE.bin[,dtype=…]     raw elements; dtype if it is not the model's
+      NAME=dump:FILE              output 0 of a device's dump, such as AIPP's
+
+    OUT/inputs holds what was fed, as .npy and as .bin for the device's run.
+
+    Example: goldwatch golden onnx dump model.onnx --input x=input.npy -f model.json -o golden
+    """
+    set_up_logging(quiet, verbose)
+    if everything and not oms:
+        raise UsageError("--all goes with -f: without it every tensor is saved")
+    graphs = [load_model(path) for path in oms]
+    chosen = DumpOptions(**options, **_from_om(graphs, everything), decode=_decode)
+    with golden_words(), TensorBar(quiet) as progress:
+        result = run_dump(chosen, progress)
+    for warning in result["warnings"]:
+        say("warning: " + warning)
+    if output_format == "json":
+        print_json(result)
+        return
+    put(counted(result, result["backend"], result["backend_version"]))
+    if result["inputs"]:
+        say("inputs for the device's run: %s" % ", ".join("%s/%s" % (result["out"], entry["bin"]) for entry in result["inputs"]), quiet)
+
+
+def _from_om(graphs: Collection[ModelGraph], everything: bool) -> Dict[str, Any]:
+    """Return what the compiled models say, as fields of :class:`DumpOptions`."""
+    shapes: Dict[str, Tuple[int, ...]] = {}
+    halves: Dict[str, None] = {}
+    for graph in graphs:
+        found = atc_inputs(graph.command)
+        shapes.update(found.shapes)
+        halves.update(dict.fromkeys(found.halves))
+    return {"model_shapes": shapes, "halves": tuple(halves), "select": _select(graphs) if graphs and not everything else None}
+
+
+def _select(graphs: Collection[ModelGraph]) -> Any:
+    def select(available: Set[Key]) -> Set[Key]:
+        found = {key for graph in graphs for key in needed_goldens(graph, available)}
+        if not found:
+            paths = ", ".join(graph.path or graph.name for graph in graphs)
+            hint = "is it the om of this model? --all saves every tensor all the same"
+            raise InputError("no op of %s comes from a node of the ONNX model" % paths, hint=hint)
+        return found
+
+    return select
+
+
+def _decode(path: str, shape: Optional[Tuple[int, ...]], npy: str) -> None:
+    try:
+        array = dumped_array(path, shape)
+    except NotComparable as error:
+        raise InputError("%s: %s" % (path, error.message), hint="convert it with goldwatch convert, and give the .npy") from error
+    np.save(npy, array)

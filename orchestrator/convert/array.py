@@ -1,0 +1,28 @@
+"""One output of a device's dump as an array in the original model's layout."""
+
+from __future__ import annotations
+
+from typing import Optional, Tuple
+
+from ..dumps.container import DumpFile
+from ..tensors.dtypes import Array
+from ..tensors.user_conversions import UserConversions
+from .options import ORIGINAL, ConvertOptions
+from .tensors import convert_tensor
+
+
+def dumped_array(path: str, shape: Optional[Tuple[int, ...]] = None, index: int = 0) -> Array:
+    """Return an output of a dump file.
+
+    Parameters
+    ----------
+    shape
+        In the original model; None: as the file tells it.
+
+    Raises
+    ------
+    MissingPath, FormatError, NotComparable
+        There is no such file or output, it is damaged, or it cannot be brought to that shape.
+    """
+    tensor = DumpFile.open(path).tensor("output", index)
+    return convert_tensor(tensor, ConvertOptions(layout=ORIGINAL, shape=shape), UserConversions()).numbers()

@@ -1,0 +1,52 @@
+"""The types of what ONNX's ops give out, by a table made from the specification's schemas.
+
+``onnx_ops.json`` is made by ``scripts/regenerate_onnx_ops``: by op type (of the domain ``ai.onnx``) a word for each output: a number is the
+input whose type it has, ``@to`` the attribute that holds it (``@body``: the output of the op's own graph), other words are types, ``?`` is
+none; ``|`` stands before what counts where that is left out, ``*`` behind the word of all further outputs.
+"""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+from functools import lru_cache
+from typing import Callable, Dict, List
+
+BODY = "body"
+
+
+@lru_cache(maxsize=1)
+def _table() -> Dict[str, str]:
+    data = pkgutil.get_data(__name__, "onnx_ops.json")
+    assert data is not None
+    table: Dict[str, str] = json.loads(data.decode("ascii"))
+    return table
+
+
+def output_types(op_type: str, count: int, of_input: Callable[[int], str], of_attribute: Callable[[str, int], str]) -> List[str]:
+    """Return the types of a node's outputs, empty where nobody knows; as :data:`~.onnx_types.TYPES` calls them.
+
+    Parameters
+    ----------
+    op_type, count
+        Of a node of the domain ``ai.onnx``; how many outputs it has.
+    of_input
+        The type of an input by its number.
+    of_attribute
+        The type that an attribute tells, by its name; the number of the output tells those of :data:`BODY` apart.
+    """
+    words = _table().get(op_type, "?*").split()
+    found = []
+    for number in range(count):
+        word = words[number] if number < len(words) else words[-1] if words and words[-1].endswith("*") else "?"
+        types = (_type(part, number, of_input, of_attribute) for part in word.rstrip("*").split("|"))
+        found.append(next(filter(None, types), ""))
+    return found
+
+
+def _type(word: str, output: int, of_input: Callable[[int], str], of_attribute: Callable[[str, int], str]) -> str:
+    if word == "?":
+        return ""
+    if word.isdigit():
+        return of_input(int(word))
+    return of_attribute(word[1:], output) if word.startswith("@") else word

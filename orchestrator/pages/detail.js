@@ -1,0 +1,184 @@
+// One row in detail: all metrics, shapes and files; histogram and axes where compare-op has looked at the tensor.
+
+class Detail {
+  // extra: {details: by row, commands: by op}; neighbour(row, step) gives the row before or behind; changed(row or null) is told.
+  constructor(rows, panel, extra, neighbour, changed) {
+    this.rows = rows;
+    this.panel = panel;
+    this.extra = extra;
+    this.neighbour = neighbour;
+    this.changed = changed;
+    this.row = null;
+    document.addEventListener('keydown', (event) => { if (event.key === 'Escape' && this.row !== null) this.close(); });
+    window.addEventListener('hashchange', () => this.follow());
+  }
+
+  // Show the row that the address names, or none.
+  follow() {
+    const found = /^#row-(\d+)$/.exec(location.hash), row = found && Number(found[1]) < this.rows.length ? Number(found[1]) : null;
+    if (row === this.row) return;
+    if (row === null) this.hide();
+    else this.show(row);
+  }
+
+  open(row) {
+    if (location.hash === '#row-' + row) this.show(row);
+    else location.hash = 'row-' + row;
+  }
+
+  close() {
+    history.pushState(null, '', location.pathname + location.search);
+    this.hide();
+  }
+
+  hide() {
+    this.row = null;
+    this.panel.hidden = true;
+    this.changed(null);
+    if (this.before && this.before.isConnected) this.before.focus({preventScroll: true});
+    this.before = null;
+  }
+
+  show(row) {
+    if (this.row === null) this.before = document.activeElement;
+    this.row = row;
+    this.panel.dataset.tensor = this.rows.text('tensor', row);
+    this.panel.replaceChildren(this.bar(row), ...this.about(row), ...this.metrics(row), ...this.closer(row));
+    addCopyButtons(this.panel);
+    this.panel.hidden = false;
+    this.panel.scrollTop = 0;
+    this.changed(row);
+    this.panel.focus({preventScroll: true});
+  }
+
+  bar(row) {
+    const bar = make('div', {class: 'bar'});
+    for (const [step, said, name] of [[-1, '↑', 'the row before'], [1, '↓', 'the next row']]) {
+      const other = this.neighbour(row, step);
+      const button = make('button', {type: 'button', 'aria-label': name, title: name, disabled: other === null ? '' : null}, said);
+      button.addEventListener('click', () => this.open(other));
+      bar.append(button);
+    }
+    const close = make('button', {type: 'button', class: 'close'}, 'close (Esc)');
+    close.addEventListener('click', () => this.close());
+    bar.append(make('a', {href: '#row-' + row}, 'link'), close);
+    return bar;
+  }
+
+  about(row) {
+    const rows = this.rows, verdict = rows.verdict(row), text = (name) => printable(rows.text(name, row));
+    const head = make('h2', {class: 'name'}, text('tensor'));
+    const said = make('p', {}, [make('span', {class: 'verdict', 'data-is': verdict}, words(verdict)), text('reason') ? ': ' + text('reason') : '']);
+    const slice = rows.column('slice', row), number = rows.column('op_sequence', row), overflow = rows.column('overflow', row);
+    const facts = [
+      ['where', rows.placeText(rows.place(row))], ['op', text('op')], ['type', text('op_type')], ['number in the model', number === null ? '' : String(number)],
+      ['fused with', text('group')], ['golden', text('golden') === '*' ? '' : text('golden')], ['shape', text('shape')], ['target type', text('target_dtype')],
+      ['golden type', text('golden_dtype')], ['decided by', text('decided_by')], ['warning', words(text('warning'))],
+      ['worst slice', slice === null ? '' : 'index ' + slice[1] + ' of axis ' + slice[0]], ['NaN', sides(rows.column('nan', row))],
+      ['Inf', sides(rows.column('inf', row))], ['overflow', overflow === null ? '' : overflow ? 'yes' : 'no'],
+      ['target file', text('target_file')], ['golden file', text('golden_file')],
+    ];
+    const list = make('dl');
+    for (const [name, value] of facts) if (value) list.append(make('dt', {}, name), make('dd', {class: 'name'}, value));
+    return [head, said, list];
+  }
+
+  metrics(row) {
+    const rows = this.rows, lines = [];
+    for (const name of rows.metricNames()) {
+      const value = rows.metric(name, row);
+      if (value === null) continue;
+      lines.push([printable(name), name === 'CosineSimilarity' ? cosineText(value) : digits(value, 9), this.limit(name, row)]);
+      if (name === 'CosineSimilarity') lines.push(['1 − CosineSimilarity', digits(value, 9), '']);
+    }
+    const deviation = rows.column('deviation', row);
+    if (deviation) {
+      lines.push(['StandardDeviation, target', digits(deviation[1], 9), ''], ['StandardDeviation, golden', digits(deviation[3], 9), '']);
+      lines.push(['mean, target', digits(deviation[0], 9), ''], ['mean, golden', digits(deviation[2], 9), '']);
+    }
+    if (!lines.length) return [make('p', {class: 'quiet'}, 'There is no metric: nothing was compared.')];
+    const body = lines.map(([name, value, limit]) => make('tr', {}, [make('th', {scope: 'row'}, name), make('td', {class: 'number'}, value), make('td', {class: 'number quiet'}, limit)]));
+    return [make('h3', {}, 'Metrics'), make('table', {}, make('tbody', {}, body))];
+  }
+
+  // The limit of a metric that decided about the row.
+  limit(name, row) {
+    for (const limit of this.rows.text('decided_by', row).split('; ')) {
+      const found = /([A-Za-z0-9_]+)(<=|[<>])([^<>=]+)$/.exec(limit);
+      if (found && found[1] === name) return 'limit ' + found[2].replace('<=', '≤') + ' ' + found[3];
+    }
+    return '';
+  }
+
+  closer(row) {
+    const found = this.extra.details[row], command = this.extra.commands[this.rows.text('op', row)];
+    if (!found) {
+      return command ? [make('h3', {}, 'Element by element'), make('p', {class: 'quiet'}, 'This command looks at every element; a report that is made afterwards shows here where the error sits.'),
+        make('pre', {class: 'command'}, printable(command))] : [];
+    }
+    const parts = [make('h3', {}, 'What the error looks like')];
+    for (const one of found.findings) {
+      parts.push(make('p', {}, [make('b', {}, one.kind), ' (' + digits(100 * one.share, 3) + ' %): ' + printable(one.sentence)]));
+    }
+    if (found.bad !== undefined) parts.push(make('p', {class: 'quiet'}, found.bad + ' of ' + found.count + ' elements are off by more than rounding.'));
+    parts.push(make('h3', {}, 'Histogram of the errors'), histogram(found.histogram, 'error'));
+    if (found.signed_ulp_histogram) parts.push(make('h3', {}, 'Histogram in units of the last place'), histogram(found.signed_ulp_histogram, 'units'));
+    parts.push(make('h3', {}, 'Where the error sits: share of the squared error along each axis'));
+    for (const axis in found.where) parts.push(...axisHeat(axis, found.where[axis]));
+    if (found.files.length) parts.push(make('h3', {}, 'Files'), ...found.files.map((name) => make('p', {class: 'name'}, printable(name))));
+    return parts;
+  }
+}
+
+function sides(counts) {
+  return counts === null ? '' : counts[0] + ' in the target, ' + counts[1] + ' in golden data';
+}
+
+// As many digits as the distance to 1 vouches for.
+function cosineText(value) {
+  if (typeof value !== 'number') return digits(value, 9);
+  const places = value === 0 ? 0 : Math.min(17, Math.max(1, 8 - Math.floor(Math.log10(Math.abs(value)))));
+  return (1 - value).toFixed(places);
+}
+
+// Bars, each as high as the logarithm of its count; the counts and edges are told by a title.
+function histogram(found, unit) {
+  const {edges, counts} = found, most = Math.max(...counts, 1), wide = 600 / counts.length;
+  const svg = make('svg', {class: 'bars', viewBox: '0 0 600 150', role: 'img', 'aria-label': 'histogram of ' + counts.length + ' bins'});
+  counts.forEach((count, at) => {
+    const high = count ? 8 + 100 * Math.log(1 + count) / Math.log(1 + most) : 0;
+    const title = digits(edges[at], 3) + ' to ' + digits(edges[at + 1], 3) + ' ' + unit + ': ' + count + ' elements';
+    svg.append(make('g', {}, [titled(make('rect', {x: at * wide + 1, y: 124 - high, width: Math.max(1, wide - 2), height: high, class: 'bar'}), title)]));
+    if (wide > 26 && count) svg.append(make('text', {x: (at + 0.5) * wide, y: 120 - high, class: 'count'}, String(count)));
+  });
+  svg.append(make('line', {x1: 0, y1: 124, x2: 600, y2: 124, class: 'rule'}));
+  const every = Math.ceil(edges.length / 7), last = edges.length - 1;
+  edges.forEach((edge, at) => {
+    if (at !== last && (at % every || last - at < every)) return;
+    const anchor = at === 0 ? 'start' : at === last ? 'end' : 'middle', size = Math.abs(edge);
+    const said = size >= 1e4 ? edge.toExponential(size % 10 ** Math.floor(Math.log10(size)) ? 1 : 0).replace('e+', 'e') : digits(edge, 3);
+    svg.append(make('text', {x: at * wide, y: 142, class: 'edge', 'text-anchor': anchor}, said));
+  });
+  return svg;
+}
+
+// A strip of cells along an axis, the darker the more of the error lies there, and the strongest in words.
+function axisHeat(axis, found) {
+  const {shares, width, length} = found, most = Math.max(...shares, 1e-300), wide = 600 / shares.length;
+  const svg = make('svg', {class: 'strip', viewBox: '0 0 600 26', preserveAspectRatio: 'none', role: 'img', 'aria-label': 'share of the error along axis ' + axis});
+  shares.forEach((share, at) => {
+    const from = at * width, last = Math.min(length, from + width) - 1;
+    const title = 'index ' + (from === last ? from : from + ' to ' + last) + ': ' + digits(100 * share, 3) + ' %';
+    svg.append(titled(make('rect', {x: at * wide, y: 0, width: Math.max(0.5, wide - (wide > 4 ? 1 : 0)), height: 26, class: 'heat', 'fill-opacity': 0.08 + 0.92 * share / most}), title));
+  });
+  const best = shares.indexOf(Math.max(...shares)), from = best * width, last = Math.min(length, from + width) - 1;
+  const said = 'axis ' + axis + ' (' + length + '): most at index ' + (from === last ? from : from + ' to ' + last) + ', ' + digits(100 * shares[best], 3) + ' %';
+  return [make('p', {class: 'quiet'}, said), svg];
+}
+
+function titled(shape, title) {
+  const text = document.createElementNS('http://www.w3.org/2000/svg', 'title');
+  text.textContent = title;
+  shape.append(text);
+  return shape;
+}

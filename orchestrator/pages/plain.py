@@ -1,0 +1,184 @@
+"""A report without its script: the verdict in words, the suspects as cards, the rows that matter first."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any, Iterable, List, Mapping, Sequence, Tuple
+
+from ..comparing.row import WORST_SLICE, Row
+from ..dumps.place import Place
+from ..results.told import Told
+from ..results.worst import error_of
+from ..verdict.judging import metric_number, short_text
+from .row_columns import COSINE, FIRST
+from .shell import attribute, text
+
+MOST_ROWS = 200
+
+_WORDS = {"fail": "outside their limits", "not_compared": "not compared", "pass": "pass", "expected_absent": "absent as expected"}
+_SHORT = dict(zip(FIRST, ("cosine", "relative distance", "worst slice", "max abs. error")))
+_ORDER = ("fail", "not_compared", "pass", "expected_absent")
+_COUNTS = {"fail": "failed", "not_compared": "not_compared", "pass": "passed", "expected_absent": "expected_absent"}
+_NEAR_ONE = 0.01
+_MOST_NOTES = 12
+
+
+class PlainRows:
+    """Keeps the rows that a page shows without its script: those of the suspects, then the worst.
+
+    Parameters
+    ----------
+    suspects
+        (op, place) of each suspect, best first.
+    """
+
+    def __init__(self, suspects: Sequence[Tuple[str, Place]]) -> None:
+        self.total = 0
+        self._ranks = {suspect: rank for rank, suspect in reversed(list(enumerate(suspects)))}
+        self._heap: List[Tuple[Tuple[Any, ...], int, Row]] = []
+
+    def add(self, row: Row) -> None:
+        """See one more row, in the order of the table."""
+        rank = self._ranks.get((row.op, row.place), len(self._ranks))
+        # The heap's first entry is the one to leave out next.
+        entry = ((-rank, -_ORDER.index(row.verdict), error_of(row)), -self.total, row)
+        self.total += 1
+        if len(self._heap) < MOST_ROWS:
+            heapq.heappush(self._heap, entry)
+        elif entry[:2] > self._heap[0][:2]:
+            heapq.heapreplace(self._heap, entry)
+
+    @property
+    def rows(self) -> List[Tuple[int, Row]]:
+        """The rows that were kept with their numbers in the table (from 0), in the order in which they are shown."""
+        return [(-number, row) for _, number, row in sorted(self._heap, key=lambda entry: entry[:2], reverse=True)]
+
+
+def verdict_html(told: Told) -> str:
+    """Return the content of ``#verdict``: the verdict, the sentence, the counts and the warnings."""
+    summary = told.summary
+    verdict = str(summary["verdict"])
+    parts = ['<p class="big"><span class="verdict" data-is="%s">%s</span></p>' % (attribute(verdict), text(_said(verdict, told.finished)))]
+    parts.append('<p class="sentence">%s</p>' % text(told.sentence))
+    counts = ["%s <span class=\"verdict\" data-is=\"%s\">%s</span>" % (summary[_COUNTS[name]], name, _WORDS[name]) for name in _ORDER]
+    parts.append('<p class="counts">%s rows of %s ops: %s</p>' % (summary["rows"], summary["ops"], " · ".join(counts)))
+    warnings = [warning for warning in summary["warnings"] if warning.rstrip(".").lower() not in told.sentence.lower()]
+    if warnings:
+        shown = "".join("<li>%s</li>" % text(warning) for warning in warnings[:_MOST_NOTES])
+        more = "<li>and %d more, see result.json</li>" % (len(warnings) - _MOST_NOTES) if len(warnings) > _MOST_NOTES else ""
+        parts.append('<ul class="warnings">%s%s</ul>' % (shown, more))
+    parts += ["<p>%s</p>" % text(_model(model)) for model in summary["models"]] if len(summary["models"]) > 1 else []
+    return "\n".join(parts)
+
+
+def _said(verdict: str, finished: bool) -> str:
+    return verdict if finished else "%s so far, the run has not finished" % verdict
+
+
+def _model(model: Mapping[str, Any]) -> str:
+    agree = {True: "; its devices agree", False: "; its devices do not agree", None: ""}[model["devices_agree"]]
+    return "model %s: %d rows, %d outside their limits%s" % (model["model"], model["rows"], model["failed"], agree)
+
+
+def suspects_html(told: Told, numbers: Mapping[Tuple[str, Place], int]) -> str:
+    """Return the content of ``#suspects``.
+
+    Parameters
+    ----------
+    numbers
+        For (tensor, place) the row's number, to lead there.
+    """
+    cards = [_card(number, suspect, told, numbers) for number, suspect in enumerate(told.summary["suspects"], 1)]
+    cards += [_culprit(number, culprit, told) for number, culprit in enumerate(told.summary.get("culprits", ()), 1)]
+    if cards:
+        return '<div class="cards">%s</div>' % "\n".join(cards)
+    found = told.summary["first_divergence"]
+    if found is None:
+        return '<p class="quiet">No operator is suspect.</p>'
+    first = '<span class="name">%s</span>' % text(found["op"])
+    return "<p>No operator can be told to be wrong by itself. The first outside its limits is %s.</p>" % first
+
+
+def _card(number: int, suspect: Mapping[str, Any], told: Told, numbers: Mapping[Tuple[str, Place], int]) -> str:
+    place = Place(**suspect["place"])
+    row = numbers.get((suspect["tensor"], place))
+    said = ["score %.0f" % suspect["score"], "confidence %s" % suspect["confidence"]]
+    said += [part for part in [_where(place, told.places)] if part]
+    parts = [_head(number, suspect["op"], suspect["op_type"], row), '<p class="quiet">%s</p>' % text(" · ".join(said))]
+    parts.append("<p>%s</p>" % text(_sentence(suspect["evidence"])))
+    for entry in suspect["explanations"]:
+        share = " (%.0f %% of its error)" % (100 * entry["share"]) if entry["share"] else ""
+        parts.append("<p><b>%s</b>%s: %s</p>" % (text(entry["kind"]), share, text(entry["sentence"])))
+        parts.append('<p class="next">Next: %s.</p>' % text(entry["next"].rstrip(".")))
+    return _framed(suspect["op"], [*parts, _command(told, suspect["op"])])
+
+
+def _culprit(number: int, culprit: Mapping[str, Any], told: Told) -> str:
+    parts = [_head(number, culprit["op"], "", None), '<p class="quiet">an error of its own, run alone with the device\'s inputs</p>']
+    if culprit["metric"] is not None:
+        value, limit = (short_text(metric_number(culprit[name])) for name in ("value", "limit"))
+        parts.append("<p>%s has %s %s, limit %s</p>" % (text(culprit["tensor"]), text(culprit["metric"]), value, limit))
+    return _framed(culprit["op"], [*parts, _command(told, culprit["op"])])
+
+
+def _head(number: int, op: str, op_type: str, row: Any) -> str:
+    name = '<span class="name">%s</span>%s' % (text(op), " <span class=\"quiet\">(%s)</span>" % text(op_type) if op_type else "")
+    leads = '<a href="#row-%d">%s</a>' % (row, name) if row is not None else name
+    return "<h3>%d. %s</h3>" % (number, leads)
+
+
+def _framed(op: str, parts: Iterable[str]) -> str:
+    return '<article class="card" data-op="%s">\n%s\n</article>' % (attribute(op), "\n".join(part for part in parts if part))
+
+
+def _command(told: Told, op: str) -> str:
+    command = told.commands.get(op)
+    return '<pre class="command">%s</pre>' % text(command) if command else ""
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:] + ("" if words.endswith(".") else ".")
+
+
+def _where(place: Place, places: Sequence[Place]) -> str:
+    """Return what tells a place from the run's others."""
+    names = (("step", "step"), ("device", "device"), ("model", "model"), ("model_id", "model id"), ("time", "time"))
+    varying = [(name, said) for name, said in names if len({getattr(other, name) for other in places}) > 1]
+    return ", ".join("%s %s" % (said, getattr(place, name) or "-") for name, said in varying)
+
+
+def rows_html(kept: PlainRows, told: Told) -> str:
+    """Return ``table#rows`` with the rows that were kept."""
+    several = len(told.places) > 1
+    shown = [name for name in FIRST if name in told.metrics or name == WORST_SLICE]
+    heads = ["<th scope=\"col\">%s</th>" % name for name in ["#", *["where"] * several, "tensor", "type", "verdict"]]
+    heads += ['<th scope="col" class="number" data-metric="%s" aria-sort="none">%s</th>' % (name, _SHORT[name]) for name in shown]
+    heads.append('<th scope="col">why</th>')
+    lines = [_line(number, row, shown, told.places if several else ()) for number, row in kept.rows]
+    return '<table id="rows" data-shown="%d">\n<thead><tr>%s</tr></thead>\n<tbody>\n%s\n</tbody>\n</table>' % (
+        len(lines), "".join(heads), "\n".join(lines),
+    )  # fmt: skip
+
+
+def _line(number: int, row: Row, shown: Sequence[str], places: Sequence[Place]) -> str:
+    cells = ["<td class=\"number\">%d</td>" % (number + 1)]
+    cells += ["<td>%s</td>" % text(_where(row.place, places))] if places else []
+    cells.append('<td class="name">%s</td>' % text(row.tensor))
+    cells.append("<td>%s</td>" % text(row.op_type))
+    cells.append('<td><span class="verdict" data-is="%s">%s</span></td>' % (row.verdict, row.verdict.replace("_", " ")))
+    cells += ['<td class="number">%s</td>' % _metric(name, row.metrics.get(name)) for name in shown]
+    cells.append("<td>%s</td>" % text(row.reason))
+    return '<tr id="row-%d" data-tensor="%s" data-verdict="%s">%s</tr>' % (number, attribute(row.tensor), row.verdict, "".join(cells))
+
+
+def _metric(name: str, value: Any) -> str:
+    """Return a metric for the eye; a cosine near 1 as its distance to 1."""
+    if value is None:
+        return ""
+    number = metric_number(value)
+    rest = 1.0 - number
+    if name == COSINE and 0.0 < abs(rest) < _NEAR_ONE:
+        return "1 %s %s" % ("−" if rest > 0 else "+", "%.3g" % abs(rest))
+    return "1" if name == COSINE and rest == 0.0 else "%.4g" % number
+
+

@@ -1,0 +1,136 @@
+"""The rows of a run as columns for a page: a fifth of the same rows as objects, and smaller still when packed.
+
+Metrics have nine significant digits, as many as a float32 holds; those of result.json and the CSV files have all. CosineSimilarity is kept
+as its distance to 1, taken before it is rounded, so that 0.9999999987 does not become 1.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Dict, List, Optional, Sequence
+
+from ..comparing.row import DIFFERENT, METRICS, VERDICTS, WORST_SLICE, Row
+from ..dumps.place import Place
+
+COSINE = "CosineSimilarity"
+DEVIATION = "StandardDeviation"
+FIRST = (COSINE, "RelativeEuclideanDistance", WORST_SLICE, "MaxAbsoluteError")
+KINDS = ("input", "output", "op")
+
+_TEXTS = (
+    "op", "op_type", "tensor", "golden", "reason", "target_file", "golden_file", "target_dtype", "golden_dtype", "decided_by", "warning",
+    "shape", "group",
+)  # fmt: skip
+_DIGITS = "%.9g"
+
+
+class RowColumns:
+    """Collects rows; :meth:`document` is what ``new Rows(document)`` of rows.js takes.
+
+    Parameters
+    ----------
+    metrics
+        The metrics in the order of the table; those that tell most come first, others that a row has last.
+    """
+
+    def __init__(self, metrics: Sequence[str] = METRICS) -> None:
+        self.count = 0
+        names = dict.fromkeys((*(name for name in FIRST if name in metrics or name == WORST_SLICE), *metrics))
+        self._metrics: Dict[str, List[Any]] = {name: [] for name in names if name != DEVIATION}
+        self._texts: Dict[str, _Texts] = {name: _Texts() for name in _TEXTS}
+        self._places: Dict[Place, int] = {}
+        self._plain: Dict[str, List[Any]] = {
+            name: [] for name in ("place", "verdict", "kind", "index", "op_sequence", "deviation", "slice", "nan", "inf", "overflow")
+        }
+
+    def add(self, row: Row) -> None:
+        """Take one more row."""
+        for name, texts in self._texts.items():
+            texts.add(_TEXT_OF[name](row) if name in _TEXT_OF else getattr(row, name))
+        plain = self._plain
+        plain["place"].append(self._places.setdefault(row.place, len(self._places)))
+        plain["verdict"].append(VERDICTS.index(row.verdict))
+        plain["kind"].append(KINDS.index(row.kind))
+        plain["index"].append(row.index)
+        plain["op_sequence"].append(row.op_sequence)
+        plain["deviation"].append(_deviation(row.metrics.get(DEVIATION)))
+        plain["slice"].append(None if row.worst_slice is None else list(row.worst_slice))
+        plain["nan"].append(_counts(row.nan))
+        plain["inf"].append(_counts(row.inf))
+        plain["overflow"].append(None if row.overflow is None else int(row.overflow))
+        for name, value in row.metrics.items():
+            if name == DEVIATION:
+                continue
+            column = self._metrics.setdefault(name, [])
+            column += [None] * (self.count - len(column))
+            column.append(metric_value(name, value))
+        self.count += 1
+
+    def document(self) -> Dict[str, Any]:
+        """Return the rows as JSON values; columns that hold nothing are left out."""
+        columns = {name: values for name, values in self._plain.items() if any(value is not None for value in values)}
+        metrics = {}
+        for name, values in self._metrics.items():
+            if any(value is not None for value in values):
+                metrics[name] = values + [None] * (self.count - len(values))
+        return {
+            "count": self.count,
+            "verdicts": list(VERDICTS),
+            "kinds": list(KINDS),
+            "places": [list(place) for place in self._places],
+            "texts": {name: texts.document() for name, texts in self._texts.items() if texts.used},
+            "columns": columns,
+            "metrics": metrics,
+        }
+
+
+class _Texts:
+    """A column of texts, each kept once."""
+
+    def __init__(self) -> None:
+        self._numbers: Dict[Optional[str], int] = {}
+        self._at: List[int] = []
+
+    def add(self, value: Optional[str]) -> None:
+        self._at.append(self._numbers.setdefault(value, len(self._numbers)))
+
+    @property
+    def used(self) -> bool:
+        return any(self._numbers)
+
+    def document(self) -> List[Any]:
+        return [list(self._numbers), self._at]
+
+
+_TEXT_OF = {
+    "shape": lambda row: None if row.shape is None else " × ".join(map(str, row.shape)) or "scalar",
+    "group": lambda row: ", ".join(row.group) if len(row.group) > 1 else None,
+}
+
+
+def metric_value(name: str, value: Any) -> Any:
+    """Return a metric as the page holds it: a number of nine digits (of the cosine 1 less it), a text where it is not finite, or None."""
+    if value is None or isinstance(value, dict):
+        return None
+    number = float(value)
+    if math.isnan(number):
+        # Where elements are not counted this metric is NaN, and says nothing.
+        return None if name == DIFFERENT else "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    return _short(1.0 - number if name == COSINE else number)
+
+
+def _short(number: float) -> Any:
+    found = float(_DIGITS % number)
+    return int(found) if found.is_integer() and abs(found) < 1e15 else found
+
+
+def _deviation(value: Any) -> Optional[List[Any]]:
+    if not isinstance(value, dict):
+        return None
+    return [metric_value(DEVIATION, value[side][what]) for side in ("target", "golden") for what in ("mean", "std")]
+
+
+def _counts(value: Any) -> Optional[List[int]]:
+    return None if value is None or not any(value.values()) else [value["target"], value["golden"]]

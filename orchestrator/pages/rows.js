@@ -1,0 +1,129 @@
+// The rows of a run: columns out of a document, to which a live page appends. Views are told of every change.
+
+class Rows {
+  constructor(document) {
+    this.length = 0;
+    this.places = [];
+    this.verdicts = document.verdicts;
+    this.kinds = document.kinds;
+    this.texts = {};
+    this.columns = {};
+    this.metrics = {};
+    this.listeners = [];
+    this.searchable = [];
+    this.append(document);
+  }
+
+  // Take the rows of one more document of the same form.
+  append(document) {
+    const first = this.length, last = first + document.count;
+    const place = document.places.map((parts) => this.placeNumber(parts));
+    for (const name in document.texts) {
+      const [texts, at] = document.texts[name];
+      extend(this.texts, name, first, at.map((number) => texts[number]));
+    }
+    for (const name in document.columns) extend(this.columns, name, first, document.columns[name]);
+    for (const name in document.metrics) extend(this.metrics, name, first, document.metrics[name]);
+    for (let row = first; row < last; row++) this.columns.place[row] = place[this.columns.place[row]];
+    this.length = last;
+    for (const listener of this.listeners) listener(first);
+  }
+
+  placeNumber(parts) {
+    const found = this.places.findIndex((known) => known.every((part, at) => part === parts[at]));
+    return found >= 0 ? found : this.places.push(parts) - 1;
+  }
+
+  onChange(listener) {
+    this.listeners.push(listener);
+  }
+
+  text(name, row) {
+    const column = this.texts[name];
+    const value = column && column[row];
+    return value === undefined || value === null ? '' : value;
+  }
+
+  column(name, row) {
+    const column = this.columns[name];
+    return column === undefined || column[row] === undefined ? null : column[row];
+  }
+
+  verdict(row) {
+    return this.verdicts[this.columns.verdict[row]];
+  }
+
+  kind(row) {
+    return this.kinds[this.columns.kind[row]];
+  }
+
+  place(row) {
+    return this.columns.place[row];
+  }
+
+  // A metric as the page holds it: a number, a text that is not finite, or null. Of CosineSimilarity it is the distance to 1.
+  metric(name, row) {
+    const column = this.metrics[name];
+    return column === undefined || column[row] === undefined ? null : column[row];
+  }
+
+  metricNames() {
+    return Object.keys(this.metrics);
+  }
+
+  // The rows that hold a text in any case: in tensor, op, type or verdict.
+  matching(wanted) {
+    const found = [], text = wanted.toLowerCase();
+    for (let row = this.searchable.length; row < this.length; row++) {
+      const verdict = this.verdict(row);
+      this.searchable.push(
+        [this.text('tensor', row), this.text('op', row), this.text('op_type', row), verdict, words(verdict)].join('\n').toLowerCase());
+    }
+    for (let row = 0; row < this.length; row++) if (this.searchable[row].includes(text)) found.push(row);
+    return found;
+  }
+
+  // The parts of a place that differ between places: [number of the part, its name].
+  placeParts() {
+    const all = [[4, 'step'], [1, 'device'], [2, 'model'], [3, 'model id'], [0, 'time']];
+    return all.filter(([at]) => this.places.some((place) => place[at] !== this.places[0][at]));
+  }
+
+  // What tells a row's place from the others', such as "step 3, device 1"; empty where there is one place only.
+  placeText(number) {
+    return this.placeParts().map(([at, name]) => name + ' ' + printable(this.places[number][at] || '–')).join(', ');
+  }
+}
+
+function extend(table, name, length, values) {
+  const column = table[name] || (table[name] = []);
+  while (column.length < length) column.push(null);
+  for (const value of values) column.push(value);
+}
+
+function words(verdict) {
+  return verdict.replace(/_/g, ' ');
+}
+
+// Short names of the metrics for headings; what is drawn of the cosine is its distance to 1.
+const HEADINGS = {
+  CosineSimilarity: 'cosine', RelativeEuclideanDistance: 'relative distance', WorstSliceDistance: 'worst slice', MaxAbsoluteError: 'max abs. error',
+  AccumulatedRelativeError: 'accum. rel. error', KullbackLeiblerDivergence: 'KL divergence', MeanAbsoluteError: 'mean abs. error',
+  RootMeanSquareError: 'RMS error', MaxRelativeError: 'max rel. error', MeanRelativeError: 'mean rel. error', DifferentElements: 'different elements',
+};
+
+function heading(name) {
+  return HEADINGS[name] || printable(name);
+}
+
+function distanceHeading(name) {
+  return name === 'CosineSimilarity' ? '1 − cosine' : heading(name);
+}
+
+// A metric for the eye. A cosine near 1 is written as its distance to 1: 1 − 3.2e-7.
+function metricText(name, value, count) {
+  if (name !== 'CosineSimilarity' || typeof value !== 'number') return digits(value, count);
+  if (value === 0) return '1';
+  if (Math.abs(value) >= 0.01) return digits(1 - value, count);
+  return (value < 0 ? '1 + ' : '1 − ') + digits(Math.abs(value), count);
+}

@@ -1,0 +1,247 @@
+// The table of all rows: only those in sight are in the document, however many there are. Names wrap, so rows differ in height: heights are
+// guessed, and corrected as soon as a row has been in sight.
+
+const ROW_WINDOW = 60, PRINTED_ROWS = 1000, LONGEST_NAME = 400;
+
+class RowTable {
+  // parts: {view: what scrolls, table: the table with an empty or a plain body, filter: the input, status}; open(row) shows a row.
+  constructor(rows, parts, open) {
+    this.rows = rows;
+    this.parts = parts;
+    this.open = open;
+    this.body = parts.table.tBodies[0];
+    this.order = [];
+    this.heights = [];
+    this.sorted = {name: 'order', up: true};
+    this.only = null;
+    this.active = -1;
+    this.wait = 0;
+    this.makeHead();
+    parts.filter.addEventListener('input', () => this.refilter());
+    parts.view.addEventListener('scroll', () => this.later(), {passive: true});
+    this.body.addEventListener('click', (event) => this.onClick(event));
+    this.body.addEventListener('keydown', (event) => this.onKey(event));
+    window.addEventListener('resize', () => { this.heights = []; this.later(); });
+    window.addEventListener('beforeprint', () => this.print());
+    window.addEventListener('afterprint', () => this.draw(true));
+    rows.onChange(() => { this.makeHead(); this.refilter(); });
+    this.refilter();
+  }
+
+  makeHead() {
+    const metrics = this.rows.metricNames(), now = metrics.join() + this.rows.placeParts().join();
+    if (now === this.made) return;
+    this.made = now;
+    this.columns = [
+      {name: 'order', title: '#', width: 7, number: true, key: (row) => row, cell: (row) => String(row + 1)},
+      {name: 'tensor', title: 'tensor', width: 0, key: (row) => this.rows.text('tensor', row)},
+      {name: 'verdict', title: 'verdict', width: 17, key: (row) => URGENCY[this.rows.verdict(row)]},
+      {name: 'op_type', title: 'type', width: 15, key: (row) => this.rows.text('op_type', row)},
+    ];
+    for (const [part, name] of this.rows.placeParts()) {
+      const cell = (row) => printable(this.rows.places[this.rows.place(row)][part] || '–');
+      const key = (row) => { const value = this.rows.places[this.rows.place(row)][part]; return value === null || value === '' || isNaN(value) ? value : Number(value); };
+      this.columns.push({name, title: name, width: name === 'model' || name === 'time' ? 20 : 9, wraps: true, key, cell});
+    }
+    for (const name of metrics) {
+      this.columns.push({name, metric: true, title: heading(name), width: 15, number: true, key: (row) => sortable(name, this.rows.metric(name, row)),
+        cell: (row) => metricText(name, this.rows.metric(name, row), 4)});
+    }
+    const columns = make('colgroup', {}, this.columns.map((column) => make('col')));
+    columns.querySelectorAll('col').forEach((col, at) => { if (this.columns[at].width) col.style.width = this.columns[at].width + 'ch'; });
+    const cells = this.columns.map((column) => {
+      const head = make('th', {scope: 'col', 'data-column': column.name, 'data-metric': column.metric ? column.name : null,
+        class: column.number ? 'number' : null, title: column.metric ? column.name : null}, make('button', {type: 'button'}, column.title));
+      head.addEventListener('click', () => this.sortBy(column));
+      return head;
+    });
+    this.parts.table.replaceChildren(...[columns, make('thead', {}, make('tr', {}, cells)), this.body]);
+    this.fixed = this.columns.reduce((sum, column) => sum + column.width, 0);
+    this.parts.table.style.minWidth = 'calc(' + this.fixed + 'ch + ' + (window.innerWidth < 700 ? 13 : 24) + 'rem)';
+    this.models = this.columns.some((column) => column.name === 'model');
+    this.markSorted();
+  }
+
+  markSorted() {
+    for (const head of this.parts.table.tHead.rows[0].cells) {
+      const mine = head.dataset.column === this.sorted.name;
+      head.setAttribute('aria-sort', mine ? (this.sorted.up ? 'ascending' : 'descending') : 'none');
+    }
+  }
+
+  // The worst first at the first click: small cosines, large distances, failing verdicts.
+  sortBy(column) {
+    const up = this.sorted.name === column.name ? !this.sorted.up : !column.metric || column.name === 'CosineSimilarity';
+    this.sorted = {name: column.name, up};
+    this.markSorted();
+    this.arrange();
+    this.parts.view.scrollTop = 0;
+    this.draw(true);
+  }
+
+  // Show only rows of which keep(row) is true (null: all), besides the filter's text.
+  restrict(keep) {
+    this.only = keep;
+    this.refilter();
+  }
+
+  refilter() {
+    const found = this.rows.matching(this.parts.filter.value);
+    this.order = this.only ? found.filter(this.only) : found;
+    this.parts.table.dataset.shown = this.order.length;
+    this.parts.table.setAttribute('aria-rowcount', this.order.length + 1);
+    const all = this.rows.length;
+    this.parts.status.textContent = this.order.length === all ? all + ' rows' : this.order.length + ' of ' + all + ' rows';
+    this.arrange();
+    this.parts.view.scrollTop = 0;
+    this.draw(true);
+  }
+
+  arrange() {
+    const column = this.columns.find((one) => one.name === this.sorted.name) || this.columns[0];
+    const keys = new Map(this.order.map((row) => [row, column.key(row)])), sign = this.sorted.up ? 1 : -1;
+    this.order.sort((a, b) => {
+      const x = keys.get(a), y = keys.get(b);
+      // What has no number is last either way.
+      if (x === null || y === null) return (x === null) - (y === null) || a - b;
+      return (x < y ? -sign : x > y ? sign : 0) || a - b;
+    });
+    this.active = -1;
+  }
+
+  later() {
+    if (!this.wait) this.wait = requestAnimationFrame(() => { this.wait = 0; this.draw(false); });
+  }
+
+  height(row) {
+    if (this.heights[row] === undefined) {
+      const letters = this.letters, name = Math.min(this.rows.text('tensor', row).length, LONGEST_NAME + 30);
+      const model = this.models ? String(this.rows.places[this.rows.place(row)][2]).length : 0;
+      const lines = Math.max(Math.ceil(name / letters), Math.ceil(this.rows.text('op_type', row).length / 13), Math.ceil(model / 18), 1);
+      return lines * 20 + 11;
+    }
+    return this.heights[row];
+  }
+
+  nameWidth() {
+    const at = this.columns.findIndex((column) => column.name === 'tensor');
+    const width = this.parts.table.tHead.rows[0].cells[at].clientWidth;
+    return width > 40 ? width - 16 : 300;
+  }
+
+  // Draw the rows in sight; all of them anew where `fresh`.
+  draw(fresh) {
+    const view = this.parts.view, count = this.order.length;
+    this.letters = Math.max(8, Math.floor(this.nameWidth() / 8));
+    let above = 0, first = 0;
+    const wanted = view.scrollTop - 400;
+    while (first < count && above + this.height(this.order[first]) < wanted) above += this.height(this.order[first++]);
+    const last = Math.min(first + ROW_WINDOW, count);
+    let below = 0;
+    for (let at = last; at < count; at++) below += this.height(this.order[at]);
+    if (fresh || first !== this.first || last !== this.last) this.fill(first, last);
+    this.parts.table.parentNode.style.paddingTop = above + 'px';
+    this.parts.table.parentNode.style.paddingBottom = below + 'px';
+    for (const line of this.body.rows) this.heights[line.dataset.row] = line.offsetHeight || this.heights[line.dataset.row];
+  }
+
+  fill(first, last) {
+    const focused = this.body.contains(document.activeElement);
+    this.first = first;
+    this.last = last;
+    const lines = [];
+    for (let at = first; at < last; at++) lines.push(this.line(at));
+    this.body.replaceChildren(...lines);
+    if (focused) this.focusActive();
+  }
+
+  line(at) {
+    const row = this.order[at], rows = this.rows, verdict = rows.verdict(row);
+    const cells = this.columns.map((column) => {
+      if (column.name === 'tensor') {
+        const name = rows.text('tensor', row);
+        return make('td', {class: 'name', title: name.length > LONGEST_NAME ? printable(name) : null}, shortened(name, LONGEST_NAME));
+      }
+      if (column.name === 'verdict') return make('td', {}, make('span', {class: 'verdict', 'data-is': verdict}, words(verdict)));
+      if (column.name === 'op_type') return make('td', {class: 'type'}, shortened(rows.text('op_type', row), 80));
+      return make('td', {class: column.number ? 'number' : null}, column.cell(row));
+    });
+    const chosen = row === this.opened;
+    return make('tr', {'data-row': row, 'data-tensor': rows.text('tensor', row), 'data-verdict': verdict, 'aria-rowindex': at + 2,
+      tabindex: at === Math.max(this.active, 0) || (at === this.first && this.active < 0) ? 0 : -1, 'aria-selected': chosen ? 'true' : null}, cells);
+  }
+
+  onClick(event) {
+    const line = event.target.closest('tr[data-row]');
+    // Whoever selects text does not mean the row.
+    if (!line || String(getSelection())) return;
+    this.active = this.order.indexOf(Number(line.dataset.row));
+    this.open(Number(line.dataset.row));
+  }
+
+  onKey(event) {
+    const line = event.target.closest('tr[data-row]');
+    if (!line || event.ctrlKey || event.altKey || event.metaKey) return;
+    const at = this.order.indexOf(Number(line.dataset.row)), last = this.order.length - 1;
+    if (event.key === 'Enter' || event.key === ' ') {
+      event.preventDefault();
+      this.active = at;
+      this.open(this.order[at]);
+      return;
+    }
+    const steps = {ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + 15, PageUp: at - 15, Home: 0, End: last};
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    this.active = Math.min(last, Math.max(0, steps[event.key]));
+    this.reveal(this.active);
+    this.focusActive();
+  }
+
+  focusActive() {
+    const line = this.body.querySelector('tr[aria-rowindex="' + (this.active + 2) + '"]');
+    if (line) line.focus({preventScroll: true});
+  }
+
+  // Scroll so that the row at this place of the order is in sight.
+  reveal(at) {
+    const view = this.parts.view, head = this.parts.table.tHead.offsetHeight;
+    let top = 0;
+    for (let before = 0; before < at; before++) top += this.height(this.order[before]);
+    const bottom = top + this.height(this.order[at]) + head;
+    if (top < view.scrollTop) view.scrollTop = top;
+    else if (bottom > view.scrollTop + view.clientHeight - 20) view.scrollTop = bottom - view.clientHeight + 20;
+    this.draw(true);
+  }
+
+  // Mark a row as the one that is open, and bring it into sight where the filter shows it.
+  show(row) {
+    this.opened = row;
+    const at = this.order.indexOf(row);
+    if (at >= 0) {
+      this.active = at;
+      this.reveal(at);
+    } else this.draw(true);
+  }
+
+  // The row before or behind another in the present order; null at the ends.
+  neighbour(row, step) {
+    const at = this.order.indexOf(row) + step;
+    return at >= 0 && at < this.order.length ? this.order[at] : null;
+  }
+
+  print() {
+    const count = Math.min(this.order.length, PRINTED_ROWS);
+    this.fill(0, count);
+    this.parts.table.parentNode.style.paddingTop = this.parts.table.parentNode.style.paddingBottom = '0';
+    this.first = -1;
+  }
+}
+
+const URGENCY = {fail: 0, not_compared: 1, pass: 2, expected_absent: 3};
+
+// What a metric is sorted by: the cosine itself, not its distance to 1.
+function sortable(name, value) {
+  if (value === 'Infinity') return Infinity;
+  if (value === '-Infinity') return -Infinity;
+  return typeof value !== 'number' ? null : name === 'CosineSimilarity' ? -value : value;
+}

@@ -1,0 +1,257 @@
+"""An ONNX model as something to cut: which nodes and values a cut has, and the file of the cut.
+
+Nodes are called as GE's parser calls them; the model's inputs count as nodes of type ``Input``. Besides the nodes between start and end a
+cut keeps all that depends on constants and shapes only, which the compiler folds: no device holds those values. The bodies of If, Loop and
+Scan belong to their nodes and are not cut; what they read from outside the node reads, too.
+"""
+
+from __future__ import annotations
+
+from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+
+from ..errors import InputError
+from ..naming import printable
+from ..netfiles.onnx_cut import Border, ExternalData, OnnxCut, captured
+from ..netfiles.onnx_external import check_external
+from ..netfiles.onnx_model import OnnxModel, OnnxNode
+from ..netfiles.onnx_names import NamedGraph, name_nodes
+from ..netfiles.onnx_ops import BODY, output_types
+from ..netfiles.onnx_types import type_name
+from ..netfiles.onnx_values import OnnxValue
+from ..netfiles.wirefile import WireFile
+from .cut import Cut, CutInput, Graph, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised
+
+DATA_FILE = "dump.onnx.data"
+_INPUT = "Input"
+_SHAPES = ("Shape", "Size")
+_RANDOM = ("Bernoulli", "Multinomial")
+_OWN = ("", "ai.onnx")
+_CONSTANT_FIELDS = {"value_float": "float32", "value_floats": "float32", "value_int": "int64", "value_ints": "int64"}
+_NOWHERE = -2
+Told = Tuple[str, Optional[Shape]]
+"""The type (empty: nobody knows) and the shape (None: nobody knows) of a value."""
+
+
+class OnnxOriginal:
+    """An ONNX model.
+
+    Parameters
+    ----------
+    model
+        The file.
+
+    Attributes
+    ----------
+    kind
+        ``onnx``.
+    names, types
+        Of each input, then of each node of the main graph, in the file's order.
+    inner
+        The names of nodes in the bodies of If (as the om has them) and of Loop and Scan to the node of the main graph that holds them.
+    tensors
+        For each node the names of its values; empty for an output that is left out.
+    dtypes
+        For each node the types of its values as :data:`goldwatch.netfiles.onnx_types.TYPES` calls them, empty where nobody says.
+    graph
+        The data edges; what initializers give, and inputs that are left out, come from node -2.
+    quantised
+        The nodes whose values are integers, which only the device's graph has.
+
+    Raises
+    ------
+    InputError, FormatError
+        As :class:`goldwatch.netfiles.onnx_model.OnnxModel` and :func:`goldwatch.netfiles.onnx_names.name_nodes`; a node reads what is not
+        there; external data is missing, cut short, or outside of the model's folder.
+    """
+
+    kind = "onnx"
+    noun = "node"
+    file_name = "dump.onnx"
+
+    def __init__(self, model: OnnxModel) -> None:
+        self.external = check_external(model)
+        self.model, self.path, self.name = model, model.path, ""
+        graph = model.graph
+        named = name_nodes(model)
+        self._first = len(graph.data_inputs)
+        self.names = [value.name for value in graph.data_inputs] + named[0].names
+        self.types = [_INPUT] * self._first + [node.op_type for node in graph.nodes]
+        self.tensors = [[value.name] for value in graph.data_inputs] + [list(node.outputs) for node in graph.nodes]
+        self.input_fields: List[str] = []
+        self._numbers = numbers_of(self.names)
+        self.inner = self._inner(named[1:])
+        self._makers = {name: (n, k) for n, tensors in enumerate(self.tensors) for k, name in enumerate(tensors) if name}
+        self.graph = Graph([[]] * self._first + [self._sources(node) for node in graph.nodes])
+        self.quantised = quantised(self.graph, self.types)
+        self._constants = self._find_constants()
+        self._declared = {value.name: value for value in [*graph.inputs, *graph.value_info.values(), *graph.outputs]}
+        self.dtypes = self._find_dtypes()
+
+    @classmethod
+    def read(cls, path: str) -> OnnxOriginal:
+        """Read a model; raises as the class."""
+        return cls(OnnxModel(path))
+
+    def numbers(self, name: str) -> List[int]:
+        """Return the number of the node of this name in a list, empty where there is none."""
+        return list(self._numbers.get(name, ()))
+
+    def lines(self, numbers: Iterable[int]) -> str:
+        """Return where nodes stand in the file: nothing, it has no lines."""
+        return ""
+
+    def weighted(self, number: int) -> bool:
+        """Tell whether a node has a record in a file of weights: never, the model holds them."""
+        return False
+
+    def is_constant(self, number: int) -> bool:
+        """Tell whether a node depends on constants and on shapes only."""
+        return number in self._constants
+
+    def is_random(self, number: int) -> bool:
+        """Tell whether a node gives other values each time."""
+        return self.types[number].startswith("Random") or self.types[number] in _RANDOM
+
+    def shapes(self) -> Dict[Value, Shape]:
+        """Return the shapes that the model itself gives to its inputs and values, where all dims are known."""
+        known = ((name, value.shape) for name, value in self._declared.items() if value.kind == "tensor" and value.shape is not None)
+        static = ((name, tuple(dim for dim in shape if isinstance(dim, int)), shape) for name, shape in known)
+        return {self._makers[name]: dims for name, dims, shape in static if len(dims) == len(shape) and name in self._makers}
+
+    def cut(self, chosen: Iterable[int], starts: Collection[int] = (), ends: Optional[Collection[int]] = None) -> Cut:
+        """Return the cut of these nodes and of what must come with them; parameters as of :meth:`CaffeOriginal.cut`.
+
+        Raises
+        ------
+        InputError
+            The border lies in a quantised stretch; a string, a sequence or another value that is no tensor crosses it.
+        """
+        chosen = set(chosen)
+        inside = self._with_pulled(chosen)
+        refuse_quantised(self.graph, self.quantised, inside, ends, self.noun, self.names)
+        crossing = dict.fromkeys(value for number in sorted(inside) for value in self.graph.sources[number] if value[0] not in inside)
+        kept = [(number, 0) for number in sorted(inside) if number < self._first]
+        inputs = [self._input(value, inside, starts) for value in [*kept, *crossing] if value[0] != _NOWHERE]
+        counts = [len(tensors) for tensors in self.tensors]
+        outputs, outside = outputs_of(self.graph, inside, counts, self.names, self.tensors, None if ends is None else set(ends))
+        pulled = inside - chosen
+        # What comes along is no result of the cut, and who else reads it is of no interest.
+        outputs = tuple(output for output in outputs if output.tensor and self._numbers[output.op][0] not in pulled)
+        outside = tuple(reader for reader in outside if self._numbers[reader.op][0] not in pulled)
+        for output in outputs:
+            self._refuse_other(output.tensor, output.is_end)
+        return Cut(tuple(sorted(inside)), tuple(sorted(pulled)), tuple(inputs), outputs, outside)
+
+    def prepared(self, cut: Cut, inputs: Mapping[str, Told], ends: Mapping[str, Told]) -> Tuple[OnnxCut, ExternalData]:
+        """Return the model of a cut and the file of its external data, to be written.
+
+        Parameters
+        ----------
+        inputs, ends
+            Type and shape of its inputs, and of the values of its ends, by their names.
+        """
+        nodes = {number - self._first: self.names[number] for number in cut.layers if number >= self._first}
+        borders = [Border(entry.name, *inputs[entry.name]) for entry in cut.inputs]
+        data = ExternalData(self.model.path, DATA_FILE)
+        return OnnxCut(self.model, nodes, borders, [Border(name, *told) for name, told in ends.items()], data), data
+
+    def _inner(self, bodies: Sequence[NamedGraph]) -> Dict[str, str]:
+        owners: Dict[int, str] = {}
+        found: Dict[str, str] = {}
+        for owner, node in zip(self.names[self._first :], self.model.graph.nodes):
+            for body in [body for top in node.graphs.values() for body in top.walk()]:
+                owners[id(body)] = owner
+                found.update((inner.name, owner) for inner in body.nodes if inner.name and inner.name not in self._numbers)
+        found.update((name, owners[id(named.graph)]) for named in bodies for name in named.names)
+        return found
+
+    def _sources(self, node: OnnxNode) -> List[Value]:
+        graph = self.model.graph
+        found: List[Value] = []
+        for place, name in enumerate([*node.inputs, *captured(node)]):
+            value = self._makers.get(name)
+            if value is None and name and name not in graph.initializers and name not in graph.sparse_initializers:
+                title = printable(node.name or node.op_type)
+                raise InputError("%s: node %s reads %s, which is not there" % (self.path, title, printable(name)))
+            found.append(value or (_NOWHERE, place))
+        return found
+
+    def _with_pulled(self, chosen: Set[int]) -> Set[int]:
+        inside = set(chosen)
+        waiting = sorted(chosen)
+        while waiting:
+            for source, _ in self.graph.sources[waiting.pop()]:
+                if source not in inside and source in self._constants:
+                    inside.add(source)
+                    waiting.append(source)
+        return inside
+
+    def _find_constants(self) -> Set[int]:
+        found: Set[int] = set()
+        for number in self.graph.order():
+            sources = self.graph.sources[number]
+            if number >= self._first and self._is_pure(number):
+                folded = all(source == _NOWHERE or source in found for source, _ in sources)
+                if self.types[number] in _SHAPES or (folded and (sources or self.types[number] == "Constant")):
+                    found.add(number)
+        return found
+
+    def _is_pure(self, number: int) -> bool:
+        node = self.model.graph.nodes[number - self._first]
+        return node.domain in _OWN and not node.graphs and not self.is_random(number)
+
+    def _find_dtypes(self) -> List[List[str]]:
+        found: List[List[str]] = [[_told(self._declared[name]) for name in tensors] for tensors in self.tensors[: self._first]]
+        found += [[] for _ in self.model.graph.nodes]
+        with self.model.open() as file:
+            for number in self.graph.order():
+                if number >= self._first:
+                    found[number] = self._output_types(file, number, found)
+        return found
+
+    def _output_types(self, file: WireFile, number: int, known: Sequence[Sequence[str]]) -> List[str]:
+        node = self.model.graph.nodes[number - self._first]
+        graph = self.model.graph
+
+        def of_input(place: int) -> str:
+            name = node.inputs[place] if place < len(node.inputs) else ""
+            if name in graph.initializers:
+                return type_name(graph.initializers[name].dtype)
+            maker = self._makers.get(name)
+            return known[maker[0]][maker[1]] if maker is not None else ""
+
+        def of_attribute(name: str, output: int) -> str:
+            if name == BODY:
+                outputs = [body.outputs[output + (node.op_type == "Loop") :] for body in node.graphs.values()]
+                return next((_told(values[0]) for values in outputs if values and _told(values[0])), "")
+            if name in node.tensors:
+                return type_name(node.tensors[name].dtype)
+            plain = next((dtype for key, dtype in _CONSTANT_FIELDS.items() if key in node.attrs), "") if name == "value" else ""
+            code = self.model.attr_int(file, node, name)
+            return plain or (type_name(code) if code else "")
+
+        types = output_types(node.op_type, len(node.outputs), of_input, of_attribute) if node.domain in _OWN else [""] * len(node.outputs)
+        declared = [_told(self._declared[name]) if name in self._declared else "" for name in node.outputs]
+        return [told or found for told, found in zip(declared, types)]
+
+    def _refuse_other(self, name: str, crosses: bool) -> None:
+        number, index = self._makers[name]
+        value = self._declared.get(name)
+        kind = "" if value is None or value.kind in ("", "tensor") else value.kind
+        kind = kind or ("string" if self.dtypes[number][index] == "string" else "")
+        if crosses and kind:
+            raise InputError("%s crosses the border and is a %s, no tensor of numbers" % (printable(name), kind), hint="start before it")
+
+    def _input(self, value: Value, inside: Set[int], starts: Collection[int]) -> CutInput:
+        number, index = value
+        name = self.tensors[number][index]
+        self._refuse_other(name, True)
+        reading = [(reader, place) for reader, place in self.graph.reading.get(value, ()) if reader in inside]
+        readers = tuple((self.names[reader], place) for reader, place in reading)
+        kept = number in inside
+        kind = "start" if kept or any(reader in starts for reader, _ in reading) else "side"
+        return CutInput(name, name, self.names[number], index, value, kind, readers, self.dtypes[number][index], kept)
+
+
+def _told(value: OnnxValue) -> str:
+    return type_name(value.dtype) if value.kind == "tensor" and value.dtype else ""

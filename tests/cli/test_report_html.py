@@ -1,0 +1,56 @@
+"""``--html``: from the command line, of runs that ended, that did not, and of ops that compare-op has looked at."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+from in_process import run_here
+
+from goldwatch.results.network import SUMMARY
+from goldwatch.results.store import RunStore
+
+
+@pytest.fixture
+def compared(tmp_path, make_network):
+    make_network(str(tmp_path / "n"))
+    words = ["goldwatch", "compare", "n/dump", "n/golden", "-f", "n/net.json", "-o", "out", "--html", "out/page.html"]
+    assert run_here(words, tmp_path).returncode == 1
+    return tmp_path
+
+
+def data_of(path):
+    with open(str(path), encoding="utf-8") as stream:
+        return json.loads(re.findall(r'id="report">(.*?)</script>', stream.read())[0])
+
+
+def test_compare_writes_the_page_that_report_writes(compared):
+    os.rename(str(compared / "out"), str(compared / "moved"))
+    assert run_here(["goldwatch", "report", "moved", "--html", "again.html"], compared).returncode == 0
+    again, first = data_of(compared / "again.html"), data_of(compared / "moved" / "page.html")
+    assert again["rows"] == first["rows"] and again["suspects"] == first["suspects"]
+
+
+def test_a_run_that_has_not_finished_says_so(compared):
+    with RunStore.begin(str(compared / "out"), RunStore.open(str(compared / "out")).get("inputs")) as store:
+        assert store.get(SUMMARY) is None
+    assert run_here(["goldwatch", "report", "out", "--html", "page.html"], compared).returncode == 0
+    page = (compared / "page.html").read_text(encoding="utf-8")
+    verdict = page[page.index('id="verdict"') : page.index('id="suspects"')]
+    assert "fail so far, the run has not finished" in verdict and "goes on or was stopped" in verdict
+
+
+def test_what_compare_op_found_is_in_the_page_and_damaged_details_are_named(compared):
+    failing = next(iter(RunStore.open(str(compared / "out")).rows("index", verdict="fail")))
+    words = ["goldwatch", "compare-op", "n/dump", "n/golden", failing.op, "-f", "n/net.json", "-o", "out/detail"]
+    assert run_here(words, compared).returncode == 1
+    os.mkdir(str(compared / "out" / "other"))
+    (compared / "out" / "other" / "detail.json").write_text("{")
+    assert run_here(["goldwatch", "report", "out", "--html", "page.html"], compared).returncode == 0
+    data = data_of(compared / "page.html")
+    texts, at = data["rows"]["texts"]["tensor"]
+    found = {texts[at[int(row)]]: detail for row, detail in data["details"].items()}
+    assert found[failing.tensor]["histogram"]["counts"] and found[failing.tensor]["where"]
+    assert "other/detail.json is not used" in (compared / "page.html").read_text(encoding="utf-8")

@@ -1,0 +1,25 @@
+"""docs/cli.md is what scripts/command_reference writes, and says what the commands' help says."""
+
+from __future__ import annotations
+
+import os
+import runpy
+
+import click
+
+from goldwatch.cli import goldwatch
+from pages import ROOT, text_of
+
+SCRIPT = runpy.run_path(os.path.join(ROOT, "scripts", "command_reference"))
+
+
+def test_the_page_is_as_the_commands_are():
+    assert text_of("docs/cli.md") == SCRIPT["page"](), "run scripts/command_reference"
+
+
+def test_every_option_of_every_command_is_in_its_section():
+    sections = {text.split("\n", 1)[0]: text for text in text_of("docs/cli.md").split("\n## ")[1:]}
+    for words, command in SCRIPT["commands"](goldwatch, ["goldwatch"]):
+        for option in command.params:
+            if isinstance(option, click.Option) and option.name != "help":
+                assert all(name in sections[" ".join(words)] for name in option.opts), (words, option.opts)

@@ -1,0 +1,223 @@
+"""README and the pages of docs/: each command is parsed, each that needs nothing is run, and what is shown is what it prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+
+import click
+import numpy as np
+import pytest
+from in_process import make_dumps, run_here
+
+from goldwatch.cli import goldwatch
+from goldwatch.testing import Training
+from goldwatch.testing.__main__ import program
+from pages import NEEDS, PAGES, ROOT, blocks_of, matches, run_steps, steps_of, text_of
+
+DATA = os.path.join(ROOT, "tests", "data")
+EXAMPLES = os.path.join(ROOT, "docs", "examples")
+
+
+def run(folder, line, codes=(0,)):
+    words = shlex.split(line)
+    done = run_here([sys.executable, *words[1:]] if words[0] == "python" else words, folder)
+    assert done.returncode in codes, (line, done.stderr)
+
+
+def three_ops(folder):
+    make_dumps(folder)
+    for name in ("target", "golden"):
+        np.save(str(folder / (name + ".npy")), np.ones((2, 3), np.float32))
+
+
+def resblock(folder, name="resblock", inputs="input_data.npy"):
+    for suffix in (".prototxt", ".caffemodel"):
+        shutil.copy(os.path.join(DATA, "caffe", "resblock", "resblock" + suffix), str(folder / (name + suffix)))
+    shutil.copy(os.path.join(DATA, "caffe", "resblock", "input_data.npy"), str(folder / inputs))
+
+
+def net_on_device(folder, more=""):
+    resblock(folder, "net", "input.npy")
+    run(folder, "python -m goldwatch.testing caffe net.prototxt net.caffemodel . -i data=input.npy " + more)
+
+
+def with_golden(folder, more=""):
+    net_on_device(folder, more)
+    run(folder, "goldwatch golden caffe dump net.prototxt net.caffemodel -i data=input.npy -o golden")
+
+
+def user_metric(folder):
+    (folder / "custom" / "algorithm").mkdir(parents=True)
+    (metric,) = (lines for _, _, lines in blocks_of("docs/metrics.md", "python") if lines[0].startswith("def compare"))
+    (folder / "custom" / "algorithm" / "alg_MeanError.py").write_text("\n".join(metric) + "\n")
+
+
+def migrating(folder):
+    three_ops(folder)
+    user_metric(folder)
+    resblock(folder, "net")
+    Training(devices=1, steps=(9, 10)).write(str(folder / "training"))
+
+
+def metrics(folder):
+    three_ops(folder)
+    user_metric(folder)
+
+
+def model_json(folder):
+    desc = {"dtype": "DT_FLOAT", "shape": {"dim": [4]}}
+    names = ("conv1", "conv2", "pool1")
+    ops = []
+    for i, name in enumerate(names):
+        kind = "Conv2D" if "conv" in name else "Pooling"
+        ops.append({"name": name, "type": kind, "id": i, "input": [names[i - 1] + ":0"] if i else [], "output_desc": [desc]})
+    (folder / "model.json").write_text(json.dumps({"name": "resnet50", "graph": [{"name": "g", "op": ops}]}))
+
+
+def submodel(folder):
+    with_golden(folder)
+    run(folder, "goldwatch compare dump golden -f model.json -o out --limit RelativeEuclideanDistance<1e-9", (1,))
+
+
+def replay(folder):
+    resblock(folder)
+    run(folder, "python -m goldwatch.testing caffe resblock.prototxt resblock.caffemodel run -i data=input_data.npy")
+
+
+def report(folder):
+    three_ops(folder)
+    run(folder, "goldwatch compare dump golden -f model.json -o out")
+
+
+def listing(folder):
+    shutil.copy(os.path.join(DATA, "tensorflow", "lt_listing_infer.txt"), str(folder / "tensor_name"))
+    (folder / "saved_by_hand").mkdir()
+    np.save(str(folder / "saved_by_hand" / "bn.1_Const.0.1700000000000000.npy"), np.ones(2))
+
+
+def infer(folder):
+    """The program of docs/watch.md: what it infers goes to the folder of its acl.json."""
+    (folder / "infer").write_text("#!/bin/sh\nexec %s -m goldwatch.testing serve net dumps\n" % shlex.quote(sys.executable))
+    (folder / "infer").chmod(0o755)
+
+
+def dump_folder(folder):
+    (folder / "dump").mkdir()
+
+
+def nothing(folder):
+    """Nothing is there."""
+
+
+FOLDERS = {
+    "README.md": net_on_device,
+    "CONTRIBUTING.md": nothing,
+    "docs/caffe.md": resblock,
+    "docs/compare-op.md": three_ops,
+    "docs/configuration.md": model_json,
+    "docs/convert.md": three_ops,
+    "docs/doctor.md": dump_folder,
+    "docs/inspect.md": three_ops,
+    "docs/metrics.md": metrics,
+    "docs/migrating.md": migrating,
+    "docs/performance.md": nothing,
+    "docs/replay.md": replay,
+    "docs/report.md": report,
+    "docs/results.md": nothing,
+    "docs/submodel.md": submodel,
+    "docs/tensorflow.md": listing,
+    "docs/testing.md": resblock,
+    "docs/watch.md": infer,
+}
+"""What is there before a page's commands run."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(not step.needs for step in steps_of(page))])
+def test_the_commands_of_a_page(page, tmp_path, on_terminal):
+    assert page in FOLDERS, "say above what is there before its commands run"
+    FOLDERS[page](tmp_path)
+    run_steps(page, tmp_path, on_terminal)
+
+
+def test_every_command_in_a_block_is_found():
+    for page in PAGES:
+        assert {step.needs for step in steps_of(page)} <= {"", *NEEDS}, page
+        prose = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+        assert not re.findall(r"^ {4}(?:\$|goldwatch|python|scripts/).*", prose, re.M), "%s: put it into a block `console`" % page
+        for _, _, lines in [*blocks_of(page, "text"), *blocks_of(page, "sh"), *blocks_of(page, "bash"), *blocks_of(page, "")]:
+            assert not [line for line in lines if line.startswith("$ ")], "%s: the block's language is `console`" % page
+
+
+def inline_commands(page):
+    """Return the commands in a page's prose."""
+    prose = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+    return re.findall(r"`((?:goldwatch |scripts/|python -m goldwatch)[^`\n]*)`", prose)
+
+
+def parse(group, words, whole):
+    """Let click parse the words; with an incomplete example only the command and its options must exist."""
+    context = click.Context(group, info_name="goldwatch")
+    command = group
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        if words[0].isupper():
+            return  # a placeholder such as COMMAND
+        found = command.get_command(context, words[0])
+        assert found is not None, "no command %s" % words[0]
+        command, words = found, words[1:]
+    if whole and not isinstance(command, click.Group) and not {"--help", "-h"} & set(words):
+        command.make_context("goldwatch", list(words))
+        return
+    known = {"--help", "-h", "--version", "-v"}.union(*[option.opts + option.secondary_opts for option in command.params])
+    for word in words:
+        if word == "--":
+            break
+        if word.startswith("-") and not word.startswith("-…"):
+            assert word.split("=")[0] in known, "no option %s" % word
+
+
+ALL = [(page, step.command, True) for page in PAGES for step in steps_of(page)]
+ALL += [(page, line.replace("\\|", "|"), False) for page in PAGES for line in inline_commands(page)]
+
+
+@pytest.mark.parametrize("page, line, whole", ALL, ids=["%s: %s" % entry[:2] for entry in ALL])
+def test_a_command_exists_and_its_options_parse(page, line, whole):
+    words = [word for word in shlex.split(line.replace("…", "").replace("'…'", "")) if word not in ("[OPTIONS]", "&")]
+    while re.fullmatch(r"[A-Z_]+=.*", words[0]):
+        words.pop(0)
+    if words[0] == "goldwatch":
+        parse(goldwatch, words[1:], whole)
+    elif words[:2] == ["python", "-m"] and words[2].startswith("goldwatch"):
+        assert words[2] in ("goldwatch", "goldwatch.testing")
+        parse(program if words[2] == "goldwatch.testing" else goldwatch, words[3:], whole)
+    elif words[0].startswith("scripts/"):
+        path = os.path.join(ROOT, words[0])
+        assert os.path.isdir(path) or os.access(path, os.X_OK) or path.endswith((".py", ".sh")), "no script %s" % words[0]
+        if os.path.isfile(path):
+            with open(path, encoding="utf-8") as stream:
+                source = stream.read()
+            for word in words[1:]:
+                if word == "--":
+                    break
+                assert not word.startswith("-") or word in source, "no option %s" % word
+
+
+@pytest.mark.parametrize(
+    "shown, printed, right",
+    [
+        ([], ["anything"], True),
+        (["a", "b", ""], ["a", "b"], True),
+        (["a"], ["a", "b"], False),
+        (["a", "…"], ["a", "b", "c"], True),
+        (["…", "c"], ["a", "b", "c"], True),
+        (["took … s"], ["took 1.5 s", ""], True),
+        (["took … s"], ["took 1.5 min"], False),
+        (["a.c"], ["abc"], False),
+    ],
+)
+def test_what_is_shown_is_compared_with_what_is_printed(shown, printed, right):
+    assert matches(shown, printed) is right

@@ -1,0 +1,86 @@
+"""A real headless Chromium for tests of pages; it and all that it started are ended whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import urllib.parse
+
+NAMES = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "driver": ("chromedriver",)}
+TIMEOUT_S = 60
+READY = "return document.documentElement.getAttribute('data-ready') === '1'"
+
+
+def found(what):
+    """Return the path of ``chromium`` or ``driver``; None where there is none."""
+    return next((path for path in map(shutil.which, NAMES[what]) if path), None)
+
+
+def lacking():
+    """Return what a test in a browser lacks here; None where it can run."""
+    missing = [name for what, (name, *_) in NAMES.items() if found(what) is None]
+    missing += ["selenium"] if importlib.util.find_spec("selenium") is None else []
+    return "no " + ", no ".join(missing) if missing else None
+
+
+@contextlib.contextmanager
+def browser(width=1280, height=900, dark=False, scripts=True):
+    """Yield a selenium driver of a browser whose window has this size."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = found("chromium")
+    # As root Chromium refuses to run in its sandbox.
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars", "--disable-background-networking"):
+        options.add_argument(argument)
+    options.add_argument("--window-size=%d,%d" % (width, height))
+    if not scripts:
+        options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    # A pipe that a browser keeps open after its test would be read for ever.
+    service = Service(found("driver"), log_output=subprocess.DEVNULL, popen_kw={"start_new_session": True})
+    driver = None
+    try:
+        driver = webdriver.Chrome(options=options, service=service)
+        driver.set_page_load_timeout(TIMEOUT_S)
+        driver.set_script_timeout(TIMEOUT_S)
+        driver.command_executor.client_config.timeout = TIMEOUT_S
+        resize(driver, width, height, dark)
+        yield driver
+    finally:
+        process = service.process
+        if driver is not None:
+            with contextlib.suppress(Exception):
+                driver.quit()
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(TIMEOUT_S)
+
+
+def resize(driver, width, height, dark=False):
+    """Give the page exactly this size, smaller than a window can be, and a colour scheme."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+def show(driver, path, fragment="", scripts=True):
+    """Load a page of the disk and wait until it is drawn."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    driver.get("about:blank")
+    driver.get("file://" + urllib.parse.quote(os.path.abspath(path)) + fragment)
+    if scripts:
+        WebDriverWait(driver, TIMEOUT_S, 0.02).until(lambda it: it.execute_script(READY))
+
+
+def console(driver):
+    """Return what the console has said since it was last asked."""
+    return [entry["message"] for entry in driver.get_log("browser")]

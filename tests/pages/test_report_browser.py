@@ -1,0 +1,253 @@
+"""The report's page in a real browser: by pointer and keyboard, on a phone, in the dark, printed, without its script."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+import pytest
+from browser import browser, console, resize, show
+from report_pages import HOSTILE, make_row, network, write_page
+
+pytestmark = pytest.mark.browser
+
+SIDEWAYS = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+SHOWN = "return Number(document.querySelector('#rows').dataset.shown)"
+
+
+@pytest.fixture(scope="module")
+def driver():
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def quiet(request, driver):
+    """Every test begins on a large light screen, and ends without a word on the console."""
+    resize(driver, 1280, 900)
+    console(driver)
+    yield
+    assert console(driver) == []
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    write_page(path, network(300, 120), [120])
+    return path
+
+
+def element(driver, selector):
+    return driver.find_element("css selector", selector)
+
+
+def tensors(driver):
+    rows = "[...document.querySelectorAll('#rows tbody tr[data-tensor]')]"
+    return driver.execute_script("return %s.map((row) => row.dataset.tensor)" % rows)
+
+
+def press(driver, selector, *keys):
+    found = element(driver, selector)
+    driver.execute_script("arguments[0].focus()", found)
+    for key in keys:
+        found.send_keys(key)
+
+
+def span(driver):
+    found = element(driver, "#plot")
+    return int(found.get_attribute("data-from")), int(found.get_attribute("data-to"))
+
+
+def test_all_parts_are_drawn(driver, page):
+    show(driver, page)
+    for selector in ("#verdict", "#suspects [data-op] pre.command", "#plot canvas", "#rows tbody tr", "#scatter canvas"):
+        assert element(driver, selector).is_displayed(), selector
+    assert not element(driver, "#detail").is_displayed() and not element(driver, "#overview").is_displayed()
+    assert span(driver) == (0, 299) and len(tensors(driver)) == 60
+    canvas = "const c = document.querySelector('#plot canvas'); const all = c.getContext('2d').getImageData(0, 0, c.width, c.height);"
+    assert driver.execute_script(canvas + "return all.data.some((value) => value)")
+
+
+def test_the_filter_looks_for_plain_text_in_any_case(driver, page):
+    show(driver, page)
+    for typed, shown in (("UNIT3/", 30), ("matmul", 100), ("FAIL", 180), ("not there", 0), ("block1/unit1", 1), ("[", 0), ("", 300)):
+        typing = "const f = document.querySelector('#filter'); f.value = arguments[0]; f.dispatchEvent(new Event('input'))"
+        driver.execute_script(typing, typed)
+        assert driver.execute_script(SHOWN) == shown, typed
+        assert len(tensors(driver)) == min(shown, 60)
+
+
+def test_a_heading_sorts_the_worst_first_and_then_the_other_way(driver, page):
+    show(driver, page)
+    rows = sorted(network(300, 120), key=lambda row: -row.metrics["RelativeEuclideanDistance"])
+    for metric, ways in (("RelativeEuclideanDistance", ("descending", "ascending")), ("CosineSimilarity", ("ascending", "descending"))):
+        head = element(driver, "th[data-metric=%s]" % metric)
+        for way, row in zip(ways, (rows[0], rows[-1])):
+            head.find_element("css selector", "button").click()
+            assert head.get_attribute("aria-sort") == way and tensors(driver)[0] == row.tensor
+    assert len(driver.find_elements("css selector", "th[aria-sort=ascending], th[aria-sort=descending]")) == 1
+
+
+def test_scrolling_shows_every_row_once(driver, page):
+    show(driver, page)
+    seen = []
+    for _ in range(40):
+        seen += [name for name in tensors(driver) if name not in seen]
+        driver.execute_script("const v = document.querySelector('#rows-view'); v.scrollTop += 600")
+        driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+    assert seen == [row.tensor for row in network(300)]
+
+
+def test_keys_zoom_and_move_the_plot(driver, page):
+    show(driver, page)
+    press(driver, "#plot", "+", "+")
+    inner = span(driver)
+    assert inner[0] > 0 and inner[1] < 299
+    press(driver, "#plot", "\ue012")
+    left = span(driver)
+    assert left[0] < inner[0] and left[1] - left[0] == inner[1] - inner[0]
+    press(driver, "#plot", "\ue014", "-")
+    assert span(driver)[1] - span(driver)[0] > inner[1] - inner[0]
+    press(driver, "#plot", "0")
+    assert span(driver) == (0, 299)
+
+
+def test_pointing_tells_and_dragging_zooms_and_a_click_opens_the_row(driver, page):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    show(driver, page)
+    canvas = element(driver, "#plot canvas")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
+    ActionChains(driver).move_to_element(canvas).perform()
+    tip = element(driver, "#plot [role=tooltip]")
+    assert tip.is_displayed() and re.match(r"block14/unit\d/Conv2D|block15/", tip.text) and "relative distance" in tip.text
+    ActionChains(driver).move_to_element_with_offset(canvas, -200, 0).click_and_hold().move_by_offset(300, 0).release().perform()
+    first, last = span(driver)
+    assert 60 < first < last < 240
+    ActionChains(driver).move_to_element_with_offset(canvas, 50, 30).click().perform()
+    assert element(driver, "#detail").is_displayed() and "#row-" in driver.current_url
+    marked = element(driver, "#rows tr[aria-selected=true]").get_attribute("data-tensor")
+    assert marked == element(driver, "#detail").get_attribute("data-tensor")
+
+
+def test_the_wheel_zooms_and_scrolls_the_page_when_all_is_shown(driver, page):
+    from selenium.webdriver.common.action_chains import ActionChains, ScrollOrigin
+
+    show(driver, page)
+    canvas = element(driver, "#plot canvas")
+    driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
+    ActionChains(driver).scroll_from_origin(ScrollOrigin.from_element(canvas), 0, -200).perform()
+    assert span(driver)[1] - span(driver)[0] < 299
+
+
+def test_a_row_opens_by_keyboard_has_its_own_link_and_closes_with_escape(driver, page):
+    show(driver, page)
+    press(driver, "#rows tbody tr[tabindex='0']", "\ue015")
+    active = driver.switch_to.active_element
+    assert active.get_attribute("data-tensor") == "block0/unit1/Conv2D:output:0"
+    active.send_keys("\ue007")
+    detail = element(driver, "#detail")
+    assert detail.is_displayed() and "block0/unit1/Conv2D:output:0" in detail.text and "MatMul" in detail.text
+    assert driver.current_url.endswith("#row-1")
+    driver.switch_to.active_element.send_keys("\ue00c")
+    assert not detail.is_displayed() and "#row" not in driver.current_url
+    show(driver, page, "#row-120")
+    detail = element(driver, "#detail")
+    assert detail.is_displayed() and detail.get_attribute("data-tensor") == "block12/unit0/Conv2D:output:0"
+    assert "RelativeEuclideanDistance" in detail.text and "Conv2D.block12/unit0/Conv2D.1.2.3" in detail.text
+
+
+def test_the_commands_can_be_copied(driver, page):
+    show(driver, page)
+    element(driver, "#suspects button.copy").click()
+    assert element(driver, "#suspects button.copy").text in ("copied", "select it")
+    assert element(driver, "#suspects pre").text == "goldwatch compare-op dump golden 'block12/unit0/Conv2D'"
+
+
+def test_a_phone_needs_no_sideways_scrolling(driver, page, tmp_path):
+    resize(driver, 390, 844)
+    show(driver, page)
+    assert driver.execute_script(SIDEWAYS) <= 0
+    show(driver, page, "#row-120")
+    assert driver.execute_script(SIDEWAYS) <= 0
+    long = [make_row(number, 0.5, op="x" * 5000 + str(number), op_type="T" * 200) for number in range(3)]
+    write_page(tmp_path / "long.html", long, [0])
+    show(driver, tmp_path / "long.html", "#row-1")
+    assert driver.execute_script(SIDEWAYS) <= 0
+
+
+def test_dark_is_dark(driver, page):
+    for dark, least, most in ((False, 600, 765), (True, 0, 150)):
+        resize(driver, 1280, 900, dark)
+        show(driver, page)
+        colour = driver.execute_script("return getComputedStyle(document.documentElement).backgroundColor")
+        assert least <= sum(map(int, re.findall(r"\d+", colour)[:3])) <= most
+
+
+def test_a_hostile_name_is_harmless(driver, tmp_path):
+    rows = [make_row(), make_row(1, 0.5, op=HOSTILE, op_type=HOSTILE, reason=HOSTILE, golden=HOSTILE, target_file=HOSTILE)]
+    write_page(tmp_path / "page.html", rows, [1], sentence=HOSTILE)
+    show(driver, tmp_path / "page.html", "#row-1")
+    assert driver.title != "ran" and tensors(driver) == [row.tensor for row in rows]
+    assert "\u202e" not in element(driver, "body").text and "\\u202egnp" in element(driver, "#detail h2").text
+
+
+def test_names_are_never_cut_to_another(driver, tmp_path):
+    rows = [make_row(number, 0.5, op="scope/" * 40 + "MatMul_%d" % number) for number in range(3)]
+    write_page(tmp_path / "page.html", rows)
+    show(driver, tmp_path / "page.html")
+    for row, line in zip(rows, driver.find_elements("css selector", "#rows tbody td.name")):
+        assert line.text == row.tensor
+        assert driver.execute_script("return arguments[0].scrollWidth <= arguments[0].clientWidth", line)
+
+
+def test_print_has_all_rows_up_to_a_thousand(driver, tmp_path, page):
+    for count, printed in ((300, 300), (1300, 1000)):
+        write_page(tmp_path / "page.html", network(count))
+        show(driver, tmp_path / "page.html")
+        driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+        assert len(tensors(driver)) == printed
+        driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
+        assert len(tensors(driver)) == 60
+    assert base64.b64decode(driver.print_page()).startswith(b"%PDF")
+
+
+def test_a_training_has_an_overview(driver, tmp_path):
+    rows = [
+        row.but(time="t", device=str(device), model="m", model_id="1", step=str(step), metrics=dict(row.metrics))
+        for device in range(2) for step in (1, 2, 10) for row in network(8, 4 if device and step == 10 else None)
+    ]  # fmt: skip
+    write_page(tmp_path / "page.html", rows, [44])
+    show(driver, tmp_path / "page.html")
+    assert element(driver, "#overview").is_displayed() and span(driver) == (0, 7)
+    frame = element(driver, "#overview .frame")
+    press(driver, "#overview .frame", "\ue015", "\ue014", "\ue014", "\ue015")
+    assert frame.find_element("css selector", "[role=tooltip]").text == "device 1, step 10\n4 of 8 tensors are outside their limits"
+    press(driver, "#overview .frame", "\ue015", "\ue014", "\ue014", "\ue015", "\ue007")
+    assert driver.execute_script(SHOWN) == 8
+    element(driver, "#unrestrict").click()
+    assert driver.execute_script(SHOWN) == 48
+
+
+def test_a_page_without_rows_is_drawn(driver, tmp_path):
+    write_page(tmp_path / "page.html", [])
+    show(driver, tmp_path / "page.html")
+    assert driver.execute_script(SHOWN) == 0
+
+
+def test_packed_rows_are_drawn(driver, tmp_path):
+    write_page(tmp_path / "page.html", network(5000, 400), [400])
+    show(driver, tmp_path / "page.html")
+    assert driver.execute_script(SHOWN) == 5000 and span(driver) == (0, 4999)
+
+
+def test_without_scripts_the_page_can_be_read(tmp_path, page):
+    with browser(scripts=False) as blocked:
+        show(blocked, page, scripts=False)
+        assert blocked.find_element("css selector", "html").get_attribute("data-ready") is None
+        assert blocked.find_element("css selector", "#verdict").is_displayed()
+        assert len(blocked.find_elements("css selector", "#rows tbody tr")) == 200
+        assert "compare-op" in blocked.find_element("css selector", "#suspects").text
+        resize(blocked, 390, 844)
+        width = blocked.find_element("css selector", "html").get_property("scrollWidth")
+        assert width <= 390

@@ -1,0 +1,102 @@
+"""The report's page as a file: its size, what it says without its script, names that stay text, details of compare-op."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from report_pages import HOSTILE, make_row, network, write_page
+
+from goldwatch.pages.row_columns import RowColumns, metric_value
+
+
+class Parts(HTMLParser):
+    """Finds elements with their attributes, and what stands in them."""
+
+    def __init__(self, page) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append([tag, dict(attrs), ""])
+
+    def handle_data(self, data):
+        if self.elements:
+            self.elements[-1][2] += data
+
+    def with_attribute(self, name, tag=None):
+        return [(attrs, data) for kind, attrs, data in self.elements if name in attrs and tag in (None, kind)]
+
+
+def test_a_page_of_a_thousand_ops_is_below_a_megabyte(tmp_path):
+    rows = [row.but(tensor=row.op + kind, kind=kind[1:-2]) for row in network(1000, 400) for kind in (":input:0", ":input:1", ":output:0")]
+    assert len(write_page(tmp_path / "page.html", rows, [1202]).encode()) < 1e6
+
+
+def test_a_page_of_ten_thousand_rows_is_below_two_megabytes(tmp_path):
+    assert len(write_page(tmp_path / "page.html", network(10000, 4000), [4000]).encode()) < 2e6
+
+
+def test_without_its_script_it_has_the_verdict_the_suspects_and_200_rows(tmp_path):
+    rows = network(1000, 400)
+    parts = Parts(write_page(tmp_path / "page.html", rows, [700]))
+    shown = [attrs["data-tensor"] for attrs, _ in parts.with_attribute("data-tensor", "tr")]
+    worst = sorted(rows, key=lambda row: -row.metrics["RelativeEuclideanDistance"])
+    expected = [rows[700].tensor] + [row.tensor for row in worst if row is not rows[700]]
+    assert shown == expected[:200]
+    ((table, _),) = parts.with_attribute("data-shown")
+    assert table["data-shown"] == "200" and table["id"] == "rows"
+    assert [attrs["data-op"] for attrs, _ in parts.with_attribute("data-op")] == [rows[700].op]
+    assert all(attrs["aria-sort"] for attrs, _ in parts.with_attribute("data-metric", "th"))
+    assert "One operator is wrong." in "".join(data for _, _, data in parts.elements)
+    (command,) = [data.strip() for _, attrs, data in parts.elements if attrs.get("class") == "command"]
+    assert command == "goldwatch compare-op dump golden '%s'" % rows[700].op
+
+
+def test_a_small_error_is_readable(tmp_path):
+    page = write_page(tmp_path / "page.html", [make_row(0, 1e-5), make_row(1, 0.5)])
+    body = page[page.index("<tbody>") : page.index("</tbody>")]
+    assert "1 − 1e-10" in body and "0.75" in body and "1.0000" not in body
+
+
+def test_a_hostile_name_stays_text(tmp_path):
+    row = make_row(1, 0.5, op=HOSTILE, op_type=HOSTILE, golden=HOSTILE, target_file=HOSTILE, reason=HOSTILE)
+    page = write_page(tmp_path / "page.html", [make_row(), row], [1], sentence=HOSTILE, inputs={"target": HOSTILE})
+    parts = Parts(page)
+    assert [kind for kind, *_ in parts.elements].count("script") == 2 and not [kind for kind, *_ in parts.elements if kind == "img"]
+    assert [attrs["data-op"] for attrs, _ in parts.with_attribute("data-op")] == [HOSTILE]
+    # Raw in attributes for scripts only.
+    assert page.count("\u202e") == len(re.findall('data-(?:op|tensor)="a&lt;/script', page)) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kept"),
+    [
+        ("CosineSimilarity", 1 - 2.0**-40, 9.09494702e-13),
+        ("CosineSimilarity", 1.0, 0),
+        ("CosineSimilarity", float("nan"), "NaN"),
+        ("MaxAbsoluteError", 0.12345678912, 0.123456789),
+        ("MaxAbsoluteError", float("inf"), "Infinity"),
+        ("DifferentElements", float("nan"), None),
+        ("MaxAbsoluteError", None, None),
+    ],
+)
+def test_numbers_keep_nine_digits_and_the_cosine_its_distance_to_one(name, value, kept):
+    assert metric_value(name, value) == kept
+
+
+def test_columns_give_back_every_row():
+    rows = [make_row(number, 10.0 ** -number) for number in range(4)] + [make_row(9, metrics={"Own": 0.5}), make_row(10, metrics={})]
+    columns = RowColumns()
+    for row in rows:
+        columns.add(row)
+    found = columns.document()
+    for name in ("op", "tensor", "op_type", "target_file"):
+        texts, at = found["texts"][name]
+        assert [texts[number] for number in at] == [getattr(row, name) for row in rows]
+    assert found["metrics"]["Own"] == [None, None, None, None, 0.5, None]
+    assert found["metrics"]["MaxAbsoluteError"][4:] == [None, None]
+    assert [found["verdicts"][number] for number in found["columns"]["verdict"]] == [row.verdict for row in rows]
+    assert "StandardDeviation" not in found["metrics"] and found["columns"]["deviation"][0] == [0.5, 1.25, -0.5, 1]
