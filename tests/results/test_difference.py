@@ -64,7 +64,7 @@ def test_a_lower_verdict_and_a_grown_distance_are_worse(made):
     assert found.changes[BETTER][1].factor == pytest.approx(0.25)
     assert kinds(difference_of(second, first)) == {"better": ["op2", "op6", "op3"], "worse": ["op1", "op5"]}
     assert kinds(difference_of(first, second, 1.5)) == {"worse": ["op2", "op6"], "better": ["op1", "op5"]}
-    assert "3 worse, 2 better, 0 appeared, 0 vanished; 3 of 8 rows" in counts_words(found)
+    assert "3 worse, 2 better, 0 appeared, 0 vanished; 3 of 8 are as before" in counts_words(found)
 
 
 def test_the_document_fits_its_schema_and_has_both_values(made):
