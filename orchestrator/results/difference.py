@@ -208,7 +208,9 @@ class _Join:
     def finish(self) -> None:
         """Join what is left with rows about whole ops; what is left then appeared or vanished."""
         for mine, others, swapped in ((self._waiting, self._alone, False), (self._alone, self._waiting, True)):
-            whole = {(key[0], side.op): key for key, side in others.items() if key[2] == OP and key[0] is not None}
+            whole: Dict[Tuple[Optional[Place], str], Key] = {
+                (key[0], side.op): key for key, side in others.items() if key[2] == OP and key[0] is not None
+            }
             used = set()
             for key, side in list(mine.items()):
                 partner = whole.get((key[0], side.op)) if key[2] != OP else None
