@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
 from ...filesystem import open_input
 from ...naming import printable
+from ...netfiles.onnx_model import OnnxGraph
 from ...netfiles.onnx_types import BY_NAME, TYPES, OnnxType, type_name
 from ...netfiles.onnx_values import Dim, OnnxValue
 from ..manifest import sha256_of_file, write_whole
@@ -102,7 +103,7 @@ def load_inputs(
     for number, value in enumerate(values):
         if value.name not in arrays:
             shape = known[value.name] or ()
-            _check_shape(value, shape, "the shape")
+            check_shape(value, shape, "the shape")
             if value.name in items:
                 arrays[value.name] = _read_raw(items[value.name], value.name, value.dtype, shape)
             else:
@@ -114,27 +115,35 @@ def load_inputs(
     return fed
 
 
-def load_feed(item: Item, name: str, value: Optional[OnnxValue], shape: Optional[Shape]) -> Fed:
+def load_feed(item: Item, name: str, value: Optional[OnnxValue], floats: int) -> Fed:
     """Return the given values of a node's output.
 
     Parameters
     ----------
     value
         What the model says of it; None when nothing.
-    shape
-        What the user says.
+    floats
+        The model's floating-point type: where it says nothing of the value, a device's floats become such.
     """
     known = value is not None and value.kind == "tensor" and value.dtype in TYPES
     if item.path.endswith(".bin"):
-        dims = shape if shape is not None else _resolved(value.shape, {}) if value is not None else None
+        dims = _resolved(value.shape, {}) if value is not None else None
         dtype = value.dtype if known and value is not None else BY_NAME[item.dtype].code if item.dtype else 0
         if dims is None or not dtype:
             raise UsageError("%s: the model does not say type and shape of %s" % (item.path, printable(name)), hint="give an .npy file")
         array, own = _read_raw(item, name, dtype, dims)
     else:
         array, own = _read_self_described(item, name)
-    wanted = value.dtype if known and value is not None else BY_NAME[own].code
+    stored = floats if item.is_dump and array.dtype.kind == "f" else BY_NAME[own].code
+    wanted = value.dtype if known and value is not None else stored
     return Fed(name, TYPES[wanted], _converted(array, own, wanted, item.path), sha256_of_file(item.path))
+
+
+def floats_of(graph: OnnxGraph) -> int:
+    """Return the floating-point type that most of a graph's inputs and weights have; float32 where none has one."""
+    codes = [tensor.dtype for tensor in graph.initializers.values()] + [value.dtype for value in graph.inputs]
+    kinds = [code for code in codes if type_name(code) in ("float32", "float16", "bfloat16", "float64")]
+    return max(kinds, key=kinds.count, default=BY_NAME["float32"].code)
 
 
 def _refuse_kind(value: OnnxValue) -> None:
@@ -166,7 +175,8 @@ def _resolved(declared: Optional[Sequence[Dim]], sizes: Mapping[str, int]) -> Op
     return None if None in dims else tuple(dim for dim in dims if dim is not None)
 
 
-def _check_shape(value: OnnxValue, shape: Shape, where: str) -> None:
+def check_shape(value: OnnxValue, shape: Shape, where: str) -> None:
+    """Raise InputError unless a shape (``where`` says whose) is one that the model's input can have."""
     declared = value.shape
     if declared is None:
         return
@@ -180,7 +190,7 @@ def _read(item: Item, value: OnnxValue, shape: Optional[Shape]) -> Tuple[np.ndar
     where = "%s: the shape" % printable(item.path)
     if shape is not None and shape != array.shape:
         raise InputError("%s of input %s is %s, expected %s" % (where, printable(value.name), list(array.shape), list(shape)))
-    _check_shape(value, array.shape, where)
+    check_shape(value, array.shape, where)
     return array, dtype
 
 

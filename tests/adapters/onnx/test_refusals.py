@@ -7,6 +7,7 @@ import onnx
 import onnx_models as build
 import onnx_networks as networks
 import pytest
+from in_process import run_here
 from onnx import TensorProto, helper
 from onnx_golden import Golden, plain_run
 
@@ -182,8 +183,6 @@ def test_initializers_that_are_inputs_too_are_weights(tmp_path, refused, golden)
 
 
 def test_a_folder_that_holds_golden_files_stays_unless_forced(tmp_path, golden):
-    from in_process import run_here
-
     path = relu(tmp_path)
     first = golden(path, "--random", "1")
     done = run_here(["goldwatch", "golden", "onnx", "dump", path, "--random", "2", "-o", tmp_path / "golden"], tmp_path)
