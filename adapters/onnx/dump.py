@@ -16,8 +16,7 @@ from ...netfiles.onnx_values import OnnxValue
 from ..child import Outcome, Task, run_child
 from ..launch import resolve_python
 from ..manifest import add_to_manifest, golden_files, keep_finished, refuse_golden
-from .input_specs import Item, Shape, folder_items, items_of, parse_item, parse_shapes
-from .inputs import check_shape
+from .input_specs import Item, Shape, check_shape, folder_items, items_of, parse_item, parse_shapes
 from .plan import Key, check_feeds, find_feed, make_plan
 
 BACKENDS = ("onnxruntime", "reference")

@@ -18,7 +18,7 @@ from ...netfiles.onnx_types import BY_NAME, TYPES, OnnxType, type_name
 from ...netfiles.onnx_values import Dim, OnnxValue
 from ..manifest import sha256_of_file, write_whole
 from ..npyfile import LOAD_ERRORS, count, read_npy, told
-from .input_specs import Item, Shape, stems_of
+from .input_specs import Item, Shape, check_shape, shown_shape, stems_of
 from .narrow import encode, held_as, is_narrow
 from .tensorproto import read_tensorproto
 
@@ -82,7 +82,7 @@ def load_inputs(
         _refuse_kind(value)
     missing = [value for value in values if value.name not in items]
     if missing and seed is None:
-        listed = ", ".join("%s %s" % (printable(value.name), _shown(value.shape)) for value in missing)
+        listed = ", ".join("%s %s" % (printable(value.name), shown_shape(value.shape)) for value in missing)
         raise UsageError("no file for the model's input %s" % listed, hint="add `inputs=NAME=FILE` for each, or `seed=SEED`")
     arrays: Dict[str, Tuple[np.ndarray, str]] = {}
     sizes = _named_dims(values, shapes)
@@ -93,7 +93,7 @@ def load_inputs(
     known = {value.name: shapes.get(value.name, _resolved(value.shape, sizes)) for value in values if value.name not in arrays}
     unknown = [value for value in values if value.name in known and known[value.name] is None]
     if unknown:
-        listed = ", ".join("%s %s" % (printable(value.name), _shown(value.shape)) for value in unknown)
+        listed = ", ".join("%s %s" % (printable(value.name), shown_shape(value.shape)) for value in unknown)
         example = "`shapes=%s=%s`" % (
             printable(unknown[0].name),
             ",".join(str(dim) if isinstance(dim, int) else "N" for dim in unknown[0].shape or ()),
@@ -152,10 +152,6 @@ def _refuse_kind(value: OnnxValue) -> None:
         raise InputError("input %s is %s: only tensors of numbers can be fed" % (printable(value.name), kind))
 
 
-def _shown(shape: Optional[Sequence[Dim]]) -> str:
-    return "(of unknown rank)" if shape is None else "[%s]" % ", ".join("?" if dim is None else printable(str(dim)) for dim in shape)
-
-
 def _sizes(declared: Optional[Sequence[Dim]], shape: Shape) -> Dict[str, int]:
     """Return the sizes of a shape's named dims."""
     return {dim: size for dim, size in zip(declared or (), shape) if isinstance(dim, str)}
@@ -173,16 +169,6 @@ def _resolved(declared: Optional[Sequence[Dim]], sizes: Mapping[str, int]) -> Op
         return None
     dims = [sizes.get(dim) if isinstance(dim, str) else dim for dim in declared]
     return None if None in dims else tuple(dim for dim in dims if dim is not None)
-
-
-def check_shape(value: OnnxValue, shape: Shape, where: str) -> None:
-    """Raise InputError unless a shape (``where`` says whose) is one that the model's input can have."""
-    declared = value.shape
-    if declared is None:
-        return
-    if len(shape) != len(declared) or any(isinstance(dim, int) and dim != size for dim, size in zip(declared, shape)):
-        message = "%s of input %s is %s, the model expects %s"
-        raise InputError(message % (where, printable(value.name), list(shape), _shown(declared)))
 
 
 def _read(item: Item, value: OnnxValue, shape: Optional[Shape]) -> Tuple[np.ndarray, str]:

@@ -145,6 +145,9 @@ class _Run:
         if is_narrow(dtype):
             fields["source_dtype"] = dtype
         writer.write(target.name, target.index, array, **fields)
+        if self._backend.options["slices"] > 1:
+            # Memory is short: the values of the next slice need it.
+            writer.catch_up()
         saved.add(target)
 
     def _with_branches(self) -> Tuple[bytes, List[Target], List[Tuple[str, str]]]:
