@@ -27,17 +27,21 @@ class Piece:
         What is wanted: (layer or node, number of the output, .npy file to write, type to round to).
     text
         A Caffe piece's prototxt; else empty.
+    nodes
+        The names of an ONNX piece's nodes; else none.
     """
 
     title: str
     inputs: Mapping[str, Tuple[str, str, Tuple[int, ...]]]
     outputs: Sequence[Tuple[str, int, str, str]]
     text: str = ""
+    nodes: Tuple[str, ...] = ()
 
     def document(self, number: int) -> Dict[str, Any]:
         """Return it as the child gets it."""
         inputs = {name: [path, dtype, list(shape)] for name, (path, dtype, shape) in self.inputs.items()}
-        return {"number": number, "inputs": inputs, "outputs": [list(output) for output in self.outputs], "text": self.text}
+        outputs = [list(output) for output in self.outputs]
+        return {"number": number, "inputs": inputs, "outputs": outputs, "text": self.text, "nodes": list(self.nodes)}
 
 
 def run_pieces(

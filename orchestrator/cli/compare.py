@@ -14,7 +14,6 @@ from ..engine.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
 from ..engine.quantised_files import compare_quantised_files
 from ..engine.result import RunResult
 from ..engine.two_files import compare_files
-from ..engine.user_code import find_user_code
 from ..errors import GoldwatchError, UsageError
 from ..processes import default_jobs
 from ..results.table import render_table
@@ -32,8 +31,9 @@ from .common import (
     use_colour,
     verbosity_options,
 )
+from .custom import custom_options, user_code
 from .limits import limit_options, read_limits
-from .option_values import parse_metric_args, parse_metrics, parse_range, parse_select, parse_time
+from .option_values import parse_metrics, parse_range, parse_select, parse_time
 from .progress import ProgressBar
 from .replay_next import replay_words
 from .report_options import Reports, planned_reports, report_options, write_reports
@@ -44,20 +44,23 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def comparison_options(function: F) -> F:
     """Add the options that ``compare``, ``watch`` and ``run`` share."""
+    function = verbosity_options(function)
     for option in reversed(
         [
             click.option("-f", "--model", metavar="OM.json",
                          help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them, one for each model_name."),
+            limit_options,
+            click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
+            click.option("--strict", is_flag=True, help="End with 1 when everything passes but an operator is suspect."),
             click.option("--quant-json", "quantisation", metavar="JSON",
                          help="The quantisation json: a quantised model (without -f: its npy or quant files) against the net before."),
             click.option("--unfused-om", "unfused", metavar="JSON",
                          help="The model of a build without fusion, whose dumps GOLDEN holds."),
-            click.option("--jobs", type=click.IntRange(1, 1024), help="Processes that compare, at most.  [default: all processors]"),
+            click.option("--jobs", type=click.IntRange(1, 1024), metavar="N",
+                         help="Processes that compare, at most.  [default: all processors]"),
             click.option("--metrics", metavar="NAME,…",
                          help="The metrics to show, in this order; all: the ten, and those of --custom.  [default: all]"),
-            click.option("--custom", metavar="DIR",
-                         help="Folder with algorithm/alg_NAME.py and format_convert/convert_A_to_B.py of your own; their code is run."),
-            click.option("--metric-args", multiple=True, metavar="NAME:KEY=VALUE,…", help="Options of a metric of --custom."),
+            custom_options,
             click.option("--range", "op_range", metavar="START,END[,STEP]", help="Only ops with these OpSequence numbers (json ids)."),
             click.option("--select", multiple=True, metavar="3,7-9", help="Only ops with these OpSequence numbers."),
             click.option("--time", metavar="T|all", help="The time folder that counts.  [default: the newest of each device and model]"),
@@ -68,16 +71,13 @@ def comparison_options(function: F) -> F:
             click.option("--overflow", is_flag=True, help="Add the OverFlow column."),
             click.option("--check-addresses", is_flag=True, help="Report tensors that overlap in memory while both are needed."),
             click.option("--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."),
-            limit_options,
-            click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
-            click.option("--strict", is_flag=True, help="End with 1 when everything passes but an operator is suspect."),
             click.option("--force", is_flag=True, help="Discard other results in OUT."),
             report_options,
             format_option,
         ]
     ):  # fmt: skip
         function = option(function)
-    return verbosity_options(function)
+    return function
 
 
 def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOptions:
@@ -92,10 +92,8 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
         raise UsageError("--check-addresses needs -f: until when a tensor is needed is known by the model only")
     if given["quantisation"] and given["unfused"]:
         raise UsageError("--quant-json and --unfused-om exclude each other")
-    arguments = parse_metric_args(given["metric_args"])
-    if arguments and given["custom"] is None:
-        raise UsageError("--metric-args needs --custom, the folder that holds the metrics")
-    own = find_user_code(given["custom"], arguments).names
+    code, arguments = user_code(given)
+    own = code.names
     return ComparisonOptions(
         target=target,
         golden=golden,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 import click
 
@@ -18,6 +18,7 @@ from ..errors import UsageError
 from ..processes import default_jobs
 from ..verdict.judging import RowJudge
 from .common import format_option, print_json, put_line, say, say_note, set_up_logging, verbosity_options
+from .custom import custom_options, user_code
 from .limits import limit_options, read_limits
 from .option_values import parse_time
 
@@ -35,7 +36,8 @@ from .option_values import parse_time
 @click.option("--rows", type=click.Choice([ALL, BAD, NONE]), default=ALL, show_default=True,
               help="Which elements are listed; bad: off by more than the target type's rounding.")  # fmt: skip
 @click.option("--time", metavar="T|all", help="The time folder that counts.  [default: the newest of each device and model]")
-@click.option("--jobs", type=click.IntRange(1, 1024), help="Processes that write.  [default: all processors]")
+@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes that write.  [default: all processors]")
+@custom_options
 @limit_options
 @click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files.")
 @click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the files that are written.")
@@ -52,7 +54,8 @@ def command(target: str, golden: str, op: Optional[str], out: str, **given: Any)
     """
     quiet = given["quiet"]
     set_up_logging(quiet, given["verbose"])
-    limits = read_limits(given["limits_name"], given["limit_texts"])
+    code, _ = user_code(given)
+    limits = read_limits(given["limits_name"], given["limit_texts"], code.names)
     wanted = _wanted(given)
     pairs = _pairs(target, golden, op, given, wanted)
     for note in pairs.notes:
@@ -60,14 +63,13 @@ def command(target: str, golden: str, op: Optional[str], out: str, **given: Any)
     for text in pairs.left_out:
         say("warning: " + text)
     compared = tuple(name for name in MEASURES if name in METRICS or name in limits.metrics)
-    settings = DetailSettings(
-        out=out, rows=given["rows"], max_rows=given["max_rows"], top=given["top"], compare=Settings(compared, False, RowJudge(limits))
-    )
+    compare = Settings(compared, False, RowJudge(limits), code.metrics, code.conversions)
+    settings = DetailSettings(out=out, rows=given["rows"], max_rows=given["max_rows"], top=given["top"], compare=compare)
     found = compare_op(pairs, settings, given["jobs"] or default_jobs(), given["allow_missing"])
     if given["output_format"] == "json":
         print_json(found.document())
     else:
-        _tell(found)
+        _tell(found, code.names)
         say("%s: %d files written" % (out, len(found.files)), quiet)
     return found.exit_code
 
@@ -90,12 +92,15 @@ def _pairs(target: str, golden: str, op: Optional[str], given: Any, wanted: Want
     return pairs_in_folders(target, golden, op, given["model"], wanted, parse_time(given["time"]))
 
 
-def _tell(found: OpDetail) -> None:
+def _tell(found: OpDetail, own: Sequence[str]) -> None:
     for tensor in found.tensors:
         row, document = tensor.row, tensor.document
         put_line("%s: %s%s" % (row.tensor, row.verdict.replace("_", " "), ": " + row.reason if row.reason else ""))
         if row.verdict == NOT_COMPARED or not document.get("count"):
             continue
+        for name in own:
+            value = row.metrics.get(name)
+            put_line("  %s %s" % (name, "%.9g" % value if isinstance(value, float) else value))
         put_line("  %d of %d elements are off by more than the rounding of %s" % (document["bad"], document["count"], row.target_dtype))
         for finding in document["findings"]:
             put_line("  %s (explains %.1f %% of the error)" % (finding["sentence"], 100 * finding["share"])

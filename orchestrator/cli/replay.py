@@ -32,7 +32,7 @@ from .report_options import planned_reports, report_options
 )
 @click.option("--result", metavar="OUT", help="What compare made of the same dumps: whether it fails goes into the last sentence.")
 @click.option("--time", metavar="T", help="The time folder that counts.  [default: the newest]")
-@click.option("--jobs", type=click.IntRange(1, 1024), help="Processes that compare, at most.  [default: all processors]")
+@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes that compare, at most.  [default: all processors]")
 @click.option("--force", is_flag=True, help="Discard other results in OUT.")
 @report_options
 @format_option
@@ -55,9 +55,9 @@ def replay(
 ) -> int:
     """Run every operator of a device again on the CPU with the inputs that the DEVICE recorded: only errors of its own show.
 
-    TARGET is a dump tree or any folder in it, with one step; MODEL is the original prototxt, or a frozen TensorFlow graph (.pb). No
-    device is needed. Exit code: 0 no operator has an error of its own, 1 some have, 3 none was found but something could not be replayed,
-    4 bad input.
+    TARGET is a dump tree or any folder in it, with one step; MODEL is the original: a prototxt, a frozen TensorFlow graph (.pb) or an
+    ONNX model. No device is needed. Exit code: 0 no operator has an error of its own, 1 some have, 3 none was found but something could
+    not be replayed, 4 bad input.
 
     Example: goldwatch replay dump net.prototxt -f model.json -o replay --result out
     """

@@ -36,7 +36,7 @@ from .watch import make_watch_options, print_watch_result, stop, watch_options
 @click.option("--om-name", metavar="NAME", help="What the model's .om file is called, where the configuration names it so.")
 @click.option("--golden", required=True, metavar="GOLDEN", help="Golden data.")
 @click.option("--golden-run", metavar="CMD", help="Make the golden data first, such as 'golden caffe dump … -o GOLDEN'.")
-@click.option("--replay", "original", metavar="MODEL", help="Then replay each op of this prototxt or .pb, into OUT/replay (needs -f).")
+@click.option("--replay", "original", metavar="MODEL", help="Then replay each op of this original model, into OUT/replay (needs -f).")
 @click.option("--grace", type=float, default=10.0, show_default=True, metavar="SECONDS", help="Time to stop in, before SIGKILL.")
 @click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files.")
 @watch_options

@@ -12,6 +12,7 @@ from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS
 from ..filesystem import writing_whole
 from ..processes import ProcessDied, Processes
 from ..results.outfolder import make_folder
+from ..usercode import stop_user_code
 from .element_files import Written
 from .pairs import OpPairs
 from .tensor_detail import DetailSettings, TensorDetail, detail_of, not_compared
@@ -63,8 +64,11 @@ def compare_op(pairs: OpPairs, settings: DetailSettings, jobs: int = 1, allow_mi
     """
     make_folder(settings.out)
     found: List[TensorDetail] = []
-    for task in pairs.tasks:
-        found.append(detail_of(task, pairs.others, settings, lambda calls: _write_many(calls, jobs)))
+    try:
+        for task in pairs.tasks:
+            found.append(detail_of(task, pairs.others, settings, lambda calls: _write_many(calls, jobs)))
+    finally:
+        stop_user_code()
     found += [not_compared(row) for row in pairs.rows]
     found.sort(key=lambda tensor: (tensor.row.op, tensor.row.kind, tensor.row.tensor_index or 0, tensor.row.tensor))
     files = [name for tensor in found for name in tensor.files]

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 import numpy as np
 
-from ..comparing.aligned import geometry_of
+from ..comparing.aligned import converted, geometry_of
 from ..comparing.pair import compare_pair
 from ..comparing.pair_task import PairTask, Settings
 from ..comparing.patterns import Finding
@@ -134,6 +134,7 @@ def detail_of(task: PairTask, others: Iterable[GoldenEntry], settings: DetailSet
     if row.verdict not in (PASS, FAIL):
         return not_compared(row)
     golden, _ = open_golden(task.golden)
+    task = converted(task, golden, settings.compare.conversions)
     geometry = geometry_of(task, golden)
     letters = axis_letters(task, golden, geometry)
     if not geometry.sizes:

@@ -29,6 +29,17 @@ function shortened(name, most) {
   return letters.slice(0, half) + ' …[' + (letters.length - 2 * half) + ' characters]… ' + letters.slice(letters.length - half);
 }
 
+// A name that prefers to go on in the next line behind one of / _ . : -
+function breakable(letters) {
+  return letters.split(/(?<=[/_.:-])(?=[^/_.:-])/).flatMap((part, at) => (at ? [make('wbr'), part] : [part]));
+}
+
+// A command to copy, whose options are not broken behind their dash.
+function commandBlock(command) {
+  const words = printable(command).split(/(\s+)/);
+  return make('pre', {class: 'command'}, words.map((word) => (/^-[\w-]+$/.test(word) ? make('span', {class: 'option'}, word) : word)));
+}
+
 // A number with so many significant digits; texts ('NaN', 'Infinity') stay.
 function digits(value, count) {
   if (value === null || value === undefined) return '';

@@ -88,13 +88,13 @@ class Detail {
     for (const name of rows.metricNames()) {
       const value = rows.metric(name, row);
       if (value === null) continue;
-      lines.push([printable(name), name === 'CosineSimilarity' ? cosineText(value) : digits(value, 9), this.limit(name, row)]);
-      if (name === 'CosineSimilarity') lines.push(['1 − CosineSimilarity', digits(value, 9), '']);
+      lines.push([printable(name), name === 'CosineSimilarity' ? cosineText(value) : digits(value, 7), this.limit(name, row)]);
+      if (name === 'CosineSimilarity') lines.push(['1 − CosineSimilarity', digits(value, 7), '']);
     }
     const deviation = rows.column('deviation', row);
     if (deviation) {
-      lines.push(['StandardDeviation, target', digits(deviation[1], 9), ''], ['StandardDeviation, golden', digits(deviation[3], 9), '']);
-      lines.push(['mean, target', digits(deviation[0], 9), ''], ['mean, golden', digits(deviation[2], 9), '']);
+      lines.push(['StandardDeviation, target', digits(deviation[1], 7), ''], ['StandardDeviation, golden', digits(deviation[3], 7), '']);
+      lines.push(['mean, target', digits(deviation[0], 7), ''], ['mean, golden', digits(deviation[2], 7), '']);
     }
     if (!lines.length) return [make('p', {class: 'quiet'}, 'There is no metric: nothing was compared.')];
     const body = lines.map(([name, value, limit]) => make('tr', {}, [make('th', {scope: 'row'}, name), make('td', {class: 'number'}, value), make('td', {class: 'number quiet'}, limit)]));
@@ -114,7 +114,7 @@ class Detail {
     const found = this.extra.details[row], command = this.extra.commands[this.rows.text('op', row)];
     if (!found) {
       return command ? [make('h3', {}, 'Element by element'), make('p', {class: 'quiet'}, 'This command looks at every element; a report that is made afterwards shows here where the error sits.'),
-        make('pre', {class: 'command'}, printable(command))] : [];
+        commandBlock(command)] : [];
     }
     const parts = [make('h3', {}, 'What the error looks like')];
     for (const one of found.findings) {
@@ -136,8 +136,8 @@ function sides(counts) {
 
 // As many digits as the distance to 1 vouches for.
 function cosineText(value) {
-  if (typeof value !== 'number') return digits(value, 9);
-  const places = value === 0 ? 0 : Math.min(17, Math.max(1, 8 - Math.floor(Math.log10(Math.abs(value)))));
+  if (typeof value !== 'number') return digits(value, 7);
+  const places = value === 0 ? 0 : Math.min(17, Math.max(1, 6 - Math.floor(Math.log10(Math.abs(value)))));
   return (1 - value).toFixed(places);
 }
 

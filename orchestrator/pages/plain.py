@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from typing import Any, Iterable, List, Mapping, Sequence, Tuple
+import re
+from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..comparing.row import WORST_SLICE, Row
 from ..dumps.place import Place
 from ..results.told import Told
 from ..results.worst import error_of
-from ..verdict.judging import metric_number, short_text
+from ..verdict.judging import metric_number
 from .row_columns import COSINE, FIRST
 from .shell import attribute, text
 
@@ -19,6 +20,7 @@ _WORDS = {"fail": "outside their limits", "not_compared": "not compared", "pass"
 _SHORT = dict(zip(FIRST, ("cosine", "relative distance", "worst slice", "max abs. error")))
 _ORDER = ("fail", "not_compared", "pass", "expected_absent")
 _COUNTS = {"fail": "failed", "not_compared": "not_compared", "pass": "passed", "expected_absent": "expected_absent"}
+_OPTION = re.compile(r"(^|\s)(-[\w-]+)(?=\s|$)")
 _NEAR_ONE = 0.01
 _MOST_NOTES = 12
 
@@ -29,17 +31,17 @@ class PlainRows:
     Parameters
     ----------
     suspects
-        (op, place) of each suspect, best first.
+        (op, place) of each suspect, best first; without a place at any.
     """
 
-    def __init__(self, suspects: Sequence[Tuple[str, Place]]) -> None:
+    def __init__(self, suspects: Sequence[Tuple[str, Optional[Place]]]) -> None:
         self.total = 0
         self._ranks = {suspect: rank for rank, suspect in reversed(list(enumerate(suspects)))}
         self._heap: List[Tuple[Tuple[Any, ...], int, Row]] = []
 
     def add(self, row: Row) -> None:
         """See one more row, in the order of the table."""
-        rank = self._ranks.get((row.op, row.place), len(self._ranks))
+        rank = min(self._ranks.get((row.op, place), len(self._ranks)) for place in (row.place, None))
         # The heap's first entry is the one to leave out next.
         entry = ((-rank, -_ORDER.index(row.verdict), error_of(row)), -self.total, row)
         self.total += 1
@@ -60,8 +62,10 @@ def verdict_html(told: Told) -> str:
     verdict = str(summary["verdict"])
     parts = ['<p class="big"><span class="verdict" data-is="%s">%s</span></p>' % (attribute(verdict), text(_said(verdict, told.finished)))]
     parts.append('<p class="sentence">%s</p>' % text(told.sentence))
-    counts = ["%s <span class=\"verdict\" data-is=\"%s\">%s</span>" % (summary[_COUNTS[name]], name, _WORDS[name]) for name in _ORDER]
-    parts.append('<p class="counts">%s rows of %s ops: %s</p>' % (summary["rows"], summary["ops"], " · ".join(counts)))
+    counted = [(summary[_COUNTS[name]], name) for name in _ORDER if summary[_COUNTS[name]]]
+    count_html = '<span class="count">%d <span class="verdict" data-is="%s">%s</span></span>'
+    counts = [count_html % (count, name, _WORDS[name]) for count, name in counted]
+    parts.append('<p class="counts">%s rows of %s ops: %s</p>' % (summary["rows"], summary["ops"], " · ".join(counts) or "none"))
     warnings = [warning for warning in summary["warnings"] if warning.rstrip(".").lower() not in told.sentence.lower()]
     if warnings:
         shown = "".join("<li>%s</li>" % text(warning) for warning in warnings[:_MOST_NOTES])
@@ -80,16 +84,16 @@ def _model(model: Mapping[str, Any]) -> str:
     return "model %s: %d rows, %d outside their limits%s" % (model["model"], model["rows"], model["failed"], agree)
 
 
-def suspects_html(told: Told, numbers: Mapping[Tuple[str, Place], int]) -> str:
+def suspects_html(told: Told, numbers: Mapping[Tuple[str, Optional[Place]], int]) -> str:
     """Return the content of ``#suspects``.
 
     Parameters
     ----------
     numbers
-        For (tensor, place) the row's number, to lead there.
+        For (tensor, place) the row's number, to lead there; without a place the first one's.
     """
     cards = [_card(number, suspect, told, numbers) for number, suspect in enumerate(told.summary["suspects"], 1)]
-    cards += [_culprit(number, culprit, told) for number, culprit in enumerate(told.summary.get("culprits", ()), 1)]
+    cards += [_culprit(number, culprit, told, numbers) for number, culprit in enumerate(told.summary.get("culprits", ()), 1)]
     if cards:
         return '<div class="cards">%s</div>' % "\n".join(cards)
     found = told.summary["first_divergence"]
@@ -99,7 +103,7 @@ def suspects_html(told: Told, numbers: Mapping[Tuple[str, Place], int]) -> str:
     return "<p>No operator can be told to be wrong by itself. The first outside its limits is %s.</p>" % first
 
 
-def _card(number: int, suspect: Mapping[str, Any], told: Told, numbers: Mapping[Tuple[str, Place], int]) -> str:
+def _card(number: int, suspect: Mapping[str, Any], told: Told, numbers: Mapping[Tuple[str, Optional[Place]], int]) -> str:
     place = Place(**suspect["place"])
     row = numbers.get((suspect["tensor"], place))
     said = ["score %.0f" % suspect["score"], "confidence %s" % suspect["confidence"]]
@@ -113,10 +117,11 @@ def _card(number: int, suspect: Mapping[str, Any], told: Told, numbers: Mapping[
     return _framed(suspect["op"], [*parts, _command(told, suspect["op"])])
 
 
-def _culprit(number: int, culprit: Mapping[str, Any], told: Told) -> str:
-    parts = [_head(number, culprit["op"], "", None), '<p class="quiet">an error of its own, run alone with the device\'s inputs</p>']
+def _culprit(number: int, culprit: Mapping[str, Any], told: Told, numbers: Mapping[Tuple[str, Optional[Place]], int]) -> str:
+    parts = [_head(number, culprit["op"], "", numbers.get((culprit["tensor"], None)))]
+    parts.append('<p class="quiet">an error of its own, run alone with the device\'s inputs</p>')
     if culprit["metric"] is not None:
-        value, limit = (short_text(metric_number(culprit[name])) for name in ("value", "limit"))
+        value, limit = ("%.6g" % metric_number(culprit[name]) for name in ("value", "limit"))
         parts.append("<p>%s has %s %s, limit %s</p>" % (text(culprit["tensor"]), text(culprit["metric"]), value, limit))
     return _framed(culprit["op"], [*parts, _command(told, culprit["op"])])
 
@@ -133,7 +138,9 @@ def _framed(op: str, parts: Iterable[str]) -> str:
 
 def _command(told: Told, op: str) -> str:
     command = told.commands.get(op)
-    return '<pre class="command">%s</pre>' % text(command) if command else ""
+    # An option is not broken behind its dash.
+    words = _OPTION.sub(r'\1<span class="option">\2</span>', text(command)) if command else ""
+    return '<pre class="command">%s</pre>' % words if command else ""
 
 
 def _sentence(words: str) -> str:

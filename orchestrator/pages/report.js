@@ -1,13 +1,17 @@
 // The report of a run: reads the data, makes the parts, joins them by the row that is open.
 
-// Make all parts over rows; extra: {suspects: [[op, row]], limits, details, commands}. A live page calls it with rows that grow.
+// Make all parts over rows; extra: {suspects: [[op, row]], limits, details, commands, graphs}. A live page calls it with rows that grow.
 function showReport(rows, extra) {
   const at = (id) => document.getElementById(id), marked = new Set(extra.suspects.map(([, row]) => row).filter((row) => row !== null));
   const compared = rows.metricNames().length > 0;
   at('rows-note').hidden = true;
   for (const id of ['filter-part', ...(compared ? ['network', 'two'] : [])]) at(id).hidden = false;
   let table = null;
-  const detail = new Detail(rows, at('detail'), extra, (row, step) => table.neighbour(row, step), (row) => table.show(row));
+  let graphs = null;
+  const detail = new Detail(rows, at('detail'), extra, (row, step) => table.neighbour(row, step), (row) => {
+    table.show(row);
+    if (graphs && row !== null) graphs.show(rows.text('op', row));
+  });
   const open = (row) => detail.open(row);
   table = new RowTable(rows, {view: at('rows-view'), table: at('rows'), filter: at('filter'), status: at('rows-status')}, open);
   const places = choosePlaces(rows, extra, table, compared ? new Plot(rows, {frame: at('plot'), choice: at('plot-metrics'), status: at('plot-status')}, open, marked, extra.limits) : null);
@@ -19,9 +23,26 @@ function showReport(rows, extra) {
       if (row !== null) open(row);
     });
   }
+  if (extra.graphs.length) {
+    at('graph-part').hidden = false;
+    graphs = reportGraphs(at('graph'), extra.graphs, (op) => {
+      const row = worstRow(rows, op);
+      if (row !== null) open(row);
+    });
+  }
   addCopyButtons(document);
   detail.follow();
   return {table, detail, open};
+}
+
+// The row that shows an op best: the worst verdict, outputs before inputs; null where it has none.
+function worstRow(rows, op) {
+  let best = null, least = Infinity;
+  for (let row = 0; row < rows.length; row++) {
+    const rank = 2 * URGENCY[rows.verdict(row)] + (rows.kind(row) !== 'output');
+    if (rank < least && rows.text('op', row) === op) { best = row; least = rank; }
+  }
+  return best;
 }
 
 // Which place of a training is plotted: at first that of the best suspect, else the first one that has something failing.
@@ -65,7 +86,7 @@ function choosePlaces(rows, extra, table, plot) {
 async function startReport() {
   try {
     const found = await readData('report');
-    showReport(new Rows(found.rows), found);
+    showReport(new Rows(found.rows), {...found, graphs: await readData('graphs')});
     await new Promise((done) => requestAnimationFrame(() => done()));
   } catch (error) {
     document.getElementById('rows-note').append(' The rest cannot be shown: ' + error.message + '.');

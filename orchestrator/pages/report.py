@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Dict, Iterable, List, Set, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
-from ..comparing.row import FAIL, PASS, Row
+from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..results.told import ReportFile, Told
 from ..verdict.limits import LARGER, Limit, Subject
 from .details import Details
 from .plain import PlainRows, rows_html, suspects_html, verdict_html
+from .report_graph import report_graphs
 from .row_columns import COSINE, RowColumns
 from .shell import asset, page, text
 
-STYLES = ("base.css", "report.css")
+STYLES = ("base.css", "graph.css", "report.css")
 SCRIPTS = (
-    "common.js", "rows.js", "table.js", "canvas.js", "plot.js", "heat.js", "overview.js", "scatter.js", "detail.js", "report.js",
+    "common.js", "rows.js", "table.js", "canvas.js", "plot.js", "heat.js", "overview.js", "scatter.js", "detail.js", "graph.js",
+    "report_graph.js", "report.js",
 )  # fmt: skip
+
+
+_WORST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT)
 
 
 class HtmlFile(ReportFile):
@@ -26,42 +31,47 @@ class HtmlFile(ReportFile):
 
     def begin(self) -> None:
         """Be ready for the rows."""
-        summary = self.told.summary
-        suspects = [(entry["op"], Place(**entry["place"])) for entry in summary["suspects"]]
+        accused = _accused(self.told)
         self._details = Details(self.told.out)
         self._columns = RowColumns(self.told.metrics)
-        self._plain = PlainRows(suspects)
+        self._plain = PlainRows([(op, place) for op, _, place in accused])
         self._limits: Set[Tuple[Limit, ...]] = set()
         self._found: Dict[int, Any] = {}
-        self._wanted = {(entry["tensor"], Place(**entry["place"])) for entry in summary["suspects"]}
-        self._numbers: Dict[Tuple[str, Place], int] = {}
+        self._wanted = {tensor for _, tensor, _ in accused}
+        self._numbers: Dict[Tuple[str, Optional[Place]], int] = {}
+        self._verdicts: Dict[str, str] = {}
 
     def add(self, row: Row) -> None:
         """Take one more row."""
         number = self._columns.count
-        key = (row.tensor, row.place)
-        if key in self._wanted:
-            self._numbers.setdefault(key, number)
+        if row.tensor in self._wanted:
+            self._numbers.setdefault((row.tensor, row.place), number)
+            self._numbers.setdefault((row.tensor, None), number)
         detail = self._details.of(row)
         if detail is not None:
             self._found[number] = detail
         if row.verdict in (PASS, FAIL):
             self._limits.add(self.told.limits.for_subject(Subject(row.target_dtype or "", row.op_type, row.op)))
+        if _WORST.index(row.verdict) < _WORST.index(self._verdicts.get(row.op, EXPECTED_ABSENT)) or row.op not in self._verdicts:
+            self._verdicts[row.op] = row.verdict
         self._plain.add(row)
         self._columns.add(row)
 
     def end(self) -> None:
         """Write the page."""
         told = self.told
-        suspects = told.summary["suspects"]
+        accused = _accused(told)
         data = {
             "rows": self._columns.document(),
-            "suspects": [[entry["op"], self._numbers.get((entry["tensor"], Place(**entry["place"])))] for entry in suspects],
+            "suspects": [[op, self._numbers.get((tensor, place))] for op, tensor, place in accused],
             "limits": _drawn(self._limits),
             "details": self._found,
             "commands": dict(told.commands),
         }
-        self.stream.write(page(_title(told), self._body(), {"report": data}, STYLES, SCRIPTS))
+        first = told.summary["first_divergence"]
+        middle = [op for op, *_ in accused] or ([] if first is None else [first["op"]])
+        graphs = report_graphs(told.graphs, self._verdicts, middle)
+        self.stream.write(page(_title(told), self._body(), {"report": data, "graphs": graphs}, STYLES, SCRIPTS))
 
     def _body(self) -> str:
         told = self.told
@@ -78,6 +88,14 @@ class HtmlFile(ReportFile):
             "note": plain,
             "rows": rows_html(self._plain, told),
         }
+
+
+def _accused(told: Told) -> List[Tuple[str, str, Optional[Place]]]:
+    """Return (op, tensor, place) of each suspect, or culprit of a replay (without a place), the first one first."""
+    found: List[Tuple[str, str, Optional[Place]]] = [
+        (entry["op"], entry["tensor"], Place(**entry["place"])) for entry in told.summary["suspects"]
+    ]
+    return found + [(entry["op"], entry["tensor"], None) for entry in told.summary.get("culprits", ())]
 
 
 def _title(told: Told) -> str:

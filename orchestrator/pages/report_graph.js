@@ -16,7 +16,7 @@ function reportGraphs(holder, graphs, open) {
     const all = drawing.ops.length === graph.count;
     words.textContent = all ? `all ${graph.count} ops` : `${drawing.ops.length} of ${graph.count} ops, around ${printable(graph.focus)}`;
     extent.hidden = !graph.whole;
-    extent.textContent = whole ? 'only the neighbourhood' : 'the whole network';
+    extent.textContent = whole ? 'only the neighbourhood' : graph.whole && graph.whole.ops.length < graph.count ? `${graph.whole.ops.length} ops` : 'the whole network';
     extent.setAttribute('aria-pressed', String(whole));
   }
 

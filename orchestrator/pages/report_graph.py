@@ -25,8 +25,8 @@ def report_graphs(documents: Sequence[Mapping[str, Any]], verdicts: Mapping[str,
     -------
     list
         ``{"model", "count", "focus", "near", "whole"}``: the network's name, its number of ops, the name of the op in the middle of
-        ``near``, and two drawings (:func:`goldwatch.pages.network.drawing`); ``whole`` is null where ``near`` holds all,
-        or for more than 3,000 ops.
+        ``near``, and two drawings (:func:`goldwatch.pages.network.drawing`); ``whole`` is null where ``near`` holds all, and
+        has the nearest 3,000 ops of a larger network.
     """
     found = []
     for document in documents:
@@ -37,7 +37,9 @@ def report_graphs(documents: Sequence[Mapping[str, Any]], verdicts: Mapping[str,
             continue
         middle = number[focus] if focus is not None else 0
         around = near(ops, [middle], _NEAR)
-        whole: Optional[Dict[str, Any]] = drawing(ops, verdicts) if len(around) < len(ops) <= MOST_DRAWN else None
+        whole: Optional[Dict[str, Any]] = None
+        if len(around) < len(ops):
+            whole = drawing(ops, verdicts, None if len(ops) <= MOST_DRAWN else near(ops, [middle], MOST_DRAWN))
         entry = {
             "model": document["model"],
             "count": len(ops),

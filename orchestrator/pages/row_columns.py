@@ -1,6 +1,6 @@
 """The rows of a run as columns for a page: a fifth of the same rows as objects, and smaller still when packed.
 
-Metrics have nine significant digits, as many as a float32 holds; those of result.json and the CSV files have all. CosineSimilarity is kept
+Metrics have seven significant digits, what a float32 is good for; those of result.json have all. CosineSimilarity is kept
 as its distance to 1, taken before it is rounded, so that 0.9999999987 does not become 1.
 """
 
@@ -21,7 +21,7 @@ _TEXTS = (
     "op", "op_type", "tensor", "golden", "reason", "target_file", "golden_file", "target_dtype", "golden_dtype", "decided_by", "warning",
     "shape", "group",
 )  # fmt: skip
-_DIGITS = "%.9g"
+_DIGITS = "%.7g"
 
 
 class RowColumns:
@@ -109,7 +109,7 @@ _TEXT_OF = {
 
 
 def metric_value(name: str, value: Any) -> Any:
-    """Return a metric as the page holds it: a number of nine digits (of the cosine 1 less it), a text where it is not finite, or None."""
+    """Return a metric as the page holds it: a number of seven digits (of the cosine 1 less it), a text where it is not finite, or None."""
     if value is None or isinstance(value, dict):
         return None
     number = float(value)

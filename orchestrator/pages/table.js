@@ -1,7 +1,7 @@
 // The table of all rows: only those in sight are in the document, however many there are. Names wrap, so rows differ in height: heights are
 // guessed, and corrected as soon as a row has been in sight.
 
-const ROW_WINDOW = 60, PRINTED_ROWS = 1000, LONGEST_NAME = 400;
+const ROW_WINDOW = 60, PRINTED_ROWS = 1000, PRINTED_METRICS = 4, LONGEST_NAME = 400;
 
 class RowTable {
   // parts: {view: what scrolls, table: the table with an empty or a plain body, filter: the input, status}; open(row) shows a row.
@@ -43,15 +43,15 @@ class RowTable {
       const key = (row) => { const value = this.rows.places[this.rows.place(row)][part]; return value === null || value === '' || isNaN(value) ? value : Number(value); };
       this.columns.push({name, title: name, width: name === 'model' || name === 'time' ? 20 : 9, wraps: true, key, cell});
     }
-    for (const name of metrics) {
-      this.columns.push({name, metric: true, title: heading(name), width: 15, number: true, key: (row) => sortable(name, this.rows.metric(name, row)),
+    for (const [at, name] of metrics.entries()) {
+      this.columns.push({name, metric: true, more: at >= PRINTED_METRICS, title: heading(name), width: 15, number: true, key: (row) => sortable(name, this.rows.metric(name, row)),
         cell: (row) => metricText(name, this.rows.metric(name, row), 4)});
     }
-    const columns = make('colgroup', {}, this.columns.map((column) => make('col')));
+    const columns = make('colgroup', {}, this.columns.map((column) => make('col', {class: kindOf(column), 'data-column': column.name})));
     columns.querySelectorAll('col').forEach((col, at) => { if (this.columns[at].width) col.style.width = this.columns[at].width + 'ch'; });
     const cells = this.columns.map((column) => {
       const head = make('th', {scope: 'col', 'data-column': column.name, 'data-metric': column.metric ? column.name : null,
-        class: column.number ? 'number' : null, title: column.metric ? column.name : null}, make('button', {type: 'button'}, column.title));
+        class: kindOf(column), title: column.metric ? column.name : null}, make('button', {type: 'button'}, column.title));
       head.addEventListener('click', () => this.sortBy(column));
       return head;
     });
@@ -160,11 +160,11 @@ class RowTable {
     const cells = this.columns.map((column) => {
       if (column.name === 'tensor') {
         const name = rows.text('tensor', row);
-        return make('td', {class: 'name', title: name.length > LONGEST_NAME ? printable(name) : null}, shortened(name, LONGEST_NAME));
+        return make('td', {class: 'name', title: name.length > LONGEST_NAME ? printable(name) : null}, breakable(shortened(name, LONGEST_NAME)));
       }
       if (column.name === 'verdict') return make('td', {}, make('span', {class: 'verdict', 'data-is': verdict}, words(verdict)));
       if (column.name === 'op_type') return make('td', {class: 'type'}, shortened(rows.text('op_type', row), 80));
-      return make('td', {class: column.number ? 'number' : null}, column.cell(row));
+      return make('td', {class: kindOf(column)}, column.cell(row));
     });
     const chosen = row === this.opened;
     return make('tr', {'data-row': row, 'data-tensor': rows.text('tensor', row), 'data-verdict': verdict, 'aria-rowindex': at + 2,
@@ -235,6 +235,10 @@ class RowTable {
     this.parts.table.parentNode.style.paddingTop = this.parts.table.parentNode.style.paddingBottom = '0';
     this.first = -1;
   }
+}
+
+function kindOf(column) {
+  return [column.number ? 'number' : '', column.more ? 'more' : ''].filter(Boolean).join(' ') || null;
 }
 
 const URGENCY = {fail: 0, not_compared: 1, pass: 2, expected_absent: 3};

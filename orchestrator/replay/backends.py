@@ -1,10 +1,11 @@
-"""Who runs the pieces: Caffe or OpenCV those of a prototxt, TensorFlow those of a frozen graph."""
+"""Who runs the pieces: Caffe or OpenCV those of a prototxt, TensorFlow those of a frozen graph, onnxruntime those of an ONNX model."""
 
 from __future__ import annotations
 
 from typing import Union
 
 from ..adapters.caffe.replay import CaffeReplay
+from ..adapters.onnx.replay import OnnxReplay
 from ..adapters.tensorflow.replay import TensorflowReplay
 from ..errors import InputError, UsageError
 from ..naming import printable
@@ -12,7 +13,11 @@ from ..submodel.weights import find_weights
 from .options import AUTO, ReplayOptions
 from .original import Original
 
-Runner = Union[CaffeReplay, TensorflowReplay]
+Runner = Union[CaffeReplay, OnnxReplay, TensorflowReplay]
+
+_KINDS = {"caffe": "caffe", "opencv": "caffe", "tf": "tensorflow", "onnxruntime": "onnx"}
+_FORMS = {"caffe": "a prototxt", "tensorflow": "a frozen TensorFlow graph", "onnx": "an ONNX model"}
+_TAKES = {"caffe": "what does", "tensorflow": "TensorFlow", "onnx": "onnxruntime"}
 
 
 def runner_for(options: ReplayOptions, original: Original) -> Runner:
@@ -27,16 +32,13 @@ def runner_for(options: ReplayOptions, original: Original) -> Runner:
     EnvironmentProblem
         The framework is not there.
     """
-    caffe = original.kind == "caffe"
-    if options.backend != AUTO and caffe != (options.backend in ("caffe", "opencv")):
-        form = "a prototxt" if caffe else "a frozen TensorFlow graph"
-        raise UsageError(
-            "the backend %s does not run %s" % (options.backend, form), hint="auto takes what does" if caffe else "auto takes TensorFlow"
-        )
-    if not caffe:
+    kind = original.kind
+    if options.backend != AUTO and _KINDS[options.backend] != kind:
+        raise UsageError("the backend %s does not run %s" % (options.backend, _FORMS[kind]), hint="auto takes " + _TAKES[kind])
+    if kind != "caffe":
         if options.weights is not None:
-            raise UsageError("weights belong to a prototxt; those of a frozen graph are in it")
-        return TensorflowReplay(options.python, options.original)
+            raise UsageError("weights belong to a prototxt; %s holds its own" % _FORMS[kind])
+        return (OnnxReplay if kind == "onnx" else TensorflowReplay)(options.python, options.original)
     weights = options.weights if options.weights is not None else find_weights(options.original)
     model = original.model
     weighted = [name for number, name in enumerate(model.names) if model.weighted(number)]

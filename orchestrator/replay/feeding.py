@@ -148,7 +148,9 @@ class Feeder:
 
     def _other(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
         """Return the only input that is left for the only value that is left: the op's own, since its producer hands out another value."""
-        if source.value is not None and self._joins(entry.producer):
+        # What another op of the same originals hands out is a value inside of them.
+        within = bool(source.root.originals) and set(source.root.originals) <= set(op.originals)
+        if within or (source.value is not None and self._joins(entry.producer)):
             return self._held(op, entry)
         own, came_in = self._own(op, source)
         if own is not None and came_in:

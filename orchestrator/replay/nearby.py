@@ -9,7 +9,7 @@ from ..adapters.manifest import read_manifest, sha256_of_file
 from ..errors import GoldwatchError
 from ..naming import parse_golden_name
 
-_ENDINGS = (".prototxt", ".pb")
+_ENDINGS = (".prototxt", ".pb", ".onnx")
 _MOST_FILES = 50
 _MOST_BYTES = 1 << 30
 

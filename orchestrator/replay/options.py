@@ -11,7 +11,7 @@ from ..verdict.culprits import REPLAY
 from ..verdict.limits import Limit
 
 AUTO = "auto"
-BACKENDS = (AUTO, "caffe", "opencv", "tf")
+BACKENDS = (AUTO, "caffe", "opencv", "tf", "onnxruntime")
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class ReplayOptions:
     target
         A dump tree or any folder in it, with one step of one device.
     original
-        The original model: a prototxt or a frozen .pb.
+        The original model: a prototxt, a frozen .pb or an .onnx.
     model
         The om json.
     out
@@ -59,8 +59,8 @@ class ReplayOptions:
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
             raise UsageError("there is no backend %r" % self.backend, hint="one of " + ", ".join(BACKENDS))
-        if self.backend == "tf" and self.weights is not None:
-            raise UsageError("weights belong to a prototxt, which the backend tf does not run")
+        if self.backend in ("tf", "onnxruntime") and self.weights is not None:
+            raise UsageError("weights belong to a prototxt, which the backend %s does not run" % self.backend)
 
     def identity(self) -> Dict[str, Any]:
         """Return what the results depend on besides a comparison's options."""

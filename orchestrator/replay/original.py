@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterable, List, Sequence, Tuple
+from typing import Dict, Iterable, List, Sequence, Set, Tuple
 
 from ..errors import InputError
-from ..naming import printable
 from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.cut import Cut
-from ..submodel.original import read_original
+from ..submodel.onnx_original import OnnxOriginal
+from ..submodel.original import Output, outputs_in, read_original
 
-Value = Tuple[str, int]
-"""An original op and the number of its output."""
-
+Value = Output
 _JOINS = ("Exit", "RefExit", "Merge", "RefMerge")
+_KEEPING = frozenset(["Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
 _RANDOM = ("Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
 
 
@@ -23,17 +22,17 @@ class Unreplayable(Exception):
 
 
 class Original:
-    """A model of Caffe or TensorFlow.
+    """A model of Caffe, ONNX or TensorFlow.
 
     Parameters
     ----------
     path
-        A prototxt or a frozen .pb.
+        A prototxt, an .onnx or a frozen .pb.
 
     Attributes
     ----------
     kind
-        ``caffe`` or ``tensorflow``.
+        ``caffe``, ``onnx`` or ``tensorflow``.
     model
         The model as it is cut.
     node
@@ -46,20 +45,21 @@ class Original:
     """
 
     def __init__(self, path: str) -> None:
-        if path.lower().endswith(".onnx"):
-            raise InputError(
-                "%s: an ONNX model, which cannot be replayed so far" % printable(path),
-                hint="Caffe prototxt files and frozen TensorFlow graphs (.pb) can",
-            )
         self.path = path
         self.model = read_original(path)
         self.kind = self.model.kind
-        self.node = "layer" if self.kind == "caffe" else "node"
-        self._values = {
-            (name, index) for name, tensors in zip(self.model.names, self.model.tensors) for index in range(max(1, len(tensors)))
-        }
-        if isinstance(self.model, CaffeOriginal):
-            self._values.update((blob, 0) for blob in self.model.net.inputs)
+        self.node = self.model.noun
+        self._values = outputs_in(self.model)
+        self._folded: Set[int] = set()
+
+    def fold(self, computed: Iterable[str]) -> None:
+        """Take note of the originals that device ops were made from: of an ONNX model the others that keep values come along in cuts.
+
+        The compiler takes them out, so that their inputs are recorded and their outputs are not.
+        """
+        if self.kind == "onnx":
+            made = {number for name in computed for number in self.model.numbers(name)}
+            self._folded = {number for number, kind in enumerate(self.model.types) if kind in _KEEPING and number not in made}
 
     def has(self, op: str, index: int) -> bool:
         """Tell whether the model has such a value."""
@@ -109,8 +109,8 @@ class Original:
             raise Unreplayable(error.message) from None
 
     def _needed(self, members: Iterable[int], ends: Iterable[int]) -> List[int]:
-        """Return the members whose data reaches an end by way of members."""
-        inside, found, waiting = set(members), set(ends), list(ends)
+        """Return the members whose data reaches an end by way of members, and what was folded away before them."""
+        inside, found, waiting = set(members) | self._folded, set(ends), list(ends)
         while waiting:
             for producer, _ in self.model.graph.sources[waiting.pop()]:
                 if producer in inside and producer not in found:
@@ -122,6 +122,8 @@ class Original:
         kind = self.model.types[number]
         if self.kind == "caffe":
             return kind == "DummyData"
+        if isinstance(self.model, OnnxOriginal):
+            return self.model.is_random(number)
         return kind.startswith(("Random", "StatelessRandom")) or kind in _RANDOM
 
 

@@ -18,7 +18,10 @@ from ..errors import GoldwatchError, NotComparable
 from ..filesystem import create_new
 from ..model.row_plan import RowPlan
 from ..naming import compose_golden_name, fits
+from ..netfiles.onnx_types import BY_NAME as ONNX_TYPES
 from ..submodel.caffe_original import CaffeOriginal
+from ..submodel.cut import CutInput
+from ..submodel.onnx_original import OnnxOriginal
 from .caffe_text import piece_text
 from .feeding import Feed, original_values
 from .original import Original, Unreplayable, caffe_shapes
@@ -26,7 +29,9 @@ from .plan import Plan, PlannedOp
 
 Shape = Tuple[int, ...]
 _SHORT = 180
-_NOT_FED = ("unknown", "bfloat16")
+_NOT_FED = ("bfloat16",)
+_WIDENED = ("float16", "bfloat16")
+_FLOATS = (*_WIDENED, "float32")
 
 
 class Pieces:
@@ -60,6 +65,9 @@ class Pieces:
         self._shapes: Mapping[Tuple[str, int], Shape] = {}
         if isinstance(original.model, CaffeOriginal):
             self._shapes = caffe_shapes(original.model)
+        elif isinstance(original.model, OnnxOriginal):
+            names = original.model.names
+            self._shapes = {(names[number], index): shape for (number, index), shape in original.model.shapes().items()}
         self._written: Dict[Any, Tuple[str, Shape]] = {}
         require_space(temporary, sum(feed.tensor.source.nbytes for planned in plan.ops for feed in planned.feeds))
         for planned in plan.ops:
@@ -71,12 +79,11 @@ class Pieces:
         shapes: Dict[str, Shape] = {}
         try:
             for entry, feed in zip(planned.cut.inputs, planned.feeds):
-                dtype = entry.dtype or ("float32" if self._original.kind == "caffe" else "unknown")
-                if dtype in _NOT_FED:
-                    raise Unreplayable("its input %s is of a type that cannot be fed (%s)" % (entry.tensor, dtype))
+                dtype = self._dtype(entry, feed)
                 path, shape = self._write(feed, self._shapes.get((entry.producer, entry.output_index)))
                 inputs[entry.tensor], shapes[entry.name] = (path, dtype, shape), shape
             text = piece_text(model, planned.cut, shapes) if isinstance(model, CaffeOriginal) else ""
+            nodes = tuple(model.names[number] for number in planned.cut.layers) if isinstance(model, OnnxOriginal) else ()
         except Unreplayable as error:
             self.rows += planned.refused(str(error))
             return
@@ -88,8 +95,17 @@ class Pieces:
             (plan.golden_op or "", plan.golden_index or 0, os.path.join(os.path.abspath(self._folder), name), row.target_dtype or "")
             for (plan, row), name in zip(planned.rows, names)
         ]
-        self.all.append(Piece(planned.op.name, inputs, outputs, text))
+        self.all.append(Piece(planned.op.name, inputs, outputs, text, nodes))
         self._ops.append((planned, names))
+
+    def _dtype(self, entry: CutInput, feed: Feed) -> str:
+        """Return the type in which an input is fed; raises Unreplayable where nobody knows it, or it cannot be fed."""
+        kind, dtype = self._original.kind, entry.dtype
+        if kind == "caffe" or (kind == "onnx" and (dtype in _WIDENED or (not dtype and feed.tensor.dtype.name in _FLOATS))):
+            return dtype if kind == "caffe" and dtype else "float32"
+        if not dtype or dtype in _NOT_FED or (kind == "onnx" and (dtype not in ONNX_TYPES or ONNX_TYPES[dtype].numpy is None)):
+            raise Unreplayable("its input %s is of a type that cannot be fed (%s)" % (entry.tensor, dtype or "unknown"))
+        return dtype
 
     def _write(self, feed: Feed, shape: Optional[Shape]) -> Tuple[str, Shape]:
         """Write a recorded tensor in its original form, once for all that read it."""

@@ -14,6 +14,7 @@ from ..errors import UsageError
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
 from ..model.groups import FOLLOWING_TYPES, groups_of
+from ..model.never import CONSTANT_TYPES
 from ..model.nodes import OpNode
 from ..model.pairing import Pairing
 from ..model.quantised import is_dequant, is_quant, quantised_stretch
@@ -84,6 +85,7 @@ class Plan:
         _require_matches(graph, self._wanted)
         self._pairing = Pairing(graph, original.has)
         self._stretch = quantised_stretch(graph)
+        original.fold(name for op in graph.ops if op.type not in CONSTANT_TYPES for name in op.originals)
         recorded = Recorded(combo, graph, self._pairing)
         feeder = Feeder(graph, Counterparts(graph, groups_of(graph), original.has), recorded, original.joins)
         for file in recorded.files:
@@ -123,6 +125,9 @@ class Plan:
     def _not_at_all(self, op: OpNode, plan: RowPlan) -> Optional[str]:
         if op.position in self._stretch or is_quant(op) or is_dequant(op):
             return _QUANTISED
+        within = next((name for name in op.originals if name in self._original.model.inner), None)
+        if within is not None:
+            return "%s is in the body of %s, which is not cut" % (within, self._original.model.inner[within])
         if plan.status == NOT_COMPARED and plan.golden_op is not None and plan.dumped and plan.kind != OP:
             return "%s:%d is no output of a %s of the model" % (plan.golden_op, plan.golden_index or 0, self._original.node)
         if plan.status == PAIR and self._original.undefined(plan.golden_op or "", plan.golden_index or 0):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
+from ..adapters.onnx.randomness import Randomness
 from ..errors import InputError
 from ..naming import printable
 from ..netfiles.onnx_cut import Border, ExternalData, OnnxCut, captured
@@ -24,7 +25,6 @@ from .cut import Cut, CutInput, Graph, Shape, Value, numbers_of, outputs_of, qua
 DATA_FILE = "dump.onnx.data"
 _INPUT = "Input"
 _SHAPES = ("Shape", "Size")
-_RANDOM = ("Bernoulli", "Multinomial")
 _OWN = ("", "ai.onnx")
 _CONSTANT_FIELDS = {"value_float": "float32", "value_floats": "float32", "value_int": "int64", "value_ints": "int64"}
 _NOWHERE = -2
@@ -83,6 +83,9 @@ class OnnxOriginal:
         self._makers = {name: (n, k) for n, tensors in enumerate(self.tensors) for k, name in enumerate(tensors) if name}
         self.graph = Graph([[]] * self._first + [self._sources(node) for node in graph.nodes])
         self.quantised = quantised(self.graph, self.types)
+        with model.open() as file:
+            randomness = Randomness(model, file)
+            self._random = {number for number, node in enumerate(graph.nodes, self._first) if randomness.draws(node)}
         self._constants = self._find_constants()
         self._declared = {value.name: value for value in [*graph.inputs, *graph.value_info.values(), *graph.outputs]}
         self.dtypes = self._find_dtypes()
@@ -110,7 +113,7 @@ class OnnxOriginal:
 
     def is_random(self, number: int) -> bool:
         """Tell whether a node gives other values each time."""
-        return self.types[number].startswith("Random") or self.types[number] in _RANDOM
+        return number in self._random
 
     def shapes(self) -> Dict[Value, Shape]:
         """Return the shapes that the model itself gives to its inputs and values, where all dims are known."""

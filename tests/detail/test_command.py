@@ -175,3 +175,39 @@ def test_an_earlier_time_that_is_left_out_is_said_with_q_too(tree):
     words = [tree / "dump", tree / "golden", "conv_device", "-f", tree / "model.json", "-o", tree / "out", "--rows", "none", "-q"]
     done = run_here(["goldwatch", "compare-op", *words])
     assert done.returncode == 1 and "left out" in done.stderr and "20250102030405" in done.stderr and "took" not in done.stderr
+
+
+def test_a_metric_of_the_users_own(tree):
+    (tree / "mine" / "algorithm").mkdir(parents=True)
+    (tree / "mine" / "algorithm" / "alg_Mean.py").write_text(
+        "def compare(my_output, ground_truth, args):\n    return float((my_output - ground_truth).mean()) * float(args.times), 'said'\n"
+    )
+    step = tree / "dump" / "20260102030405" / "0" / "net" / "1" / "1"
+    words = (step, tree / "golden", "conv_device", "-f", tree / "model.json", "-o", tree / "out", "--custom", tree / "mine")
+    code, printed = run(*words, "--metric-args", "Mean:times=10", "--limit", "Mean<1e9", "--format", "json")
+    (found,) = json.loads(printed)["tensors"]
+    golden = np.random.RandomState(0).standard_normal(SHAPE).astype(np.float32)
+    target = (golden * 2 + 1).astype(np.float16).astype(np.float64)
+    assert code == 1 and found["metrics"]["Mean"] == pytest.approx(10 * (target - golden).mean(), rel=1e-5)
+    jsonschema.validate({"op": "op", "tensors": [found]}, json.loads(load_text("detail.schema.json")))
+    code, printed = run(*words, "--metric-args", "Mean:times=10")
+    assert "  Mean %.9g" % found["metrics"]["Mean"] in printed
+    assert run(*words, "--metric-args", "Other:times=10")[0] == 2
+    assert run(*words[:-2], "--metric-args", "Mean:times=10")[0] == 2
+
+
+def test_the_elements_are_those_of_the_users_conversion(tmp_path):
+    golden = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    np.save(str(tmp_path / "golden.npy"), golden)
+    stored = TensorData(golden[:, :, ::-1].tobytes(), dtype_by_name("float32"), "NC1HWC0_C04", golden.shape, golden.shape)
+    write_dump(str(tmp_path / ("Relu.relu.1.2.%s" % STAMP)), outputs=[stored])
+    (tmp_path / "mine" / "format_convert").mkdir(parents=True)
+    (tmp_path / "mine" / "format_convert" / "convert_NC1HWC0_C04_to_ND.py").write_text(
+        "def convert(shape_from, shape_to, array):\n    return array.reshape(shape_to)[..., ::-1].copy()\n"
+    )
+    words = (tmp_path / ("Relu.relu.1.2.%s" % STAMP), tmp_path / "golden.npy", "-o", tmp_path / "out", "--output", "0", "--format", "json")
+    code, printed = run(*words, "--custom", tmp_path / "mine")
+    (found,) = json.loads(printed)["tensors"]
+    assert (code, found["bad"], found["findings"][0]["kind"]) == (0, 0, "healthy"), found["reason"]
+    with open(str(tmp_path / "out" / [name for name in found["files"] if name.endswith("_0.csv")][0])) as lines:
+        assert all(line.split(",")[-4] == line.split(",")[-3] for line in list(lines)[1:])

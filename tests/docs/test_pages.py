@@ -46,6 +46,10 @@ def net_on_device(folder, more=""):
     run(folder, "python -m goldwatch.testing caffe net.prototxt net.caffemodel . -i data=input.npy " + more)
 
 
+def wrong_padding(folder):
+    net_on_device(folder, "--op-fault res2a_branch2b=pad")
+
+
 def with_golden(folder, more=""):
     net_on_device(folder, more)
     run(folder, "goldwatch golden caffe dump net.prototxt net.caffemodel -i data=input.npy -o golden")
@@ -122,6 +126,7 @@ FOLDERS = {
     "docs/configuration.md": model_json,
     "docs/convert.md": three_ops,
     "docs/doctor.md": dump_folder,
+    "docs/guide.md": wrong_padding,
     "docs/inspect.md": three_ops,
     "docs/metrics.md": metrics,
     "docs/migrating.md": migrating,

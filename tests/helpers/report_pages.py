@@ -74,3 +74,15 @@ def network(count, broken=None):
         name = "block%d/unit%d/Conv2D" % (number // 10, number % 10)
         found.append(make_row(number, error, op=name, op_type=("Conv2D", "MatMul", "Relu")[number % 3]))
     return found
+
+
+def chain(rows):
+    """Return the network of a list of rows, each op fed by the one before, as the store keeps it."""
+    desc = {"dtype": "DT_FLOAT16", "layout": "NC1HWC0", "shape": [1, 4, 56, 56, 16], "origin": None, "origin_index": None}
+    desc.update(origin_layout="NCHW", origin_shape=[1, 64, 56, 56])
+    ops = []
+    for number, row in enumerate(rows):
+        inputs = [[rows[number - 1].op, 0]] if number else []
+        op = {"name": row.op, "type": row.op_type, "id": number, "graph": 0, "originals": [row.op], "inputs": inputs, "controls": []}
+        ops.append(dict(op, input_descs=[desc] * len(inputs), output_descs=[desc]))
+    return {"model": "net", "ops": ops}

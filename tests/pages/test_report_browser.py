@@ -7,7 +7,7 @@ import re
 
 import pytest
 from browser import browser, console, resize, show
-from report_pages import HOSTILE, make_row, network, write_page
+from report_pages import HOSTILE, chain, make_row, network, write_page
 
 pytestmark = pytest.mark.browser
 
@@ -33,7 +33,8 @@ def quiet(request, driver):
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "page.html"
-    write_page(path, network(300, 120), [120])
+    rows = network(300, 120)
+    write_page(path, rows, [120], graphs=(chain(rows),))
     return path
 
 
@@ -155,6 +156,18 @@ def test_a_row_opens_by_keyboard_has_its_own_link_and_closes_with_escape(driver,
     detail = element(driver, "#detail")
     assert detail.is_displayed() and detail.get_attribute("data-tensor") == "block12/unit0/Conv2D:output:0"
     assert "RelativeEuclideanDistance" in detail.text and "Conv2D.block12/unit0/Conv2D.1.2.3" in detail.text
+
+
+def test_the_network_is_drawn_around_the_suspect_and_whole_and_leads_to_rows(driver, page):
+    show(driver, page)
+    drawn = driver.find_elements("css selector", "#graph [data-op]")
+    assert len(drawn) == 60 and element(driver, "#graph [data-selected]").get_attribute("data-op") == "block12/unit0/Conv2D"
+    assert {"pass", "fail"} == {op.get_attribute("data-verdict") for op in drawn}
+    element(driver, "#graph [data-extent]").click()
+    assert len(driver.find_elements("css selector", "#graph [data-op]")) == 300
+    click = "arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    driver.execute_script(click, element(driver, "#graph [data-op='block20/unit3/Conv2D']"))
+    assert element(driver, "#detail").get_attribute("data-tensor") == "block20/unit3/Conv2D:output:0"
 
 
 def test_the_commands_can_be_copied(driver, page):

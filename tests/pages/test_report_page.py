@@ -65,7 +65,7 @@ def test_a_hostile_name_stays_text(tmp_path):
     row = make_row(1, 0.5, op=HOSTILE, op_type=HOSTILE, golden=HOSTILE, target_file=HOSTILE, reason=HOSTILE)
     page = write_page(tmp_path / "page.html", [make_row(), row], [1], sentence=HOSTILE, inputs={"target": HOSTILE})
     parts = Parts(page)
-    assert [kind for kind, *_ in parts.elements].count("script") == 2 and not [kind for kind, *_ in parts.elements if kind == "img"]
+    assert [kind for kind, *_ in parts.elements].count("script") == 3 and not [kind for kind, *_ in parts.elements if kind == "img"]
     assert [attrs["data-op"] for attrs, _ in parts.with_attribute("data-op")] == [HOSTILE]
     # Raw in attributes for scripts only.
     assert page.count("\u202e") == len(re.findall('data-(?:op|tensor)="a&lt;/script', page)) == 2
@@ -74,16 +74,16 @@ def test_a_hostile_name_stays_text(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "kept"),
     [
-        ("CosineSimilarity", 1 - 2.0**-40, 9.09494702e-13),
+        ("CosineSimilarity", 1 - 2.0**-40, 9.094947e-13),
         ("CosineSimilarity", 1.0, 0),
         ("CosineSimilarity", float("nan"), "NaN"),
-        ("MaxAbsoluteError", 0.12345678912, 0.123456789),
+        ("MaxAbsoluteError", 0.12345678912, 0.1234568),
         ("MaxAbsoluteError", float("inf"), "Infinity"),
         ("DifferentElements", float("nan"), None),
         ("MaxAbsoluteError", None, None),
     ],
 )
-def test_numbers_keep_nine_digits_and_the_cosine_its_distance_to_one(name, value, kept):
+def test_numbers_keep_seven_digits_and_the_cosine_its_distance_to_one(name, value, kept):
     assert metric_value(name, value) == kept
 
 

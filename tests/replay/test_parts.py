@@ -231,7 +231,7 @@ def test_the_command(device) -> None:
     assert {entry["op"] for entry in found["rows"]} == {"fc", "prob"}
     done = run_here([*words, "-o", device.path("loose"), "--limit", "RelativeEuclideanDistance=9", "--limit", "WorstSliceDistance=9"])
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == "No operator has an error of its own."
-    done = run_here([*words[:-1], "onnxruntime", "-o", device.path("none")])
-    assert done.returncode == 2 and "'onnxruntime' is not one of" in done.stderr and not os.path.exists(device.path("none"))
+    done = run_here([*words[:-1], "tensorrt", "-o", device.path("none")])
+    assert done.returncode == 2 and "'tensorrt' is not one of" in done.stderr and not os.path.exists(device.path("none"))
     done = run_here([*words, "-o", device.path("none"), "--limit", "Nonsense=1"])
     assert done.returncode == 2 and not os.path.exists(device.path("none"))

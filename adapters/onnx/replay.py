@@ -1,0 +1,206 @@
+"""Parts of an ONNX model run one by one: each is cut out with its own weights, and computes in float32 what the model has in 16 bits."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import itertools
+import os
+import sys
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+import numpy as np
+
+from ...errors import InputError
+from ...filesystem import open_input
+from ...naming import printable
+from ...netfiles.onnx_cut import Border, OnnxCut, Rewriting
+from ...netfiles.onnx_cut import Piece as Bytes
+from ...netfiles.onnx_external import external_range
+from ...netfiles.onnx_model import OnnxModel
+from ...netfiles.onnx_names import name_nodes
+from ...netfiles.onnx_types import BY_NAME
+from ...netfiles.onnx_values import OnnxTensor, OnnxValue, numbers_of
+from ...netfiles.wirefile import Span, WireFile
+from ...protowire import VARINT, field
+from ..child import Task
+from ..child.serve import Parent
+from ..launch import resolve_python, runs
+from ..replaying.child import serve_pieces
+from ..replaying.run import Piece, run_pieces
+from .messages import explained, missing_package
+from .narrow import decode
+
+Array = Any
+_FLOAT = BY_NAME["float32"].code
+_HALVES = {BY_NAME[name].code: name for name in ("float16", "bfloat16")}
+_TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype", "stash_type", "output_datatype")
+
+
+class OnnxReplay:
+    """Runs parts of an ONNX model in onnxruntime.
+
+    Parameters
+    ----------
+    python
+        The Python that has it; None: this one.
+    path
+        The model.
+
+    Raises
+    ------
+    EnvironmentProblem
+        There is no onnxruntime.
+    """
+
+    name = "onnxruntime"
+
+    def __init__(self, python: Optional[str], path: str) -> None:
+        self._python = sys.executable if python is None else resolve_python(python)
+        self._path = path
+        self.notes: List[str] = []
+        # The child says what else may be wrong with it.
+        there = importlib.util.find_spec("onnxruntime") is not None if self._python == sys.executable else None
+        problem = runs(self._python, "import onnxruntime") if there is None else None if there else "it is not installed"
+        if problem is not None:
+            raise missing_package("onnxruntime", ImportError("%s: %s" % (printable(self._python), printable(problem))))
+
+    def run(self, pieces: Sequence[Piece], folder: str, progress: Callable[[int, int], None]) -> Dict[int, str]:
+        """Run them; parameters and result as of :func:`goldwatch.adapters.replaying.run.run_pieces`."""
+        return run_pieces(self._task, pieces, folder, progress, self.name)
+
+    def _task(self, documents: List[Dict[str, Any]], folder: str) -> Task:
+        job = {"pieces": documents, "path": os.path.abspath(self._path)}
+        return Task(self._python, "goldwatch.adapters.onnx.replay", job)
+
+
+def work(job: Dict[str, Any], parent: Parent) -> int:
+    """Do the child's part."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise missing_package("onnxruntime", error) from error
+    runner = _Runner(job["path"], str(onnxruntime.__version__))
+    return serve_pieces(job, parent, runner.run, "onnxruntime %s" % onnxruntime.__version__)
+
+
+class _Runner:
+    def __init__(self, path: str, version: str) -> None:
+        self._model, self._version = OnnxModel(path), version
+        # onnxruntime looks for external data in the current folder when it gets a model as bytes.
+        os.chdir(os.path.dirname(path))
+        graph = self._model.graph
+        self._names = name_nodes(self._model)[0].names
+        self._numbers = {name: number for number, name in enumerate(self._names)}
+        self._values = {value.name: value for value in [*graph.inputs, *graph.value_info.values(), *graph.outputs]}
+        self._inferred: Optional[Dict[str, Sequence[Any]]] = None
+
+    def run(self, piece: Dict[str, Any], arrays: Dict[str, Array]) -> List[Array]:
+        """Return the wanted outputs of one piece."""
+        nodes = {self._numbers[name]: name for name in piece["nodes"] if name in self._numbers}
+        wanted = [self._model.graph.nodes[self._numbers[name]].outputs[index] for name, index, _, _ in piece["outputs"]]
+        feeds = {name: shaped(array, self._dims(name)) for name, array in arrays.items()}
+        inputs = [Border(name, str(array.dtype), None) for name, array in feeds.items()]
+        stream = io.BytesIO()
+        outputs = [Border(name, "", None) for name in dict.fromkeys(wanted)]
+        OnnxCut(self._model, nodes, inputs, outputs, _Widened(self._model.path)).write(stream)
+        names = [border.name for border in outputs]
+        try:
+            found = dict(zip(names, _session(stream.getvalue()).run(names, feeds)))
+        except Exception as error:  # whatever onnxruntime raises about this piece, the others still run
+            raise explained(error, self._model, self._names, self._version) from error
+        for name, value in found.items():
+            if not isinstance(value, np.ndarray):
+                raise InputError("its output %s is no tensor" % name)
+        return [found[name] for name in wanted]
+
+    def _dims(self, name: str) -> Optional[Sequence[Any]]:
+        """Return the dims of a value as far as the model or onnxruntime tells them, a number or something else; None: nobody knows."""
+        value = self._values.get(name)
+        if value is not None and value.shape is not None:
+            return value.shape
+        if self._inferred is None:
+            self._inferred = self._infer()
+        # onnxruntime gives no dims of a scalar, nor of what it does not know.
+        return self._inferred.get(name) or None
+
+    def _infer(self) -> Dict[str, Sequence[Any]]:
+        """Return what onnxruntime infers of all values; nothing where it cannot load the model as a whole."""
+        graph = self._model.graph
+        declared = {value.name for value in graph.outputs}
+        names = [name for node in graph.nodes for name in node.outputs if name and name not in declared]
+        with self._model.open() as file, io.BytesIO() as stream:
+            file.copy([(0, file.size)], stream)
+            stream.write(field(7, b"".join(field(12, field(1, name.encode("utf-8", "surrogateescape"))) for name in names)))
+            try:
+                return {value.name: value.shape for value in _session(stream.getvalue()).get_outputs()}
+            except Exception:  # a custom op, or one without a kernel: of the others nothing is known then
+                return {}
+
+
+class _Widened(Rewriting):
+    """float16 and bfloat16 become float32, for which the processor has kernels; the result is rounded as the device rounds its own."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def tensor(self, file: WireFile, tensor: OnnxTensor) -> Optional[List[Bytes]]:
+        """Return a tensor of float32."""
+        if tensor.dtype not in _HALVES:
+            return None
+        if tensor.external is not None:
+            found = external_range(self._path, tensor)
+            with open_input(found.path) as source:
+                source.seek(found.offset)
+                data = source.read(found.length)
+        elif tensor.raw is not None:
+            data = file.window.piece(*tensor.raw)
+        else:
+            data = np.array(numbers_of(file, tensor.span, 5), "<u2").tobytes()
+        stored = np.frombuffer(data, np.uint8)
+        name = _HALVES[tensor.dtype]
+        values = decode(stored, name, tensor.elements) if name == "bfloat16" else stored.view("<f2")
+        head = b"".join(field(1, dim) for dim in tensor.dims) + field(2, _FLOAT) + field(8, tensor.name.encode("utf-8", "surrogateescape"))
+        return [head + field(9, values.astype("<f4").tobytes())]
+
+    def attribute(self, file: WireFile, name: str, span: Span) -> Optional[List[Bytes]]:
+        """Return an attribute that names float32."""
+        code = next((first for number, wire, first, _ in file.inside(*span) if (number, wire) == (3, VARINT)), 0)
+        # Of a field that comes twice the last one counts.
+        return [span, field(3, _FLOAT)] if name in _TYPE_ATTRIBUTES and code in _HALVES else None
+
+    def value(self, file: WireFile, value: OnnxValue) -> Optional[List[Bytes]]:
+        """Return a value whose type onnxruntime finds by itself."""
+        return [field(1, value.name.encode("utf-8", "surrogateescape"))] if value.dtype in _HALVES else None
+
+
+def _session(model: bytes) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.enable_cpu_mem_arena = False
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def shaped(array: Array, dims: Optional[Sequence[Any]]) -> Array:
+    """Return an array in the shape that the model has, where a device holds it with further axes of size 1, or folded otherwise.
+
+    Parameters
+    ----------
+    dims
+        A number for each axis; other entries where it is not known; None: nothing is known.
+    """
+    if dims is None or len(dims) == array.ndim:
+        return array
+    known = [dim if isinstance(dim, int) and dim >= 0 else None for dim in dims]
+    if known.count(None) <= 1:
+        return array.reshape([-1 if dim is None else dim for dim in known])
+    # The height of a 1-D convolution is the first to go.
+    ones = sorted((axis for axis, size in enumerate(array.shape) if size == 1), key=lambda axis: (axis < 2, axis))
+    for gone in itertools.combinations(ones, max(0, array.ndim - len(dims))):
+        shape = [size for axis, size in enumerate(array.shape) if axis not in gone]
+        if len(shape) == len(dims) and all(dim in (None, size) for dim, size in zip(known, shape)):
+            return array.reshape(shape)
+    return array

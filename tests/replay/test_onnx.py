@@ -1,0 +1,281 @@
+"""Replay of an ONNX model: the network of the stand-in as it would have been exported, and what only ONNX has."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from dataclasses import replace as changed
+
+import numpy as np
+import onnx
+import onnx_graphs
+import onnx_models as build
+import pytest
+from caffe_as_onnx import AsOnnx
+from in_process import run_here
+from onnx import TensorProto, helper
+
+from goldwatch.cli.limits import read_limit_texts
+from goldwatch.errors import EnvironmentProblem, UsageError
+from goldwatch.naming import compose_golden_name
+from goldwatch.replay.options import ReplayOptions
+from goldwatch.replay.run import replay
+from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
+from goldwatch.testing.dump import write_files
+from replaying import culprits, reasons
+
+FLOAT = TensorProto.FLOAT
+FAULTS = {
+    "conv1": "stale-filter", "res2a_branch1": "pad", "res2a_branch2b": "epsilon:0.3", "pool1": "pooling", "slice": "scale:1.03",
+    "cat": "axis", "fc": "no-bias", "gap": "saturation", "prob": "scale:1.05", "res2ares2a_relu": "c0-slot",
+}  # fmt: skip
+
+
+def half(array):
+    return np.asarray(array, np.float32).astype(np.float16)
+
+
+def run(folder, net, model, mode="all", **options):
+    """Replay a device's model; ``net`` is a ModelProto or where one lies."""
+    path = net if isinstance(net, str) else build.save(folder / "net.onnx", net)
+    write_files(str(folder / "dump"), [dump.only(mode) for dump in model.dumps()])
+    om = model.write_json(str(folder / "model.json"))
+    return replay(ReplayOptions(str(folder / "dump"), path, om, str(folder / "out"), **options))
+
+
+def as_onnx(device, dtype=np.float32):
+    shapes = {name: np.shape(values) for name, values in device.network.inputs.items()}
+    return AsOnnx(device.prototxt, device.network.weights, shapes, dtype)
+
+
+def wrong_op(device, start):
+    return next(op.name for op in device.network.model().dumped_ops() if op.name.startswith(start) and op.type not in ("Cast", "TransData"))
+
+
+@pytest.mark.parametrize("mode", ["all", "output"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_healthy_network_has_no_culprit(device, tmp_path, dtype, mode) -> None:
+    made = as_onnx(device, np.dtype(dtype))
+    assert [node.name for node in made.model.graph.node if node.op_type == "Relu"] == [""] * 3
+    result = run(tmp_path, made.model, made.renamed(device.network.model()), mode)
+    assert reasons(result) == {} and culprits(result) == [] and result.exit_code == 0
+    assert len(list(result.rows("pass"))) == 13
+    assert max(row.metrics["RelativeEuclideanDistance"] for row in result.rows("pass")) < 1e-3
+
+
+@pytest.mark.parametrize("op", sorted(FAULTS))
+def test_the_culprit_is_the_op_that_is_wrong(device, tmp_path, op) -> None:
+    op, fault = wrong_op(device, op), FAULTS[op]
+    made = as_onnx(device)
+    result = run(tmp_path, made.model, made.renamed(device.network.with_op_faults({op: fault}).model()))
+    assert culprits(result) == [op] and result.exit_code == 1 and reasons(result) == {}
+
+
+def bfloat16(net):
+    """The model with its weights, inputs and outputs in bfloat16."""
+    kept = []
+    for tensor in net.graph.initializer:
+        values = onnx.numpy_helper.to_array(tensor)
+        if values.dtype == np.float32:
+            bits = (values.view(np.uint32) >> np.uint32(16)).astype("<u2")
+            tensor = helper.make_tensor(tensor.name, TensorProto.BFLOAT16, tensor.dims, bits.tobytes(), raw=True)
+        kept.append(tensor)
+    del net.graph.initializer[:]
+    net.graph.initializer.extend(kept)
+    for value in [*net.graph.input, *net.graph.output]:
+        value.type.tensor_type.elem_type = TensorProto.BFLOAT16
+    return net
+
+
+@pytest.mark.parametrize("fault", [None, "scale:1.05"])
+def test_a_model_in_bfloat16(device, tmp_path, fault) -> None:
+    """No kernel of the processor takes it: the parts compute in float32."""
+    made = as_onnx(device)
+    op = wrong_op(device, "res2a_branch2b")
+    device_model = made.renamed(device.network.with_op_faults({} if fault is None else {op: fault}).model())
+    loose = read_limit_texts(["RelativeEuclideanDistance=0.02", "WorstSliceDistance=0.05"])
+    result = run(tmp_path, bfloat16(made.model), device_model, limits=loose)
+    assert reasons(result) == {} and culprits(result) == ([] if fault is None else [op])
+
+
+class Ops:
+    """A device's model, op by op."""
+
+    def __init__(self):
+        self.model = DeviceModel("net")
+
+    def data(self, name, values):
+        self.model.add(DeviceOp(name, "Data", (), (DeviceTensor(values, "ND", "ND", name),)))
+        return np.asarray(values, np.float32)
+
+    def op(self, name, kind, inputs, values, originals=None, origin=None, index=0):
+        originals = (name,) if originals is None else originals
+        stored = [value if np.asarray(value).dtype.kind == "i" else half(value) for value in values]
+        made = tuple(DeviceTensor(value, "ND", "ND", origin or originals[-1], index + number) for number, value in enumerate(stored))
+        self.model.add(DeviceOp(name, kind, tuple((source, 0) for source in inputs), made, originals))
+        return [np.asarray(value.array, np.float32 if value.array.dtype.kind == "f" else None) for value in made]
+
+
+X = half(np.random.RandomState(3).standard_normal((2, 6, 8)))
+
+
+def test_several_outputs_and_outputs_that_are_left_out(tmp_path) -> None:
+    net = onnx_graphs.Builder()
+    net.node("TopK", ["x", net.put("k", np.int64([3]))], ["v", "i"], "topk")
+    net.node("LSTM", ["x", net.weight("W", 1, 32, 8), net.weight("R", 1, 32, 8)], ["", "h", "c"], "lstm", hidden_size=8)
+    proto = net.model([("x", FLOAT, [2, 6, 8])], [("v", FLOAT, None), ("c", FLOAT, None)])
+    truth = onnx_graphs.all_values(proto, {"x": X.astype(np.float32)})
+    for wrong, found in (("", []), ("lstm", ["lstm"])):
+        ops = Ops()
+        ops.data("x", X)
+        ops.op("topk", "TopKV2", ["x"], [truth["v"], truth["i"].astype(np.int32)])
+        scale = np.float32(1.05 if wrong else 1)
+        ops.op("lstm", "DynamicRNN", ["x"], [truth["h"] * scale, truth["c"]], index=1)
+        folder = tmp_path / ("a" + wrong)
+        folder.mkdir()
+        result = run(folder, proto, ops.model)
+        assert reasons(result) == {} and culprits(result) == found
+        seen = {(row.op, row.golden_file.split(".")[1]) for row in result.rows() if row.golden_file}
+        assert seen >= {("topk", "0"), ("topk", "1"), ("lstm", "1"), ("lstm", "2")}
+
+
+def conv1d():
+    """A 1-D convolution, of which the device makes one of two dims, and a Reshape whose shape the model computes."""
+    net = onnx_graphs.Builder()
+    net.node("Conv", ["x", net.weight("w", 4, 6, 3)], ["c"], "conv", pads=[1, 1])
+    net.node("Relu", ["c"], ["r"])
+    net.node("Shape", ["r"], ["s"], "shape")
+    net.node("Gather", ["s", net.put("zero", np.int64(0))], ["n"], "gather")
+    net.node("Unsqueeze", ["n", net.put("axis", np.int64([0]))], ["n1"], "unsqueeze")
+    net.node("Concat", ["n1", net.put("rest", np.int64([-1]))], ["t"], "target", axis=0)
+    net.node("Reshape", ["r", "t"], ["f"], "flat")
+    net.node("MatMul", ["f", net.weight("m", 32, 5)], ["y"], "fc")
+    return net.model([("x", FLOAT, ["batch", 6, 8])], [("y", FLOAT, ["batch", 5])])
+
+
+def conv1d_device(truth, wrong=""):
+    ops = Ops()
+    ops.data("x", X.reshape(2, 6, 1, 8))
+    made = truth["r"].reshape(2, 4, 1, 8) * np.float32(1.05 if wrong == "conv" else 1)
+    ops.op("convRelu_0", "Conv2D", ["x"], [made], ("conv", "Relu_0"))
+    weights = np.array([[1.0]]) if wrong != "fc" else np.array([[1.1]])
+    ops.op("fc", "MatMulV2", ["convRelu_0"], [truth["y"] * weights], ("fc",))
+    return ops.model
+
+
+@pytest.mark.parametrize("wrong", ["", "fc"])
+@pytest.mark.parametrize("told", [True, False])
+def test_axes_that_the_device_adds_and_shapes_that_it_folds(tmp_path, told, wrong) -> None:
+    proto = conv1d()
+    truth = onnx_graphs.all_values(proto, {"x": X.astype(np.float32)})
+    model = conv1d_device(truth, wrong)
+    result = run(tmp_path, onnx.shape_inference.infer_shapes(proto) if told else proto, model)
+    assert reasons(result) == {} and culprits(result) == ([wrong] if wrong else [])
+    assert [row.op for row in result.rows("pass")] + culprits(result) == ["convRelu_0", "fc"]
+
+
+def test_a_node_that_became_several_ops(tmp_path) -> None:
+    """The last one holds the node's value; what the first hands it is a value of nobody's, and not the node's input."""
+    net = onnx_graphs.Builder()
+    net.node("Relu", ["x"], ["r"], "relu")
+    net.node("Softmax", ["r"], ["y"], "soft", axis=1)
+    proto = net.model([("x", FLOAT, [2, 6, 8])], [("y", FLOAT, None)])
+    truth = onnx_graphs.all_values(proto, {"x": X.astype(np.float32)})
+    ops = Ops()
+    ops.data("x", X)
+    ops.op("relu", "Relu", ["x"], [truth["r"]])
+    moved = DeviceTensor(half(truth["r"].transpose(0, 2, 1)), "ND", "ND")
+    ops.model.add(DeviceOp("PartitionedCall_soft_Transpose_1", "TransposeD", (("relu", 0),), (moved,), ("soft",)))
+    ops.op("PartitionedCall_soft_Softmax_2", "SoftmaxV2", ["PartitionedCall_soft_Transpose_1"], [truth["y"]], ("soft",))
+    result = run(tmp_path, proto, ops.model)
+    assert culprits(result) == [] and reasons(result) == {}
+    assert [row.op for row in result.rows("pass")] == ["relu", "PartitionedCall_soft_Softmax_2"]
+
+
+def odd():
+    """A custom op, a random one, a Dropout that drops, an If, and a Relu behind each."""
+    net = onnx_graphs.Builder()
+    net.node("Odd", ["x"], ["o"], "odd", domain="mine")
+    net.node("Relu", ["o"], ["r1"], "relu1")
+    net.node("RandomNormalLike", ["r1"], ["n"], "noise")
+    net.node("Dropout", ["r1", "", net.put("train", np.bool_(True))], ["d"], "drop")
+    then, other = (
+        helper.make_graph([helper.make_node(op, ["r1"], [op], name="inner")], op, [], [build.value(op, None)]) for op in ("Neg", "Abs")
+    )
+    net.node("If", [net.put("yes", np.bool_(True))], ["i"], "cond", then_branch=then, else_branch=other)
+    net.node("Add", ["n", "i"], ["y"], "add")
+    proto = net.model([("x", FLOAT, [2, 6, 8])], [("y", FLOAT, None), ("d", FLOAT, None)])
+    proto.opset_import.append(helper.make_opsetid("mine", 1))
+    return proto
+
+
+def test_what_cannot_be_run_again_costs_its_own_op(tmp_path) -> None:
+    ops = Ops()
+    x = ops.data("x", X)
+    (o,) = ops.op("odd", "Odd", ["x"], [x * 2])
+    (r,) = ops.op("relu1", "Relu", ["odd"], [np.maximum(o, 0)])
+    (n,) = ops.op("noise", "RandomStandardNormal", ["relu1"], [r * 3])
+    ops.op("drop", "Dropout", ["relu1"], [r])
+    (i,) = ops.op("cond_0_then_branch/inner", "Neg", ["relu1"], [-r])
+    ops.op("add", "Add", ["noise", "cond_0_then_branch/inner"], [(n + i) * 1.1])
+    result = run(tmp_path, odd(), ops.model)
+    told = reasons(result)
+    assert culprits(result) == ["add"] and [row.op for row in result.rows("pass")] == ["relu1"]
+    assert told["odd"].startswith("not replayed: node odd (Odd") and "does not know this op" in told["odd"]
+    assert told["noise"] == "not replayed: noise (RandomNormalLike) gives other values each time"
+    assert told["drop"] == "not replayed: drop (Dropout) gives other values each time"
+    assert told["cond_0_then_branch/inner"] == "not replayed: cond_0_then_branch/inner is in the body of cond, which is not cut"
+    assert len(told) == 4
+
+
+def test_weights_beside_the_model_in_a_folder_that_cannot_be_written(device, tmp_path) -> None:
+    made = as_onnx(device, np.dtype("float16"))
+    (tmp_path / "model").mkdir()
+    path = build.with_external(tmp_path / "model" / "net.onnx", made.model)
+    os.chmod(str(tmp_path / "model"), 0o555)
+    result = run(tmp_path, path, made.renamed(device.network.with_op_faults({"fc": "no-bias"}).model()))
+    assert reasons(result) == {} and culprits(result) == ["fc"]
+
+
+def test_an_om_of_another_model_and_a_backend_of_another(device, tmp_path) -> None:
+    made = as_onnx(device)
+    model = made.renamed(device.network.model())
+    with pytest.raises(UsageError, match="the backend opencv does not run an ONNX model"):
+        run(tmp_path, made.model, model, backend="opencv")
+    os.rename(str(tmp_path / "dump"), str(tmp_path / "dump1"))
+    with pytest.raises(UsageError, match="weights belong to a prototxt; an ONNX model holds its own"):
+        run(tmp_path, made.model, model, weights="w")
+    os.rename(str(tmp_path / "dump"), str(tmp_path / "dump2"))
+    model.ops = [changed(op, originals=("other_" + op.name,)) for op in model.ops]
+    with pytest.raises(Exception, match="names .* original layers, of which"):
+        run(tmp_path, made.model, model)
+
+
+def test_onnxruntime_must_be_there(device, tmp_path) -> None:
+    made = as_onnx(device)
+    empty = tmp_path / "python"
+    empty.write_text("#!/bin/sh\nexec %s -I -S \"$@\"\n" % sys.executable)
+    os.chmod(str(empty), 0o755)
+    with pytest.raises(EnvironmentProblem, match=r"onnxruntime cannot be imported \(.*python: ModuleNotFoundError: No module named"):
+        run(tmp_path, made.model, made.renamed(device.network.model()), python=str(empty))
+    assert not os.path.exists(str(tmp_path / "out"))
+
+
+def test_a_failing_comparison_prints_the_command_to_go_on_with(device, tmp_path) -> None:
+    made = as_onnx(device)
+    (tmp_path / "golden").mkdir()
+    for op in made.renamed(device.network.model()).dumped_ops():
+        for output in op.outputs:
+            name = compose_golden_name(output.origin_name, output.origin_index, 1767323045000000)
+            np.save(str(tmp_path / "golden" / name), np.asarray(output.array, np.float32))
+    model = made.renamed(device.network.with_op_faults({"cat": "scale:1.05", "fc": "no-bias"}).model())
+    build.save(tmp_path / "net.onnx", made.model)
+    write_files(str(tmp_path / "dump"), list(model.dumps()))
+    model.write_json(str(tmp_path / "model.json"))
+    done = run_here(["goldwatch", "compare", "dump", "golden", "-f", "model.json", "-o", "out"], tmp_path)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("go on: ")]
+    assert " net.onnx " in line
+    again = run_here(shlex.split(line[len("go on: ") :]), tmp_path)
+    last = again.stdout.splitlines()[-1]
+    assert last.startswith("2 operators have an error of their own") and "cat" in last and "fc" in last
