@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import sys
+import textwrap
 from inspect import cleandoc
 from typing import Any, Callable, Dict, Iterable, List, Match, NoReturn, Optional, TypeVar
 
