@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, List, Tuple
 
-from .manifest import FILE_MODE, TEMPORARY_PREFIX, remove_quietly
+from ..filesystem import create_new, renamed_at_the_end
+from .manifest import FILE_MODE
 
 PENDING_LIMIT_BYTES = 256 * 1024 * 1024
 
@@ -23,7 +23,6 @@ class AsideFiles:
     """
 
     def __init__(self, folder: str) -> None:
-        self._temporary = os.path.join(folder, "%s%d-1.tmp" % (TEMPORARY_PREFIX, os.getpid()))
         self._folder = folder
         self._sums = ThreadPoolExecutor(max_workers=1)
         self._pending: List[Tuple[Future[str], int]] = []
@@ -38,21 +37,12 @@ class AsideFiles:
             The file cannot be written, or one of that name is there.
         """
         path = os.path.join(self._folder, name)
-        try:
-            descriptor = os.open(self._temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
+        with renamed_at_the_end(path, new=True) as aside:
+            descriptor = create_new(aside, FILE_MODE)
             try:
                 _write_all(descriptor, header, body)
             finally:
                 os.close(descriptor)
-            if os.path.lexists(path):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-            os.rename(self._temporary, path)
-        except BaseException as error:
-            remove_quietly(self._temporary)
-            if isinstance(error, OSError) and error.filename is None:
-                # A write names no file.
-                error.filename = path
-            raise
         return self._sum(header, body)
 
     def _sum(self, header: bytes, body: Any) -> Future[str]:

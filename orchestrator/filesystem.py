@@ -172,22 +172,38 @@ def writing_whole(path: str, mode: int = 0o666, durable: bool = False) -> Iterat
     OSError
         The file cannot be written.
     """
-    with _renamed_at_the_end(path, mode) as descriptor, os.fdopen(descriptor, "wb") as stream:
+    with renamed_at_the_end(path) as aside, os.fdopen(create_new(aside, mode), "wb") as stream:
         yield stream
         _finish(stream, durable)
 
 
+def aside_name(folder: str) -> str:
+    """Return a path in ``folder`` that is not taken, for what is not whole yet; :func:`remove_leftovers` knows such names."""
+    aside = ""
+    while not aside or os.path.lexists(aside):
+        aside = os.path.join(folder, "%s%d-%s%s" % (ASIDE_PREFIX, os.getpid(), os.urandom(6).hex(), ASIDE_SUFFIX))
+    return aside
+
+
 @contextlib.contextmanager
-def _renamed_at_the_end(path: str, mode: int) -> Iterator[int]:
-    """Yield the descriptor of a new file beside ``path`` (the body closes it) that is renamed to ``path`` unless the body raises."""
-    aside, descriptor = "", None
+def renamed_at_the_end(path: str, new: bool = False) -> Iterator[str]:
+    """Yield a path beside ``path`` where the body makes a file (:func:`create_new`), which is renamed to ``path`` unless the body raises.
+
+    Parameters
+    ----------
+    new
+        Nothing may be at ``path`` yet.
+
+    Raises
+    ------
+    FileExistsError
+        Something is, though ``new``.
+    """
+    aside = aside_name(os.path.dirname(path))
     try:
-        # Made in here: a signal is often answered just when it is there.
-        while descriptor is None:
-            aside = os.path.join(os.path.dirname(path), "%s%d-%s%s" % (ASIDE_PREFIX, os.getpid(), os.urandom(6).hex(), ASIDE_SUFFIX))
-            with contextlib.suppress(FileExistsError):
-                descriptor = create_new(aside, mode)
-        yield descriptor
+        yield aside
+        if new and os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         os.replace(aside, path)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -227,7 +243,8 @@ def replacing(path: str) -> Iterator[IO[str]]:
         The file cannot be written: disk full, no permission, folder gone.
     """
     try:
-        with _renamed_at_the_end(path, 0o666) as fd, os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
+        text: Any = {"encoding": "utf-8", "errors": "backslashreplace", "newline": ""}
+        with renamed_at_the_end(path) as aside, os.fdopen(create_new(aside), "w", **text) as stream:
             yield stream
             _finish(stream, True)
     except OSError as error:

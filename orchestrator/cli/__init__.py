@@ -48,6 +48,7 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
         "submodel": (".submodel", "submodel", "Cut a part out of the original model with its dumps and inputs."),
         "convert": (".convert", "convert", "Convert dumps to npy, raw elements or text, and npy to dumps."),
         "inspect": (".inspect", "inspect", "Tell what is in files and folders."),
+        "serve": (".serve", "serve", "Serve runs as live pages and an API."),
         "limits": (".limits", "limits", "Print the limits in force."),
         "doctor": (".doctor", "doctor", "Tell what of this installation and machine may be wrong."),
     },

@@ -24,7 +24,7 @@ from .verdict_text import closer_words
 F = TypeVar("F", bound=Callable[..., Any])
 
 FILES: Mapping[str, Tuple[Type[ReportFile], str]] = {
-    "html": (HtmlFile, "one page to look at, which loads nothing"),
+    "html": (HtmlFile, "an offline page to look at"),
     "junit": (JunitFile, "JUnit XML for a CI system"),
     "markdown": (MarkdownFile, "Markdown for a pull request"),
     "csv": (CsvFile, "the result table"),

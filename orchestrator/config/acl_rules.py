@@ -6,10 +6,10 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from ..schemas.documents import schema_of
 from .acl_list import ListRules
-from .cann import ACL_SINCE, Version
-from .finding import ERROR, WARNING, Findings, Path
+from .cann import ACL_SINCE
+from .dump_rules import DumpRules
+from .finding import ERROR, WARNING, Path
 from .key_rules import OTHER_SECTIONS, KeyRules, asks_for_a_dump, check_since, hidden_section
-from .models import Models
 from .path_rules import check_dump_path, check_variables
 from .plan import EXCEPTION_SCENES, NPU_DEFAULTS
 from .schema_rules import SchemaRules
@@ -21,36 +21,10 @@ _NOTHING = "accepted, and silently nothing is dumped"
 _SWITCHES = ("dump_list", "dump_op_switch", "dump_debug", "dump_scene", "dump_kernel_data")
 
 
-class AclRules:
-    """Checks one parsed acl.json.
+class AclRules(DumpRules):
+    """Checks one parsed acl.json."""
 
-    Parameters
-    ----------
-    findings
-        Where findings go.
-    version, version_text
-        The CANN in use, or None.
-    models
-        The models, where names that look wrong may be right.
-
-    Attributes
-    ----------
-    folder
-        dump_path on this machine when it can be used, else None.
-    dumps_models
-        Whether ops of models would be dumped.
-    """
-
-    def __init__(
-        self, findings: Findings, version: Optional[Version] = None, version_text: str = "", models: Optional[Models] = None
-    ) -> None:
-        self.findings = findings
-        self.models = models or Models([])
-        self.version = version
-        self.version_text = version_text
-        self.folder: Optional[str] = None
-        self.dumps_models = False
-        self._dump: Dict[str, Any] = {}
+    _dump: Dict[str, Any]
 
     def check(self, document: Any) -> None:
         """Add all findings but those that need a model."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Tuple
 
 from ..schemas.documents import schema_of
 from .acl_list import looks_like_several
-from .cann import NPU_SINCE, Version
-from .finding import ERROR, WARNING, Findings, Path
+from .cann import NPU_SINCE
+from .dump_rules import DumpRules
+from .finding import ERROR, WARNING, Path
 from .key_rules import KeyRules, asks_for_a_dump, check_since, nearest_word
-from .models import Models
 from .path_rules import check_dump_path, check_variables
 from .plan import NPU_DEFAULTS
 from .schema_rules import SchemaRules, rejects
@@ -32,34 +32,10 @@ class Computed:
 COMPUTED = Computed()
 
 
-class NpuRules:
-    """Checks one set of dump settings.
+class NpuRules(DumpRules):
+    """Checks one set of dump settings."""
 
-    Parameters
-    ----------
-    findings
-        Where findings go.
-    version, version_text
-        The CANN in use, or None.
-    models
-        The models, where names that look wrong may be right.
-
-    Attributes
-    ----------
-    folder
-        dump_path on this machine when it can be used, else None.
-    """
-
-    def __init__(
-        self, findings: Findings, version: Optional[Version] = None, version_text: str = "", models: Optional[Models] = None
-    ) -> None:
-        self.findings = findings
-        self.models = models or Models([])
-        self.version = version
-        self.version_text = version_text
-        self.folder: Optional[str] = None
-        self.dumps_models = False
-        self._values: Mapping[str, Any] = {}
+    _values: Mapping[str, Any]
 
     def check_document(self, document: Mapping[str, Any]) -> None:
         """Check a flat JSON object."""

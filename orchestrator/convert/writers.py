@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from typing import Any, Iterator, List, Tuple
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from ..dumps.container import DumpFile
 from ..dumps.write import TensorData, write_dump
 from ..errors import EnvironmentProblem
-from ..filesystem import ASIDE_PREFIX, ASIDE_SUFFIX, writing_whole
+from ..filesystem import renamed_at_the_end, writing_whole
 from ..tensors.dtypes import Array
 from ..tensors.tensor import WINDOW_BYTES, Tensor
 from .tensors import Converted
@@ -95,16 +94,10 @@ def write_container(path: str, found: Converted, layout: str, original_shape: Tu
         What was read back is not what was written.
     """
     raw = found.raw()
-    aside = os.path.join(os.path.dirname(path), "%s%d-%s%s" % (ASIDE_PREFIX, os.getpid(), os.path.basename(path)[-100:], ASIDE_SUFFIX))
     data = TensorData(raw.data, found.dtype, layout, found.shape, original_shape)
-    try:
+    with renamed_at_the_end(path) as aside:
         write_dump(aside, outputs=[data], op_name=op_name)
         _verify(aside, raw, found)
-        os.replace(aside, path)
-    except BaseException:
-        if os.path.lexists(aside):
-            os.unlink(aside)
-        raise
     return found.dtype.name
 
 

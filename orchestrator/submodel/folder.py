@@ -9,7 +9,7 @@ import time
 from typing import BinaryIO, Iterator
 
 from ..errors import EnvironmentProblem
-from ..filesystem import ASIDE_PREFIX, ASIDE_SUFFIX, create_new, free_bytes, refuse_writing
+from ..filesystem import aside_name, create_new, free_bytes, refuse_writing
 
 # Room for manifests, mapping.csv and what a file system keeps for itself.
 _RESERVE_BYTES = 1 << 20
@@ -56,7 +56,7 @@ def new_folder(out: str, began_s: float) -> Iterator[NewFolder]:
     EnvironmentProblem
         ``out`` cannot be made or written.
     """
-    hidden = os.path.join(out, "%s%d-%s%s" % (ASIDE_PREFIX, os.getpid(), os.urandom(6).hex(), ASIDE_SUFFIX))
+    hidden = aside_name(out)
     folder = NewFolder(hidden)
     try:
         os.makedirs(hidden)

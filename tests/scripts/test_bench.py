@@ -34,6 +34,16 @@ def test_kernel_prints_its_table():
     assert any(line.startswith("float16 / float32") and "half zero" in line for line in lines)
 
 
+def test_startup_prints_its_table():
+    done = bench("startup", "--repeat", "1")
+    assert done.returncode == 0, done.stderr
+    assert [line.rsplit(None, 3)[0] for line in done.stdout.splitlines()[1:]] == [
+        'python -c "import numpy"',
+        "goldwatch --help",
+        "goldwatch compare, 2 ops",
+    ]
+
+
 def test_an_unknown_name_lists_the_benchmarks():
     done = bench("nothing")
     assert done.returncode == 2 and "kernel" in done.stderr and "network" in done.stderr

@@ -1,0 +1,40 @@
+"""What the checks of an acl.json and of npu settings have in common."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from .cann import Version
+from .finding import Findings
+from .models import Models
+
+
+class DumpRules:
+    """Checks one dump configuration.
+
+    Parameters
+    ----------
+    findings
+        Where findings go.
+    version, version_text
+        The CANN in use, or None.
+    models
+        The models, where names that look wrong may be right.
+
+    Attributes
+    ----------
+    folder
+        dump_path on this machine when it can be used, else None.
+    dumps_models
+        Whether ops of models would be dumped.
+    """
+
+    def __init__(
+        self, findings: Findings, version: Optional[Version] = None, version_text: str = "", models: Optional[Models] = None
+    ) -> None:
+        self.findings = findings
+        self.models = models or Models([])
+        self.version = version
+        self.version_text = version_text
+        self.folder: Optional[str] = None
+        self.dumps_models = False
