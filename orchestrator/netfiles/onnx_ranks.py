@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Sequence
 
 from .onnx_model import OnnxModel, OnnxNode
 from .onnx_values import numbers_of
@@ -54,7 +54,7 @@ class Ranks:
         length = self._length(node)
         if length is not None:
             self._lengths[node.outputs[0]] = length
-        found = _FIXED.get(node.op_type) or [self._rank(file, model, node)] * len(node.outputs)
+        found: Sequence[Optional[int]] = _FIXED.get(node.op_type) or [self._rank(file, model, node)] * len(node.outputs)
         for name, rank in zip(node.outputs, found):
             if name and rank is not None:
                 self.known.setdefault(name, rank)
