@@ -38,7 +38,7 @@ Reports = Dict[str, Type[ReportFile]]
 def report_options(function: F) -> F:
     """Add the options that name the files of a report; the command gets a path or None as ``csv_file`` and so on."""
     for name, (_, what) in reversed(list(FILES.items())):
-        function = click.option("--" + name, name + "_file", metavar="FILE", help="Write %s into FILE." % what)(function)
+        function = click.option("--" + name, name + "_file", metavar="FILE", help="%s%s." % (what[0].upper(), what[1:]))(function)
     return function
 
 
