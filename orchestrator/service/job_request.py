@@ -12,7 +12,7 @@ from .answers import Problem
 from .roots import Roots
 from .runs import run_id
 
-COMMANDS = ("compare", "watch", "replay")
+COMMANDS = ("compare", "watch", "replay", "diff")
 
 REFUSED: Mapping[str, str] = {
     "on-divergence": "it runs a program",

@@ -72,6 +72,18 @@ def test_a_job_that_fails_tells_its_code(serving, lab, until):
     assert (done["state"], done["exit_code"]) == ("failed", 4)
 
 
+def test_what_diff_finds_is_a_file_of_the_second_run(serving, lab, until):
+    server = serving(lab)
+    for out in ("out", "again"):
+        job = post(server, dict(COMPARE, options=dict(COMPARE["options"], out=out)))
+        assert ended(server, job, until)["exit_code"] == 0
+    done = ended(server, post(server, {"command": "diff", "args": ["out", "again"]}), until)
+    assert (done["state"], done["exit_code"], done["run"]) == ("done", 0, job["run"])
+    files = {file["name"] for file in server.json("/api/runs/%s/files" % done["run"])["files"]}
+    assert {"diff.html", "diff.md"} <= files
+    assert server.ask("/api/runs/%s/files/diff.html" % done["run"])[2].startswith(b"<!DOCTYPE html>")
+
+
 @pytest.mark.parametrize(
     ("change", "status"),
     [
