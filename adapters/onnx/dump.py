@@ -144,7 +144,7 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
         )
         outcome = run_child(task, folder, progress)
     result = _result_of(outcome, options)
-    result["warnings"] = _warnings(model, result, options)
+    result.update(out=options.out, warnings=_warnings(result))
     return result
 
 
@@ -225,7 +225,7 @@ def _problem(outcome: Outcome, options: DumpOptions) -> GoldwatchError:
     return problem
 
 
-def _warnings(model: OnnxModel, result: Mapping[str, Any], options: DumpOptions) -> List[str]:
+def _warnings(result: Mapping[str, Any]) -> List[str]:
     out = []
     for op, names in result["collisions"].items():
         message = "nodes %s share the golden name %s: each is parked under a hash name (mapping.csv) and pairs with nothing"
