@@ -13,6 +13,7 @@ FOLDERS = {"goldwatch": "orchestrator", "goldwatch.adapters": "adapters", "goldw
 LAYERS = (
     (
         "goldwatch",
+        "goldwatch.columns",
         "goldwatch.errors",
         "goldwatch.filesystem",
         "goldwatch.interrupts",
@@ -26,6 +27,7 @@ LAYERS = (
         "goldwatch.serving",
         "goldwatch.guarding",
         "goldwatch.usercode",
+        "goldwatch.client",
     ),
     ("goldwatch.proto",),
     ("goldwatch.schemas",),
