@@ -16,6 +16,7 @@
 --   model_file    size, modification time and inode of the model file that the rows were planned with
 --   version       goldwatch's version at the first start
 --   result_files  the tables of this run in OUT
+--   expected      {"files", "bytes"} of the dump files that there are to compare, where all were there at the start
 --   columns       the columns of these tables
 --   summary       result.json's summary, once the run has finished; not there while it goes on
 --   judged        how a finished run was judged: what was forgiven, and its last sentence

@@ -50,6 +50,7 @@ LAYERS = (
     ("goldwatch.doctor",),
     ("goldwatch.pages",),
     ("goldwatch.testing",),
+    ("goldwatch.service",),
     ("goldwatch.api",),
     ("goldwatch.cli", "goldwatch.__main__", "goldwatch.testing.__main__"),
 )

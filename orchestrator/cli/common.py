@@ -9,9 +9,11 @@ import contextlib
 import json
 import logging
 import os
+import re
 import sys
 import textwrap
-from typing import Any, Callable, Dict, Iterable, List, NoReturn, Optional, TypeVar
+from inspect import cleandoc
+from typing import Any, Callable, Dict, Iterable, List, Match, NoReturn, Optional, TypeVar
 
 import click
 
@@ -26,6 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _WINDOW_BYTES = 1 << 20
 _COLUMNS = 80
+_EXAMPLE = re.compile(r"^Example: (goldwatch .*?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _OPTIONS = {
     "other_results": "-o names another folder, --force discards them",
     "damaged_store": "-o names another folder, --force discards it",
@@ -271,6 +274,19 @@ def _os_error_text(error: OSError) -> str:
     return where + (error.strerror or str(error))
 
 
+def _show_examples(command: click.Command) -> None:
+    """Put the example of a command, or of all in a group, on lines of its own."""
+    command.help, command.epilog = (text and _EXAMPLE.sub(_to_be_pasted, cleandoc(text)) for text in (command.help, command.epilog))
+    for inner in command.commands.values() if isinstance(command, click.Group) else ():
+        _show_examples(inner)
+
+
+def _to_be_pasted(example: Match[str]) -> str:
+    """Return an example of a help text so that a shell takes it as it is shown, on a terminal of 80 columns too."""
+    lines = textwrap.wrap(" ".join(example.group(1).split()), 70, break_long_words=False, break_on_hyphens=False)
+    return "\b\nExample:\n  " + " \\\n    ".join(lines)
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported only when they are called, so that ``--help`` stays fast.
 
@@ -297,6 +313,7 @@ class LazyGroup(click.Group):
         module, attribute, _ = self.lazy[cmd_name]
         with importing_unthreaded():
             command: click.Command = getattr(importlib.import_module(module, "goldwatch.cli"), attribute)
+        _show_examples(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -44,15 +44,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def comparison_options(function: F) -> F:
     """Add the options that ``compare``, ``watch`` and ``run`` share."""
+    function = verbosity_options(function)
     for option in reversed(
         [
             click.option("-f", "--model", metavar="OM.json",
                          help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them, one for each model_name."),
+            limit_options,
+            click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
+            click.option("--strict", is_flag=True, help="End with 1 when everything passes but an operator is suspect."),
             click.option("--quant-json", "quantisation", metavar="JSON",
                          help="The quantisation json: a quantised model (without -f: its npy or quant files) against the net before."),
             click.option("--unfused-om", "unfused", metavar="JSON",
                          help="The model of a build without fusion, whose dumps GOLDEN holds."),
-            click.option("--jobs", type=click.IntRange(1, 1024), help="Processes that compare, at most.  [default: all processors]"),
+            click.option("--jobs", type=click.IntRange(1, 1024), metavar="N",
+                         help="Processes that compare, at most.  [default: all processors]"),
             click.option("--metrics", metavar="NAME,…",
                          help="The metrics to show, in this order; all: the ten, and those of --custom.  [default: all]"),
             custom_options,
@@ -66,16 +71,13 @@ def comparison_options(function: F) -> F:
             click.option("--overflow", is_flag=True, help="Add the OverFlow column."),
             click.option("--check-addresses", is_flag=True, help="Report tensors that overlap in memory while both are needed."),
             click.option("--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."),
-            limit_options,
-            click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
-            click.option("--strict", is_flag=True, help="End with 1 when everything passes but an operator is suspect."),
             click.option("--force", is_flag=True, help="Discard other results in OUT."),
             report_options,
             format_option,
         ]
     ):  # fmt: skip
         function = option(function)
-    return verbosity_options(function)
+    return function
 
 
 def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOptions:

@@ -36,7 +36,7 @@ from .option_values import parse_time
 @click.option("--rows", type=click.Choice([ALL, BAD, NONE]), default=ALL, show_default=True,
               help="Which elements are listed; bad: off by more than the target type's rounding.")  # fmt: skip
 @click.option("--time", metavar="T|all", help="The time folder that counts.  [default: the newest of each device and model]")
-@click.option("--jobs", type=click.IntRange(1, 1024), help="Processes that write.  [default: all processors]")
+@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes that write.  [default: all processors]")
 @custom_options
 @limit_options
 @click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files.")

@@ -58,7 +58,7 @@ _where = _options(
     click.option("--layers", multiple=True, metavar="GLOB", help="Layers by name, before or after fusion; repeatable."),
     click.option("--type", "op_type", multiple=True, metavar="TYPE", help="Layers by op type; repeatable."),
     click.option("--around", multiple=True, metavar="OP", help="An op and its neighbours; repeatable."),
-    click.option("--radius", type=click.IntRange(min=0), help="How many edges --around and --narrow go up and down; 1 by default."),
+    click.option("--radius", type=click.IntRange(min=0), metavar="N", help="Edges that --around and --narrow go; 1 by default."),
     click.option("--first", type=click.IntRange(min=1), metavar="N", help="The first N ops, of those chosen otherwise or of all."),
     click.option("--last", type=click.IntRange(min=1), metavar="N", help="The last N ops, likewise."),
     click.option("--narrow", metavar="RESULT_STORE", help="Around the first divergence of an earlier comparison (its output folder)."),

@@ -31,7 +31,7 @@ _MOST = 20
 @click.option("--op-type", default="", metavar="T", help="Type of the op, with --to dump.")
 @click.option("--op-name", default="", metavar="N", help="Name of the op, with --to dump.")
 @click.option("--custom", metavar="DIR", help="Folder with format_convert/convert_A_to_B.py of your own; their code is run.")
-@click.option("--jobs", type=click.IntRange(1, 1024), help="Processes.  [default: all processors]")
+@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes.  [default: all processors]")
 @format_option
 @verbosity_options
 def convert(inputs: Tuple[str, ...], out: str, form: str, **given: Any) -> int:

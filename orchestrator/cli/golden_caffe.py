@@ -27,7 +27,7 @@ def caffe() -> None:
 @click.argument("model", type=click.Path(readable=False))
 @click.option("-o", "--output", type=click.Path(readable=False), help="The new file; by default new_NAME beside the model.")
 @click.option("--phase", type=click.Choice(["TEST", "TRAIN"], case_sensitive=False), default="TEST", show_default=True, help="The phase.")
-@click.option("--level", type=int, help="The net state's level for min_level and max_level rules.")
+@click.option("--level", type=int, metavar="N", help="The net state's level for min_level and max_level rules.")
 @click.option("--stage", "stages", multiple=True, metavar="S", help="A stage of the net state; repeatable.")
 @click.option("--keep-dropout/--drop-dropout", default=True, help="Keep Dropout layers (default), or drop those that do nothing at TEST.")
 @click.option("--report", type=click.Path(readable=False), help="Write what was done to this JSON file.")
@@ -73,10 +73,10 @@ def deinplace(
 @click.option("--caffe-root", type=click.Path(readable=False), metavar="DIR", help="The folder of a Caffe that you built.")
 @click.option("--max-input", default="4GiB", show_default=True, metavar="SIZE", help="Memory that one input may need, decoded.")
 @click.option("--random", "seed", type=click.IntRange(0, 2**32 - 1), metavar="SEED", help="Fill inputs without a file with random numbers.")
-@click.option("--level", type=int, help="The net state's level for min_level and max_level rules.")
+@click.option("--level", type=int, metavar="N", help="The net state's level for min_level and max_level rules.")
 @click.option("--stage", "stages", multiple=True, metavar="S", help="A stage of the net state; repeatable.")
 @click.option("--mean", metavar="VALUES|FILE", help="For images: 104,117,123, or a file (.npy, .binaryproto); else transform_param.")
-@click.option("--scale", type=float, help="For images: factor after the mean is subtracted.")
+@click.option("--scale", type=float, metavar="N", help="For images: factor after the mean is subtracted.")
 @click.option("--channel-order", type=click.Choice(["BGR", "RGB"], case_sensitive=False), help="For images; BGR by default, as in Caffe.")
 @click.option("--quantised", is_flag=True, help="The net is a quantised one: write .quant containers, as comparisons 3 and 4 expect.")
 @click.option("--force", is_flag=True, help="Replace the golden files of an earlier run in OUT.")
@@ -87,7 +87,8 @@ def dump(output_format: str, quiet: bool, verbose: int, max_input: str, **option
 
     \b
     An input is one of
-      NAME=FILE.npy               NAME=FILE.npz (its key is NAME), FILE.npz (its keys are the names)
+      NAME=FILE.npy, FILE.npz     of an npz the key is NAME
+      FILE.npz                    its keys are the names
       NAME=FILE:float32:1,3,8,8   a raw binary file with dtype and shape
       NAME=FILE.jpg               an image (png, bmp, … too), resized to the input
       NAME=FOLDER                 one file per batch; batch K goes to OUT/K

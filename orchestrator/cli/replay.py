@@ -32,7 +32,7 @@ from .report_options import planned_reports, report_options
 )
 @click.option("--result", metavar="OUT", help="What compare made of the same dumps: whether it fails goes into the last sentence.")
 @click.option("--time", metavar="T", help="The time folder that counts.  [default: the newest]")
-@click.option("--jobs", type=click.IntRange(1, 1024), help="Processes that compare, at most.  [default: all processors]")
+@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes that compare, at most.  [default: all processors]")
 @click.option("--force", is_flag=True, help="Discard other results in OUT.")
 @report_options
 @format_option

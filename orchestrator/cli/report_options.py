@@ -24,7 +24,7 @@ from .verdict_text import closer_words
 F = TypeVar("F", bound=Callable[..., Any])
 
 FILES: Mapping[str, Tuple[Type[ReportFile], str]] = {
-    "html": (HtmlFile, "one page to look at, which loads nothing"),
+    "html": (HtmlFile, "an offline page to look at"),
     "junit": (JunitFile, "JUnit XML for a CI system"),
     "markdown": (MarkdownFile, "Markdown for a pull request"),
     "csv": (CsvFile, "the result table"),
@@ -38,7 +38,7 @@ Reports = Dict[str, Type[ReportFile]]
 def report_options(function: F) -> F:
     """Add the options that name the files of a report; the command gets a path or None as ``csv_file`` and so on."""
     for name, (_, what) in reversed(list(FILES.items())):
-        function = click.option("--" + name, name + "_file", metavar="FILE", help="Write %s into FILE." % what)(function)
+        function = click.option("--" + name, name + "_file", metavar="FILE", help="%s%s." % (what[0].upper(), what[1:]))(function)
     return function
 
 

@@ -22,11 +22,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def watch_options(function: F) -> F:
-    """Add the options that ``watch`` and ``run`` share, those of ``compare`` included."""
+    """Add the options that ``watch`` and ``run`` share, those of ``compare`` behind them."""
+    function = comparison_options(function)
     for option in reversed(
         [
             click.option("--until-idle", type=float, metavar="SECONDS", help="End when nothing changed in TARGET and GOLDEN so long."),
-            click.option("--pid", type=int, help="End when this process, which makes the dumps, has ended."),
+            click.option("--pid", type=int, metavar="PID", help="End when this process, which makes the dumps, has ended."),
             click.option("--expect-all", is_flag=True, help="End when every op of the json that can dump has come (needs -f)."),
             click.option("--keep", type=click.Choice([KEEP_ALL, KEEP_FAILED, KEEP_NONE]), default=KEEP_ALL, show_default=True,
                          help="Which dumps stay after their comparison."),
@@ -37,7 +38,7 @@ def watch_options(function: F) -> F:
         ]
     ):  # fmt: skip
         function = option(function)
-    return comparison_options(function)
+    return function
 
 
 def make_watch_options(given: Any) -> WatchOptions:

@@ -16,6 +16,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..filesystem import free_bytes
 from ..processes import default_jobs
+from .kernel_files import text_of
 
 FEATURES = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "asimd", "asimdhp", "sve")
 """What numpy and the compiled kernel ask a processor for, as /proc/cpuinfo calls it (x86-64, then aarch64)."""
@@ -87,23 +88,15 @@ def language() -> Dict[str, Any]:
 
 def _fields(path: str) -> Iterator[Tuple[str, str]]:
     """Yield (name, value) of a file's lines ``name: value`` up to the first empty one, none when it cannot be read."""
-    for line in _text(path).split("\n\n")[0].splitlines():
+    for line in text_of(path).split("\n\n")[0].splitlines():
         name, colon, value = line.partition(":")
         if colon:
             yield name.strip(), value.strip()
 
 
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return ""
-
-
 def _groups(root: str, controller: str) -> Iterator[str]:
     """Yield the folders of this process's control group and of those above it, the form of version 2 or the controller's of version 1."""
-    for line in _text(os.path.join(root, "proc/self/cgroup")).splitlines():
+    for line in text_of(os.path.join(root, "proc/self/cgroup")).splitlines():
         number, _, rest = line.partition(":")
         names, _, path = rest.partition(":")
         if number == "0" and not names:
@@ -123,7 +116,7 @@ def _memory_limit(root: str) -> Optional[int]:
     found = []
     for folder in _groups(root, "memory"):
         for name in ("memory.max", "memory.limit_in_bytes"):
-            text = _text(os.path.join(folder, name)).strip()
+            text = text_of(os.path.join(folder, name)).strip()
             if text.isdigit() and int(text) < _NO_LIMIT:
                 found.append(int(text))
     return min(found) if found else None
@@ -133,8 +126,8 @@ def _processors_allowed(root: str) -> Optional[float]:
     """Return the least quota of processor time, in processors; None without one."""
     found = []
     for folder in _groups(root, "cpu"):
-        words = _text(os.path.join(folder, "cpu.max")).split() or [
-            _text(os.path.join(folder, name)).strip() for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        words = text_of(os.path.join(folder, "cpu.max")).split() or [
+            text_of(os.path.join(folder, name)).strip() for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
         ]
         if len(words) == 2 and all(word.isdigit() for word in words) and int(words[1]):
             found.append(int(words[0]) / int(words[1]))

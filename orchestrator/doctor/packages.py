@@ -71,6 +71,11 @@ _TENSORFLOW = Package("tensorflow", "tensorflow", "1.15", ("tensorflow-cpu", "te
 EXTRAS = (
     Extra("caffe", "golden data of Caffe models by OpenCV, without Caffe", (Package("opencv-python-headless", "cv2", "4.5", _OPENCV),)),
     Extra("onnx", "golden data of ONNX models", (Package("onnxruntime", "onnxruntime", "1.14", ("onnxruntime-gpu",)),)),
+    Extra(
+        "serve",
+        "goldwatch serve; Python 3.9 and newer",
+        (Package("starlette", "starlette", "0.40"), Package("uvicorn", "uvicorn", "0.30")),
+    ),
     Extra("tf", "golden data of TensorFlow models; Python 3.7 only", (_TENSORFLOW,)),
 )
 _SLOW = ("tensorflow",)

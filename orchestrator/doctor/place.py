@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from ..errors import MissingPath
 from ..filesystem import NETWORK_FILE_SYSTEMS, mount_of, told_of_changes
+from .kernel_files import text_of
 
 _SYSCTL = "proc/sys/fs/inotify"
 _EVERY = 1000
@@ -88,26 +89,27 @@ def inotify(root: str = "/") -> Dict[str, Optional[int]]:
     """
     found: Dict[str, Optional[int]] = {}
     for name in ("max_user_watches", "max_user_instances", "max_queued_events"):
-        found[name] = None
-        with contextlib.suppress(OSError, ValueError), open(os.path.join(root, _SYSCTL, name), encoding="ascii") as stream:
-            found[name] = int(stream.read())
+        text = text_of(os.path.join(root, _SYSCTL, name)).strip()
+        found[name] = int(text) if text.isdigit() else None
     found["watches_in_use"], found["instances_in_use"] = _in_use(os.path.join(root, "proc"))
     return found
 
 
 def _in_use(proc: str) -> Tuple[Optional[int], Optional[int]]:
     try:
-        processes = [entry.path for entry in os.scandir(proc) if entry.name.isdigit() and entry.stat().st_uid == os.getuid()]
+        processes = [os.path.join(proc, name) for name in os.listdir(proc) if name.isdigit()]
     except OSError:
         return None, None
     watches = instances = 0
     for process in processes:
         # Processes end meanwhile, and some of a user's own do not show their files.
         with contextlib.suppress(OSError):
+            if os.stat(process).st_uid != os.getuid():
+                continue
             for name in os.listdir(os.path.join(process, "fd")):
                 with contextlib.suppress(OSError):
                     if os.readlink(os.path.join(process, "fd", name)) == "anon_inode:inotify":
                         instances += 1
-                        with open(os.path.join(process, "fdinfo", name), "rb") as lines:
-                            watches += sum(line.startswith(b"inotify ") for line in lines)
+                        lines = text_of(os.path.join(process, "fdinfo", name)).splitlines()
+                        watches += sum(line.startswith("inotify ") for line in lines)
     return watches, instances

@@ -10,6 +10,7 @@ from ..dumps.golden import GoldenSet
 from ..dumps.tree import DumpTree, find_dumps
 from ..errors import InputError, require_folder
 from ..model.graphs import ModelGraphs
+from ..results.records import EXPECTED
 from .closing import finish_rows, settle
 from .comparison import Run
 from .engine import OnRow, Progress
@@ -99,6 +100,7 @@ class _Listing:
         engine.continue_store(keep_gone=False)
         waiting = deque(_meet(run, self.tree))
         size_bytes = sum(_look(file) for file in waiting)
+        run.store.set(EXPECTED, {"files": len(waiting), "bytes": size_bytes})
         if len(waiting) > _FEW or size_bytes > _LITTLE_BYTES:
             run.workers.start(most=1 + size_bytes // _WORTH_BYTES)
         # Files that are held until an op of the model comes are met again here.

@@ -29,7 +29,8 @@ class Overview {
   }
 
   modelOf(place) {
-    return [place[2], place[3], place[0]].filter((part) => part !== null).join(' / ');
+    const varying = this.rows.placeParts().map(([at]) => at);
+    return [2, 3, 0].filter((at) => at === 2 || varying.includes(at)).map((at) => place[at]).filter((part) => part !== null).join(' / ');
   }
 
   gather() {

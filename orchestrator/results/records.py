@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
+EXPECTED = "expected"
+"""The fact of table ``run`` that tells how much there is to compare, where that is known beforehand: ``{"files", "bytes"}``."""
+
 
 class FileRecord(NamedTuple):
     """One line of table ``file``: size in bytes, modification time in nanoseconds, state."""

@@ -49,9 +49,9 @@ def program() -> None:
 
 @program.command()
 @click.argument("folder")
-@click.option("--ops", type=click.IntRange(1), default=10, show_default=True, help="How many ops.")
+@click.option("--ops", type=click.IntRange(1), metavar="N", default=10, show_default=True, help="How many ops.")
 @click.option("--size", type=size_of, metavar="BYTES", default="1M", show_default=True, help="Bytes of each op's output.")
-@click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Decides the values.")
+@click.option("--seed", type=click.IntRange(0, 2**31), metavar="N", default=0, show_default=True, help="Decides the values.")
 @click.option("--broken", type=int, metavar="N", help="Op number N (from 0) is computed wrong, and with it all behind it.")
 @click.option("--inputs/--no-inputs", default=True, show_default=True, help="Whether dumps hold the ops' inputs too.")
 @click.option("--name", default="net", show_default=True, help="The model's name.")
@@ -63,12 +63,12 @@ def make(folder: str, ops: int, size: int, seed: int, broken: Optional[int], inp
 
 @program.command()
 @click.argument("folder")
-@click.option("--devices", type=click.IntRange(1, 64), default=2, show_default=True, help="How many.")
+@click.option("--devices", type=click.IntRange(1, 64), metavar="N", default=2, show_default=True, help="How many.")
 @click.option("--steps", default="1,2,10", show_default=True, metavar="N,N,…", help="The dump steps.")
-@click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True, help="Decides the values.")
+@click.option("--seed", type=click.IntRange(0, 2**31), metavar="N", default=0, show_default=True, help="Decides the values.")
 @click.option("--wrong", metavar="OP", help="This op is computed wrong, such as part0/MatMul, and with it all behind it …")
-@click.option("--on-device", type=int, help="… on this device only …")
-@click.option("--from-step", type=int, default=0, help="… from this step on.")
+@click.option("--on-device", type=int, metavar="N", help="… on this device only …")
+@click.option("--from-step", type=int, metavar="N", default=0, help="… from this step on.")
 def train(folder: str, devices: int, steps: str, seed: int, wrong: Optional[str], on_device: Optional[int], from_step: int) -> None:
     """Write a training of two models: FOLDER/dump, FOLDER/golden/{step} and FOLDER/graphs (GE's text graphs).
 
@@ -133,19 +133,19 @@ def _array(path: str) -> Any:
 @click.argument("source")
 @click.argument("root", required=False)
 @click.option("--acl", metavar="ACL.json", help="Take ROOT (dump_path) and dump_mode from this file, as a user's program does.")
-@click.option("--devices", type=click.IntRange(1, 64), default=1, show_default=True, help="Devices that run the network made by make.")
-@click.option("--steps", type=click.IntRange(1), default=1, show_default=True, help="Steps of each device.")
+@click.option("--devices", type=click.IntRange(1, 64), metavar="N", default=1, show_default=True, help="Devices that run it.")
+@click.option("--steps", type=click.IntRange(1), metavar="N", default=1, show_default=True, help="Steps of each device.")
 @click.option("--time", "start", metavar="YYYYMMDDhhmmss", help="The time folder and the timestamps.  [default: now]")
 @click.option("--generation", type=click.Choice(GENERATIONS), default="stream", show_default=True, help="Form of the file names.")
 @click.option("--rate", type=size_of, metavar="BYTES/S", help="Average rate.  [default: as fast as the disk]")
 @click.option("--delay", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="Pause after every chunk.")
 @click.option("--chunk", type=size_of, metavar="BYTES", default=CHUNK_BYTES, help="Largest chunk.  [default: 128M]")
-@click.option("--seed", type=int, default=0, show_default=True, help="Decides how files interleave.")
-@click.option("--open-files", type=click.IntRange(1), default=2, show_default=True, help="Files of one device on their way at once.")
+@click.option("--seed", type=int, metavar="N", default=0, show_default=True, help="Decides how files interleave.")
+@click.option("--open-files", type=click.IntRange(1), metavar="N", default=2, show_default=True, help="A device's files at once.")
 @click.option("--fault", "faults", multiple=True, metavar="KIND=PATTERN[@N]", help="Something that goes wrong; see below; repeatable.")
 @click.option("--late-mapping", is_flag=True, help="mapping.csv comes after all files.")
 @click.option("--quota", "limit", type=size_of, metavar="BYTES", help="The disk holds no more than this below ROOT.")
-@click.option("--exit-code", type=click.IntRange(0, 255), default=0, help="End with this code, as a program that fails.")
+@click.option("--exit-code", type=click.IntRange(0, 255), metavar="N", default=0, help="End with this code, as a program that fails.")
 @click.option("--format", "output_format", type=click.Choice(["text", "json"]), default="text", help="Of the report on stdout.")
 def serve(source: str, root: Optional[str], acl: Optional[str], **given: Any) -> int:
     """Write dumps below ROOT. SOURCE is a folder that make made, or a dump tree that is to be written once more, byte for byte.

@@ -339,7 +339,7 @@ def test_help_shows_an_example():
     for words in (["config", "new"], ["config", "check"], ["config"]):
         process = run_here(["goldwatch", *words, "--help"])
         assert process.returncode == 0
-        assert "Example: goldwatch config" in process.stdout
+        assert "Example:\n    goldwatch config" in process.stdout
 
 
 def second_model(tmp_path):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import re
-import shlex
 import subprocess
 import sys
 
@@ -38,16 +36,3 @@ def make_dumps(folder):
     for words in (["make", ".", "--ops", "3"], ["serve", ".", "dump"]):
         done = run_here([sys.executable, "-m", "goldwatch.testing", *words], folder)
         assert done.returncode == 0, done.stderr
-
-
-def run_page(page, folder, count):
-    """Run the commands of a page of docs/, which are so many, in a folder; each must succeed. Return what each printed."""
-    with open(os.path.join(DOCS, page), encoding="utf-8") as stream:
-        commands = re.findall(r"^\$ (goldwatch .*)$", stream.read(), re.M)
-    assert len(commands) == count
-    printed = []
-    for command in commands:
-        done = run_here(shlex.split(command), folder)
-        assert done.returncode == 0, (command, done.stderr)
-        printed.append(done.stdout)
-    return printed

@@ -1,0 +1,86 @@
+"""``goldwatch serve``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Any, Optional, Tuple
+
+import click
+
+from ..errors import EnvironmentProblem, UsageError
+from .common import put, say_note, set_up_logging, verbosity_options
+
+STATE_FOLDER = ".goldwatch-serve"
+
+
+@click.command()
+@click.argument("roots", metavar="ROOT...", nargs=-1, required=True)
+@click.option(
+    "--listen", default="127.0.0.1:8470", show_default=True, metavar="ADDRESS:PORT", help="Where to listen; port 0 takes a free one."
+)
+@click.option("--token-file", metavar="FILE", help="Holds the token that clients must give.")
+@click.option("--tls-cert", metavar="FILE", help="Certificate chain in PEM: speak https.")
+@click.option("--tls-key", metavar="FILE", help="Its key.  [default: in the same file]")
+@click.option("--behind-proxy", is_flag=True, help="A proxy that speaks TLS stands before the service.")
+@click.option("--public-url", metavar="URL", help="What the proxy is called, such as https://goldwatch.example.org.")
+@verbosity_options
+def serve(
+    roots: Tuple[str, ...],
+    listen: str,
+    token_file: Optional[str],
+    tls_cert: Optional[str],
+    tls_key: Optional[str],
+    behind_proxy: bool,
+    public_url: Optional[str],
+    **given: Any,
+) -> int:
+    """Serve the runs below ROOT as pages and an API, live ones included.
+
+    Ends with 0 at Ctrl-C or SIGTERM. Anything but a loopback address needs a token and either TLS or --behind-proxy.
+
+    Example: goldwatch serve /lab/runs --token-file token
+    """
+    set_up_logging(given["quiet"], given["verbose"] or 1)
+    require_serving()
+    from ..service.access import Access, check_exposure, parse_address, read_token, token_warnings
+    from ..service.application import make_service
+    from ..service.roots import Roots
+    from ..service.server import listen as listen_at
+    from ..service.server import serve as serve_until_told
+    from ..service.server import tls_context
+
+    if tls_key and not tls_cert:
+        raise UsageError("--tls-key is of a certificate: it needs --tls-cert")
+    address = parse_address(listen)
+    token = None if token_file is None else read_token(token_file)
+    check_exposure(address, token, tls_cert is not None, public_url, behind_proxy)
+    for warning in token_warnings(token_file, token) if token_file is not None and token is not None else ():
+        say_note(warning, given["quiet"])
+    served = Roots(roots, os.path.join(roots[0], STATE_FOLDER))
+    tls = None if tls_cert is None else tls_context(tls_cert, tls_key)
+    listener = listen_at(address)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    access = Access(address._replace(port=listener.getsockname()[1]), token, tls is not None, public_url)
+
+    def ready() -> None:
+        put("goldwatch serves %s%s" % (access.url, " at %s" % access.address.shown if public_url else ""))
+        sys.stdout.flush()
+
+    serve_until_told(make_service(served, access), listener, tls, ready)
+    return 0
+
+
+def require_serving() -> None:
+    """Raise EnvironmentProblem where the service's packages do not exist or are not installed."""
+    if sys.version_info < (3, 9):
+        raise EnvironmentProblem(
+            "goldwatch serve needs Python 3.9 or newer, this is %d.%d: goldwatch report writes the pages of single runs as files"
+            % sys.version_info[:2]
+        )
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise EnvironmentProblem("goldwatch serve needs Starlette and uvicorn: %s" % error, hint="pip install 'goldwatch[serve]'") from None

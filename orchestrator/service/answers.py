@@ -1,0 +1,89 @@
+"""What the service answers: JSON documents, and errors as ``{"error": {"kind", "message", "hint"}}``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Mapping, Optional
+
+from starlette.responses import Response
+
+from ..errors import GoldwatchError, MissingPath, UsageError
+
+KINDS = {
+    400: "usage",
+    401: "unauthorised",
+    403: "forbidden",
+    404: "not_found",
+    405: "method",
+    408: "too_slow",
+    409: "conflict",
+    411: "length",
+    413: "too_large",
+    415: "media_type",
+    421: "misdirected",
+    429: "too_many",
+    500: "internal",
+}
+
+
+class Problem(Exception):
+    """A request that is refused.
+
+    Parameters
+    ----------
+    status
+        The HTTP status.
+    message, hint
+        What is wrong, and what to do.
+    kind
+        A stable word for programs; by default that of the status.
+    headers
+        Of the answer, besides.
+    """
+
+    def __init__(
+        self, status: int, message: str, hint: Optional[str] = None, kind: str = "", headers: Optional[Mapping[str, str]] = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.hint = hint
+        self.kind = kind or KINDS.get(status, "error")
+        self.headers = dict(headers or {})
+
+    def answer(self) -> Response:
+        """Return it as an answer."""
+        error = {"kind": self.kind, "message": self.message, "hint": self.hint}
+        return json_answer({"error": error}, self.status, self.headers)
+
+
+def problem_of(error: GoldwatchError) -> Problem:
+    """Return one of goldwatch's errors as a refusal: what is gone, a path outside the ROOTs, wrong options, a damaged store."""
+    status = 404 if isinstance(error, MissingPath) else 400 if isinstance(error, UsageError) else 409
+    return Problem(status, error.message, error.hint, error.kind)
+
+
+def json_answer(document: Any, status: int = 200, headers: Optional[Mapping[str, str]] = None) -> Response:
+    """Return a JSON document in pure ASCII; numbers that are not finite must already be strings."""
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False)
+    return json_text(text, status, headers)
+
+
+def json_text(text: str, status: int = 200, headers: Optional[Mapping[str, str]] = None) -> Response:
+    """Return a JSON document that is text already."""
+    return Response(text + "\n", status, dict(headers or {}), media_type="application/json")
+
+
+def number_of(text: Optional[str], name: str, default: int, most: int = 2**62) -> int:
+    """Return a number of a request's query; larger ones are taken as ``most``.
+
+    Raises
+    ------
+    Problem
+        It is none.
+    """
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise Problem(400, "%s: expected a whole number from 0 on" % name)
+    return min(int(text), most)

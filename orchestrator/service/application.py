@@ -1,0 +1,143 @@
+"""The application: routes behind their guard."""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, cast
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from .. import __version__
+from ..errors import GoldwatchError
+from ..schemas.jsontext import JsonProblem, parse_json
+from .access import Access
+from .answers import Problem, json_answer, problem_of
+from .event_routes import EventRoutes
+from .guard import Guard
+from .info import Book
+from .metrics import MEDIA_TYPE, metrics_text
+from .openapi import openapi_document
+from .roots import Roots
+from .run_routes import RunRoutes
+from .runs import Runs
+from .tail import Tails
+
+
+class Service(NamedTuple):
+    """The parts of a running service.
+
+    Attributes
+    ----------
+    app
+        The ASGI application.
+    tails
+        What its streams follow.
+    routes
+        Of the application.
+    """
+
+    app: Any
+    tails: Tails
+    routes: List[BaseRoute]
+
+
+def make_service(roots: Roots, access: Access) -> Service:
+    """Return the ASGI application of a service.
+
+    Parameters
+    ----------
+    roots
+        What is served.
+    access
+        Who may ask.
+    """
+    runs, book = Runs(roots), Book()
+    tails = Tails(book)
+    general = _General(access, runs, book)
+    routes: List[BaseRoute] = [*general.routes(), *RunRoutes(runs, book).routes(), *EventRoutes(runs, tails).routes()]
+    app = Starlette(
+        routes=routes, exception_handlers={HTTPException: _refused, Problem: _problem, GoldwatchError: _problem, Exception: _mistake}
+    )
+    guard = Guard(app, access)
+    general.guard = guard
+    return Service(guard, tails, routes)
+
+
+class _General:
+    """Routes that are of no run and no job."""
+
+    guard: Guard
+
+    def __init__(self, access: Access, runs: Runs, book: Book) -> None:
+        self.access = access
+        self.runs = runs
+        self.book = book
+
+    def routes(self) -> List[Route]:
+        return [
+            Route("/healthz", self.health, methods=["GET"]),
+            Route("/metrics", self.metrics, methods=["GET"]),
+            Route("/api/openapi.json", self.openapi, methods=["GET"]),
+            Route("/login", self.login, methods=["POST"]),
+        ]
+
+    async def health(self, request: Request) -> Response:
+        return json_answer({"status": "ok", "version": __version__})
+
+    async def metrics(self, request: Request) -> Response:
+        text = await run_in_threadpool(metrics_text, self.runs, self.book, {})
+        return PlainTextResponse(text, headers={"Content-Type": MEDIA_TYPE})
+
+    async def openapi(self, request: Request) -> Response:
+        return json_answer(openapi_document(self.access.url))
+
+    async def login(self, request: Request) -> Response:
+        """Answer ``{"token"}`` with a cookie that stands for it, as long as the browser is open."""
+        if self.access.token is None:
+            raise Problem(403, "this service has no token: nobody needs to log in")
+        body = await read_json(request)
+        token = body.get("token") if isinstance(body, dict) else None
+        if not isinstance(token, str) or not self.access.is_token(token):
+            await self.guard.failed(request.scope)
+            raise Problem(401, "that is not the token", "it is the line in the service's token file")
+        answer = json_answer({"status": "ok"})
+        access = self.access
+        answer.set_cookie(access.cookie, access.cookie_value, httponly=True, samesite="strict", secure=access.secure, path="/")
+        return answer
+
+
+async def read_json(request: Request) -> Any:
+    """Return the JSON of a request's body.
+
+    Raises
+    ------
+    Problem
+        It is called something else, or is none.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Problem(415, "expected Content-Type: application/json")
+    try:
+        return parse_json(await request.body()).value
+    except JsonProblem as error:
+        raise Problem(400, "line %d, column %d: %s" % (error.line, error.column, error.message), error.fix) from None
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Answer what Starlette itself refuses: no such route, or not by this method."""
+    status = getattr(error, "status_code", 500)
+    message = {404: "there is nothing here", 405: "not by the method %s" % request.method}.get(status, "refused")
+    return Problem(status, message, "GET /api/openapi.json tells what there is", headers=getattr(error, "headers", None)).answer()
+
+
+async def _problem(request: Request, error: Exception) -> Response:
+    return (problem_of(error) if isinstance(error, GoldwatchError) else cast(Problem, error)).answer()
+
+
+async def _mistake(request: Request, error: Exception) -> Response:
+    """Answer when the service itself is wrong; the guard writes it to the log."""
+    return Problem(500, "the service made a mistake", "its log says more").answer()

@@ -1,0 +1,96 @@
+"""uvicorn's connections with what it lacks: an end for silent clients, and a bound of how many there are."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Optional, Set
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEADERS_S = 10.0
+SEND_S = 30.0
+"""A client that takes nothing for so long is given up."""
+
+MOST = 1024
+"""Connections at once; another one takes the place of that which is idle longest."""
+
+HEADER_BYTES = 32 * 1024
+
+
+class BoundedProtocol(H11Protocol):
+    """A connection that must send its request's headers within some seconds.
+
+    uvicorn itself waits for ever for the first request, and for the rest of any request's headers.
+    """
+
+    open: Set[BoundedProtocol] = set()
+    _deadline: Optional[asyncio.TimerHandle] = None
+    _stuck: Optional[asyncio.TimerHandle] = None
+    _since = 0.0
+
+    def connection_made(self, transport: Any) -> None:
+        """Take a connection; the clock starts."""
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        if len(self.open) >= MOST:
+            idle = [one for one in self.open if one.is_idle]
+            victim = min(idle, key=lambda one: one._since) if idle else self
+            victim._end()
+            if victim is self:
+                return
+        self.open.add(self)
+        self._wind()
+
+    def connection_lost(self, exc: Optional[Exception]) -> None:
+        """Forget a connection."""
+        self.open.discard(self)
+        self._stop()
+        if self._stuck is not None:
+            self._stuck.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take some bytes of a request."""
+        idle = self.is_idle
+        super().data_received(data)
+        if not self.is_idle:
+            self._stop()
+        elif self._deadline is None and idle and not self.transport.is_closing():
+            # The first bytes of a later request on a connection that is kept.
+            self._wind()
+
+    def pause_writing(self) -> None:
+        """Wait for a client that does not take what is sent; not for ever."""
+        super().pause_writing()
+        self._stuck = self.loop.call_later(SEND_S, self._end)
+
+    def resume_writing(self) -> None:
+        """Go on: the client has taken most of it."""
+        super().resume_writing()
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _wind(self) -> None:
+        self._deadline = self.loop.call_later(HEADERS_S, self._late)
+
+    def _stop(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _late(self) -> None:
+        self._deadline = None
+        if self.is_idle:
+            self._end()
+
+    def _end(self) -> None:
+        self.open.discard(self)
+        self._stop()
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.abort()

@@ -1,0 +1,82 @@
+"""The stream of a run's events: every row once, in the order of their ids, from where a client was when it lost the connection."""
+
+from __future__ import annotations
+
+from typing import AsyncIterator, List, Optional
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from .answers import Problem
+from .runs import Run, Runs
+from .tail import Tail, Tails, event
+
+MOST_STREAMS = 300
+_BEAT_S = 10.0
+_RETRY = b"retry: 1000\n\n"
+
+
+class EventRoutes:
+    """Answers who wants to look on."""
+
+    def __init__(self, runs: Runs, tails: Tails) -> None:
+        self.runs = runs
+        self.tails = tails
+        self._streams = 0
+
+    def routes(self) -> List[Route]:
+        """Return the routes."""
+        return [Route("/api/runs/{run}/events", self.events, methods=["GET"])]
+
+    async def events(self, request: Request) -> Response:
+        """Answer a stream that ends with the run."""
+        run = await run_in_threadpool(self.runs.find, request.path_params["run"])
+        if self._streams >= MOST_STREAMS:
+            raise Problem(429, "%d pages look on already" % MOST_STREAMS, "close some", headers={"Retry-After": "10"})
+        asked = request.headers.get("last-event-id", request.query_params.get("after", "0"))
+        # Without charset no proxy and no browser looks for one; X-Accel-Buffering is nginx's word.
+        headers = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+        return StreamingResponse(self._counted(run, asked.strip()), headers=headers)
+
+    async def _counted(self, run: Run, asked: str) -> AsyncIterator[bytes]:
+        self._streams += 1
+        try:
+            yield _RETRY
+            async with self.tails.looking(run) as tail:
+                async for piece in self._pieces(tail, asked):
+                    yield piece
+        finally:
+            self._streams -= 1
+
+    async def _pieces(self, tail: Tail, asked: str) -> AsyncIterator[bytes]:
+        known = asked.isascii() and asked.isdigit() and len(asked) < 19 and int(asked) <= tail.given
+        if not known:
+            yield event("reset")
+        at, generation = int(asked) if known else 0, tail.generation
+        progress: Optional[bytes] = None
+        divergence: Optional[bytes] = None
+        while not self.tails.stopping:
+            version = tail.version
+            if generation != tail.generation:
+                at, generation, progress, divergence = 0, tail.generation, None, None
+                yield event("reset")
+            if at < tail.last_id:
+                batch = tail.behind(at) or await tail.page(at)
+                if generation == tail.generation:
+                    at = batch.last
+                    if batch.data:
+                        yield batch.data
+                continue
+            if tail.divergence != divergence:
+                divergence = tail.divergence
+                yield event("divergence", divergence or b'{"op": null}')
+            if tail.progress is not None and tail.progress != progress:
+                progress = tail.progress
+                yield event("progress", progress)
+            if tail.ended:
+                yield event("end")
+                return
+            if not await tail.news(version, _BEAT_S):
+                yield b": beat\n\n"

@@ -1,0 +1,181 @@
+"""What stands before every route: who asks, from where, how much and how slowly; and what every answer carries."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Dict, List, MutableMapping, Optional, Tuple
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..naming import printable
+from .access import Access, client_of
+from .answers import Problem
+
+log = logging.getLogger("goldwatch.service")
+
+BODY_BYTES = 64 * 1024
+BODY_S = 10.0
+_WRONG_S = 1.0
+_OPEN = ("/healthz", "/login", "/static/")
+_LOGGED_CHARACTERS = 200
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+DATA_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+)
+
+
+class Guard:
+    """The outermost part of the application.
+
+    Parameters
+    ----------
+    app
+        What answers requests that may pass.
+    access
+        The rules.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self.app = app
+        self.access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        exchange = _Exchange(scope, receive, send)
+        try:
+            await self._check(scope, exchange)
+            await self.app(scope, exchange.receive, exchange.send)
+        except Problem as problem:
+            await exchange.refuse(problem)
+        except Exception as error:
+            # A mistake of ours: the log has it, the client does not.
+            log.error("%s %s: %s", scope["method"], _shown(scope), type(error).__name__, exc_info=error)
+            exchange.given_up = not exchange.complete
+        finally:
+            log.info("%s %s %s", scope["method"], _shown(scope), exchange.status or "-")
+        if exchange.given_up:
+            raise ConnectionAbortedError("half an answer is out")
+
+    async def _check(self, scope: Scope, exchange: _Exchange) -> None:
+        headers = _headers(scope)
+        path: str = scope["path"]
+        hosts = headers.get("host", [])
+        if len(hosts) != 1 or not self.access.knows_host(hosts[0]):
+            raise Problem(421, "this server is not called that", "ask for %s" % self.access.url)
+        if path.startswith(("/api", "/metrics")) or path == "/login" or scope["method"] not in ("GET", "HEAD"):
+            self._check_origin(headers, hosts[0])
+        if path.startswith(("/api", "/metrics")):
+            await self._check_token(scope, headers)
+        if "transfer-encoding" in headers:
+            raise Problem(411, "a body needs its Content-Length")
+        length = headers.get("content-length", ["0"])
+        if len(length) != 1 or not length[0].isdigit() or len(length[0]) > 18:
+            raise Problem(400, "Content-Length is no number")
+        if int(length[0]) and scope["method"] != "POST":
+            raise Problem(400, "only what is sent by POST has a body", headers={"Connection": "close"})
+        if int(length[0]) > BODY_BYTES:
+            raise Problem(413, "the body is larger than %d bytes" % BODY_BYTES, headers={"Connection": "close"})
+
+    def _check_origin(self, headers: Dict[str, List[str]], host: str) -> None:
+        """A page of another origin, which a user's browser shows, may ask for nothing."""
+        foreign = any(not self.access.knows_origin(origin, host) for origin in headers.get("origin", []))
+        if foreign or any(site.lower() not in ("same-origin", "none") for site in headers.get("sec-fetch-site", [])):
+            raise Problem(403, "a page of another origin asks", "open %s itself" % self.access.url)
+
+    async def _check_token(self, scope: Scope, headers: Dict[str, List[str]]) -> None:
+        writes = scope["method"] not in ("GET", "HEAD")
+        if self.access.token is None:
+            if writes:
+                why = "without a token nothing can be sent: any page in a browser here could send it"
+                raise Problem(403, why, "start the service with a token file")
+            return
+        given = headers.get("authorization", [])
+        if len(given) == 1 and self.access.by_header(given[0]):
+            return
+        if not given and any(self.access.by_cookie(cookie) for cookie in headers.get("cookie", [])):
+            if writes and "x-goldwatch" not in headers:
+                raise Problem(403, "what is sent with a cookie needs the header X-Goldwatch", "send X-Goldwatch: 1")
+            return
+        if given:
+            await self.failed(scope)
+        hint = "send Authorization: Bearer TOKEN, or log in on the page"
+        raise Problem(401, "a token is needed", hint, headers={"WWW-Authenticate": "Bearer"})
+
+    async def failed(self, scope: Scope) -> None:
+        """Note a wrong token; raise 429, and not at once, for a client that gives many."""
+        client = client_of(scope.get("client"))
+        patient = self.access.may_try(client)
+        self.access.note_failure(client)
+        if not patient:
+            await asyncio.sleep(_WRONG_S)
+            raise Problem(429, "too many wrong tokens", "wait a minute", headers={"Retry-After": "60"})
+
+
+class _Exchange:
+    """One request and its answer, bounded in size and time."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.status: Optional[int] = None
+        self.given_up = False
+        self.complete = False
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._size = 0
+        self._ended = False
+        self._until = asyncio.get_running_loop().time() + BODY_S
+
+    async def receive(self) -> Message:
+        if self._ended:
+            return await self._receive()
+        try:
+            message = await asyncio.wait_for(self._receive(), max(0.0, self._until - asyncio.get_running_loop().time()))
+        except asyncio.TimeoutError:
+            raise Problem(408, "the body did not come within %d seconds" % BODY_S, headers={"Connection": "close"}) from None
+        self._size += len(message.get("body", b""))
+        self._ended = not message.get("more_body", False)
+        if self._size > BODY_BYTES:
+            raise Problem(413, "the body is larger than %d bytes" % BODY_BYTES, headers={"Connection": "close"})
+        return message
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers: List[Tuple[bytes, bytes]] = list(message.get("headers", []))
+            names = {name.lower() for name, _ in headers}
+            policy = DATA_POLICY if b"content-security-policy" not in names else None
+            headers += [pair for pair in _HEADERS if pair[0] not in names]
+            if policy is not None:
+                headers.append((b"content-security-policy", policy.encode()))
+            message = {**message, "headers": headers}
+        await self._send(message)
+        self.complete = message["type"] == "http.response.body" and not message.get("more_body", False)
+
+    async def refuse(self, problem: Problem) -> None:
+        await problem.answer()(self._scope, self.receive, self.send)
+
+
+def _headers(scope: Scope) -> Dict[str, List[str]]:
+    found: Dict[str, List[str]] = {}
+    for name, value in scope["headers"]:
+        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return found
+
+
+def _shown(scope: Scope) -> str:
+    """Return the path of a request for the log: in ASCII, without the query."""
+    return printable(scope["path"]).encode("ascii", "backslashreplace").decode("ascii")[:_LOGGED_CHARACTERS]

@@ -1,0 +1,189 @@
+"""What a run is and how far it is: the fields of a run in the API."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import threading
+import time
+from typing import Any, Dict, List, NamedTuple, Optional, Set
+
+from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS
+from ..dumps.place import name_order
+from ..errors import FormatError, GoldwatchError
+from ..naming import run_name
+from ..results.network import SUMMARY
+from ..results.records import EXPECTED
+from ..results.rowsql import plain_tree
+from ..verdict.summary import INCOMPLETE
+from .reading import StoreReader, host_of, is_written, signature
+from .runs import Run
+
+RUNNING, FINISHED, STOPPED = "running", "finished", "stopped"
+
+_TRUST_S = 0.05
+"""What was written so shortly before a look may have been written once more since, within one tick of the file system's clock."""
+
+
+class Standing(NamedTuple):
+    """What is known of a run.
+
+    Attributes
+    ----------
+    fields
+        Those of the API but for ``id``, ``path``, ``age_s``.
+    started_s
+        Seconds since 1970 of the first start, or None.
+    written_s
+        Seconds since 1970 of the last write to the store, or None.
+    size_bytes
+        Of the target files that are compared.
+    summary
+        result.json's summary of a finished run, else None.
+    """
+
+    fields: Dict[str, Any]
+    started_s: Optional[float]
+    written_s: Optional[float]
+    size_bytes: int
+    summary: Optional[Dict[str, Any]]
+
+
+class _Memory:
+    """What was read of one run."""
+
+    def __init__(self) -> None:
+        self.mutex = threading.Lock()
+        self.key: Any = None
+        self.trusted = False
+        self.standing: Optional[Standing] = None
+        self.inode: Any = None
+        self.last = 0
+        self.models: Set[Optional[str]] = set()
+        self.devices: Set[Optional[str]] = set()
+        self.steps: Set[Optional[str]] = set()
+
+
+class Book:
+    """Describes runs; a store that did not change is not read again, and of one that did only what is new where that can be."""
+
+    def __init__(self) -> None:
+        self._memories: Dict[str, _Memory] = {}
+        self._mutex = threading.Lock()
+
+    def standing(self, run: Run) -> Standing:
+        """Return what is known of a run; a store that cannot be read is told as such in ``error``."""
+        with self._mutex:
+            memory = self._memories.setdefault(run.path, _Memory())
+        with memory.mutex:
+            # In this order: a run that ends meanwhile is seen as running once more, never as stopped.
+            written = is_written(run.path)
+            found = signature(run.path)
+            if memory.standing is None or memory.key != (written, found) or not memory.trusted:
+                memory.standing = _read(run, memory, written, found)
+                memory.key = (written, found)
+                newest = max((part[2] for part in found if part), default=0)
+                memory.trusted = time.time() - newest / 1e9 > _TRUST_S
+            return memory.standing
+
+    def document(self, run: Run) -> Dict[str, Any]:
+        """Return a run as the API shows it."""
+        standing = self.standing(run)
+        age_s = None if standing.started_s is None else round(max(0.0, time.time() - standing.started_s), 3)
+        shown = os.fsencode(run.path).decode("utf-8", "backslashreplace")
+        return {"id": run.id, "path": shown, **standing.fields, "age_s": age_s}
+
+    def forget(self, paths: Set[str]) -> None:
+        """Keep nothing of other runs than these."""
+        with self._mutex:
+            for path in set(self._memories) - paths:
+                del self._memories[path]
+
+
+def _read(run: Run, memory: _Memory, written: bool, found: Any) -> Standing:
+    written_s = max((part[2] for part in found if part), default=0) / 1e9 or None
+    try:
+        with StoreReader(run.path) as store:
+            return _described(run, memory, store, written, written_s)
+    except (GoldwatchError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        message = error.message if isinstance(error, GoldwatchError) else "the store cannot be read: %s" % error
+        counts = {name: 0 for name in ("rows", "passed", "failed", "not_compared", "expected_absent")}
+        known: Dict[str, Any] = {"state": RUNNING if written else STOPPED, "verdict": None, "model": None, "devices": [], "steps": []}
+        fields = {**known, **counts, "progress": None, "started": None, "host": host_of(run.path), "error": message}
+        return Standing(fields, None, written_s, 0, None)
+
+
+def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, written_s: Optional[float]) -> Standing:
+    counts = store.counts()
+    rows = sum(counts.values())
+    summary = None if written else store.fact(SUMMARY)
+    state = RUNNING if written else FINISHED if summary is not None else STOPPED
+    _take_places(memory, store, run)
+    inputs = store.fact("inputs") or {}
+    done, size_bytes = store.files_done(str(inputs.get("target", "")))
+    expected = store.fact(EXPECTED)
+    started_s = _started(store.fact("started"))
+    fields = {
+        "state": state,
+        "verdict": _verdict(state, counts, summary),
+        "model": _model(memory, inputs),
+        "devices": _names(memory.devices),
+        "steps": _names(memory.steps),
+        "rows": rows,
+        "passed": counts.get(PASS, 0),
+        "failed": counts.get(FAIL, 0),
+        "not_compared": counts.get(NOT_COMPARED, 0),
+        "expected_absent": counts.get(EXPECTED_ABSENT, 0),
+        "progress": 1.0 if state == FINISHED else _progress(done, expected),
+        "files_done": done,
+        "files_expected": expected.get("files") if isinstance(expected, dict) else None,
+        "bytes_done": size_bytes,
+        "bytes_expected": expected.get("bytes") if isinstance(expected, dict) else None,
+        "started": None if started_s is None else datetime.datetime.fromtimestamp(started_s).astimezone().isoformat(),
+        "host": host_of(run.path),
+        "error": None,
+    }
+    return Standing(fields, started_s, written_s, size_bytes, None if summary is None else plain_tree(summary))
+
+
+def _verdict(state: str, counts: Dict[str, int], summary: Optional[Dict[str, Any]]) -> Optional[str]:
+    if summary is not None:
+        return str(summary.get("verdict"))
+    if counts.get(FAIL):
+        return FAIL
+    return None if state == RUNNING else INCOMPLETE
+
+
+def _take_places(memory: _Memory, store: StoreReader, run: Run) -> None:
+    inode = os.stat(store.path).st_ino
+    if memory.inode != inode or store.last_id() < memory.last:
+        memory.inode, memory.last = inode, 0
+        memory.models, memory.devices, memory.steps = set(), set(), set()
+    models, devices, steps, memory.last = store.places(memory.last)
+    memory.models |= models
+    memory.devices |= devices
+    memory.steps |= steps
+
+
+def _names(found: Set[Optional[str]]) -> List[str]:
+    return sorted((name for name in found if name is not None), key=name_order)
+
+
+def _model(memory: _Memory, inputs: Dict[str, Any]) -> Optional[str]:
+    """Return the models' names: those of the dumps' folders, else that of the model's file."""
+    names = sorted({name for name in map(run_name, memory.models) if name})
+    if not names and isinstance(inputs.get("model"), str):
+        names = [os.path.basename(inputs["model"])]
+    return ", ".join(names) or None
+
+
+def _progress(done: int, expected: Any) -> Optional[float]:
+    total = expected.get("files") if isinstance(expected, dict) else None
+    return min(1.0, round(done / total, 4)) if isinstance(total, int) and total > 0 else None
+
+
+def _started(text: Any) -> Optional[float]:
+    try:
+        return datetime.datetime.strptime(str(text), "%Y%m%d%H%M%S").timestamp()
+    except ValueError:
+        raise FormatError("damaged: the time of the first start is not YYYYmmddHHMMSS") from None

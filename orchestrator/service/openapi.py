@@ -1,0 +1,162 @@
+"""The API as an OpenAPI 3.1 document."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from .. import __version__
+from ..comparing.row import VERDICTS
+from .info import FINISHED, RUNNING, STOPPED
+
+_TEXT, _NUMBER, _COUNT = {"type": "string"}, {"type": "number"}, {"type": "integer", "minimum": 0}
+_TIME = {"type": ["string", "null"], "format": "date-time"}
+
+
+def _or_null(schema: Dict[str, Any]) -> Dict[str, Any]:
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+def _ref(name: str) -> Dict[str, Any]:
+    return {"$ref": "#/components/schemas/" + name}
+
+
+def _list_of(schema: Dict[str, Any]) -> Dict[str, Any]:
+    return {"type": "array", "items": schema}
+
+
+def _object(required: bool = True, **properties: Any) -> Dict[str, Any]:
+    return {"type": "object", "properties": properties, **({"required": list(properties)} if required else {})}
+
+
+_RUN = _object(
+    id={"type": "string", "pattern": "^[0-9a-f]{16}$", "description": "Stable over restarts."},
+    path=_TEXT,
+    state={"enum": [RUNNING, FINISHED, STOPPED]},
+    verdict={"enum": ["pass", "fail", "incomplete", None], "description": "null while it runs without failures"},
+    model=_or_null(_TEXT),
+    devices=_list_of(_TEXT),
+    steps=_list_of(_TEXT),
+    rows=_COUNT,
+    passed=_COUNT,
+    failed=_COUNT,
+    not_compared=_COUNT,
+    expected_absent=_COUNT,
+    progress={"type": ["number", "null"], "minimum": 0, "maximum": 1, "description": "null where the whole is not known"},
+    files_done=_COUNT,
+    files_expected=_or_null(_COUNT),
+    bytes_done=_COUNT,
+    bytes_expected=_or_null(_COUNT),
+    started=_TIME,
+    host=_or_null(_TEXT),
+    error={"type": ["string", "null"], "description": "Why the store cannot be read."},
+    age_s={"type": ["number", "null"], "minimum": 0, "description": "Seconds since the first start."},
+)
+for _name in ("files_done", "files_expected", "bytes_done", "bytes_expected"):
+    # Not known of a store that cannot be read.
+    _RUN["required"].remove(_name)
+
+_SCHEMAS: Dict[str, Any] = {
+    "Error": _object(error=_object(kind=_TEXT, message=_TEXT, hint=_or_null(_TEXT))),
+    "Run": _RUN,
+    "RunInFull": {"allOf": [_ref("Run"), _object(summary={"type": ["object", "null"]}, limits={"type": ["object", "null"]})]},
+    "Row": {
+        **_object(id=_COUNT, op=_TEXT, tensor=_TEXT, verdict={"enum": list(VERDICTS)}, metrics={"type": "object"}),
+        "description": "A row of result.json (schemas/result.schema.json) with the id that the store gave it.",
+    },
+}
+
+
+class Operation(NamedTuple):
+    """One method of one path.
+
+    Attributes
+    ----------
+    query
+        (name, schema, description) of what may stand in the query.
+    answer
+        The schema of a JSON answer, or the media type of another.
+    body
+        The schema of what is sent, or None.
+    status
+        Of the answer when all is well.
+    """
+
+    method: str
+    path: str
+    summary: str
+    answer: Any
+    query: Tuple[Tuple[str, Dict[str, Any], str], ...] = ()
+    body: Optional[Dict[str, Any]] = None
+    status: int = 200
+    open: bool = False
+
+
+_PAGE = (("limit", _COUNT, "How many at most."),)
+READING: List[Operation] = [
+    Operation("get", "/healthz", "Whether the service lives; needs no token.", _object(status=_TEXT, version=_TEXT), open=True),
+    Operation("get", "/metrics", "Counts of all runs in Prometheus' text form.", "text/plain"),
+    Operation("get", "/api/openapi.json", "This document.", {"type": "object"}),
+    Operation(
+        "get", "/api/runs", "The runs, newest first.", _object(runs=_list_of(_ref("Run")), total=_COUNT),
+        (("q", _TEXT, "Words that the path, model, host, state or id contain."),
+         ("verdict", {"enum": ["pass", "fail", "incomplete", "none"]}, "Only runs of this verdict."),
+         *_PAGE, ("offset", _COUNT, "How many to pass over.")),
+    ),
+    Operation("get", "/api/runs/{run}", "One run, with result.json's summary (once it has finished) and limits.", _ref("RunInFull")),
+    Operation(
+        "get", "/api/runs/{run}/rows", "Rows in the order of their arrival.", _object(rows=_list_of(_ref("Row")), last_id=_COUNT),
+        (("after", _COUNT, "Only rows with a higher id."), *_PAGE),
+    ),
+    Operation(
+        "get", "/api/runs/{run}/events",
+        "Server-sent events: row, progress, divergence, reset, end. Resumed by Last-Event-ID, which goes before `after`.",
+        "text/event-stream", (("after", _COUNT, "Only rows with a higher id."),),
+    ),
+]  # fmt: skip
+SENDING: List[Operation] = []
+LOGIN = Operation(
+    "post", "/login", "A cookie for browsers that stands for the token.", _object(status=_TEXT), body=_object(token=_TEXT), open=True
+)
+
+
+def openapi_document(url: str, operations: Optional[List[Operation]] = None) -> Dict[str, Any]:
+    """Return the document of a service at a URL."""
+    paths: Dict[str, Any] = {}
+    for operation in [*READING, LOGIN] if operations is None else operations:
+        paths.setdefault(operation.path, {})[operation.method] = _described(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "goldwatch", "version": __version__, "summary": "Runs that compare tensor dumps with golden data."},
+        "servers": [{"url": url}],
+        "security": [{"token": []}, {"cookie": []}],
+        "paths": paths,
+        "components": {
+            "schemas": _SCHEMAS,
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "cookie": {"type": "apiKey", "in": "cookie", "name": "goldwatch-PORT"},
+            },
+        },
+    }
+
+
+def _described(operation: Operation) -> Dict[str, Any]:
+    names = [part[1:-1] for part in operation.path.split("/") if part.startswith("{")]
+    parameters = [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in names]
+    parameters += [{"name": name, "in": "query", "schema": schema, "description": text} for name, schema, text in operation.query]
+    answer = operation.answer
+    content = {answer: {"schema": _TEXT}} if isinstance(answer, str) else {"application/json": {"schema": answer}}
+    error = {"description": "Refused.", "content": {"application/json": {"schema": _ref("Error")}}}
+    name = "".join(part.strip("{}").replace(".", "_").capitalize() for part in operation.path.split("/"))
+    found: Dict[str, Any] = {
+        "operationId": operation.method + name,
+        "summary": operation.summary,
+        "responses": {str(operation.status): {"description": "Done.", "content": content}, "default": error},
+    }
+    if parameters:
+        found["parameters"] = parameters
+    if operation.body is not None:
+        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": operation.body}}}
+    if operation.open:
+        found["security"] = []
+    return found

@@ -1,0 +1,183 @@
+"""A run's store in short reads that hold up no writer: no open cursor, no open file between two of them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+from types import TracebackType
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Type
+
+from ..comparing.row import FAIL, Row
+from ..engine.options import ComparisonOptions
+from ..errors import FormatError
+from ..results.database import connect_reader, translated
+from ..results.identity import LAYOUT_VERSION, check_identity
+from ..results.lock import LOCK_FILE
+from ..results.opening import STORE_FILE, read_fact
+from ..results.rowsql import RowReader, from_sql_text
+from ..results.rowview import PLACE_ORDER
+
+log = logging.getLogger("goldwatch.service")
+
+_BUSY_MS = 2000
+_LOCK_BYTES = 4096
+
+
+class Numbered(NamedTuple):
+    """A row with its id in the store."""
+
+    id: int
+    row: Row
+
+
+class StoreReader:
+    """The store of a folder, open for a moment; a context manager.
+
+    Raises
+    ------
+    MissingPath, FormatError, EnvironmentProblem
+        There is none, it is damaged or foreign, or it cannot be read now.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.path = os.path.join(folder, STORE_FILE)
+        self._connection = connect_reader(self.path)
+        try:
+            with translated(self.path):
+                self._connection.execute("PRAGMA busy_timeout = %d" % _BUSY_MS)
+                self.version = check_identity(self._connection, self.path)
+                columns = [name for _, name, *_ in self._connection.execute("PRAGMA table_info(row)").fetchall()]
+        except BaseException:
+            self._connection.close()
+            raise
+        self._rows = RowReader(self.path, columns, checked=True)
+
+    def __enter__(self) -> StoreReader:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        self._connection.close()
+
+    def query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
+        """Return all lines of a query; raises as the constructor does."""
+        with translated(self.path):
+            return self._connection.execute(sql, values).fetchall()
+
+    def fact(self, key: str, default: Any = None) -> Any:
+        """Return one fact of table ``run``; raises DamagedStore where it is not as it was stored."""
+        with translated(self.path):
+            return read_fact(self._connection, self.path, key, default)
+
+    def options(self) -> ComparisonOptions:
+        """Return what was compared; raises FormatError where the store does not say it."""
+        return ComparisonOptions.from_identity(os.path.dirname(self.path), self.fact("inputs") or {})
+
+    def counts(self) -> Dict[str, int]:
+        """Return the number of rows by verdict."""
+        return {str(verdict): int(count) for verdict, count in self.query("SELECT verdict, count(*) FROM row GROUP BY verdict")}
+
+    def last_id(self) -> int:
+        """Return the highest id of a row, 0 without rows."""
+        return int(self.query("SELECT coalesce(max(id), 0) FROM row")[0][0])
+
+    def given(self) -> int:
+        """Return the highest id that was ever given to a row."""
+        found = self.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
+        return int(found[0][0]) if found else 0
+
+    def removals(self) -> int:
+        """Return the id of the last event that tells of rows that were taken out for good, 0 without."""
+        return int(self.query("SELECT coalesce(max(id), 0) FROM event WHERE kind = 'removed'")[0][0])
+
+    def page(self, after: int, limit: int, upto: Optional[int] = None) -> Tuple[List[Numbered], int]:
+        """Return the rows behind an id, in the order of their arrival, and the last id that was looked at.
+
+        A row that is not as it was stored is left out: a run that goes on finds it anew.
+        """
+        sql = "SELECT %s, id FROM row WHERE id > ?%s ORDER BY id LIMIT ?" % (self._rows.selected, "" if upto is None else " AND id <= ?")
+        lines = self.query(sql, (after, limit) if upto is None else (after, upto, limit))
+        return self._decoded(lines), int(lines[-1][-1]) if lines else after
+
+    def first_failing(self) -> Optional[Row]:
+        """Return the failing row that comes first in the order of steps, devices and execution, or None."""
+        order = "CAST(step AS INTEGER), step, CAST(device AS INTEGER), device, %s, graph_index, " % PLACE_ORDER
+        order += 'op_sequence, CASE WHEN op_sequence IS NULL THEN timestamp_us END, "index", position, timestamp_us, '
+        order += "target_file, kind DESC, tensor_index"
+        sql = "SELECT %s, id FROM row WHERE verdict = ? ORDER BY %s LIMIT 1" % (self._rows.selected, order)
+        found = self._decoded(self.query(sql, (FAIL,)))
+        return found[0].row if found else None
+
+    def numbers(self) -> List[Tuple[int, int]]:
+        """Return (id, Index) of all rows by id."""
+        return [(int(number), int(index)) for number, index in self.query('SELECT id, "index" FROM row ORDER BY id')]
+
+    def places(self, after: int) -> Tuple[Set[Optional[str]], Set[Optional[str]], Set[Optional[str]], int]:
+        """Return the models, devices and steps of the rows behind an id, and the last id."""
+        last = self.last_id()
+        found = self.query("SELECT DISTINCT model, device, step FROM row WHERE id > ? AND id <= ?", (after, last))
+        names = [tuple(from_sql_text(name) for name in line) for line in found]
+        models, devices, steps = ({line[at] for line in names} for at in range(3))
+        return models, devices, steps, last
+
+    def files_done(self, target: str) -> Tuple[int, int]:
+        """Return how many files below TARGET are compared, and their bytes."""
+        inside = (target.rstrip("/") + "/", target.rstrip("/") + "0")
+        sql = "SELECT count(*), coalesce(sum(size_bytes), 0) FROM file WHERE path >= ? AND path < ? AND mtime_ns > 0"
+        (count, size_bytes), *_ = self.query(sql, inside)
+        return int(count), int(size_bytes)
+
+    def _decoded(self, lines: Sequence[Tuple[Any, ...]]) -> List[Numbered]:
+        found = []
+        for *values, number in lines:
+            try:
+                found.append(Numbered(int(number), self._rows.row(values)))
+            except FormatError as error:
+                log.warning("%s", error.message)
+        return found
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the store is of this goldwatch's layout."""
+        return self.version == LAYOUT_VERSION
+
+
+def is_written(folder: str) -> bool:
+    """Tell whether a process holds the lock of a run's folder, which it does as long as it works there."""
+    try:
+        fd = os.open(os.path.join(folder, LOCK_FILE), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        # A writer that wants the lock in this very moment tries again.
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+
+
+def host_of(folder: str) -> Optional[str]:
+    """Return the host of a run's last writer, as its lock file names it."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        fd = os.open(os.path.join(folder, LOCK_FILE), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            return str(json.loads(os.pread(fd, _LOCK_BYTES, 0).decode("utf-8", "replace"))["host"])[:255]
+        finally:
+            os.close(fd)
+    return None
+
+
+def signature(folder: str) -> Tuple[Tuple[int, ...], ...]:
+    """Return what changes when a run's store is written: inode, size in bytes and modification time of its files."""
+    found: List[Tuple[int, ...]] = []
+    for suffix in ("", "-wal"):
+        try:
+            status = os.lstat(os.path.join(folder, STORE_FILE + suffix))
+            found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+        except OSError:
+            found.append(())
+    return tuple(found)

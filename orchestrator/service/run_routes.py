@@ -1,0 +1,107 @@
+"""The routes that tell of runs: the list, one run, its rows."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Dict, List
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ..comparing.row import METRICS
+from ..errors import GoldwatchError
+from ..results.jsonfile import row_text
+from ..results.rowsql import plain_tree
+from .answers import Problem, json_answer, json_text, number_of
+from .info import Book
+from .reading import Numbered, StoreReader
+from .runs import Run, Runs
+
+MOST_ROWS = 10_000
+_ROWS, _RUNS, _MOST_RUNS = 1000, 100, 1000
+VERDICTS = ("pass", "fail", "incomplete", "none")
+_QUERY_CHARACTERS = 200
+
+
+class RunRoutes:
+    """Answers what is asked about runs."""
+
+    def __init__(self, runs: Runs, book: Book) -> None:
+        self.runs = runs
+        self.book = book
+
+    def routes(self) -> List[Route]:
+        """Return the routes."""
+        return [
+            Route("/api/runs", self.list, methods=["GET"]),
+            Route("/api/runs/{run}", self.one, methods=["GET"]),
+            Route("/api/runs/{run}/rows", self.rows, methods=["GET"]),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        """Answer ``{"runs", "total"}``: newest first; ``total`` counts what the filters let through."""
+        text, verdict = request.query_params.get("q", ""), request.query_params.get("verdict", "")
+        if verdict and verdict not in VERDICTS:
+            raise Problem(400, "verdict: expected one of %s" % ", ".join(VERDICTS))
+        if len(text) > _QUERY_CHARACTERS:
+            raise Problem(400, "q: at most %d characters" % _QUERY_CHARACTERS)
+        limit = number_of(request.query_params.get("limit"), "limit", _RUNS, _MOST_RUNS)
+        offset = number_of(request.query_params.get("offset"), "offset", 0)
+        documents = [document for document in await run_in_threadpool(self.documents) if _matches(document, text, verdict)]
+        return json_answer({"runs": documents[offset : offset + limit], "total": len(documents)})
+
+    def documents(self) -> List[Dict[str, Any]]:
+        """Return all runs, newest first."""
+        runs = self.runs.all()
+        self.book.forget({run.path for run in runs})
+        documents = [self.book.document(run) for run in runs]
+        return sorted(documents, key=lambda document: (document["started"] or "", document["path"]), reverse=True)
+
+    async def one(self, request: Request) -> Response:
+        """Answer a run with ``summary`` (null until it has finished) and ``limits``."""
+        run = await run_in_threadpool(self.runs.find, request.path_params["run"])
+        return json_answer(await run_in_threadpool(self._one, run))
+
+    def _one(self, run: Run) -> Dict[str, Any]:
+        document = self.book.document(run)
+        limits = None
+        with contextlib.suppress(GoldwatchError), StoreReader(run.path) as store:
+            limits = plain_tree(store.options().limits.document())
+        return {**document, "summary": self.book.standing(run).summary, "limits": limits}
+
+    async def rows(self, request: Request) -> Response:
+        """Answer ``{"rows", "last_id"}``: the rows behind an id, in the order they came."""
+        run = await run_in_threadpool(self.runs.find, request.path_params["run"])
+        after = number_of(request.query_params.get("after"), "after", 0)
+        limit = number_of(request.query_params.get("limit"), "limit", _ROWS, MOST_ROWS)
+        return json_text(await run_in_threadpool(_rows, run, after, limit))
+
+
+def _rows(run: Run, after: int, limit: int) -> str:
+    with StoreReader(run.path) as store:
+        found, last = store.page(after, limit)
+        metrics = metrics_of(store)
+    return '{"rows": [%s], "last_id": %d}' % (", ".join(numbered_text(row, metrics) for row in found), last)
+
+
+def metrics_of(store: StoreReader) -> Any:
+    """Return the metrics that each row of the run's result.json has."""
+    try:
+        return store.options().metrics
+    except GoldwatchError:
+        return METRICS
+
+
+def numbered_text(numbered: Numbered, metrics: Any) -> str:
+    """Return a row of result.json with its ``id``, as one line of JSON."""
+    return '{"id": %d, %s' % (numbered.id, row_text(numbered.row, metrics)[1:])
+
+
+def _matches(document: Dict[str, Any], text: str, verdict: str) -> bool:
+    if verdict and (document["verdict"] or "none") != verdict:
+        return False
+    words = text.lower().split()
+    known = " ".join(str(document[name] or "") for name in ("id", "path", "model", "host", "state", "verdict")).lower()
+    return all(word in known for word in words)

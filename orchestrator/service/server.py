@@ -1,0 +1,125 @@
+"""The server's process: its socket, its connections, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from typing import Any, Callable, List, Optional
+
+import uvicorn
+
+from ..errors import EnvironmentProblem
+from .access import Address
+from .application import Service
+from .connections import HEADER_BYTES, HEADERS_S, BoundedProtocol
+
+_GRACE_S = 1
+_KEEP_ALIVE_S = 5
+_BACKLOG = 256
+
+
+def listen(address: Address) -> socket.socket:
+    """Return a socket that listens at an address; port 0 becomes a free one.
+
+    Raises
+    ------
+    EnvironmentProblem
+        The address is not this machine's, or taken.
+    """
+    try:
+        names = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, name = names[0]
+        found = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise EnvironmentProblem("%s: %s" % (address.shown, error.strerror or error), hint="choose an address of this machine") from None
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(name)
+        found.listen(_BACKLOG)
+        found.setblocking(False)
+        return found
+    except OSError as error:
+        found.close()
+        hint = "another program listens there; choose another port, or 0 for a free one"
+        raise EnvironmentProblem("%s: cannot listen: %s" % (address.shown, error.strerror or error), hint=hint) from None
+
+
+def tls_context(certificate: str, key: Optional[str]) -> ssl.SSLContext:
+    """Return the TLS settings of a certificate and its key.
+
+    Raises
+    ------
+    EnvironmentProblem
+        They cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        # Without a password, so that none is asked for on the terminal.
+        context.load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError) as error:
+        message = "%s and its key cannot be used for TLS: %s" % (certificate, error)
+        raise EnvironmentProblem(message, hint="both in PEM, the key without a password") from None
+    return context
+
+
+def serve(service: Service, listener: socket.socket, tls: Optional[ssl.SSLContext], ready: Callable[[], None]) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    Parameters
+    ----------
+    listener
+        Of :func:`listen`.
+    ready
+        Called once requests are answered.
+    """
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    config = uvicorn.Config(
+        service.app,
+        loop="asyncio",
+        http=BoundedProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=_GRACE_S,
+        h11_max_incomplete_event_size=HEADER_BYTES,
+    )
+    server = _Server(config, service, tls, ready)
+    server.run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server that ends streams first, and gives nobody long for the handshake of TLS."""
+
+    def __init__(self, config: uvicorn.Config, service: Service, tls: Optional[ssl.SSLContext], ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._service = service
+        self._tls = tls
+        self._ready = ready
+
+    async def startup(self, sockets: Optional[List[socket.socket]] = None) -> None:
+        """Listen."""
+        loop = asyncio.get_running_loop()
+
+        def protocol() -> Any:
+            return BoundedProtocol(config=self.config, server_state=self.server_state, app_state={}, _loop=loop)
+
+        handshake: Any = {} if self._tls is None else {"ssl": self._tls, "ssl_handshake_timeout": HEADERS_S}
+        self.servers = [await loop.create_server(protocol, sock=listener, backlog=_BACKLOG, **handshake) for listener in sockets or []]
+        self.started = True
+        self._ready()
+
+    async def shutdown(self, sockets: Optional[List[socket.socket]] = None) -> None:
+        """End the streams, then the connections."""
+        self._service.tails.stop()
+        # Streams say goodbye in the next turns of the loop; uvicorn would only wait for them.
+        await asyncio.sleep(0.05)
+        await super().shutdown(sockets)
+        # uvicorn would send the signal that ended it once more: to be ended so is no failure.
+        self._captured_signals.clear()

@@ -1,0 +1,221 @@
+"""The stream of a run: every row once and in order, whatever happens to the connection, the server or the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import threading
+
+import pytest
+
+from goldwatch.comparing.row import FAIL
+from goldwatch.results.jsonfile import row_document
+from goldwatch.results.store import RunStore
+
+
+def until_end(stream):
+    events = list(stream)
+    assert events[-1][0] == "end"
+    return events
+
+
+def rows_of(events):
+    """Return the rows of a client that does what the events say."""
+    rows = []
+    for kind, number, data in events:
+        if kind == "reset":
+            rows = []
+        elif kind == "row":
+            assert number == data["id"]
+            rows.append(number)
+    return rows
+
+
+@pytest.fixture
+def watched(serving, live, tmp_path):
+    """(server, store, id of the run) of a run that goes on."""
+    store = live("out")
+    server = serving(tmp_path / "lab")
+    (run,) = server.runs()
+    return server, store, run["id"]
+
+
+def test_rows_come_as_they_are_committed(watched, row):
+    server, store, run = watched
+    store.put(row(0))
+    events = iter(server.stream(run))
+    seen = []
+    for number in range(1, 6):
+        # Each event arrives before the next row is there.
+        while not seen or seen[-1][0] != "row" or seen[-1][2]["op"] != "op%d" % (number - 1):
+            seen.append(next(events))
+        store.put(row(number))
+    store.close()
+    seen += list(events)
+    assert rows_of(seen) == [1, 2, 3, 4, 5, 6]
+    with RunStore.open(os.path.dirname(store.path)) as stored:
+        expected = [dict(row_document(found), id=number) for number, found in enumerate(stored.rows("arrival"), 1)]
+    assert [data for kind, _, data in seen if kind == "row"] == json.loads(json.dumps(expected))
+    progress = [data for kind, _, data in seen if kind == "progress"]
+    assert progress[-1]["rows"] == 6 and progress[-1]["state"] == "stopped" and progress[-1]["last_id"] == 6
+    assert set(progress[0]) >= {"rows", "passed", "failed", "not_compared", "state", "last_id"}
+    assert seen[-1][0] == "end"
+
+
+def test_the_first_divergence_is_told_and_corrected(watched, row):
+    server, store, run = watched
+    store.put(row(7, verdict=FAIL))
+    events = iter(server.stream(run))
+    told = next(data for kind, _, data in events if kind == "divergence")
+    assert told["op"] == "op7"
+    # One that comes earlier in the order of execution takes its place; a later one does not.
+    store.put_all([row(9, verdict=FAIL), row(3, verdict=FAIL)])
+    assert next(data for kind, _, data in events if kind == "divergence")["op"] == "op3"
+    store.close()
+    assert [data["op"] for kind, _, data in events if kind == "divergence"] == []
+
+
+@pytest.mark.parametrize("by", ["header", "query"])
+def test_a_client_goes_on_where_it_was(watched, row, by):
+    server, store, run = watched
+    store.put_all([row(number) for number in range(2000)])
+    store.close()
+    random.seed(1)
+    for last in [0, 1, 499, 500, 501, 1999, 2000, *(random.randrange(2001) for _ in range(8))]:
+        stream = server.stream(run, last=last, after="5") if by == "header" else server.stream(run, after=last)
+        events = until_end(stream)
+        assert rows_of(events) == list(range(last + 1, 2001))
+        assert "reset" not in {kind for kind, _, _ in events}
+
+
+@pytest.mark.parametrize("last", ["4000", "-1", "x", "1.0", "", "9" * 40])
+def test_an_unknown_id_means_all_rows_anew(watched, row, last):
+    server, store, run = watched
+    store.put_all([row(number) for number in range(30)])
+    store.close()
+    events = until_end(server.stream(run, last=last))
+    assert events[0][0] == "reset" and rows_of(events) == list(range(1, 31))
+
+
+def test_a_store_begun_anew_means_all_rows_anew(watched, live, row):
+    """Another store takes the place of the one that is looked at, as when a run is begun anew: of the old rows nothing holds."""
+    server, store, run = watched
+    store.put_all([row(number) for number in range(30)])
+    events = iter(server.stream(run))
+    seen = [next(events) for _ in range(30)]
+    other = live("other", root="elsewhere")
+    other.put_all([row(number) for number in range(100, 140)])
+    other.close()
+    for suffix in ("-wal", "-shm"):
+        os.unlink(store.path + suffix)
+    os.replace(other.path, store.path)
+    while len(rows_of(seen)) < 40 or "reset" not in {kind for kind, _, _ in seen}:
+        seen.append(next(events))
+    store.close()
+    seen += list(events)
+    assert rows_of(seen) == list(range(1, 41))
+    assert [data["op"] for kind, _, data in seen if kind == "row"][-40:] == ["op%d" % number for number in range(100, 140)]
+
+
+def test_rows_that_get_other_numbers_or_go_are_told_anew(watched, row):
+    server, store, run = watched
+    store.put_all([row(number, op_sequence=None) for number in range(10)])
+    events = iter(server.stream(run))
+    seen = [next(events) for _ in range(11)]
+    (place,) = store.places()
+    store.renumber(place, {"op3": 77})
+    while seen[-1][0] != "reset":
+        seen.append(next(events))
+    while len(rows_of(seen)) < 10:
+        seen.append(next(events))
+    assert {data["op"]: data["index"] for kind, _, data in seen if kind == "row"}["op3"] == 77
+    store.remove([store.keys_by_file()[0][0]], "for a test")
+    while seen[-1][0] != "reset":
+        seen.append(next(events))
+    while len(rows_of(seen)) < 9:
+        seen.append(next(events))
+    store.close()
+    assert rows_of([*seen, *events]) == list(range(2, 11))
+
+
+def test_a_row_found_again_comes_with_its_new_id(watched, row):
+    server, store, run = watched
+    store.put_all([row(number) for number in range(3)])
+    events = iter(server.stream(run))
+    seen = [next(events) for _ in range(3)]
+    store.put(row(1, verdict=FAIL))
+    while seen[-1][0] != "row" or seen[-1][1] != 4:
+        seen.append(next(events))
+    assert seen[-1][2]["op"] == "op1" and "reset" not in {kind for kind, _, _ in seen}
+    store.close()
+    assert rows_of([*seen, *events]) == [1, 2, 3, 4]
+
+
+def test_many_look_on_while_the_run_goes_on(watched, row):
+    """Pages come and go, each goes on by the id that it saw last; none misses a row or sees one twice."""
+    server, store, run = watched
+    count, found = 3000, {}
+
+    def page(number):
+        chance, rows, last = random.Random(number), [], None
+        while True:
+            stream = server.stream(run, last=last)
+            for seen, (kind, name, _) in enumerate(stream):
+                if kind == "row":
+                    rows.append(name)
+                    last = name
+                if kind == "end":
+                    found[number] = rows
+                    return
+                if seen > 200 + chance.randrange(800):
+                    break
+            stream.close()
+
+    pages = [threading.Thread(target=page, args=(number,)) for number in range(8)]
+    for thread in pages:
+        thread.start()
+    for start in range(0, count, 20):
+        store.put_all([row(number) for number in range(start, start + 20)])
+    store.close()
+    for thread in pages:
+        thread.join(120)
+    assert {number: rows == list(range(1, count + 1)) for number, rows in found.items()} == {number: True for number in range(8)}
+
+
+def test_a_server_that_is_killed_goes_on_after_its_restart(serving, live, row, tmp_path):
+    store = live("out")
+    server = serving(tmp_path / "lab")
+    (run,) = server.runs()
+    store.put_all([row(number) for number in range(100)])
+    events = iter(server.stream(run["id"]))
+    seen = [next(events) for _ in range(60)]
+    server.end(signal.SIGKILL)
+    seen += list(events)
+    store.put_all([row(number) for number in range(100, 200)])
+    last = rows_of(seen)[-1]
+    again = serving(tmp_path / "lab", port=server.port)
+    assert again.port == server.port
+    more = iter(again.stream(run["id"], last=last))
+    while rows_of(seen)[-1] < 200:
+        seen.append(next(more))
+    store.close()
+    assert rows_of([*seen, *more]) == list(range(1, 201))
+
+
+def test_a_server_ends_while_fifty_look_on(watched, row, cpu_seconds):
+    server, store, run = watched
+    store.put(row(1))
+    streams = [server.stream(run) for _ in range(50)]
+    firsts = [next(iter(stream)) for stream in streams]
+    assert {kind for kind, _, _ in firsts} == {"row"}
+    assert server.end(signal.SIGTERM) == 0
+    for stream in streams:
+        stream.close()
+
+
+def test_a_run_that_is_not_there_has_no_stream(watched):
+    server, _, _ = watched
+    assert server.ask("/api/runs/%s/events" % ("0" * 16))[0] == 404
+    assert server.ask("/api/runs/x/events", token=False)[0] == 401

@@ -1,0 +1,151 @@
+"""Runs as the API shows them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+
+import pytest
+from in_process import run_here
+
+FIELDS = {"id", "path", "state", "verdict", "model", "devices", "steps", "rows", "passed", "failed", "not_compared", "expected_absent"}
+FIELDS |= {"progress", "started", "age_s", "host"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder with the finished run ``out``."""
+    folder = tmp_path_factory.mktemp("lab")
+    for words in (["make", "net", "--ops", "3"], ["serve", "net", "dump"]):
+        assert run_here([sys.executable, "-m", "goldwatch.testing", *words], folder).returncode == 0
+    assert run_here(["goldwatch", "compare", "dump", "net/golden", "-f", "net/model.json", "-o", "out"], folder).returncode == 0
+    return folder
+
+
+def test_a_finished_run_is_as_its_result_json_says(serving, finished):
+    server = serving(finished)
+    (run,) = server.runs()
+    assert set(run) >= FIELDS
+    with open(str(finished / "out" / "result.json")) as stream:
+        result = json.load(stream)
+    assert (run["state"], run["verdict"], run["progress"], run["path"]) == ("finished", "pass", 1.0, str(finished / "out"))
+    for name in ("rows", "passed", "failed", "not_compared", "expected_absent"):
+        assert run[name] == result["summary"][name]
+    assert (run["model"], run["devices"], run["steps"]) == ("net", ["0"], ["0"])
+    full = server.json("/api/runs/" + run["id"])
+    assert full["summary"] == result["summary"] and full["limits"] == result["limits"]
+    rows = server.json("/api/runs/%s/rows" % run["id"])
+    assert rows["last_id"] == max(row["id"] for row in rows["rows"]) == len(rows["rows"])
+    without = [{name: value for name, value in row.items() if name != "id"} for row in rows["rows"]]
+    assert sorted(map(json.dumps, without)) == sorted(map(json.dumps, result["rows"]))
+
+
+def test_rows_come_in_pages(serving, live, row):
+    store = live("out")
+    store.put_all([row(number) for number in range(10)])
+    server = serving(os.path.dirname(os.path.dirname(store.path)))
+    (run,) = server.runs()
+    seen, after = [], 0
+    while True:
+        page = server.json("/api/runs/%s/rows?after=%d&limit=3" % (run["id"], after))
+        if not page["rows"]:
+            assert page["last_id"] == after
+            break
+        seen += [(found["id"], found["op"]) for found in page["rows"]]
+        after = page["last_id"]
+    assert seen == [(number + 1, "op%d" % number) for number in range(10)]
+
+
+def test_the_state_of_a_run(serving, live, row, tmp_path):
+    store = live("out")
+    server = serving(tmp_path / "lab")
+    (run,) = server.runs()
+    assert (run["state"], run["verdict"], run["rows"], run["progress"]) == ("running", None, 0, None)
+    store.put(row(1))
+    store.put(row(2, verdict="fail", device="12", step="7"))
+    (run,) = server.runs()
+    assert (run["state"], run["verdict"], run["passed"], run["failed"]) == ("running", "fail", 1, 1)
+    assert (run["devices"], run["steps"]) == (["0", "12"], ["0", "7"])
+    store.close()
+    (run,) = server.runs()
+    assert (run["state"], run["verdict"]) == ("stopped", "fail")
+    again = serving(tmp_path / "lab")
+    assert [found["id"] for found in again.runs()] == [run["id"]]
+
+
+def test_how_far_a_run_is(serving, live, row, tmp_path):
+    store = live("out")
+    store.set("expected", {"files": 4, "bytes": 400})
+    store.put_file(str(tmp_path / "lab" / "dump" / "a"), 100, 1, "x")
+    store.put_file(str(tmp_path / "lab" / "golden" / "a"), 100, 1, "x")
+    (run,) = serving(tmp_path / "lab").runs()
+    assert (run["progress"], run["files_done"], run["bytes_done"], run["bytes_expected"]) == (0.25, 1, 100, 400)
+
+
+def test_compare_notes_how_much_there_is(finished):
+    from goldwatch.results.store import RunStore
+
+    with RunStore.open(str(finished / "out")) as store:
+        expected = store.get("expected")
+    found = [path for path in (finished / "dump").rglob("*") if path.is_file()]
+    assert expected == {"files": len(found), "bytes": sum(path.stat().st_size for path in found)}
+
+
+def test_the_list_is_filtered_and_paged(serving, live, row, tmp_path):
+    for name, verdict in (("first", "pass"), ("second", "fail"), ("third", "pass")):
+        live(name).put(row(1, verdict=verdict))
+    server = serving(tmp_path / "lab")
+    assert [run["failed"] for run in server.json("/api/runs?q=second")["runs"]] == [1]
+    assert server.json("/api/runs?verdict=fail")["total"] == 1
+    assert server.json("/api/runs?verdict=none")["total"] == 2
+    pages = [server.json("/api/runs?limit=1&offset=%d" % offset) for offset in range(4)]
+    assert [page["total"] for page in pages] == [3] * 4 and [len(page["runs"]) for page in pages] == [1, 1, 1, 0]
+    assert len({page["runs"][0]["id"] for page in pages[:3]}) == 3
+    assert server.json("/api/runs?q=nowhere") == {"runs": [], "total": 0}
+    for wrong in ("limit=-1", "limit=x", "offset=1.5", "verdict=good", "limit=" + "9" * 30):
+        assert server.json("/api/runs?" + wrong, status=400)["error"]["kind"] == "usage"
+
+
+def test_what_is_no_run_is_not_shown(serving, live, row, tmp_path):
+    """Links are not followed, another program's database is told as such, a damaged store too."""
+    live("out").put(row(1))
+    outside = live("out", root="outside")
+    outside.put(row(1))
+    os.symlink(str(tmp_path / "outside"), str(tmp_path / "lab" / "linked"))
+    os.makedirs(str(tmp_path / "lab" / "stolen"))
+    os.symlink(outside.path, str(tmp_path / "lab" / "stolen" / "run.sqlite"))
+    os.makedirs(str(tmp_path / "lab" / "noise"))
+    (tmp_path / "lab" / "noise" / "run.sqlite").write_bytes(b"no database at all" * 100)
+    server = serving(tmp_path / "lab")
+    runs = {os.path.basename(run["path"]): run for run in server.runs()}
+    assert set(runs) == {"out", "noise"} and runs["out"]["error"] is None
+    assert runs["noise"]["error"] and runs["noise"]["verdict"] is None
+    assert server.json("/api/runs/%s/rows" % runs["noise"]["id"], status=409)["error"]["message"]
+    assert server.json("/api/runs/" + "0" * 16, status=404)["error"]["kind"] == "not_found"
+
+
+def test_a_run_whose_folder_becomes_a_link_is_gone(serving, live, row, tmp_path):
+    live("out").put(row(1))
+    live("out", root="outside").put(row(1))
+    server = serving(tmp_path / "lab")
+    (run,) = server.runs()
+    shutil.move(str(tmp_path / "lab" / "out"), str(tmp_path / "lab" / "moved"))
+    os.symlink(str(tmp_path / "outside" / "out"), str(tmp_path / "lab" / "out"))
+    assert server.ask("/api/runs/" + run["id"])[0] == 404
+    assert server.ask("/api/runs/%s/rows" % run["id"])[0] == 404
+
+
+def test_metrics(serving, live, row, tmp_path):
+    store = live("out")
+    store.put_all([row(1), row(2, verdict="fail")])
+    server = serving(tmp_path / "lab")
+    (run,) = server.runs()
+    status, headers, body = server.ask("/metrics")
+    text = body.decode()
+    assert status == 200 and headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    assert 'goldwatch_rows{run="%s",verdict="pass"} 1\n' % run["id"] in text
+    assert 'goldwatch_failures{run="%s"} 1\n' % run["id"] in text
+    for name in ("goldwatch_lag_seconds", "goldwatch_bytes"):
+        assert '%s{run="%s"} ' % (name, run["id"]) in text

@@ -1,0 +1,242 @@
+"""Who may ask what, and what a browser is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import ssl
+import stat
+import subprocess
+import urllib.request
+
+import pytest
+from in_process import run_here
+from service_client import TOKEN
+
+SHELLS = ("/healthz", "/api/runs", "/nothing")
+
+
+@pytest.fixture
+def server(serving, live, row, tmp_path):
+    live("out").put(row(1))
+    return serving(tmp_path / "lab")
+
+
+def test_a_token_is_needed_for_everything_but_health(server):
+    assert server.ask("/healthz", token=False)[0] == 200
+    for path in ("/api/runs", "/api/openapi.json", "/metrics", "/api/nothing", "/api/runs?token=" + TOKEN):
+        status, headers, _ = server.ask(path, token=False)
+        assert (path, status, headers["WWW-Authenticate"]) == (path, 401, "Bearer")
+    assert server.ask("/api/runs", token=False, headers={"Authorization": "Bearer wrong"})[0] == 401
+    assert server.ask("/api/runs", token=False, headers={"Authorization": "Basic " + TOKEN})[0] == 401
+
+
+def test_only_its_own_names_are_answered(server):
+    own = "127.0.0.1:%d" % server.port
+    for host in ("evil.example", "evil.example:%d" % server.port, "127.0.0.1", "127.0.0.1:1", "127.0.0.1.evil.example:%d" % server.port):
+        status, _, body = server.ask("/healthz", headers={"Host": host})
+        assert (status, b"misdirected" in body) == (421, True), host
+    assert server.ask("/healthz", headers={"Host": own})[0] == 200
+    assert server.ask("/healthz", headers={"Host": "LocalHost:%d" % server.port})[0] == 200
+    two = server.raw(b"GET /healthz HTTP/1.1\r\nHost: %s\r\nHost: evil.example\r\n\r\n" % own.encode())
+    assert two.startswith(b"HTTP/1.1 400")
+    assert server.raw(b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 421")
+
+
+def test_pages_of_other_origins_get_nothing(server):
+    for headers in (
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "https://127.0.0.1:%d" % server.port},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ):
+        for path in ("/api/runs", "/metrics"):
+            assert (headers, server.ask(path, headers=headers)[0]) == (headers, 403)
+        assert server.ask("/login", "POST", {"token": TOKEN}, headers)[0] == 403
+    assert server.ask("/api/runs", headers={"Origin": server.url, "Sec-Fetch-Site": "same-origin"})[0] == 200
+    assert server.ask("/api/runs", headers={"Sec-Fetch-Site": "none"})[0] == 200
+
+
+def test_what_every_answer_carries(server):
+    for path in SHELLS:
+        _, headers, _ = server.ask(path)
+        assert headers["X-Content-Type-Options"] == "nosniff" and headers["Cache-Control"] == "no-store"
+        assert "unsafe" not in headers["Content-Security-Policy"] and "default-src 'none'" in headers["Content-Security-Policy"]
+        assert headers["Referrer-Policy"] == "no-referrer" and "Access-Control-Allow-Origin" not in headers
+        assert "Server" not in headers
+
+
+def login(server, token=TOKEN):
+    status, headers, _ = server.ask("/login", "POST", {"token": token}, token=False)
+    return status, headers.get("Set-Cookie")
+
+
+def test_a_cookie_stands_for_the_token(server):
+    assert login(server, "wrong") == (401, None)
+    status, cookie = login(server)
+    assert status == 200
+    name = "goldwatch-%d=" % server.port
+    assert cookie.startswith(name) and "HttpOnly" in cookie and "samesite=strict" in cookie.lower() and "Path=/" in cookie
+    assert TOKEN not in cookie
+    sent = {"Cookie": "other=1; " + cookie.partition(";")[0]}
+    assert server.ask("/api/runs", token=False, headers=sent)[0] == 200
+    assert server.ask("/api/runs", token=False, headers={"Cookie": name + "wrong"})[0] == 401
+    assert server.ask("/api/runs", token=False, headers={"Cookie": name + TOKEN})[0] == 401
+    # What is sent by a cookie needs a header that no form can send.
+    assert server.ask("/api/runs", "POST", {}, token=False, headers=sent)[0] == 403
+
+
+def test_many_wrong_tokens_are_answered_429(server):
+    found = [server.ask("/api/runs", token=False, headers={"Authorization": "Bearer %d" % number})[0] for number in range(11)]
+    assert found == [401] * 10 + [429]
+    assert server.ask("/api/runs")[0] == 200
+
+
+def test_login_takes_json_only(server):
+    assert server.ask("/login", "POST", b"token=" + TOKEN.encode(), {"Content-Type": "application/x-www-form-urlencoded"})[0] == 415
+    for body in (b"{", b"[" * 5000, b"\xff", b"[]", b'{"token": 5}', b'{"token": NaN}', b""):
+        assert server.ask("/login", "POST", body, {"Content-Type": "application/json"})[0] in (400, 401)
+
+
+def test_bodies_are_bounded(server):
+    assert server.ask("/login", "POST", b"x" * 65537, {"Content-Type": "application/json"})[0] == 413
+    head = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n" % server.port
+    assert server.raw(head + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n").startswith(b"HTTP/1.1 411")
+    assert server.raw(head + b"Content-Length: -5\r\n\r\n").startswith(b"HTTP/1.1 400")
+    assert server.raw(b"GET /healthz HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 100000 + b"\r\n\r\n").startswith(b"HTTP/1.1 4")
+    assert server.ask("/healthz")[0] == 200
+
+
+def test_silent_and_slow_clients_are_ended(server):
+    """Who sends nothing, half a request or half a body loses the connection; uvicorn alone would wait for ever."""
+    assert server.raw(b"") == b""
+    assert server.raw(b"GET /healthz HTTP/1.1\r\nHost:") == b""
+    head = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n" % server.port
+    assert server.raw(head + b"Content-Length: 50\r\n\r\n{").startswith(b"HTTP/1.1 408")
+
+
+def test_two_hundred_idle_connections_keep_nobody_out(server):
+    import socket
+
+    idle = []
+    try:
+        for _ in range(200):
+            idle.append(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+        assert server.ask("/api/runs")[0] == 200
+    finally:
+        for connection in idle:
+            connection.close()
+
+
+def test_without_a_token_anyone_here_reads_and_nobody_sends(serving, live, row, tmp_path):
+    live("out").put(row(1))
+    server = serving(tmp_path / "lab", token=None)
+    assert server.ask("/api/runs")[0] == 200
+    assert server.json("/api/runs", method="POST", body={}, status=403)["error"]["kind"] == "forbidden"
+    assert server.ask("/login", "POST", {"token": ""})[0] == 403
+
+
+def test_the_log_has_no_secrets(server):
+    login(server)
+    server.ask("/api/runs?secret=in-the-query", headers={"Cookie": "goldwatch-1=in-the-cookie"})
+    server.ask("/a%0Anew%20line%1b[31m")
+    server.end()
+    log = server.read(server.err) + server.read(server.out)
+    assert TOKEN not in log and "in-the" not in log and "\x1b" not in log and "GET /api/runs 200" in log
+    assert "Traceback" not in log
+
+
+def test_it_ends_at_sigterm_with_0(server):
+    assert server.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--listen", "0.0.0.0:0"], 2, "token"),
+        (["--listen", "0.0.0.0:0", "--token-file", "token"], 2, "TLS"),
+        (["--listen", "8470"], 2, "address"),
+        (["--listen", "::1:8470"], 2, "brackets"),
+        (["--listen", "127.0.0.1:99999"], 2, "port"),
+        (["--behind-proxy", "--token-file", "token"], 2, "public URL"),
+        (["--public-url", "https://a.example"], 2, "proxy"),
+        (["--behind-proxy", "--public-url", "https://a.example"], 2, "token"),
+        (["--behind-proxy", "--public-url", "a.example", "--token-file", "token"], 2, "URL"),
+        (["--token-file", "missing"], 4, "missing"),
+        (["--token-file", "empty"], 4, "token"),
+        (["--tls-key", "token"], 2, "--tls-cert"),
+        (["--tls-cert", "token"], 4, "TLS"),
+    ],
+)
+def test_unsafe_or_wrong_options_are_refused_in_one_sentence(tmp_path, options, code, said):
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "empty").write_text("")
+    done = run_here(["goldwatch", "serve", ".", *options], tmp_path)
+    assert (done.returncode, said in done.stderr, "Traceback" in done.stderr) == (code, True, False), done.stderr
+
+
+def test_a_missing_root_and_a_taken_port_are_told(server, tmp_path):
+    assert run_here(["goldwatch", "serve", "nowhere"], tmp_path).returncode == 4
+    done = run_here(["goldwatch", "serve", ".", "--listen", "127.0.0.1:%d" % server.port], tmp_path)
+    assert done.returncode == 4 and "cannot listen" in done.stderr
+
+
+def test_a_token_that_others_may_read_is_warned_of(tmp_path):
+    from goldwatch.service.access import token_warnings
+
+    path = tmp_path / "token"
+    path.write_text("short")
+    os.chmod(str(path), 0o644)
+    assert len(token_warnings(str(path), "short")) == 2
+    os.chmod(str(path), stat.S_IRUSR)
+    assert token_warnings(str(path), TOKEN) == []
+
+
+def test_tls(serving, tmp_path, until):
+    """A certificate of our own; plain requests get nothing, and a client that never shakes hands is in nobody's way."""
+    certificate = tmp_path / "cert.pem"
+    made = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(tmp_path / "key.pem"), "-out", str(certificate),
+         "-days", "1", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert made.returncode == 0
+    (tmp_path / "lab").mkdir()
+    server = serving(tmp_path / "lab", "--tls-cert=%s" % certificate, "--tls-key=%s" % (tmp_path / "key.pem"))
+    assert server.scheme == "https"
+    import socket
+
+    with socket.create_connection(("127.0.0.1", server.port)):
+        context = ssl.create_default_context(cafile=str(certificate))
+        request = urllib.request.Request("https://127.0.0.1:%d/api/runs" % server.port, headers={"Authorization": "Bearer " + TOKEN})
+        with urllib.request.urlopen(request, context=context, timeout=60) as answer:
+            assert answer.status == 200
+    assert not server.raw(b"GET /healthz HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200")
+
+
+def test_behind_a_proxy_the_public_name_counts(serving, tmp_path):
+    (tmp_path / "lab").mkdir()
+    server = serving(tmp_path / "lab", "--behind-proxy", "--public-url=https://goldwatch.example.org")
+    assert server.ask("/api/runs", headers={"Host": "127.0.0.1:%d" % server.port})[0] == 421
+    own = {"Host": "goldwatch.example.org", "Origin": "https://goldwatch.example.org"}
+    assert server.ask("/api/runs", headers=own)[0] == 200
+    status, headers, _ = server.ask("/login", "POST", {"token": TOKEN}, own)
+    assert status == 200 and headers["Set-Cookie"].startswith("goldwatch-443=") and "Secure" in headers["Set-Cookie"]
+
+
+def test_addresses():
+    from goldwatch.errors import UsageError
+    from goldwatch.service.access import Access, Address, parse_address
+
+    assert parse_address("[::1]:80") == Address("::1", 80) and parse_address(":0") == Address("127.0.0.1", 0)
+    for text in ("", ":", "a", "a:b", "::1:80", "a b:80", "a:-1"):
+        with pytest.raises(UsageError):
+            parse_address(text)
+    everywhere = Access(Address("0.0.0.0", 8470), "t", True, None)
+    assert everywhere.knows_host("192.0.2.7:8470") and everywhere.knows_host("[2001:db8::1]:8470")
+    assert not everywhere.knows_host("192.0.2.7") and not everywhere.knows_host("evil.example:8470")
+    assert everywhere.knows_origin("https://192.0.2.7:8470", "192.0.2.7:8470")
+    assert not everywhere.knows_origin("https://192.0.2.8:8470", "192.0.2.7:8470")
+    assert Access(Address("::1", 80), None, False, None).knows_host("[::1]")
