@@ -56,6 +56,13 @@ class AsideFiles:
         self._pending_bytes += size
         return future
 
+    def catch_up(self) -> None:
+        """Wait for the sums so far: what was written may go then."""
+        for earlier, _ in self._pending:
+            earlier.result()
+        self._pending.clear()
+        self._pending_bytes = 0
+
     def close(self) -> None:
         """Wait for the sums."""
         self._sums.shutdown(wait=True)

@@ -210,6 +210,10 @@ class GoldenWriter:
         self._n_hashed += chosen.hashed and not chosen.parked
         return name
 
+    def catch_up(self) -> None:
+        """Wait until nothing needs the arrays any more that were written so far."""
+        self._files.catch_up()
+
     def skip(self, tensor: str, reason: str) -> None:
         """Note in the manifest that ``tensor`` is not saved, and why."""
         self.skipped.append({"tensor": tensor, "reason": reason})

@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
-from ...errors import GoldwatchError, Interrupted, UsageError
+from ...errors import GoldwatchError, InputError, Interrupted, UsageError
 from ...naming import printable
 from ...netfiles.onnx_external import check_external
 from ...netfiles.onnx_model import OnnxModel
@@ -16,7 +16,7 @@ from ...netfiles.onnx_values import OnnxValue
 from ..child import Outcome, Task, run_child
 from ..launch import resolve_python
 from ..manifest import add_to_manifest, golden_files, keep_finished, refuse_golden
-from .input_specs import Item, Shape, folder_items, items_of, parse_item, parse_shapes
+from .input_specs import Item, Shape, check_shape, folder_items, items_of, parse_item, parse_shapes
 from .plan import Key, check_feeds, find_feed, make_plan
 
 BACKENDS = ("onnxruntime", "reference")
@@ -110,6 +110,9 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     items, shapes = _inputs(options, model)
     refuse_golden(options.out, options.force)
     wanted = None if options.select is None else sorted(options.select(plan.possible_keys()))
+    if wanted is not None and not set(wanted) - {(value.name, 0) for value in model.graph.inputs}:
+        message = "no op of the compiled model comes from a node of %s"
+        raise InputError(message % printable(options.model), hint="is it the om of this model?")
     python = sys.executable if options.python is None else resolve_python(options.python)
     values = {value.name: value for value in [*model.graph.value_info.values(), *model.graph.inputs, *model.graph.outputs]}
     with tempfile.TemporaryDirectory(prefix="goldwatch-onnx-") as folder:
@@ -147,8 +150,12 @@ def _inputs(options: DumpOptions, model: OnnxModel) -> Tuple[Dict[str, Item], Di
     items = items_of(options.inputs, names)
     if options.folder is not None:
         items = dict(folder_items(options.folder, names), **items)
-    shapes = {name: shape for name, shape in options.model_shapes.items() if name in names}
-    shapes.update(parse_shapes(options.shapes, names))
+    given = parse_shapes(options.shapes, names)
+    shapes = {name: shape for name, shape in options.model_shapes.items() if name in names and name not in given}
+    for value in model.graph.data_inputs:
+        if value.name in shapes:
+            check_shape(value, shapes[value.name], "the compiled model's shape")
+    shapes.update(given)
     return items, shapes
 
 
@@ -160,7 +167,7 @@ def _decoded(options: DumpOptions, item: Item, shape: Optional[Shape], folder: s
         raise UsageError("%s: no device dumps are read here" % printable(item.path), hint="convert it to .npy first")
     path = os.path.join(folder, "dump%d.npy" % len(os.listdir(folder)))
     options.decode(item.path, shape, path)
-    return replace(item, path=path, is_dump=False)
+    return replace(item, path=path)
 
 
 def _static(value: Optional[OnnxValue]) -> Optional[Shape]:

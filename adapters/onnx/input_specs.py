@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import Dict, Iterable, List, Sequence, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
-from ...errors import MissingPath, UsageError
+from ...errors import InputError, MissingPath, UsageError
 from ...filesystem import bounded_name
 from ...naming import nearest_names, printable, sanitise_golden
 from ...netfiles.onnx_types import BY_NAME
+from ...netfiles.onnx_values import Dim, OnnxValue
 
 SUFFIXES = (".npy", ".npz", ".pb", ".bin")
 DUMP = "dump:"
@@ -147,3 +148,18 @@ def parse_shapes(specs: Sequence[str], names: Sequence[str]) -> Dict[str, Shape]
         known_input(name, names, "shapes")
         found[name] = tuple(int(part) for part in parts)
     return found
+
+
+def shown_shape(shape: Optional[Sequence[Dim]]) -> str:
+    """Return a declared shape for people, with ``?`` for unknown dims."""
+    return "(of unknown rank)" if shape is None else "[%s]" % ", ".join("?" if dim is None else printable(str(dim)) for dim in shape)
+
+
+def check_shape(value: OnnxValue, shape: Shape, where: str) -> None:
+    """Raise InputError unless a shape (``where`` says whose) is one that the model's input can have."""
+    declared = value.shape
+    if declared is None:
+        return
+    if len(shape) != len(declared) or any(isinstance(dim, int) and dim != size for dim, size in zip(declared, shape)):
+        message = "%s of input %s is %s, the model expects %s"
+        raise InputError(message % (where, printable(value.name), list(shape), shown_shape(declared)))

@@ -13,11 +13,12 @@ import numpy as np
 from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
 from ...filesystem import open_input
 from ...naming import printable
+from ...netfiles.onnx_model import OnnxGraph
 from ...netfiles.onnx_types import BY_NAME, TYPES, OnnxType, type_name
 from ...netfiles.onnx_values import Dim, OnnxValue
 from ..manifest import sha256_of_file, write_whole
 from ..npyfile import LOAD_ERRORS, count, read_npy, told
-from .input_specs import Item, Shape, stems_of
+from .input_specs import Item, Shape, check_shape, shown_shape, stems_of
 from .narrow import encode, held_as, is_narrow
 from .tensorproto import read_tensorproto
 
@@ -81,7 +82,7 @@ def load_inputs(
         _refuse_kind(value)
     missing = [value for value in values if value.name not in items]
     if missing and seed is None:
-        listed = ", ".join("%s %s" % (printable(value.name), _shown(value.shape)) for value in missing)
+        listed = ", ".join("%s %s" % (printable(value.name), shown_shape(value.shape)) for value in missing)
         raise UsageError("no file for the model's input %s" % listed, hint="add `inputs=NAME=FILE` for each, or `seed=SEED`")
     arrays: Dict[str, Tuple[np.ndarray, str]] = {}
     sizes = _named_dims(values, shapes)
@@ -92,7 +93,7 @@ def load_inputs(
     known = {value.name: shapes.get(value.name, _resolved(value.shape, sizes)) for value in values if value.name not in arrays}
     unknown = [value for value in values if value.name in known and known[value.name] is None]
     if unknown:
-        listed = ", ".join("%s %s" % (printable(value.name), _shown(value.shape)) for value in unknown)
+        listed = ", ".join("%s %s" % (printable(value.name), shown_shape(value.shape)) for value in unknown)
         example = "`shapes=%s=%s`" % (
             printable(unknown[0].name),
             ",".join(str(dim) if isinstance(dim, int) else "N" for dim in unknown[0].shape or ()),
@@ -102,7 +103,7 @@ def load_inputs(
     for number, value in enumerate(values):
         if value.name not in arrays:
             shape = known[value.name] or ()
-            _check_shape(value, shape, "the shape")
+            check_shape(value, shape, "the shape")
             if value.name in items:
                 arrays[value.name] = _read_raw(items[value.name], value.name, value.dtype, shape)
             else:
@@ -114,37 +115,41 @@ def load_inputs(
     return fed
 
 
-def load_feed(item: Item, name: str, value: Optional[OnnxValue], shape: Optional[Shape]) -> Fed:
+def load_feed(item: Item, name: str, value: Optional[OnnxValue], floats: int) -> Fed:
     """Return the given values of a node's output.
 
     Parameters
     ----------
     value
         What the model says of it; None when nothing.
-    shape
-        What the user says.
+    floats
+        The model's floating-point type: where it says nothing of the value, a device's floats become such.
     """
     known = value is not None and value.kind == "tensor" and value.dtype in TYPES
     if item.path.endswith(".bin"):
-        dims = shape if shape is not None else _resolved(value.shape, {}) if value is not None else None
+        dims = _resolved(value.shape, {}) if value is not None else None
         dtype = value.dtype if known and value is not None else BY_NAME[item.dtype].code if item.dtype else 0
         if dims is None or not dtype:
             raise UsageError("%s: the model does not say type and shape of %s" % (item.path, printable(name)), hint="give an .npy file")
         array, own = _read_raw(item, name, dtype, dims)
     else:
         array, own = _read_self_described(item, name)
-    wanted = value.dtype if known and value is not None else BY_NAME[own].code
+    stored = floats if item.is_dump and array.dtype.kind == "f" else BY_NAME[own].code
+    wanted = value.dtype if known and value is not None else stored
     return Fed(name, TYPES[wanted], _converted(array, own, wanted, item.path), sha256_of_file(item.path))
+
+
+def floats_of(graph: OnnxGraph) -> int:
+    """Return the floating-point type that most of a graph's inputs and weights have; float32 where none has one."""
+    codes = [tensor.dtype for tensor in graph.initializers.values()] + [value.dtype for value in graph.inputs]
+    kinds = [code for code in codes if type_name(code) in ("float32", "float16", "bfloat16", "float64")]
+    return max(kinds, key=kinds.count, default=BY_NAME["float32"].code)
 
 
 def _refuse_kind(value: OnnxValue) -> None:
     if value.kind != "tensor" or value.dtype not in TYPES or held_as(type_name(value.dtype)) is None:
         kind = value.kind if value.kind not in ("", "tensor") else "of type %s" % type_name(value.dtype)
         raise InputError("input %s is %s: only tensors of numbers can be fed" % (printable(value.name), kind))
-
-
-def _shown(shape: Optional[Sequence[Dim]]) -> str:
-    return "(of unknown rank)" if shape is None else "[%s]" % ", ".join("?" if dim is None else printable(str(dim)) for dim in shape)
 
 
 def _sizes(declared: Optional[Sequence[Dim]], shape: Shape) -> Dict[str, int]:
@@ -166,21 +171,12 @@ def _resolved(declared: Optional[Sequence[Dim]], sizes: Mapping[str, int]) -> Op
     return None if None in dims else tuple(dim for dim in dims if dim is not None)
 
 
-def _check_shape(value: OnnxValue, shape: Shape, where: str) -> None:
-    declared = value.shape
-    if declared is None:
-        return
-    if len(shape) != len(declared) or any(isinstance(dim, int) and dim != size for dim, size in zip(declared, shape)):
-        message = "%s of input %s is %s, the model expects %s"
-        raise InputError(message % (where, printable(value.name), list(shape), _shown(declared)))
-
-
 def _read(item: Item, value: OnnxValue, shape: Optional[Shape]) -> Tuple[np.ndarray, str]:
     array, dtype = _read_self_described(item, value.name)
     where = "%s: the shape" % printable(item.path)
     if shape is not None and shape != array.shape:
         raise InputError("%s of input %s is %s, expected %s" % (where, printable(value.name), list(array.shape), list(shape)))
-    _check_shape(value, array.shape, where)
+    check_shape(value, array.shape, where)
     return array, dtype
 
 

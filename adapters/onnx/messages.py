@@ -104,10 +104,10 @@ def _kernel(match: Match[str], model: OnnxModel, names: Sequence[str], version: 
 
 
 def _failed(match: Match[str], model: OnnxModel, names: Sequence[str], version: str) -> GoldwatchError:
-    node = next((name for name, node in zip(names, model.graph.nodes) if match[2] and match[2] == node.name), match[2] or "without a name")
-    told = _PLACE.sub("", match[3])
-    hint = "do the shapes of the inputs fit the model? custom kernels and too little memory can be the cause, too"
-    return InputError("node %s (%s) failed: %s" % (printable(node), match[1], printable(told)), hint=_hint(match[3]) or hint)
+    own, told = match["name"], _PLACE.sub("", match["text"])
+    title = next((name for name, node in zip(names, model.graph.nodes) if own and own == node.name), own or "without a name")
+    hint = _hint(told) or "do the shapes of the inputs fit the model?"
+    return InputError("node %s (%s) failed in onnxruntime %s: %s" % (printable(title), match["op"], version, printable(told)), hint=hint)
 
 
 def _external(match: Match[str], model: OnnxModel, _: Sequence[str], version: str) -> GoldwatchError:
@@ -122,6 +122,7 @@ _RULES: Tuple[Tuple["re.Pattern[str]", _Rule], ...] = (
     (re.compile(r"Fatal error: (.*?):([^:()]+)\(-?\d+\) is not a registered function/op"), _function),
     (re.compile(r"In Node, \(\"(.*?)\", (\w+), .* No Op registered for (?:\S+) with domain_version of \d+"), _no_op),
     (re.compile(r"Could not find an implementation for (\w+)\((\d+)\) node with name '(.*?)'"), _kernel),
-    (re.compile(r"returned while running (\w+) node\. Name:'(.*?)' Status Message: (.*)"), _failed),
+    (re.compile(r"returned while running (?P<op>\w+) node\. Name:'(?P<name>.*?)' Status Message: (?P<text>.*)"), _failed),
+    (re.compile(r"Node \((?P<name>.*?)\) Op \((?P<op>\w+)\) (?P<text>.*)"), _failed),
     (re.compile(r"[Ee]xternal data.*"), _external),
 )

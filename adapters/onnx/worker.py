@@ -20,7 +20,7 @@ from ..golden_writer import GoldenWriter
 from ..manifest import sha256_of_file
 from .engine import Onnxruntime, Stop, Stopped
 from .input_specs import Item
-from .inputs import load_feed, load_inputs, save_inputs
+from .inputs import floats_of, load_feed, load_inputs, save_inputs
 from .narrow import is_narrow
 from .plan import NOT_NEEDED, Target, find_feed, is_branch, make_plan, skipped_branch, skipped_within, targets_of
 from .randomness import Randomness
@@ -77,9 +77,9 @@ class _Run:
         shapes = {name: tuple(shape) for name, shape in job["shapes"].items()}
         self._inputs = load_inputs(model.graph.data_inputs, items, shapes, job["seed"], job["halves"])
         known = dict(model.graph.value_info, **{value.name: value for value in model.graph.outputs})
-        self._given = [
-            load_feed(Item(*job["feeds"][name]), feed.value, known.get(feed.value), None) for name, feed in zip(job["feeds"], feeds)
-        ]
+        floats = floats_of(model.graph)
+        fed = [(feed, Item(*job["feeds"][name])) for name, feed in zip(job["feeds"], feeds)]
+        self._given = [load_feed(item, feed.value, known.get(feed.value), floats) for feed, item in fed]
         self._backend = self._choose([feed.node for feed in feeds])
 
     def _choose(self, without: List[OnnxNode]) -> Any:
@@ -145,6 +145,9 @@ class _Run:
         if is_narrow(dtype):
             fields["source_dtype"] = dtype
         writer.write(target.name, target.index, array, **fields)
+        if self._backend.options["slices"] > 1:
+            # Memory is short: the values of the next slice need it.
+            writer.catch_up()
         saved.add(target)
 
     def _with_branches(self) -> Tuple[bytes, List[Target], List[Tuple[str, str]]]:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, Optional, Set, Tuple
+from typing import Any, Collection, Dict, Optional, Tuple
 
 import click
-import numpy as np
 
 from ..adapters.onnx.dump import BACKENDS, DumpOptions
 from ..adapters.onnx.dump import dump as run_dump
-from ..adapters.onnx.plan import Key
-from ..convert.array import dumped_array
 from ..errors import InputError, NotComparable, UsageError
 from ..model.atc import atc_inputs
-from ..model.graph import ModelGraph, load_model
-from ..model.needed import needed_goldens
 from .common import format_option, print_json, put, say, set_up_logging, verbosity_options
 from .golden_words import golden_words
 from .tensor_bar import TensorBar, counted
@@ -67,8 +62,7 @@ def dump(output_format: str, quiet: bool, verbose: int, oms: Tuple[str, ...], ev
     set_up_logging(quiet, verbose)
     if everything and not oms:
         raise UsageError("--all goes with -f: without it every tensor is saved")
-    graphs = [load_model(path) for path in oms]
-    chosen = DumpOptions(**options, **_from_om(graphs, everything), decode=_decode)
+    chosen = DumpOptions(**options, **(_from_om(oms, everything) if oms else {}), decode=_decode)
     with golden_words(), TensorBar(quiet) as progress:
         result = run_dump(chosen, progress)
     for warning in result["warnings"]:
@@ -81,30 +75,26 @@ def dump(output_format: str, quiet: bool, verbose: int, oms: Tuple[str, ...], ev
         say("inputs for the device's run: %s" % ", ".join("%s/%s" % (result["out"], entry["bin"]) for entry in result["inputs"]), quiet)
 
 
-def _from_om(graphs: Collection[ModelGraph], everything: bool) -> Dict[str, Any]:
+def _from_om(paths: Collection[str], everything: bool) -> Dict[str, Any]:
     """Return what the compiled models say, as fields of :class:`DumpOptions`."""
-    shapes: Dict[str, Tuple[int, ...]] = {}
-    halves: Dict[str, None] = {}
-    for graph in graphs:
-        found = atc_inputs(graph.command)
-        shapes.update(found.shapes)
-        halves.update(dict.fromkeys(found.halves))
-    return {"model_shapes": shapes, "halves": tuple(halves), "select": _select(graphs) if graphs and not everything else None}
+    # Only here: reading them takes numpy.
+    from ..model.graph import load_model
+    from ..model.needed import needed_goldens
 
-
-def _select(graphs: Collection[ModelGraph]) -> Any:
-    def select(available: Set[Key]) -> Set[Key]:
-        found = {key for graph in graphs for key in needed_goldens(graph, available)}
-        if not found:
-            paths = ", ".join(graph.path or graph.name for graph in graphs)
-            hint = "is it the om of this model? --all saves every tensor all the same"
-            raise InputError("no op of %s comes from a node of the ONNX model" % paths, hint=hint)
-        return found
-
-    return select
+    graphs = [load_model(path) for path in paths]
+    found = [atc_inputs(graph.command) for graph in graphs]
+    return {
+        "model_shapes": {name: shape for inputs in found for name, shape in inputs.shapes.items()},
+        "halves": tuple(dict.fromkeys(name for inputs in found for name in inputs.halves)),
+        "select": None if everything else lambda available: {key for graph in graphs for key in needed_goldens(graph, available)},
+    }
 
 
 def _decode(path: str, shape: Optional[Tuple[int, ...]], npy: str) -> None:
+    import numpy as np
+
+    from ..convert.array import dumped_array
+
     try:
         array = dumped_array(path, shape)
     except NotComparable as error:

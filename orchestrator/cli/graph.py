@@ -13,6 +13,7 @@ from ..pages.graph_page import Commands, graph_page
 from ..pages.graph_result import read_result
 from ..pages.models import OM, PageModel, read_page_model
 from .common import put, set_up_logging, verbosity_options
+from .outputs import refuse_replacing
 
 _ORIGINALS = (".prototxt", ".pb", ".onnx")
 _CUTS = "cuts"
@@ -46,7 +47,7 @@ def graph(
     Example: goldwatch graph model.json --result out -o net.html
     """
     set_up_logging(quiet, verbose)
-    _refuse_overwriting(output, {"MODEL": model, "--model": original, "--om": om})
+    refuse_replacing("-o", output, {"MODEL": model, "--model": original, "--om": om}, [result])
     compared = None if result is None else read_result(result)
     inputs = {} if compared is None else compared.inputs
     found = read_page_model(model, golden)
@@ -55,12 +56,6 @@ def graph(
     with replacing(output) as stream:
         stream.write(page)
     put("wrote %s (%d ops)" % (output, len(found.ops)))
-
-
-def _refuse_overwriting(output: str, inputs: Dict[str, Optional[str]]) -> None:
-    for name, path in inputs.items():
-        if path is not None and os.path.realpath(path) == os.path.realpath(output):
-            raise UsageError("-o %s is the file of %s" % (output, name), hint="name another file for the page")
 
 
 def _commands(model: PageModel, original: Optional[str], beside: Dict[str, Optional[str]]) -> Commands:

@@ -19,16 +19,16 @@ from .wirefile import Span, WireFile
 _COPY_BYTES = 1 << 20
 _PAGE = 4096
 _TRAINING = 20
-Shape = Tuple[int, ...]
+Dims = Tuple[Optional[int], ...]
 Piece = Union[bytes, Span]
 
 
 class Border(NamedTuple):
-    """An input or output of the cut: the value's name, its type (empty: not told) and its shape (None: not told)."""
+    """An input or output of the cut: the value's name, its type (empty: not told) and its shape (None: not told; in it: dims not told)."""
 
     name: str
     dtype: str
-    shape: Optional[Shape]
+    shape: Optional[Dims]
 
 
 def captured(node: OnnxNode) -> List[str]:
@@ -237,17 +237,22 @@ def _size(pieces: Sequence[Piece]) -> int:
 
 def _value(border: Border, declared: Optional[OnnxValue]) -> List[Piece]:
     """Return the ValueInfoProto of an input or output."""
-    same = declared is not None and declared.kind == "tensor" and declared.dtype == _code(border.dtype)
-    if same and declared is not None and border.shape in (None, declared.shape):
+    if declared is not None and declared.kind == "tensor" and declared.dtype == _code(border.dtype) and _agrees(border.shape, declared):
         return [declared.span]
     body = field(1, border.name.encode("utf-8", "surrogateescape"))
     if not border.dtype:
         return [body]
     tensor = field(1, _code(border.dtype))
     if border.shape is not None:
-        dims = b"".join(field(1, field(1, dim)) for dim in border.shape)
+        dims = b"".join(field(1, b"" if dim is None else field(1, dim)) for dim in border.shape)
         tensor += varint(2 << 3 | BYTES) + varint(len(dims)) + dims
     return [body + field(2, field(1, tensor))]
+
+
+def _agrees(shape: Optional[Dims], declared: OnnxValue) -> bool:
+    """Tell whether a shape says no more than the model does."""
+    told = shape is not None and (not shape or any(dim is not None for dim in shape))
+    return shape == declared.shape or (not told and declared.shape is not None)
 
 
 def _code(dtype: str) -> int:

@@ -12,8 +12,7 @@ class Drawing {
     frame.append(this.canvas, this.tip);
     new ResizeObserver(() => this.draw()).observe(frame);
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.draw());
-    window.addEventListener('beforeprint', () => { document.documentElement.dataset.print = '1'; this.draw(); });
-    window.addEventListener('afterprint', () => { delete document.documentElement.dataset.print; this.draw(); });
+    onPrint(() => this.draw());
   }
 
   draw() {

@@ -67,6 +67,17 @@ function token(name) {
   return getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
 }
 
+// Call act(true) before the page is printed, or shown as it would be, and act(false) afterwards. Paper is light: see base.css.
+function onPrint(act) {
+  const tell = (printing) => {
+    document.documentElement.toggleAttribute('data-print', printing);
+    act(printing);
+  };
+  window.addEventListener('beforeprint', () => tell(true));
+  window.addEventListener('afterprint', () => tell(false));
+  matchMedia('print').addEventListener('change', (event) => tell(event.matches));
+}
+
 // Put text on the clipboard; a page that was opened from a file may not have the modern way.
 async function copyText(text) {
   try {

@@ -21,12 +21,15 @@ class Plot {
     this.listen();
   }
 
-  // Show these rows, in this order.
+  // Show these rows, in this order; where they only grew, what was zoomed stays.
   show(items) {
+    const grew = this.items.length && items[0] === this.items[0] && items.length >= this.items.length;
+    const zoomed = grew && (this.from > 0 || this.to < this.items.length - 1);
     this.items = items;
     this.cursor = -1;
     this.drawing.tell(null);
-    this.span(0, items.length - 1);
+    if (zoomed) this.span(this.from, this.to);
+    else this.span(0, items.length - 1);
   }
 
   offerMetrics() {

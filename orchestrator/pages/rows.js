@@ -1,4 +1,6 @@
-// The rows of a run: columns out of a document, to which a live page appends. Views are told of every change.
+// The rows of a run: columns out of a document, to which a live page appends. Views are told of changes, at most so often.
+
+const TOLD_EVERY_MS = 250;
 
 class Rows {
   constructor(document) {
@@ -26,7 +28,11 @@ class Rows {
     for (const name in document.metrics) extend(this.metrics, name, first, document.metrics[name]);
     for (let row = first; row < last; row++) this.columns.place[row] = place[this.columns.place[row]];
     this.length = last;
-    for (const listener of this.listeners) listener(first);
+    if (!this.listeners.length || this.waiting) return;
+    this.waiting = setTimeout(() => {
+      this.waiting = 0;
+      for (const listener of this.listeners) listener();
+    }, TOLD_EVERY_MS);
   }
 
   placeNumber(parts) {

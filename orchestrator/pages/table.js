@@ -22,9 +22,8 @@ class RowTable {
     this.body.addEventListener('click', (event) => this.onClick(event));
     this.body.addEventListener('keydown', (event) => this.onKey(event));
     window.addEventListener('resize', () => { this.heights = []; this.later(); });
-    window.addEventListener('beforeprint', () => this.print());
-    window.addEventListener('afterprint', () => this.draw(true));
-    rows.onChange(() => { this.makeHead(); this.refilter(); });
+    onPrint((printing) => { if (printing) this.print(); else this.draw(true); });
+    rows.onChange(() => { this.makeHead(); this.refilter(true); });
     this.refilter();
   }
 
@@ -85,15 +84,18 @@ class RowTable {
     this.refilter();
   }
 
-  refilter() {
+  // Filter and sort anew; where rows only came, what is in sight stays there.
+  refilter(stay) {
     const found = this.rows.matching(this.parts.filter.value);
     this.order = this.only ? found.filter(this.only) : found;
     this.parts.table.dataset.shown = this.order.length;
     this.parts.table.setAttribute('aria-rowcount', this.order.length + 1);
     const all = this.rows.length;
     this.parts.status.textContent = this.order.length === all ? all + ' rows' : this.order.length + ' of ' + all + ' rows';
+    const active = stay && this.active >= 0 ? this.arranged[this.active] : null;
     this.arrange();
-    this.parts.view.scrollTop = 0;
+    if (stay) this.active = this.order.indexOf(active);
+    else this.parts.view.scrollTop = 0;
     this.draw(true);
   }
 
@@ -107,6 +109,7 @@ class RowTable {
       return (x < y ? -sign : x > y ? sign : 0) || a - b;
     });
     this.active = -1;
+    this.arranged = this.order;
   }
 
   later() {

@@ -12,11 +12,12 @@ from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence
 from ..adapters.onnx.randomness import Randomness
 from ..errors import InputError
 from ..naming import printable
-from ..netfiles.onnx_cut import Border, ExternalData, OnnxCut, captured
+from ..netfiles.onnx_cut import Border, Dims, ExternalData, OnnxCut, captured
 from ..netfiles.onnx_external import check_external
 from ..netfiles.onnx_model import OnnxModel, OnnxNode
 from ..netfiles.onnx_names import NamedGraph, name_nodes
 from ..netfiles.onnx_ops import BODY, output_types
+from ..netfiles.onnx_ranks import Ranks
 from ..netfiles.onnx_types import type_name
 from ..netfiles.onnx_values import OnnxValue
 from ..netfiles.wirefile import WireFile
@@ -28,8 +29,8 @@ _SHAPES = ("Shape", "Size")
 _OWN = ("", "ai.onnx")
 _CONSTANT_FIELDS = {"value_float": "float32", "value_floats": "float32", "value_int": "int64", "value_ints": "int64"}
 _NOWHERE = -2
-Told = Tuple[str, Optional[Shape]]
-"""The type (empty: nobody knows) and the shape (None: nobody knows) of a value."""
+Told = Tuple[str, Optional[Dims]]
+"""The type (empty: nobody knows) and the shape (None: nobody knows, also of a dim) of a value."""
 
 
 class OnnxOriginal:
@@ -89,6 +90,7 @@ class OnnxOriginal:
         self._constants = self._find_constants()
         self._declared = {value.name: value for value in [*graph.inputs, *graph.value_info.values(), *graph.outputs]}
         self.dtypes = self._find_dtypes()
+        self._ranks: Optional[Dict[str, int]] = None
 
     @classmethod
     def read(cls, path: str) -> OnnxOriginal:
@@ -120,6 +122,12 @@ class OnnxOriginal:
         known = ((name, value.shape) for name, value in self._declared.items() if value.kind == "tensor" and value.shape is not None)
         static = ((name, tuple(dim for dim in shape if isinstance(dim, int)), shape) for name, shape in known)
         return {self._makers[name]: dims for name, dims, shape in static if len(dims) == len(shape) and name in self._makers}
+
+    def dims(self, tensor: str) -> Optional[Dims]:
+        """Return the shape of a value without any dim, where the rules of the ops tell how many axes it has; None where they do not."""
+        if self._ranks is None:
+            self._ranks = Ranks(self.model).known
+        return (None,) * self._ranks[tensor] if tensor in self._ranks else None
 
     def cut(self, chosen: Iterable[int], starts: Collection[int] = (), ends: Optional[Collection[int]] = None) -> Cut:
         """Return the cut of these nodes and of what must come with them; parameters as of :meth:`CaffeOriginal.cut`.

@@ -18,7 +18,7 @@ from .device_ops import DeviceOps, SpanningOp
 from .dump_files import RunDumps, base_name
 from .gather import Collection, gather_dumps, gather_goldens
 from .input_files import FLOAT16, InputFile, input_files, warnings_of
-from .onnx_original import OnnxOriginal
+from .onnx_original import OnnxOriginal, Told
 from .original import Original, read_original
 from .weights import check_weights, find_weights
 
@@ -120,7 +120,7 @@ class Plan:
     warnings: List[Tuple[str, str]]
     notes: List[str]
     search: Optional[Dict[str, Any]] = None
-    ends_told: Dict[str, Tuple[str, Optional[Shape]]] = field(default_factory=dict)
+    ends_told: Dict[str, Told] = field(default_factory=dict)
 
     @property
     def halves(self) -> List[str]:
@@ -239,7 +239,8 @@ def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[
         for end in [output for output in cut.outputs if output.is_end]:
             number = original.numbers(end.op)[0]
             dtype = original.dtypes[number][end.output_index]
-            plan.ends_told[end.tensor] = known.told_of(end.tensor, (number, end.output_index), end.op, dtype)
+            dtype, shape = known.told_of(end.tensor, (number, end.output_index), end.op, dtype)
+            plan.ends_told[end.tensor] = dtype, shape if shape is not None else original.dims(end.tensor)
     _missing_inputs(plan, sources)
     plan.warnings += _warnings(plan, sources, options)
     return plan
@@ -302,7 +303,7 @@ def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tu
             found.append(("atc-dims", text % (border.entry.name, list(dims))))
     for name, (dtype, shape) in plan.ends_told.items():
         if not dtype or shape is None:
-            text = "nobody tells the type or shape of output %s, so it is declared without; only onnx.checker wants them"
+            text = "nobody tells the type or shape of output %s, so it is declared without; only onnx.checker wants it"
             found.append(("output-shape", text % name))
     found += [("float16-range", text) for text in warnings_of(plan.files)]
     readers = {reader.op for reader in plan.cut.outside_readers if reader.op not in plan.ends}

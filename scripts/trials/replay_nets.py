@@ -1,6 +1,10 @@
-"""Small Caffe networks with random weights for scripts/replay_trial: a LeNet, two inception modules, and the ResNet block of the tests."""
+"""Small networks with random weights for scripts/replay_trial: a LeNet, two inception modules, and the ResNet block of the tests.
+
+They are Caffe nets; an ONNX model or a TensorFlow graph is made of each, with the same weights.
+"""
 
 import os
+import sys
 
 import numpy as np
 
@@ -8,7 +12,10 @@ from goldwatch.netfiles.caffemodel import read_weights
 from goldwatch.protowire import field, varint
 from goldwatch.testing import CaffeNetwork
 
-RESBLOCK = os.path.join(os.path.dirname(__file__), "..", "..", "tests", "data", "caffe", "resblock")
+TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests")
+sys.path.append(os.path.join(TESTS, "helpers"))
+
+RESBLOCK = os.path.join(TESTS, "data", "caffe", "resblock")
 
 
 class _Builder:
@@ -90,16 +97,43 @@ def resblock(folder):
 NETS = {"lenet": lenet, "resblock": resblock, "inception": inception}
 
 
+BACKENDS = {"caffe": "opencv", "onnx": "onnxruntime", "onnx16": "onnxruntime", "tf": "tf"}
+"""The forms of a net, and what replays them; onnx16 has its weights in float16."""
+
+
 class Net:
     """One of them: its files, and runs of it on the stand-in of a device."""
 
-    def __init__(self, name, folder):
+    def __init__(self, name, folder, form="caffe"):
         self.name = name
         self.prototxt, self.weights_file, self.shape = NETS[name](folder)
         self.weights = read_weights(self.weights_file)
+        self.backend, self._converted, self.original = BACKENDS[form], None, self.prototxt
+        if form != "caffe":
+            self._convert(form, os.path.join(folder, name + (".pb" if form == "tf" else ".onnx")))
         self.halves = {layer: [blob.astype(np.float16).astype(np.float32) for blob in blobs] for layer, blobs in self.weights.items()}
 
     def device(self, seed, halves=False):
         """Return the network with a random input; with ``halves`` the device rounds its weights to float16 as well."""
         data = np.random.RandomState(seed).standard_normal(self.shape).astype(np.float32)
         return CaffeNetwork(self.prototxt, self.halves if halves else self.weights, {"data": data}, self.name)
+
+    def _convert(self, form, path):
+        shapes, self.original, self.weights_file = {"data": self.shape}, path, None
+        # Of two frameworks mostly one is there.
+        if form == "tf":
+            from caffe_as_tf import AsTensorflow
+
+            self._converted = AsTensorflow(self.prototxt, self.weights, shapes)
+            data = self._converted.graph
+        else:
+            from caffe_as_onnx import AsOnnx
+
+            self._converted = AsOnnx(self.prototxt, self.weights, shapes, np.float16 if form == "onnx16" else np.float32)
+            data = self._converted.model.SerializeToString()
+        with open(path, "wb") as stream:
+            stream.write(data)
+
+    def named(self, model):
+        """Return a device's model as it is made of this form of the net."""
+        return model if self._converted is None else self._converted.renamed(model)

@@ -98,6 +98,13 @@ def report(folder):
     run(folder, "goldwatch compare dump golden -f model.json -o out")
 
 
+def two_results(folder):
+    for name, words in (("before", ""), ("after", " --broken 1")):
+        run(folder, "python -m goldwatch.testing make %s_net --ops 3 --size 4k%s" % (name, words))
+        run(folder, "python -m goldwatch.testing serve %s_net %s_net/dump" % (name, name))
+        run(folder, "goldwatch compare {0}_net/dump {0}_net/golden -f {0}_net/model.json -o {0}".format(name), (0, 1))
+
+
 def listing(folder):
     shutil.copy(os.path.join(DATA, "tensorflow", "lt_listing_infer.txt"), str(folder / "tensor_name"))
     (folder / "saved_by_hand").mkdir()
@@ -125,7 +132,9 @@ FOLDERS = {
     "docs/compare-op.md": three_ops,
     "docs/configuration.md": model_json,
     "docs/convert.md": three_ops,
+    "docs/diff.md": two_results,
     "docs/doctor.md": dump_folder,
+    "docs/graph.md": report,
     "docs/guide.md": wrong_padding,
     "docs/inspect.md": three_ops,
     "docs/metrics.md": metrics,

@@ -187,6 +187,10 @@ def test_a_phone_needs_no_sideways_scrolling(driver, page, tmp_path):
     write_page(tmp_path / "long.html", long, [0])
     show(driver, tmp_path / "long.html", "#row-1")
     assert driver.execute_script(SIDEWAYS) <= 0
+    steps = [make_row(0, 0.5, time="t", device=str(step), model="ge_default_%d" % (step + 10**40), step=str(step)) for step in range(3)]
+    write_page(tmp_path / "steps.html", steps, [0])
+    show(driver, tmp_path / "steps.html")
+    assert driver.execute_script(SIDEWAYS) <= 0
 
 
 def test_dark_is_dark(driver, page):
@@ -222,7 +226,46 @@ def test_print_has_all_rows_up_to_a_thousand(driver, tmp_path, page):
         assert len(tensors(driver)) == printed
         driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
         assert len(tensors(driver)) == 60
+    write_page(tmp_path / "page.html", network(20))
+    show(driver, tmp_path / "page.html")
     assert base64.b64decode(driver.print_page()).startswith(b"%PDF")
+
+
+def test_what_is_printed_is_light(driver, page):
+    resize(driver, 1280, 900, dark=True)
+    show(driver, page)
+    paper = "return getComputedStyle(document.documentElement).getPropertyValue('--paper').trim()"
+    dark = driver.execute_script(paper)
+    driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    assert driver.execute_script(paper) == "#ffffff" != dark
+    driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    assert driver.execute_script(paper) == dark
+
+
+def test_rows_that_come_later_are_shown_where_the_reader_is(driver, page):
+    """A live page appends; the scripts are one closed function, so it is built anew with a door."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    from goldwatch.pages.report import SCRIPTS
+    from goldwatch.pages.shell import script
+
+    show(driver, page)
+    driver.execute_script("document.querySelector('#report').id = 'held'")
+    live = script(SCRIPTS).replace("if (document.getElementById('report'))", "window.live = {Rows, showReport, readData};\nif (0)")
+    driver.execute_async_script(
+        live + """
+        const done = arguments[0];
+        live.readData('held').then((found) => {
+          window.rows = new live.Rows(found.rows);
+          live.showReport(rows, {...found, graphs: []});
+          window.more = found.rows;
+          done();
+        });
+        """
+    )
+    driver.execute_script("document.querySelector('#rows-view').scrollTop = 3000; rows.append(more)")
+    WebDriverWait(driver, 60, 0.02).until(lambda it: it.execute_script(SHOWN) == 600)
+    assert span(driver) == (0, 599) and driver.execute_script("return document.querySelector('#rows-view').scrollTop") == 3000
 
 
 def test_a_training_has_an_overview(driver, tmp_path):

@@ -6,11 +6,17 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "scripts", "replay_trial")
 
 
-def test_faults_are_named_and_healthy_runs_have_no_culprit():
-    words = ["--faults", "1", "--healthy", "2", "--nets", "inception", "--seed", "5", "--misses"]
+FORMS = ["caffe", "onnx", pytest.param("tf", marks=pytest.mark.tensorflow)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_faults_are_named_and_healthy_runs_have_no_culprit(form):
+    words = ["--faults", "1", "--healthy", "2", "--nets", "inception", "--seed", "5", "--misses", "--form", form]
     result = subprocess.run([sys.executable, SCRIPT, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
     assert (result.returncode, result.stderr) == (0, ""), result.stdout
     assert "healthy runs with a culprit: 0 of 2" in result.stdout

@@ -9,6 +9,7 @@ import onnx
 import onnx_graphs
 import pytest
 
+from goldwatch.netfiles.onnx_ranks import Ranks
 from goldwatch.submodel.onnx_original import OnnxOriginal
 
 
@@ -24,6 +25,9 @@ def test_all_cuts_compute_the_whole_models_values(tmp_path, flag):
     truth = onnx_graphs.all_values(net, feeds)
     known = {name: dtype for tensors, types in zip(model.tensors, model.dtypes) for name, dtype in zip(tensors, types) if name}
     assert known == {name: str(values.dtype) for name, values in truth.items()}
+    ranks = Ranks(model.model).known
+    assert all(truth[name].ndim == rank for name, rank in ranks.items() if name in truth)
+    assert set(truth) - set(ranks) == {"io", "cl", "rm", "s2"}  # what an If gives out, and what comes of it
     told = {name: (str(values.dtype), values.shape) for name, values in truth.items()}
     cuts = compared = 0
     for start in range(len(model.names)):

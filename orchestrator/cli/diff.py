@@ -1,0 +1,89 @@
+"""``goldwatch diff``: two results, what got better and what got worse."""
+
+from __future__ import annotations
+
+import math
+from typing import Optional
+
+import click
+
+from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, UsageError
+from ..filesystem import replacing
+from ..pages.diff_page import diff_page
+from ..results.difference import KINDS, WORSE, Difference, difference_of
+from ..results.difference_words import change_words, counts_words, markdown, place_words
+from .common import format_option, print_json, put, put_line, say_note, set_up_logging, verbosity_options
+from .outputs import refuse_replacing
+
+_SHOWN = 20
+
+
+@click.command()
+@click.argument("run_a")
+@click.argument("run_b")
+@click.option("--html", metavar="FILE", help="Write a page with all changes into FILE.")
+@click.option("--markdown", "markdown_file", metavar="FILE", help="Write a comment for a pull request into FILE.")
+@click.option("--tolerance", metavar="PERCENT", default="50", show_default=True, help="Growth of a distance that is passed over.")
+@format_option
+@verbosity_options
+def diff(
+    run_a: str,
+    run_b: str,
+    html: Optional[str],
+    markdown_file: Optional[str],
+    tolerance: str,
+    output_format: str,
+    quiet: bool,
+    verbose: int,
+) -> int:
+    """Compare two results: what got better, worse, appeared or vanished from RUN_A to RUN_B.
+
+    Both are folders that compare, watch, run or replay wrote. Exit code: 0 nothing got worse, 1 something did, 3 not the same model, 4 no
+    store that can be read.
+
+    Example: goldwatch diff before after --html diff.html
+    """
+    set_up_logging(quiet, verbose)
+    if markdown_file is not None:
+        refuse_replacing("--markdown", markdown_file, {"--html": html}, [run_a, run_b])
+    if html is not None:
+        refuse_replacing("--html", html, {}, [run_a, run_b])
+    found = difference_of(run_a, run_b, _tolerance(tolerance))
+    for path, content in ((html, diff_page), (markdown_file, markdown)):
+        if path is not None:
+            with replacing(path) as stream:
+                stream.write(content(found))
+    if output_format == "json":
+        print_json(found.document())
+    else:
+        _print(found, quiet)
+    if not found.same_model:
+        return EXIT_INCOMPLETE
+    return EXIT_FAIL if found.changes[WORSE] else EXIT_PASS
+
+
+def _tolerance(text: str) -> float:
+    """Return a percentage as a share."""
+    try:
+        percent = float(text.strip().rstrip("%"))
+    except ValueError:
+        percent = math.nan
+    if not 0 <= percent < math.inf:
+        raise UsageError("--tolerance: %r is no percentage" % text, hint="such as 50 or 12.5%")
+    return percent / 100
+
+
+def _print(found: Difference, quiet: bool) -> None:
+    for note in found.notes:
+        say_note(note, quiet)
+    several = len({place_words(change.side) for changes in found.changes.values() for change in changes}) > 1
+    for kind in KINDS:
+        changes = found.changes[kind]
+        if changes:
+            put("%s:" % kind)
+        for change in changes[:_SHOWN]:
+            place = place_words(change.side) if several else ""
+            put_line("  %s%s: %s" % (change.side.tensor, " (%s)" % place if place else "", change_words(change)))
+        if len(changes) > _SHOWN:
+            put("  and %d more" % (len(changes) - _SHOWN))
+    put_line(counts_words(found))

@@ -1,0 +1,101 @@
+"""How many axes the values of an ONNX model have, as far as its ops' definitions tell (https://onnx.ai/onnx/operators)."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional, Sequence
+
+from .onnx_model import OnnxModel, OnnxNode
+from .onnx_values import numbers_of
+from .wirefile import WireFile
+
+_LIKE_FIRST = frozenset(
+    "Abs Acos Acosh Asin Asinh Atan Atanh AveragePool BatchNormalization Bernoulli BitShift Cast CastLike Ceil Celu Clip Concat Conv "
+    "ConvInteger ConvTranspose Cos Cosh CumSum DepthToSpace DequantizeLinear Dropout Elu Erf Exp EyeLike Floor Gelu GlobalAveragePool "
+    "GlobalLpPool GlobalMaxPool GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf IsNaN "
+    "LayerNormalization LeakyRelu Log LogSoftmax LpNormalization LpPool LRN MaxPool MeanVarianceNormalization Mish Neg Not PRelu Pad "
+    "QLinearConv QuantizeLinear RMSNormalization RandomNormalLike RandomUniformLike Reciprocal Relu Resize ReverseSequence RotaryEmbedding "
+    "Round ScatterElements ScatterND Selu Shrink Sigmoid Sign Sin Sinh Slice Softmax Softplus Softsign SpaceToDepth Split Sqrt Swish Tan "
+    "Tanh ThresholdedRelu Tile TopK Transpose Trilu Upsample".split()
+)
+_LIKE_LARGEST = frozenset(
+    "Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mod Mul Or Pow Sub Sum Where Xor".split()
+)
+_FIXED = {
+    "Flatten": [2], "GRU": [4, 3], "Gemm": [2], "LSTM": [4, 3, 3], "NonMaxSuppression": [2], "NonZero": [2], "RNN": [4, 3], "Range": [1],
+    "Shape": [1], "Size": [0],
+}  # fmt: skip
+_OWN = ("", "ai.onnx")
+
+
+class Ranks:
+    """The values of a main graph.
+
+    Attributes
+    ----------
+    known
+        The number of axes of each value where that is known; of initializers too.
+    """
+
+    def __init__(self, model: OnnxModel) -> None:
+        graph = model.graph
+        self.known: Dict[str, int] = {name: len(tensor.dims) for name, tensor in graph.initializers.items()}
+        self._lengths = {name: tensor.elements for name, tensor in graph.initializers.items() if len(tensor.dims) < 2}
+        for value in [*graph.inputs, *graph.value_info.values(), *graph.outputs]:
+            if value.shape is not None:
+                self.known[value.name] = len(value.shape)
+                if len(value.shape) == 1 and isinstance(value.shape[0], int):
+                    self._lengths[value.name] = value.shape[0]
+        with model.open() as file:
+            for node in graph.nodes:
+                if node.domain in _OWN:
+                    self._add(file, model, node)
+
+    def _add(self, file: WireFile, model: OnnxModel, node: OnnxNode) -> None:
+        length = self._length(node)
+        if length is not None:
+            self._lengths[node.outputs[0]] = length
+        found: Sequence[Optional[int]] = _FIXED.get(node.op_type) or [self._rank(file, model, node)] * len(node.outputs)
+        for name, rank in zip(node.outputs, found):
+            if name and rank is not None:
+                self.known.setdefault(name, rank)
+
+    def _of(self, node: OnnxNode, place: int) -> Optional[int]:
+        return self.known.get(node.inputs[place]) if place < len(node.inputs) else None
+
+    def _rank(self, file: WireFile, model: OnnxModel, node: OnnxNode) -> Optional[int]:
+        """Return the number of axes of a node's outputs."""
+        kind, first, second = node.op_type, self._of(node, 0), self._of(node, 1)
+        if kind in _LIKE_FIRST or (kind.startswith(("Reduce", "Arg")) and model.attr_int(file, node, "keepdims") in (None, 1)):
+            return first
+        if kind in _LIKE_LARGEST or (kind == "MatMul" and min(first or 0, second or 0) > 1):
+            ranks: List[Optional[int]] = [self.known.get(name) for name in node.inputs if name]
+            return None if None in ranks else max([rank for rank in ranks if rank is not None], default=None)
+        if kind == "Constant" and "value" in node.tensors:
+            return len(node.tensors["value"].dims)
+        if kind in ("Reshape", "Expand", "ConstantOfShape"):
+            axes = self._lengths.get(node.inputs[kind != "ConstantOfShape"])
+            return axes if kind != "Expand" or axes is None or first is None else max(axes, first)
+        if kind == "Gather" and first is not None and second is not None:
+            return first + second - 1
+        if kind == "GatherElements":
+            return second
+        if kind in ("Squeeze", "Unsqueeze") and first is not None:
+            given = numbers_of(file, node.attrs["axes"], 8) if "axes" in node.attrs else None
+            count = len(given) if given is not None else self._lengths.get(node.inputs[1]) if len(node.inputs) > 1 else None
+            return None if count is None else first + (count if kind == "Unsqueeze" else -count)
+        return None
+
+    def _length(self, node: OnnxNode) -> Optional[int]:
+        """Return how many elements a node's first output has where that is a list, as those are that tell shapes."""
+        lengths = [self._lengths.get(name) for name in node.inputs]
+        if node.op_type == "Constant" and "value" in node.tensors:
+            return node.tensors["value"].elements
+        if node.op_type == "Shape" and "start" not in node.attrs and "end" not in node.attrs:
+            return self._of(node, 0)
+        if node.op_type == "Concat":
+            return None if None in lengths else sum(length or 0 for length in lengths)
+        if node.op_type in ("Cast", "Identity", "Unsqueeze"):
+            return lengths[0]
+        if node.op_type == "Gather":
+            return lengths[1]
+        return None

@@ -1,0 +1,248 @@
+"""Two results compared: what got better, worse, appeared and vanished."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..dumps.place import Place
+from ..model.row_plan import OP
+from .distances import distances, most_grown
+from .matching import PlaceMatch
+from .network import SUMMARY
+from .rowsql import plain_tree
+from .store import RunStore
+
+BETTER, WORSE, APPEARED, VANISHED = "better", "worse", "appeared", "vanished"
+KINDS = (WORSE, BETTER, APPEARED, VANISHED)
+DEFAULT_TOLERANCE = 0.5
+
+_RANKS = {FAIL: 0, NOT_COMPARED: 1, PASS: 2}
+_SAME_MODEL = 0.5
+
+Key = Tuple[Optional[Place], str, str, int]
+
+
+class Side(NamedTuple):
+    """One run's row about a tensor."""
+
+    place: Place
+    op: str
+    op_type: str
+    tensor: str
+    verdict: str
+    reason: str
+    dtype: Optional[str]
+    distances: Mapping[str, float]
+
+    def document(self) -> Dict[str, Any]:
+        """Return it as JSON values."""
+        named = {part: getattr(self.place, part) for part in ("time", "device", "model", "model_id", "step")}
+        return dict(named, verdict=self.verdict, reason=self.reason, distances=plain_tree(dict(self.distances)))
+
+
+class Change(NamedTuple):
+    """What became of one tensor.
+
+    Attributes
+    ----------
+    metric, factor
+        The distance that changed most, and its later value by its earlier one; None for a change of the verdict, or of a row that one run
+        lacks.
+    first, second
+        Its rows; None where a run has none.
+    """
+
+    first: Optional[Side]
+    second: Optional[Side]
+    metric: Optional[str] = None
+    factor: Optional[float] = None
+
+    @property
+    def side(self) -> Side:
+        """The later row, or the only one."""
+        side = self.second or self.first
+        assert side is not None
+        return side
+
+    def document(self) -> Dict[str, Any]:
+        """Return it as JSON values."""
+        side = self.side
+        return {
+            "device": side.place.device,
+            "model": side.place.model,
+            "step": side.place.step,
+            "op": side.op,
+            "op_type": side.op_type,
+            "tensor": side.tensor,
+            "metric": self.metric,
+            "factor": plain_tree(self.factor),
+            "a": None if self.first is None else self.first.document(),
+            "b": None if self.second is None else self.second.document(),
+        }
+
+
+class Compared(NamedTuple):
+    """What there is to say of one of the two runs."""
+
+    out: str
+    finished: bool
+    rows: int
+
+
+class Difference(NamedTuple):
+    """What became of all tensors.
+
+    Attributes
+    ----------
+    changes
+        By :data:`KINDS`, changes of the verdict first, then those of the largest factor.
+    joined
+        How many rows both runs have.
+    same_model
+        Whether at least half of the tensors of the run that has fewer are in the other one, by name.
+    notes
+        What the user must know.
+    """
+
+    first: Compared
+    second: Compared
+    tolerance: float
+    changes: Mapping[str, List[Change]]
+    joined: int
+    same_model: bool
+    notes: List[str]
+
+    def document(self) -> Dict[str, Any]:
+        """Return the document of schemas/diff.schema.json."""
+        runs = {name: {"out": run.out, "finished": run.finished, "rows": run.rows} for name, run in (("a", self.first), ("b", self.second))}
+        counts = {kind: len(self.changes[kind]) for kind in KINDS}
+        facts = {"tolerance": self.tolerance, "joined": self.joined, "same_model": self.same_model, "counts": counts, "notes": self.notes}
+        return dict(runs, **facts, **{kind: [change.document() for change in self.changes[kind]] for kind in KINDS})
+
+
+def difference_of(first: str, second: str, tolerance: float = DEFAULT_TOLERANCE) -> Difference:
+    """Compare the results in two output folders; the first one is before, the second after.
+
+    Rows are joined by place (:class:`goldwatch.results.matching.PlaceMatch`) and tensor name. A row that is absent as expected counts as
+    none. An op that has no row of a tensor, but one about the whole op (its dump is missing), is joined with that.
+
+    Parameters
+    ----------
+    tolerance
+        The growth of a distance that is passed over: 0.5 is 50 %.
+
+    Raises
+    ------
+    MissingPath
+        There is no store.
+    FormatError, EnvironmentProblem
+        It is damaged, foreign or cannot be read.
+    """
+    with RunStore.open(first) as before, RunStore.open(second) as after, before.frozen(), after.frozen():
+        match = PlaceMatch(before.places(), after.places())
+        notes = [*before.notes, *after.notes, *match.notes]
+        numbers = _Numbers()
+        waiting = {numbers.key(row.place, row): _side(row) for row in before.rows() if row.verdict != EXPECTED_ABSENT}
+        names = {key[1] for key in waiting}
+        join = _Join(waiting, tolerance)
+        runs = [Compared(first, before.get(SUMMARY) is not None, len(waiting))]
+        numbers, others = _Numbers(), set()
+        for row in after.rows():
+            if row.verdict != EXPECTED_ABSENT:
+                others.add(row.tensor)
+                join.take(numbers.key(match.of(row.place), row), row)
+        runs.append(Compared(second, after.get(SUMMARY) is not None, numbers.total))
+        if _limits(before) != _limits(after):
+            notes.append("the two runs were judged by different limits: verdicts may differ for that")
+    join.finish()
+    notes += ["%s is not finished: only the rows that it has so far are compared" % run.out for run in runs if not run.finished]
+    fewest = min(len(names), len(others))
+    same = bool(fewest) and len(names & others) >= _SAME_MODEL * fewest
+    return Difference(runs[0], runs[1], tolerance, join.sorted(), join.joined, same, notes)
+
+
+def _limits(store: RunStore) -> Any:
+    inputs = store.get("inputs")
+    return inputs.get("limits") if isinstance(inputs, dict) else None
+
+
+class _Numbers:
+    """Gives each row of a run what it is about; of several that are about the same a number tells them apart."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._seen: Dict[Key, int] = {}
+
+    def key(self, place: Optional[Place], row: Row) -> Key:
+        self.total += 1
+        plain = (place, row.tensor, row.kind, 0)
+        number = self._seen.get(plain, 0)
+        self._seen[plain] = number + 1
+        return place, row.tensor, row.kind, number
+
+
+def _side(row: Row) -> Side:
+    return Side(row.place, row.op, row.op_type, row.tensor, row.verdict, row.reason, row.target_dtype, distances(row.metrics))
+
+
+class _Join:
+    """Rows of the second run, one after the other, joined with those of the first that wait."""
+
+    def __init__(self, waiting: Dict[Key, Side], tolerance: float) -> None:
+        self.joined = 0
+        self._waiting = waiting
+        self._tolerance = tolerance
+        self._alone: Dict[Key, Side] = {}
+        self._changes: Dict[str, List[Change]] = {kind: [] for kind in KINDS}
+
+    def take(self, key: Key, row: Row) -> None:
+        """Take one more row of the second run."""
+        side = _side(row)
+        before = self._waiting.pop(key, None) if key[0] is not None else None
+        if before is None:
+            self._alone[key] = side
+        else:
+            self._compare(before, side)
+
+    def finish(self) -> None:
+        """Join what is left with rows about whole ops; what is left then appeared or vanished."""
+        for mine, others, swapped in ((self._waiting, self._alone, False), (self._alone, self._waiting, True)):
+            whole: Dict[Tuple[Optional[Place], str], Key] = {
+                (key[0], side.op): key for key, side in others.items() if key[2] == OP and key[0] is not None
+            }
+            used = set()
+            for key, side in list(mine.items()):
+                partner = whole.get((key[0], side.op)) if key[2] != OP else None
+                if partner is not None:
+                    used.add(partner)
+                    del mine[key]
+                    pair = (others[partner], side) if swapped else (side, others[partner])
+                    self._compare(*pair)
+            for partner in used:
+                del others[partner]
+        self._changes[VANISHED] += [Change(side, None) for side in self._waiting.values()]
+        self._changes[APPEARED] += [Change(None, side) for side in self._alone.values()]
+
+    def _compare(self, before: Side, after: Side) -> None:
+        self.joined += 1
+        if before.verdict != after.verdict:
+            kind = WORSE if _RANKS[after.verdict] < _RANKS[before.verdict] else BETTER
+            self._changes[kind].append(Change(before, after))
+            return
+        found = most_grown(before.distances, after.distances, after.dtype, self._tolerance)
+        if found is not None:
+            self._changes[WORSE].append(Change(before, after, *found))
+            return
+        found = most_grown(after.distances, before.distances, before.dtype, self._tolerance)
+        if found is not None:
+            self._changes[BETTER].append(Change(before, after, found[0], 1.0 / found[1]))
+
+    def sorted(self) -> Dict[str, List[Change]]:
+        """Return the changes by kind: of the verdict first, then by how much."""
+
+        def rank(change: Change) -> Tuple[bool, float]:
+            factor = change.factor
+            return factor is not None, 0.0 if factor is None else -factor if factor > 1 else factor
+
+        return {kind: sorted(found, key=rank) for kind, found in self._changes.items()}

@@ -1,0 +1,83 @@
+"""The child that runs the model may end in every way: what it finished stays, nothing half-done does, and one sentence says it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import onnx_models as build
+import pytest
+from onnx import helper
+
+node = helper.make_node
+
+# Stands before the real onnxruntime on the child's path, and does what the test wants at one moment of its run.
+STANDIN = """
+import os, signal, sys
+here = sys.path.pop(sys.path.index({folder!r}))
+del sys.modules["onnxruntime"]
+import onnxruntime
+real = onnxruntime.InferenceSession.run_with_ort_values
+def run(self, names, feeds, options=None):
+    when = os.environ["WHEN"]
+    if when == "segfault":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if when == "interrupt":
+        os.kill(os.getppid(), signal.SIGINT)
+        while not options.terminate:
+            pass
+    if when == "killed while writing":
+        from goldwatch.adapters import aside
+        write = aside.AsideFiles.write
+        done = []
+        def writing(self, name, header, body):
+            if len(done) == 2:
+                aside._write_all = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+            done.append(name)
+            return write(self, name, header, body)
+        aside.AsideFiles.write = writing
+    return real(self, names, feeds, options)
+onnxruntime.InferenceSession.run_with_ort_values = run
+"""
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Run the command in a process of its own, its child with the stand-in."""
+    folder = tmp_path / "path"
+    (folder / "onnxruntime").mkdir(parents=True)
+    (folder / "onnxruntime" / "__init__.py").write_text(STANDIN.format(folder=str(folder)))
+    nodes = [node("Abs", ["x"], ["v0"])] + [node("Neg", ["v%d" % n], ["v%d" % (n + 1)]) for n in range(5)]
+    path = build.save(tmp_path / "m.onnx", build.model(nodes, [build.value("x")], [build.value("v5")]))
+
+    def run(when):
+        environment = dict(os.environ, PYTHONPATH=str(folder), WHEN=when)
+        words = [sys.executable, "-m", "goldwatch", "golden", "onnx", "dump", path, "--random", "1", "-o", str(tmp_path / "golden")]
+        done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=120)
+        assert "Traceback" not in done.stderr
+        return done
+
+    return run
+
+
+def test_a_kernel_that_crashes(tmp_path, command):
+    done = command("segfault")
+    assert done.returncode == 4 and "onnxruntime ended (killed by SIGSEGV)" in done.stderr
+    assert not (tmp_path / "golden").exists()
+
+
+def test_a_child_that_is_killed_while_it_writes(tmp_path, command):
+    done = command("killed while writing")
+    assert done.returncode == 4 and "2 golden files in %s are whole, the rest is missing" % (tmp_path / "golden") in done.stderr
+    names = sorted(os.listdir(str(tmp_path / "golden")))
+    assert [name.split(".")[0] for name in names] == ["Abs_0", "inputs", "x"]
+    assert np.array_equal(np.load(str(tmp_path / "golden" / names[0])), np.abs(np.load(str(tmp_path / "golden" / names[2]))))
+
+
+def test_ctrl_c_while_the_model_runs(tmp_path, command):
+    done = command("interrupt")
+    assert done.returncode == 130 and "interrupted; nothing was saved" in done.stderr
+    assert not (tmp_path / "golden").exists() and signal.SIGINT

@@ -1,0 +1,155 @@
+"""What the model is fed with: files of every form, random numbers, and what is kept for the device's run."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_models as build
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from goldwatch.adapters.onnx.narrow import decode, encode
+from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
+
+node = helper.make_node
+X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2.5
+
+
+def relu(tmp_path, shape=("N", 3), name="x", dtype=TensorProto.FLOAT, op="Abs"):
+    nodes = [node(op, [name], ["y"], name="r")]
+    return build.save(tmp_path / "m.onnx", build.model(nodes, [build.value(name, shape, dtype)], [build.value("y", None, dtype)]))
+
+
+def put(tmp_path):
+    np.save(str(tmp_path / "x.npy"), X)
+    np.save(str(tmp_path / "big.npy"), X.astype(">f4"))
+    np.save(str(tmp_path / "fortran.npy"), np.asfortranarray(X))
+    np.save(str(tmp_path / "double.npy"), X.astype(np.float64))
+    np.savez(str(tmp_path / "both.npz"), x=X, other=np.zeros(3))
+    np.savez(str(tmp_path / "one.npz"), something=X)
+    X.tofile(str(tmp_path / "x.bin"))
+    X.astype(np.float16).tofile(str(tmp_path / "half.bin"))
+    (tmp_path / "raw.pb").write_bytes(numpy_helper.from_array(X).SerializeToString())
+    (tmp_path / "list.pb").write_bytes(helper.make_tensor("t", TensorProto.FLOAT, X.shape, X.reshape(-1).tolist()).SerializeToString())
+    (tmp_path / "half.pb").write_bytes(helper.make_tensor("t", TensorProto.FLOAT16, X.shape, X.reshape(-1).tolist()).SerializeToString())
+    (tmp_path / "double.pb").write_bytes(helper.make_tensor("t", TensorProto.DOUBLE, X.shape, X.reshape(-1).tolist()).SerializeToString())
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "x.npy",
+        "big.npy",
+        "fortran.npy",
+        "double.npy",
+        "both.npz",
+        "one.npz",
+        "raw.pb",
+        "list.pb",
+        "half.pb",
+        "double.pb",
+        "x.bin",
+        "half.bin,dtype=float16",
+    ],
+)
+def test_files_of_every_form_give_the_same_values(tmp_path, golden, spec):
+    put(tmp_path)
+    found = golden(relu(tmp_path), "--input", "x=" + spec, "--shape", "x=2,3")
+    assert np.array_equal(found["r"], np.abs(X)) and np.array_equal(found["x"], X) and found["x"].dtype == np.float32
+
+
+def test_integers_of_tensorprotos(tmp_path, golden):
+    values = [1, -2, 3, -4, 5, 6]
+    for name, dtype in (("a", TensorProto.INT64), ("b", TensorProto.INT32)):
+        (tmp_path / (name + ".pb")).write_bytes(helper.make_tensor("t", dtype, (2, 3), values).SerializeToString())
+        found = golden(relu(tmp_path, dtype=TensorProto.INT64), "--input", "x=%s.pb" % name, out=name)
+        assert found["r"].tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_a_folder_holds_a_file_for_each_input_by_its_sanitised_name(tmp_path, golden):
+    nodes = [node("Add", ["in.put:0", "1"], ["s"], name="s"), node("Add", ["s", "in_put_0"], ["y"], name="t")]
+    inputs = [build.value(name) for name in ("in.put:0", "1", "in_put_0")]
+    path = build.save(tmp_path / "m.onnx", build.model(nodes, inputs, [build.value("y")]))
+    first = golden(path, "--random", "1", out="first")
+    names = {entry["name"]: entry["npy"] for entry in first.manifest["inputs"]}
+    # A name of digits only would be a hash name; of two that look alike the later one gets a mark.
+    assert names == {"in.put:0": "inputs/in_put_0.npy", "1": "inputs/1_.npy", "in_put_0": "inputs/in_put_0_.npy"}
+    again = golden(path, "--inputs", str(tmp_path / "first" / "inputs"), out="again")
+    assert np.array_equal(first["t"], again["t"])
+    for name in names.values():
+        (tmp_path / "first" / name).unlink()
+    raw = golden(path, "--inputs", str(tmp_path / "first" / "inputs"), out="raw")
+    assert np.array_equal(first["t"], raw["t"])
+
+
+def test_random_numbers_are_the_same_for_the_same_seed(tmp_path, golden):
+    """The numbers of a Mersenne Twister of numpy's, which no version of it changes."""
+    found = golden(relu(tmp_path), "--random", "7", "--shape", "x=2,3")
+    assert np.array_equal(found["x"], np.random.RandomState([7, 0]).standard_normal((2, 3)).astype(np.float32))
+    integers = golden(relu(tmp_path, dtype=TensorProto.INT64), "--random", "7", "--shape", "x=200,3", out="integers")
+    assert set(integers["x"].reshape(-1).tolist()) == {0, 1}
+
+
+def test_dims_of_one_name_are_told_once(tmp_path, golden):
+    nodes = [node("Add", ["x", "z"], ["y"], name="a")]
+    path = build.save(
+        tmp_path / "m.onnx", build.model(nodes, [build.value("x", ("N", 3)), build.value("z", ("N", 3))], [build.value("y", None)])
+    )
+    np.save(str(tmp_path / "x.npy"), X)
+    assert golden(path, "--input", "x=x.npy", "--random", "1")["z"].shape == (2, 3)
+
+
+def test_output_0_of_a_device_s_dump_is_an_input(tmp_path, golden):
+    """As the Aipp op writes it: NC1HWC0, of three channels, in float16."""
+    image = np.random.RandomState(0).standard_normal((1, 3, 4, 5)).astype(np.float16)
+    model = DeviceModel("net")
+    model.add(DeviceOp("data", "Data", outputs=(DeviceTensor(image, "NCHW", "NCHW"),)))
+    model.add(DeviceOp("aipp", "Aipp", inputs=(("data", 0),), outputs=(DeviceTensor(image, "NC1HWC0", "NCHW"),), originals=()))
+    model.write_tree(str(tmp_path / "dump"))
+    (dump,) = (tmp_path / "dump").rglob("Aipp.*")
+    found = golden(relu(tmp_path, (1, 3, 4, 5)), "--input", "x=dump:%s" % dump)
+    assert np.array_equal(found["x"], image.astype(np.float32))
+    fed = golden(relu(tmp_path, (1, 3, 4, 5)), "--random", "1", "--feed", "r=dump:%s" % dump, out="fed")
+    assert np.array_equal(fed["r"], image.astype(np.float32)) and fed.entries["r", 0]["given"]
+
+
+@pytest.mark.parametrize("name", ["float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1", "float8e8m0"])
+def test_small_floats_are_what_the_specification_says(name):
+    """Each code by the definition: sign, exponent and mantissa in bits."""
+    forms = {
+        "float8e4m3fn": (4, 3, 7),
+        "float8e4m3fnuz": (4, 3, 8),
+        "float8e5m2": (5, 2, 15),
+        "float8e5m2fnuz": (5, 2, 16),
+        "float4e2m1": (2, 1, 1),
+    }
+    forms["float8e8m0"] = (8, 0, 127)
+    exponent_bits, mantissa_bits, bias = forms[name]
+    total = 16 if name == "float4e2m1" else 256
+    codes = np.arange(total, dtype=np.uint8)
+    packed = codes[::2] | (codes[1::2] << 4) if total == 16 else codes
+    values = decode(packed.astype(np.uint8), name, total)
+    for code in range(total):
+        sign = -1 if code >> (exponent_bits + mantissa_bits) else 1
+        exponent, mantissa = code >> mantissa_bits & ((1 << exponent_bits) - 1), code & ((1 << mantissa_bits) - 1)
+        if name == "float8e8m0":
+            expected = float("nan") if code == 255 else 2.0 ** (code - 127)
+        elif name.endswith("uz") and code == 128 or name == "float8e4m3fn" and code & 0x7F == 0x7F:
+            expected = float("nan")
+        elif name == "float8e5m2" and exponent == 31:
+            expected = sign * float("inf") if mantissa == 0 else float("nan")
+        elif exponent == 0:
+            expected = sign * mantissa * 2.0 ** (1 - bias - mantissa_bits)
+        else:
+            expected = sign * (1 + mantissa / (1 << mantissa_bits)) * 2.0 ** (exponent - bias)
+        assert values[code] == expected or (np.isnan(expected) and np.isnan(values[code]))
+    finite = values[np.isfinite(values)]
+    back = decode(np.frombuffer(encode(finite, name), np.uint8), name, finite.size)
+    assert np.array_equal(back, finite)
+
+
+@pytest.mark.parametrize(("name", "low", "high"), [("int4", -8, 7), ("uint4", 0, 15), ("int2", -2, 1), ("uint2", 0, 3)])
+def test_packed_integers_go_and_come_back(name, low, high):
+    values = np.array([*range(low, high + 1), low, high, low], np.int8 if low else np.uint8)
+    raw = encode(values, name)
+    assert len(raw) == -(-values.size * (4 if "4" in name else 2) // 8)
+    assert np.array_equal(decode(np.frombuffer(raw, np.uint8), name, values.size), values)

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import jsonschema
+import pytest
+from in_process import run_here
+
+from goldwatch.results.store import RunStore
+from goldwatch.schemas import load_schema
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A folder with three results: ``good``, ``bad`` of the same network with a broken op, ``other`` of another network."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, words in (("good", []), ("bad", ["--broken", "5"]), ("other", ["--ops", "2"])):
+        made = [sys.executable, "-m", "goldwatch.testing"]
+        assert run_here([*made, "make", name + "_net", "--size", "4k", *words], folder).returncode == 0
+        assert run_here([*made, "serve", name + "_net", name + "_net/dump"], folder).returncode == 0
+        done = run_here(
+            ["goldwatch", "compare", name + "_net/dump", name + "_net/golden", "-f", name + "_net/model.json", "-o", name], folder
+        )
+        assert done.returncode == (1 if name == "bad" else 0), done.stderr
+    return folder
+
+
+def test_worse_ends_with_1_and_better_with_0(runs):
+    done = run_here(["goldwatch", "diff", "good", "bad"], runs)
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert lines[0] == "worse:" and lines[1].startswith("  op_5:output:0: pass -> FAIL, RelativeEuclideanDistance 0.000")
+    assert lines[-1].startswith("9 worse, 0 better, 0 appeared, 0 vanished; ")
+    assert run_here(["goldwatch", "diff", "bad", "good"], runs).returncode == 0
+    same = run_here(["goldwatch", "diff", "bad", "bad"], runs)
+    assert (same.returncode, same.stdout.splitlines()[0][:21]) == (0, "0 worse, 0 better, 0 ")
+
+
+def test_json_is_one_document_of_the_schema(runs):
+    done = run_here(["goldwatch", "diff", "good", "bad", "--format", "json", "--tolerance", "12.5%"], runs)
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, load_schema("diff"))
+    assert (done.returncode, document["tolerance"], document["worse"][0]["op"], document["worse"][0]["device"]) == (1, 0.125, "op_5", "0")
+    assert [document["worse"][0][run]["verdict"] for run in "ab"] == ["pass", "fail"]
+
+
+def test_files_are_written_too(runs, tmp_path):
+    page, comment = tmp_path / "d.html", tmp_path / "d.md"
+    assert run_here(["goldwatch", "diff", "good", "bad", "--html", page, "--markdown", comment], runs).returncode == 1
+    assert "op_5:output:0" in page.read_text(encoding="utf-8") and "op_5:output:0" in comment.read_text(encoding="utf-8")
+
+
+def test_another_model_and_what_is_no_result(runs, tmp_path):
+    done = run_here(["goldwatch", "diff", "good", "other"], runs)
+    assert done.returncode == 0, "two of the ten ops are in both"
+    assert done.stdout.splitlines()[0] == "vanished:"
+    missing = run_here(["goldwatch", "diff", "good", tmp_path / "nowhere"], runs)
+    assert missing.returncode == 4 and "there is no run.sqlite" in missing.stderr
+    with RunStore.begin(str(tmp_path / "empty"), {}):
+        pass
+    done = run_here(["goldwatch", "diff", "good", tmp_path / "empty"], runs)
+    assert done.returncode == 3 and done.stdout.splitlines()[-1] == "nothing to compare: one of the runs has no rows"
+    assert "empty is not finished" in done.stderr
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "run.sqlite").write_bytes(b"no database" * 100)
+    assert run_here(["goldwatch", "diff", tmp_path / "foreign", "good"], runs).returncode == 4
+
+
+@pytest.mark.parametrize("text", ["-1", "much", "nan", "inf", ""])
+def test_a_tolerance_must_be_a_percentage(runs, text):
+    done = run_here(["goldwatch", "diff", "good", "bad", "--tolerance=" + text], runs)
+    assert done.returncode == 2 and "is no percentage" in done.stderr
+
+
+def test_the_same_file_is_not_written_twice(runs):
+    done = run_here(["goldwatch", "diff", "good", "bad", "--html", "x", "--markdown", os.path.join(".", "x")], runs)
+    assert done.returncode == 2 and not (runs / "x").exists()
+    done = run_here(["goldwatch", "diff", "good", "bad", "--html", os.path.join("bad", "run.sqlite")], runs)
+    assert done.returncode == 2 and "that is the store of bad itself" in done.stderr

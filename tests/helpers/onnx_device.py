@@ -1,0 +1,83 @@
+"""An ONNX network on a device that computes in float16: each node by itself, with what the device made before it; some are fused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+
+from goldwatch.netfiles.onnx_model import OnnxModel
+from goldwatch.netfiles.onnx_names import name_nodes
+from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
+
+
+def on_device(path, feeds, fused=(), fault=None):
+    """Return the network as a :class:`DeviceModel`.
+
+    Parameters
+    ----------
+    fused
+        Chains of node names that are one op; its output is that of the last.
+    fault
+        (node, function of its array): what that node computes wrong.
+    """
+    proto = onnx.load(path)
+    names = name_nodes(OnnxModel(path))[0].names
+    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in proto.graph.initializer}
+    values = {name: array.astype(np.float16) for name, array in feeds.items()}
+    sources = {name: (name, 0) for name in feeds}
+    model = DeviceModel("net")
+    for name, array in values.items():
+        model.add(DeviceOp(name, "Data", outputs=(DeviceTensor(array, origin_name=name),)))
+    chains = {name: chain for chain in fused for name in chain}
+    pending = {}
+    for name, node in zip(names, proto.graph.node):
+        if node.op_type == "Constant":
+            weights[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
+            model.add(DeviceOp(name, "Const", outputs=(DeviceTensor(weights[node.output[0]]),), originals=(name,)))
+            continue
+        inside = chains.get(name, (name,))
+        read = [values[value] if value in values else weights[value] for value in node.input]
+        (array,) = _run(node, [pending.get(value, each) for value, each in zip(node.input, read)], proto)
+        if fault is not None and fault[0] == name:
+            array = fault[1](array)
+        # What a fused op computes within is not rounded.
+        pending[node.output[0]] = array
+        values[node.output[0]] = array.astype(np.float16) if array.dtype.kind == "f" else array
+        if name != inside[-1]:
+            sources[node.output[0]] = sources[node.input[0]]
+            continue
+        for value in [value for value in pending if value == node.output[0] or len(inside) > 1]:
+            del pending[value]
+        inputs = tuple(sources[value] for value in node.input if value in sources)
+        # As atc lists them: a pass over an op lists its original again; of a fusion another than the last may stand first.
+        originals = (name, name) if len(inside) == 1 else (inside[-1],) + tuple(inside[:-1])
+        op = "".join(inside)
+        layout = "NC1HWC0" if array.ndim == 4 and node.op_type in ("Conv", "MaxPool", "Relu", "BatchNormalization") else "ND"
+        tensor = DeviceTensor(values[node.output[0]], layout, origin_name=name)
+        model.add(DeviceOp(op, node.op_type, inputs=inputs, outputs=(tensor,), originals=originals))
+        sources[node.output[0]] = (op, 0)
+    return model
+
+
+def _run(node, arrays, proto):
+    arrays = [each.astype(np.float32) if each.dtype == np.float16 else each for each in arrays]
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(each.dtype), each.shape)
+        for name, each in zip(node.input, arrays)
+    ]
+    graph = helper.make_graph([node], "one", inputs, [onnx.ValueInfoProto(name=node.output[0])])
+    single = helper.make_model(graph, opset_imports=proto.opset_import, ir_version=proto.ir_version)
+    session = onnxruntime.InferenceSession(single.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, dict(zip(node.input, arrays)))
+
+
+def write_model(model, path, command):
+    """Write the om json with atc's command line in it."""
+    document = model.document()
+    document["attr"] = [{"key": "atc_cmdline", "value": {"s": command}}]
+    with open(str(path), "w", encoding="utf-8") as stream:
+        json.dump(document, stream)

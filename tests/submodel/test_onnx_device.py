@@ -1,0 +1,78 @@
+"""An ONNX model with the device's dumps and om json: fused ops, names that the parser made, ladders, whole ops."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import onnx_models as build
+import pytest
+from caffe_as_onnx import AsOnnx
+
+from goldwatch.netfiles.caffemodel import read_weights
+from goldwatch.testing import CaffeNetwork, DumpServer
+
+DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock")
+
+
+@pytest.fixture(scope="module")
+def network():
+    data = np.load(os.path.join(DATA, "input_data.npy"))
+    prototxt = os.path.join(DATA, "resblock.prototxt")
+    weights = read_weights(os.path.join(DATA, "resblock.caffemodel"))
+    return CaffeNetwork(prototxt, weights, {"data": data}, "resblock"), AsOnnx(prototxt, weights, {"data": data.shape})
+
+
+@pytest.fixture
+def given(network, tmp_path):
+    """The model, its om json and dumps; the names of fused ops as in the om."""
+    device, made = network
+    build.save(tmp_path / "net.onnx", made.model)
+    model = made.renamed(device.model())
+    # As the compiler writes them: a name twice, and constants among them.
+    model.ops = [replace(op, originals=(op.originals[0], *op.originals)) if len(op.originals or ()) > 1 else op for op in model.ops]
+    DumpServer(str(tmp_path / "dump"), list(model.dumps())).run()
+    model.write_json(str(tmp_path / "om.json"))
+    return ["--om", "om.json", "--dump", "dump"]
+
+
+def values(model, name):
+    return np.asarray(model.output(name).array, np.float32)
+
+
+def test_the_inputs_are_the_devices(network, given, exported):
+    folder, document = exported("--start", "res2a_branch2a", "--end", "res2a", *given, model="net.onnx")
+    entries = {entry["name"]: entry for entry in document["inputs"]}
+    assert {entry["from"] for entry in entries.values()} == {"target"} and len(entries) == 2
+    device = network[0].model()
+    for entry in entries.values():
+        held = next(op for op in device.ops if op.outputs and op.outputs[0].origin_name == entry["producer"]["op"] and op.originals)
+        assert np.array_equal(np.load(os.path.join(folder, entry["npy"])), values(device, held.name))
+        assert entry["shape_source"] == "om" and entry["dtype"] == "float32"
+    onnx.checker.check_model(os.path.join(folder, "dump.onnx"))
+    assert document["spanning_ops"][0]["op"] == "res2ares2a_relu"
+
+
+def test_whole_ops_and_a_ladder(network, given, exported, cut):
+    _, document = exported("--start", "res2a_branch2a", "--end", "res2a", "--whole-ops", *given, model="net.onnx")
+    assert document["spanning_ops"] == [] and document["end"][-1].startswith("Relu_") and document["missing"] == []
+    done = cut("--start", "gap", "--end", "gap", "--ladder", *given, "--dry-run", "--format", "json", out=False, model="net.onnx")
+    ladder = json.loads(done.stdout)["ladder"]
+    assert [len(step["layers"]) for step in ladder] == sorted(len(step["layers"]) for step in ladder) and len(ladder) > 1
+
+
+def test_the_list_tells_ops_shapes_and_dumps(given, cut):
+    rows = [line.split("\t") for line in cut("--list", *given, out=False, model="net.onnx").stdout.splitlines()]
+    by_name = {row[1]: row for row in rows}
+    assert by_name["conv1"][2:] == ["Conv", "", "conv1conv1_relu", "yes"]
+    assert by_name["Relu_0"][2:] == ["Relu", "2x8x16x16", "conv1conv1_relu", "yes"]
+
+
+def test_an_om_of_another_model(network, given, cut, tmp_path):
+    model = network[0].model()
+    model.ops = [replace(op, originals=tuple("other_" + name for name in op.originals or ())) for op in model.ops]
+    model.write_json(str(tmp_path / "om.json"))
+    assert "of another model" in cut("--start", "conv1", "--end", "conv1", "--om", "om.json", model="net.onnx", code=4).stderr
