@@ -13,6 +13,7 @@ FOLDERS = {"goldwatch": "orchestrator", "goldwatch.adapters": "adapters", "goldw
 LAYERS = (
     (
         "goldwatch",
+        "goldwatch.columns",
         "goldwatch.errors",
         "goldwatch.filesystem",
         "goldwatch.interrupts",

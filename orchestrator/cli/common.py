@@ -18,6 +18,7 @@ from typing import Any, Callable, Dict, Iterable, List, Match, NoReturn, Optiona
 import click
 
 from ..blas import importing_unthreaded
+from ..columns import width_of, wrap
 from ..errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_USAGE, GoldwatchError
 from ..filesystem import open_input
 from ..interrupts import caused_by_interrupt
@@ -138,9 +139,9 @@ def columns_of(stream: Any) -> Optional[int]:
 def wrapped(text: str, width: Optional[int], indent: str = "  ") -> List[str]:
     """Return a text with control characters as escapes, in lines of at most so many columns; in one for None."""
     text = printable(text)
-    if width is None or len(text) <= width:
+    if width is None or width_of(text) <= width:
         return [text]
-    return textwrap.wrap(text, max(len(indent) + 16, width), subsequent_indent=indent, break_on_hyphens=False)
+    return wrap(text, max(len(indent) + 16, width), indent)
 
 
 def put_wrapped(text: str, indent: str = "  ") -> None:
@@ -173,8 +174,8 @@ def show_status(text: str) -> None:
 
 
 def use_colour(stream: Any) -> bool:
-    """Tell whether colours may be used on ``stream``: only on a terminal and never with NO_COLOR."""
-    return bool(not os.environ.get("NO_COLOR") and hasattr(stream, "isatty") and stream.isatty())
+    """Tell whether colours may be used on ``stream``: only on a terminal that knows them, and never with NO_COLOR."""
+    return bool(not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and hasattr(stream, "isatty") and stream.isatty())
 
 
 def wants_json(argv: Any) -> bool:

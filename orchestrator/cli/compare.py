@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from typing import Any, Callable, Optional, Tuple, TypeVar
+from typing import Any, Callable, TypeVar
 
 import click
 
@@ -12,32 +11,16 @@ from ..engine.file_pair import is_file_pair
 from ..engine.listed import compare_folders
 from ..engine.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
 from ..engine.quantised_files import compare_quantised_files
-from ..engine.result import RunResult
 from ..engine.two_files import compare_files
-from ..errors import GoldwatchError, UsageError
+from ..errors import UsageError
 from ..processes import default_jobs
-from ..results.table import render_table
-from ..verdict.suspects import counted
-from .common import (
-    columns_of,
-    format_option,
-    print_result_file,
-    put,
-    put_escaped,
-    put_wrapped,
-    say,
-    say_note,
-    set_up_logging,
-    use_colour,
-    verbosity_options,
-)
+from .common import format_option, say, say_note, set_up_logging, verbosity_options
 from .custom import custom_options, user_code
 from .limits import limit_options, read_limits
 from .option_values import parse_metrics, parse_range, parse_select, parse_time
 from .progress import ProgressBar
-from .replay_next import replay_words
-from .report_options import Reports, planned_reports, report_options, write_reports
-from .verdict_text import shell_lines, verdict_lines
+from .report_options import planned_reports, report_options
+from .result_text import print_result, table_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -73,6 +56,7 @@ def comparison_options(function: F) -> F:
             click.option("--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."),
             click.option("--force", is_flag=True, help="Discard other results in OUT."),
             report_options,
+            table_option,
             format_option,
         ]
     ):  # fmt: skip
@@ -155,54 +139,3 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     print_result(result, given, planned)
     return result.exit_code
 
-
-def print_result(result: RunResult, given: Any, planned: Reports) -> None:
-    """Write the files of a report, then print the document of result.json, or the table and what it comes to.
-
-    Raises
-    ------
-    GoldwatchError
-        A file could not be written; the text is printed all the same.
-    """
-    problem: Optional[GoldwatchError] = None
-    try:
-        write_reports(result.options.out, planned)
-    except GoldwatchError as error:
-        problem = error
-    if given["output_format"] != "json":
-        _print_text(result, given)
-    elif problem is None:
-        print_result_file(result.files[-1])
-    if problem is not None:
-        raise problem
-
-
-def _print_text(result: RunResult, given: Any) -> None:
-    """Print the table, the summary line and the sentence that names the broken operator."""
-    first = result.first_divergence
-    width = columns_of(sys.stdout)
-    rows, total = (result.rows(), None) if given["verbose"] else (result.shown, result.summary.rows)
-    tensor = first.tensor if first else None
-    put_escaped(render_table(rows, total, result.files[0], tensor, colour=use_colour(sys.stdout), width=width))
-    put()
-    put_wrapped(summary_line(result))
-    for line in verdict_lines(result, width):
-        put(line)
-    words = replay_words(result)
-    for line in shell_lines("go on:", words, width or 10**9) if words else ():
-        put(line)
-    put_wrapped(result.sentence, "")
-
-
-def summary_line(result: RunResult) -> str:
-    """Return the counts in one line."""
-    found = result.summary
-    parts: Tuple[Tuple[int, str], ...] = (
-        (found.passed, "pass"),
-        (found.failed, "fail"),
-        (found.not_compared, "not compared" + (" (%d forgiven)" % found.forgiven if found.forgiven else "")),
-        (found.expected_absent, "absent as expected"),
-    )
-    counts = ", ".join("%d %s" % part for part in parts) + "".join("; " + text for text in [counted(found.suspects)] if text)
-    where = ", ".join(result.files[-2:])
-    return "%s: %d ops, %d rows: %s. Results: %s" % (found.verdict, found.ops, found.rows, counts, where)

@@ -10,12 +10,12 @@ from ..processes import default_jobs
 from ..replay.options import AUTO, BACKENDS, ReplayOptions
 from ..replay.run import replay as run_replay
 from .common import format_option, say_note, set_up_logging, verbosity_options
-from .compare import print_result
 from .golden_words import golden_words
 from .limits import read_limit_texts
 from .option_values import parse_time
 from .progress import ProgressBar
 from .report_options import planned_reports, report_options
+from .result_text import print_result, table_option
 
 
 @click.command()
@@ -35,6 +35,7 @@ from .report_options import planned_reports, report_options
 @click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes that compare, at most.  [default: all processors]")
 @click.option("--force", is_flag=True, help="Discard other results in OUT.")
 @report_options
+@table_option
 @format_option
 @verbosity_options
 def replay(

@@ -13,9 +13,10 @@ from ..watching.ends import Signals
 from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
 from ..watching.watch import Watch
 from .common import say, say_now, set_up_logging
-from .compare import comparison_options, make_options, print_result
+from .compare import comparison_options, make_options
 from .live_display import LiveDisplay
 from .report_options import Reports, planned_reports
+from .result_text import print_result
 from .sizes import parse_size
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..filesystem import AnyPath, path_text
 from ..naming import DumpName, run_name
@@ -14,6 +14,8 @@ from .place import Place, name_order, place_of
 __all__ = ["Combo", "DumpEntry", "DumpTree", "find_dumps", "list_folder", "tree_of"]
 
 ALL_TIMES = "all"
+
+_MOST_TOLD = 4
 
 
 @dataclass
@@ -209,15 +211,34 @@ def _choose_times(tree: DumpTree, combos: List[Combo], time: Optional[str]) -> N
 
 
 def _tell(tree: DumpTree) -> None:
-    """Note what was taken."""
+    """Note what was taken; of many places that differ in nothing else in one sentence."""
+    many = len(tree.combos) > _MOST_TOLD
+    if many:
+        tree.notes.append(_taken(tree.combos))
     for combo in tree.combos:
         text = "took %s: %d dump files" % (combo.label(), len(combo.files))
         repeated = len(combo.files) - len({op_key(entry.name) for entry in combo.files})
         if repeated:
             text += ", %d of them earlier runs of the same op" % repeated
-        tree.notes.append(text + _besides(combo))
+        text += _besides(combo)
+        if not many or _besides(combo) or repeated:
+            tree.notes.append(text)
     for combo in tree.without_dumps:
         tree.notes.append("%s: no dump file%s" % (combo.rel or combo.folder, _besides(combo)))
+
+
+def _taken(combos: Sequence[Combo]) -> str:
+    """Return what was taken from many places: their devices, models and steps."""
+    parts = []
+    for word, names in (("device", "devices"), ("model", "models"), ("step", "steps")):
+        found = sorted({getattr(combo.place, word) for combo in combos} - {None}, key=name_order)
+        if found:
+            parts.append("%s %s" % (word, found[0]) if len(found) == 1 else "%d %s (%s)" % (len(found), names, _ends(found)))
+    return "took %d folders with %d dump files: %s" % (len(combos), sum(len(combo.files) for combo in combos), ", ".join(parts))
+
+
+def _ends(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= _MOST_TOLD else "%s to %s" % (names[0], names[-1])
 
 
 def _besides(combo: Combo) -> str:

@@ -163,7 +163,7 @@ class Run:
             files = results.finish(summary, self.options.limits)
         code = exit_code(summary, strict=self.options.strict)
         told = (tuple(self.notes), tuple(self.left_out))
-        return RunResult(self.options, summary, code, sentence, tuple(files), *told, tuple(results.chosen.rows))
+        return RunResult(self.options, summary, code, sentence, tuple(files), *told, *results.told)
 
     def _with_overlaps(self, summary: Summary) -> Summary:
         if not self.options.check_addresses:

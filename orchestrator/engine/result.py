@@ -11,6 +11,7 @@ from ..comparing.row import FAIL, MEASURES, VERDICTS, Row
 from ..errors import EnvironmentProblem, GoldwatchError, UsageError
 from ..model.graphs import ModelGraphs
 from ..naming import printable
+from ..results.byplace import PlaceCounts
 from ..results.files import noted_tables
 from ..results.jsonfile import RESULT_FILE, result_chunks, row_document
 from ..results.rowsql import plain_tree
@@ -48,7 +49,10 @@ class RunResult:
     left_out
         What was left out or could not be paired at all.
     shown
-        The rows that matter first, a few dozen at most, in the order of the result table; empty for a result that was opened.
+        The rows that matter first, a few dozen at most: blocks of the first suspects and what is around them, then one of others; empty for
+        a result that was opened.
+    places
+        The rows of each device × model × step counted, the worst first; empty for a result that was opened.
     """
 
     options: ComparisonOptions
@@ -58,7 +62,8 @@ class RunResult:
     files: Tuple[str, ...] = ()
     notes: Tuple[str, ...] = ()
     left_out: Tuple[str, ...] = ()
-    shown: Tuple[Row, ...] = ()
+    shown: Tuple[Tuple[Row, ...], ...] = ()
+    places: Tuple[PlaceCounts, ...] = ()
 
     @property
     def first_divergence(self) -> Optional[FirstDivergence]:

@@ -77,4 +77,4 @@ def judged_result(
         files = results.finish(summary, options.limits)
     told = tuple(notes) + tuple(store.notes)
     code = exit_code(summary, strict=options.strict)
-    return RunResult(options, summary, code, sentence, tuple(files), told, (), tuple(results.chosen.rows))
+    return RunResult(options, summary, code, sentence, tuple(files), told, (), *results.told)

@@ -93,7 +93,7 @@ def replay(
             store.set(JUDGED, {"comparison": REPLAY, "golden_fails": fails, "sentence": summary.sentence})
             files = results.finish(summary, limits, REPLAY)
         told = (*notes, *runner.notes, *store.notes)
-    return RunResult(compared, summary, exit_code(summary), summary.sentence, tuple(files), told, (), tuple(results.chosen.rows))
+    return RunResult(compared, summary, exit_code(summary), summary.sentence, tuple(files), told, (), *results.told)
 
 
 def _step(options: ReplayOptions) -> Tuple[Combo, List[str]]:

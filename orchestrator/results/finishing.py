@@ -7,21 +7,26 @@ import os
 import shutil
 import tempfile
 from types import TracebackType
-from typing import IO, Iterator, List, Optional, Sequence, Tuple, Type
+from typing import IO, Iterator, List, Optional, Sequence, Set, Tuple, Type
 
-from ..comparing.row import METRICS, Row
+from ..comparing.row import EXPECTED_ABSENT, FAIL, METRICS, NOT_COMPARED, Row
+from ..dumps.place import Place
 from ..filesystem import refuse_writing, replacing
 from ..verdict.limits import Limits
 from ..verdict.summary import Summary
+from .byplace import ByPlace, PlaceCounts
 from .csvfile import Columns
 from .files import TableFiles
 from .jsonfile import FIRST_ROW, NEXT_ROW, RESULT_FILE, head_text, row_text, tail_text
 from .network import SUMMARY
-from .rowsql import plain_tree
+from .rowsql import plain_tree, row_key
 from .store import RunStore
 from .table import SHOWN_ROWS, Chosen
 
 _COPY_BYTES = 1 << 20
+_SUSPECTS = 3
+_AROUND = 6
+_REACH = 10
 
 
 class ResultFiles:
@@ -41,6 +46,13 @@ class ResultFiles:
     metrics
         The metrics that each row of result.json has.
 
+    Attributes
+    ----------
+    chosen, by_place
+        What the walk keeps of the rows.
+    told
+        After :meth:`finish`: the blocks of rows that matter first, and the rows of each place counted, the worst place first.
+
     Raises
     ------
     EnvironmentProblem
@@ -53,7 +65,9 @@ class ResultFiles:
         self.store = store
         self.path = os.path.join(os.path.dirname(store.path), RESULT_FILE)
         self.chosen = Chosen(SHOWN_ROWS)
+        self.by_place = ByPlace()
         self._tables = TableFiles(store, columns, mapping)
+        self.told: Tuple[Tuple[Tuple[Row, ...], ...], Tuple[PlaceCounts, ...]] = ((), ())
         self._metrics = tuple(metrics)
         self._walked = False
 
@@ -93,9 +107,39 @@ class ResultFiles:
                 self._spool.write(separator + row_text(row, self._metrics))
             self._tables.add(row)
             self.chosen.add(row)
+            self.by_place.add(row)
             separator = NEXT_ROW
             yield row
         self._tables.close()
+
+    def _shown(self, summary: Summary) -> Tuple[Tuple[Row, ...], ...]:
+        """Return the rows that matter first, in blocks: of the first suspects and around them, then others that did not pass."""
+        wanted = [(entry.op, entry.place) for entry in summary.suspects]
+        wanted = wanted or [(entry["op"], self.store.places()[0]) for entry in summary.culprits or ()]
+        if not wanted and summary.first is not None:
+            wanted = [(summary.first.op, summary.first.place)]
+        blocks: List[Tuple[Row, ...]] = []
+        seen: Set[str] = set()
+        for op, place in wanted[:_SUSPECTS]:
+            block = tuple(row for row in self._around(op, place) if row_key(row) not in seen)
+            seen.update(row_key(row) for row in block)
+            blocks.append(block)
+        rest = [row for row in self.chosen.rows if row_key(row) not in seen and (row.verdict in (FAIL, NOT_COMPARED) or not blocks)]
+        blocks.append(tuple(rest[: max(0, SHOWN_ROWS - sum(map(len, blocks)))]))
+        return tuple(block for block in blocks if block)
+
+    def _around(self, op: str, place: Place) -> List[Row]:
+        """Return the rows of an op and of those with a dump before and behind it, as the table has them; of many its own, outputs first."""
+        own = next(iter(self.store.rows("index", place, op=op)), None)
+        if own is None:
+            return []
+        near = self.store.rows("index", place, indexes=(own.index - _REACH, own.index + _REACH))
+        rows = [(number, row) for number, row in enumerate(near) if row.verdict != EXPECTED_ABSENT]
+        before = max((row.index for _, row in rows if row.index < own.index), default=own.index)
+        behind = min((row.index for _, row in rows if row.index > own.index), default=own.index)
+        rows = [(number, row) for number, row in rows if before <= row.index <= behind]
+        nearest = sorted(rows, key=lambda entry: (entry[1].op != op, entry[1].index > own.index, entry[1].kind != "output"))
+        return [row for _, row in sorted(nearest[:_AROUND], key=lambda entry: entry[0])]
 
     def finish(self, summary: Summary, limits: Limits, comparison: str = "") -> List[str]:
         """Write result.json, keep the summary in the store, and return the paths of all files, result.json last.
@@ -116,6 +160,7 @@ class ResultFiles:
             for piece in tail_text(self.store.omitted()):
                 stream.write(piece)
         self.store.set(SUMMARY, document)
+        self.told = (self._shown(summary), tuple(self.by_place.worst_first))
         return [*self._tables.written, self.path]
 
 

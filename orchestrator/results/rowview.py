@@ -22,11 +22,11 @@ Query = Callable[[str, Sequence[Any]], List[Tuple[Any, ...]]]
 class RowView:
     """The rows of a store in one order; each walk reads them anew, a page at a time, without holding up a writer."""
 
-    def __init__(self, query: Query, reader: RowReader, order: str, place: Optional[Place], verdict: Optional[str]) -> None:
+    def __init__(self, query: Query, reader: RowReader, order: str, chosen: Tuple[str, List[Any]]) -> None:
         self._query = query
         self._reader = reader
         self._order = _ORDERS[order]
-        self._where, self._values = selection(place, verdict)
+        self._where, self._values = chosen
 
     def __len__(self) -> int:
         return int(self._query("SELECT count(*) FROM row" + self._where, self._values)[0][0])
@@ -42,8 +42,10 @@ class RowView:
                     yield self._reader.row(found[number])
 
 
-def selection(place: Optional[Place], verdict: Optional[str]) -> Tuple[str, List[Any]]:
-    """Return the WHERE clause that chooses rows by place and verdict (None: any), and its values."""
+def selection(
+    place: Optional[Place], verdict: Optional[str] = None, op: Optional[str] = None, indexes: Optional[Tuple[int, int]] = None
+) -> Tuple[str, List[Any]]:
+    """Return the WHERE clause that chooses rows by place, verdict, op, and first and last Index (None: any), and its values."""
     terms: List[str] = []
     values: List[Any] = []
     if place is not None:
@@ -52,4 +54,10 @@ def selection(place: Optional[Place], verdict: Optional[str]) -> Tuple[str, List
     if verdict is not None:
         terms.append("verdict = ?")
         values.append(verdict)
+    if op is not None:
+        terms.append("op = ?")
+        values.append(to_sql_text(op))
+    if indexes is not None:
+        terms.append('"index" BETWEEN ? AND ?')
+        values += indexes
     return (" WHERE " + " AND ".join(terms) if terms else ""), values

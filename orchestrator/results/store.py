@@ -301,7 +301,14 @@ class RunStore:
                     changed += 1
         return changed
 
-    def rows(self, order: str = "index", place: Optional[Place] = None, verdict: Optional[str] = None) -> RowView:
+    def rows(
+        self,
+        order: str = "index",
+        place: Optional[Place] = None,
+        verdict: Optional[str] = None,
+        op: Optional[str] = None,
+        indexes: Optional[Tuple[int, int]] = None,
+    ) -> RowView:
         """Return the rows as an iterable that can be walked again and again, with bounded memory.
 
         Parameters
@@ -309,12 +316,12 @@ class RunStore:
         order
             ``index``: as the result table has them (place, Index, the op's place in its group, timestamp, inputs before outputs).
             ``arrival``: as they came.
-        place
-            Only the rows of this place.
-        verdict
-            Only the rows of this verdict.
+        place, verdict, op
+            Only the rows of this one.
+        indexes
+            Only the rows with an Index from the first to the second.
         """
-        return RowView(self._query, self._reader, order, place, verdict)
+        return RowView(self._query, self._reader, order, selection(place, verdict, op, indexes))
 
     def places(self) -> List[Place]:
         """Return the places that rows were stored for, in the order of the result table."""

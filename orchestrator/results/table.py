@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import heapq
+from itertools import accumulate
 from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
+from ..columns import cut, padded, shorten, width_of
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..naming import printable
 from ..verdict.judging import metric_number, short_text
 
-SHOWN_ROWS = 40
+SHOWN_ROWS = 20
 SHOWN_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", "MaxAbsoluteError")
 
 _HEADINGS = {
@@ -23,9 +25,9 @@ _HEADINGS = {
     "MaxRelativeError": "max rel.",
     "MeanRelativeError": "mean rel.",
 }
-_WORDS = {PASS: "pass", FAIL: "FAIL", NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent"}
+WORDS = {PASS: "pass", FAIL: "FAIL", NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent"}
 _URGENCY = {FAIL: 0, NOT_COMPARED: 1, PASS: 2, EXPECTED_ABSENT: 3}
-_COLOURS = {FAIL: "31", NOT_COMPARED: "33", PASS: "32", EXPECTED_ABSENT: "2"}
+COLOURS = {FAIL: "31", NOT_COMPARED: "33", PASS: "32", EXPECTED_ABSENT: "2"}
 _TENSOR_WIDTH = 44
 _LEAST_TENSOR = 18
 _LEAST_REASON = 24
@@ -33,7 +35,7 @@ _BELOW = "     "
 
 
 def render_table(
-    rows: Iterable[Row],
+    blocks: Sequence[Iterable[Row]],
     total: Optional[int] = None,
     file: str = "",
     first_tensor: Optional[str] = None,
@@ -45,10 +47,10 @@ def render_table(
 
     Parameters
     ----------
-    rows
-        In the order they shall be shown; kept in memory.
+    blocks
+        Rows in the order they shall be shown, kept in memory; between two blocks stands ``...``.
     total
-        How many there are in all, where ``rows`` are those that :class:`Chosen` kept; None: these are all.
+        How many there are in all; None: these are all.
     file
         Where all rows are; named in the line that tells how many were left out.
     first_tensor
@@ -61,26 +63,30 @@ def render_table(
         Columns of the terminal: names and reasons are cut to fit; where there is hardly room for reasons, they go below their rows.
         None: no line is too long.
     """
-    chosen = list(rows)
+    parts_of = [list(rows) for rows in blocks]
+    chosen = [row for rows in parts_of for row in rows]
+    ends = set(accumulate(map(len, parts_of))) - {len(chosen)}
     table = [_line(row, metrics, first_tensor) for row in chosen]
     places = [(row.device, row.model, row.step) for row in chosen]
     varying = [number for number, parts in enumerate(zip(*places)) if len(set(parts)) > 1]
     for line, place in zip(table, places if varying else ()):
         line[2] = "%s: %s" % ("/".join(_part(place[number]) for number in varying), line[2])
     headings = ["", "verdict", "tensor"] + [_HEADINGS.get(name, printable(name)[:24]) for name in metrics] + ["reason"]
-    widths = [max(len(line[column]) for line in [headings, *table]) for column in range(len(headings))]
+    widths = [max(width_of(line[column]) for line in [headings, *table]) for column in range(len(headings))]
     shown, below = _fitted(widths, width)
     for number, line in enumerate([headings, *table]):
-        line[2] = _shorten(line[2], widths[2])
-        parts = [cell.ljust(size) for cell, size in zip(line[:3], widths)]
+        line[2] = shorten(line[2], widths[2])
+        parts = [padded(cell, size) for cell, size in zip(line[:3], widths)]
         parts += [cell.rjust(size) for cell, size in zip(line[3:shown], widths[3:])]
         if colour and number:
-            parts[1] = "\x1b[%sm%s\x1b[0m" % (_COLOURS[chosen[number - 1].verdict], parts[1])
+            parts[1] = "\x1b[%sm%s\x1b[0m" % (COLOURS[chosen[number - 1].verdict], parts[1])
         if not below:
             parts.append(_cut(line[-1], None if width is None else width - sum(widths[:shown]) - 2 * shown))
         yield "  ".join(parts).rstrip()
         if below and number and line[-1]:
             yield _BELOW + _cut(line[-1], None if width is None else width - len(_BELOW))
+        if number in ends:
+            yield "   ..."
     if total is not None and total > len(chosen):
         yield _cut("... %d more rows%s" % (total - len(chosen), " in " + printable(file) if file else ""), width)
 
@@ -139,21 +145,13 @@ def _line(row: Row, metrics: Sequence[str], first_tensor: Optional[str]) -> List
     values = [row.metrics.get(name) for name in metrics]
     numbers = ["-" if value is None else short_text(metric_number(value)) for value in values]
     mark = ">" if first_tensor is not None and row.tensor == first_tensor and row.verdict == FAIL else ""
-    return [mark, _WORDS[row.verdict], _shorten(printable(row.tensor)), *numbers, printable(row.reason)]
+    return [mark, WORDS[row.verdict], shorten(printable(row.tensor), _TENSOR_WIDTH), *numbers, printable(row.reason)]
 
 
 def _part(name: Optional[str]) -> str:
     """Return a device, model or step for the prefix of a row: of those only what is not the same in all rows is shown."""
-    return "-" if name is None else _shorten(printable(name))
-
-
-def _shorten(name: str, most: int = _TENSOR_WIDTH) -> str:
-    """Cut a long name in the middle: its end tells the tensor."""
-    if len(name) <= most:
-        return name
-    head = most // 3
-    return name[:head] + "..." + name[len(name) - (most - head - 3) :]
+    return "-" if name is None else shorten(printable(name), _TENSOR_WIDTH)
 
 
 def _cut(text: str, room: Optional[int]) -> str:
-    return text if room is None or len(text) <= room else text[: max(0, room - 3)] + "..."
+    return text if room is None else cut(text, room)

@@ -285,7 +285,7 @@ def test_the_command_that_looks_closer_can_be_copied(make) -> None:
     """Of the place where the suspect is, with the golden data of its step."""
     run = make(Training(wrong=(Wrong("part0/MatMul", 1, 10),)))
     text = run.command().stdout
-    words = shlex.split(text.split("look closer: ")[1].split("\npart0")[0])
+    words = shlex.split(text.split("look closer: ")[1].split("\nResults")[0])
     assert words[2].endswith("/10") and words[3] == os.path.join("golden", "10") and words[4] == "part0/MatMul"
     done = run_here([*words, "--format", "json"], run.folder)
     tensors = {each["tensor"]: each for each in json.loads(done.stdout)["tensors"]}

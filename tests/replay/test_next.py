@@ -46,14 +46,15 @@ def told(golden, digest):
 def test_a_failing_comparison_prints_the_command_to_go_on_with(compared) -> None:
     words = ["goldwatch", "compare", "dump", "golden", "-f", "model.json", "-o", "out"]
     before = run_here(words, compared)
-    assert before.returncode == 1 and "go on:" not in before.stdout
+    assert before.returncode == 1 and "\nnext: goldwatch replay " not in before.stdout
     put_model(compared)
     done = run_here(words, compared)
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("go on: ")]
-    assert "is the first operator outside its limits" in done.stdout.splitlines()[-1]
-    again = run_here(shlex.split(line[len("go on: ") :]), compared)
+    line = done.stdout.splitlines()[-1]
+    assert line.startswith("next: goldwatch replay ")
+    assert "is the first operator outside its limits" in done.stdout.splitlines()[-2]
+    again = run_here(shlex.split(line[len("next: ") :]), compared)
     assert again.returncode == 1, again.stderr
-    last = again.stdout.splitlines()[-1]
+    last = again.stdout.splitlines()[-2]
     assert last.startswith("2 operators have an error of their own, the worst is ") and "cat" in last and "fc" in last
     assert os.path.exists(str(compared / "out" / "replay" / "result.json"))
 

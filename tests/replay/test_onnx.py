@@ -274,8 +274,8 @@ def test_a_failing_comparison_prints_the_command_to_go_on_with(device, tmp_path)
     write_files(str(tmp_path / "dump"), list(model.dumps()))
     model.write_json(str(tmp_path / "model.json"))
     done = run_here(["goldwatch", "compare", "dump", "golden", "-f", "model.json", "-o", "out"], tmp_path)
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("go on: ")]
+    line = done.stdout.splitlines()[-1]
     assert " net.onnx " in line
-    again = run_here(shlex.split(line[len("go on: ") :]), tmp_path)
-    last = again.stdout.splitlines()[-1]
+    again = run_here(shlex.split(line[len("next: ") :]), tmp_path)
+    last = again.stdout.splitlines()[-2]
     assert last.startswith("2 operators have an error of their own") and "cat" in last and "fc" in last

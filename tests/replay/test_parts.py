@@ -224,13 +224,13 @@ def test_the_command(device) -> None:
     device.write({"fc": "no-bias"})
     words = ["goldwatch", "replay", device.path("dump"), device.prototxt, "-f", device.path("model.json"), "--backend", "opencv"]
     done = run_here([*words, "-o", device.path("out")])
-    assert done.returncode == 1 and done.stdout.splitlines()[-1].startswith("fc (FullyConnection) has an error of its own: ")
+    assert done.returncode == 1 and done.stdout.splitlines()[-2].startswith("fc (FullyConnection) has an error of its own: ")
     done = run_here([*words, "-o", device.path("json"), "--format", "json", "--op", "fc", "--op", "prob"])
     found = json.loads(done.stdout)
     assert done.returncode == 1 and found["comparison"] == "replay" and [entry["op"] for entry in found["summary"]["culprits"]] == ["fc"]
     assert {entry["op"] for entry in found["rows"]} == {"fc", "prob"}
     done = run_here([*words, "-o", device.path("loose"), "--limit", "RelativeEuclideanDistance=9", "--limit", "WorstSliceDistance=9"])
-    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "No operator has an error of its own."
+    assert done.returncode == 0 and done.stdout.splitlines()[-2] == "No operator has an error of its own."
     done = run_here([*words[:-1], "tensorrt", "-o", device.path("none")])
     assert done.returncode == 2 and "'tensorrt' is not one of" in done.stderr and not os.path.exists(device.path("none"))
     done = run_here([*words, "-o", device.path("none"), "--limit", "Nonsense=1"])

@@ -267,7 +267,7 @@ def test_the_terminal_table_fits(make_row, width):
         make_row(1, tensor="scope/" * 9 + "conv:output:1", verdict="not_compared", metrics={}, reason="golden missing"),
         make_row(2, step="1"),
     ]
-    lines = list(render_table(rows, 9, file="a/rather/long/path/to/OUT/result.csv", first_tensor=rows[0].tensor, width=width))
+    lines = list(render_table([rows], 9, file="a/rather/long/path/to/OUT/result.csv", first_tensor=rows[0].tensor, width=width))
     assert max(len(line) for line in lines) <= width
     text = "\n".join(lines)
     assert "cosine" in lines[0] and "FAIL" in text and "output:0" in text and "golden missing" in text
@@ -278,16 +278,16 @@ def test_the_terminal_table(make_row):
     rows = [make_row(number) for number in range(50)]
     rows[30] = make_row(30, verdict="fail", reason="CosineSimilarity 0.5 is not > 0.99 " + "x" * 200)
     rows[40] = make_row(40, verdict="not_compared", metrics={}, reason="\x1b[31mgolden missing")
-    lines = list(render_table(chosen(rows, 5), 50, file="OUT/result.csv", first_tensor=rows[30].tensor, width=100))
+    lines = list(render_table([chosen(rows, 5)], 50, file="OUT/result.csv", first_tensor=rows[30].tensor, width=100))
     assert lines[-1] == "... 45 more rows in OUT/result.csv"
     assert len(lines) == 7 and all(len(line) <= 100 for line in lines)
     assert [line.split()[0] for line in lines[1:4]] == ["pass"] * 3
     assert lines[4].startswith(">  FAIL ") and lines[4].endswith("...")
     assert "not compared" in lines[5] and "\\x1b[31mgolden missing" in lines[5] and "\x1b" not in "".join(lines)
-    assert len(list(render_table(iter(rows)))) == 51
-    coloured = list(render_table(chosen(rows, 2), colour=True))
+    assert len(list(render_table([iter(rows)]))) == 51
+    coloured = list(render_table([chosen(rows, 2)], colour=True))
     assert "\x1b[31mFAIL" in coloured[1] and "\x1b" not in coloured[0]
-    assert list(render_table([])) == ["  verdict  tensor  cosine  rel. Euclid  max abs  reason"]
-    assert list(render_table(chosen(rows, 5)))[4].endswith("x" * 200), "in a file no reason is cut"
+    assert list(render_table([[]])) == ["  verdict  tensor  cosine  rel. Euclid  max abs  reason"]
+    assert list(render_table([chosen(rows, 5)]))[4].endswith("x" * 200), "in a file no reason is cut"
     long = make_row(0, tensor="a" * 100 + ":output:0")
-    assert "..." in list(render_table([long]))[1] and "aaa:output:0" in list(render_table([long]))[1]
+    assert "..." in list(render_table([[long]]))[1] and "aaa:output:0" in list(render_table([[long]]))[1]

@@ -41,10 +41,9 @@ def test_one_walk_feeds_every_file(store, monkeypatch):
     monkeypatch.setattr(RowReader, "row", lambda self, values: read.append(1) or real(self, values))
     with ResultFiles(store, Columns(), ("t", "g")) as files:
         summary = summarise(files.rows, 5, Limits())
-        walks = len(read) / len(rows)
+        assert len(read) == len(rows), "one walk judges and writes"
         paths = files.finish(summary, Limits())
-    # One walk judges and writes; suspects may be explained with two more, which write nothing.
-    assert len(read) == walks * len(rows) <= 3 * len(rows)
+    assert len(read) <= len(rows) + 100, "those around the first divergence are shown"
     names = [os.path.basename(path).rsplit("_", 1)[0] for path in paths[:-1]]
     assert names == ["0_m_9_result", "0_m_9_mapping", "0_m_10_result", "0_m_10_mapping"]
     for number, step in enumerate(("9", "10")):
@@ -58,7 +57,7 @@ def test_one_walk_feeds_every_file(store, monkeypatch):
     assert [row["tensor"] for row in document["rows"]] == [row.tensor for row in rows]
     assert document["summary"] == store.get(SUMMARY) and document["summary"]["failed"] == 2
     chosen = files.chosen
-    assert chosen.total == 600 and len(chosen.rows) == 40 and [row.step for row in chosen.rows if row.verdict == "fail"] == ["9", "10"]
+    assert chosen.total == 600 and len(chosen.rows) == 20 and [row.step for row in chosen.rows if row.verdict == "fail"] == ["9", "10"]
     assert sorted(os.listdir(os.path.dirname(store.path))) == sorted(
         [*map(os.path.basename, paths), "run.lock", "run.sqlite", "run.sqlite-shm", "run.sqlite-wal"]
     )

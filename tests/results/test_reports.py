@@ -48,6 +48,7 @@ def check_schema(element):
 def told_of(rows, **changes):
     summary = summarise(rows, len({row.op for row in rows}), Limits())
     values = {
+        "out": "out",
         "started": "20240102030405",
         "finished": True,
         "summary": plain_tree(summary.document()),

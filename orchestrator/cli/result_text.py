@@ -1,0 +1,117 @@
+"""What a run came to, printed: the table, what was found, and at the end verdict, culprit and the next command."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from typing import Any, Callable, List, Optional, Sequence, Tuple, TypeVar
+
+import click
+
+from ..comparing.row import FAIL, NOT_COMPARED, PASS
+from ..engine.result import RunResult
+from ..errors import GoldwatchError
+from ..results.byplace import place_lines
+from ..results.table import COLOURS, render_table
+from ..verdict.suspects import counted
+from .common import columns_of, print_result_file, put, put_escaped, put_wrapped, use_colour, wrapped
+from .replay_next import replay_words
+from .report_options import FILES, Reports, write_reports
+from .verdict_text import closer_words, shell_lines, verdict_lines
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FIRST, ALL, NONE = "first", "all", "none"
+
+table_option = click.option(
+    "--table",
+    type=click.Choice([FIRST, ALL, NONE]),
+    default=FIRST,
+    show_default=True,
+    help="The rows to print: the suspects and what is around them, all, or none.",
+)
+
+
+def print_result(result: RunResult, given: Any, planned: Reports) -> None:
+    """Write the files of a report, then print the document of result.json, or the table and what it comes to.
+
+    Raises
+    ------
+    GoldwatchError
+        A file could not be written; the text is printed all the same.
+    """
+    problem: Optional[GoldwatchError] = None
+    try:
+        write_reports(result.options.out, planned)
+    except GoldwatchError as error:
+        problem = error
+    if given["output_format"] != "json":
+        _print_text(result, given["table"])
+    elif problem is None:
+        print_result_file(result.files[-1])
+    if problem is not None:
+        raise problem
+
+
+def _print_text(result: RunResult, table: str) -> None:
+    width, colour = columns_of(sys.stdout), use_colour(sys.stdout)
+    if len(result.places) > 1:
+        put_escaped(place_lines(result.places, colour, width))
+        put()
+    if table != NONE:
+        blocks: Sequence[Any] = [result.rows()] if table == ALL else result.shown
+        total = None if table == ALL else result.summary.rows
+        first = result.first_divergence
+        put_escaped(render_table(blocks, total, _tables(result), first.tensor if first else None, colour=colour, width=width))
+        put()
+    for line in verdict_lines(result, width):
+        put(line)
+    put_wrapped("Results: %s, %s" % (_tables(result), result.files[-1]))
+    _put_verdict(result, width, colour)
+    put_wrapped(result.sentence, "")
+    for line in shell_lines("next:", next_words(result), width or 10**9):
+        put(line)
+
+
+def _tables(result: RunResult) -> str:
+    """Return where all rows are."""
+    tables = [path for path in result.files[:-1] if os.path.basename(path).rpartition("_")[0].endswith("result")]
+    return tables[0] if len(tables) == 1 else "%d tables in %s" % (len(tables), result.options.out)
+
+
+def _put_verdict(result: RunResult, width: Optional[int], colour: bool) -> None:
+    lines = wrapped(verdict_line(result), width)
+    if colour:
+        verdict = result.summary.verdict
+        code = COLOURS[verdict if verdict in (PASS, FAIL) else NOT_COMPARED]
+        lines[0] = "\x1b[1;%sm%s\x1b[0m%s" % (code, verdict, lines[0][len(verdict) :])
+    put_escaped(lines)
+
+
+def verdict_line(result: RunResult) -> str:
+    """Return the counts in one line; those that are zero only where they say something."""
+    found = result.summary
+    parts: Tuple[Tuple[int, str, bool], ...] = (
+        (found.passed, "pass", True),
+        (found.failed, "fail", True),
+        (found.not_compared, "not compared" + (" (%d forgiven)" % found.forgiven if found.forgiven else ""), False),
+        (found.expected_absent, "absent as expected", False),
+    )
+    counts = ", ".join("%d %s" % (count, words) for count, words, always in parts if count or always)
+    counts += "".join("; " + text for text in [counted(found.suspects)] if text)
+    return "%s: %d ops, %d rows: %s" % (found.verdict, found.ops, found.rows, counts)
+
+
+def next_words(result: RunResult) -> List[str]:
+    """Return the words of the command to go on with: replay where the model is near, else a look at the culprit, else the whole result."""
+    words = replay_words(result)
+    summary = result.summary
+    culprits = [(entry.op, entry.place) for entry in summary.suspects]
+    if summary.first is not None:
+        culprits.append((summary.first.op, summary.first.place))
+    for op, place in culprits:
+        words = words or closer_words(result.options, op, place)
+    out = result.options.out
+    kind = next(iter(FILES))
+    return words or ["goldwatch", "report", shlex.quote(out), "--" + kind, shlex.quote(os.path.join(out, "report." + kind))]
