@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ...errors import GoldwatchError, InputError, Interrupted, UsageError
+from ...filesystem import open_input
 from ...naming import printable
 from ...netfiles.onnx_external import check_external
 from ...netfiles.onnx_model import OnnxModel
@@ -22,6 +23,8 @@ from .plan import Key, check_feeds, find_feed, make_plan
 BACKENDS = ("onnxruntime", "reference")
 _MEMORY_INFO = "/proc/meminfo"
 _MIB = 1 << 20
+# glibc keeps what is freed below a threshold that grows with use; values that were written are to go at once.
+_MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(_MIB)}
 _HINT = "the message is the framework's own; another version may do (`python=PATH`)"
 
 Select = Callable[[Set[Key]], Collection[Key]]
@@ -134,9 +137,15 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
             "force": options.force,
         }
         # What a dead one has finished stays: no sweeping.
-        outcome = run_child(Task(python, "goldwatch.adapters.onnx.worker", document), folder, progress)
+        task = Task(
+            python,
+            "goldwatch.adapters.onnx.worker",
+            document,
+            environment={name: os.environ.get(name, value) for name, value in _MALLOC.items()},
+        )
+        outcome = run_child(task, folder, progress)
     result = _result_of(outcome, options)
-    result["warnings"] = _warnings(model, result, options)
+    result.update(out=options.out, warnings=_warnings(result))
     return result
 
 
@@ -180,10 +189,10 @@ def _static(value: Optional[OnnxValue]) -> Optional[Shape]:
 def free_memory_bytes() -> int:
     """Return the memory that new programs can have."""
     try:
-        with open(_MEMORY_INFO, encoding="ascii") as lines:
-            fields = dict(line.split(":", 1) for line in lines)
-        return int(fields["MemAvailable"].split()[0]) * 1024
-    except (OSError, ValueError, KeyError, IndexError):
+        with open_input(_MEMORY_INFO) as lines:
+            fields = dict(line.split(b":", 1) for line in lines)
+        return int(fields[b"MemAvailable"].split()[0]) * 1024
+    except (InputError, OSError, ValueError, KeyError, IndexError):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
 
 
@@ -217,7 +226,7 @@ def _problem(outcome: Outcome, options: DumpOptions) -> GoldwatchError:
     return problem
 
 
-def _warnings(model: OnnxModel, result: Mapping[str, Any], options: DumpOptions) -> List[str]:
+def _warnings(result: Mapping[str, Any]) -> List[str]:
     out = []
     for op, names in result["collisions"].items():
         message = "nodes %s share the golden name %s: each is parked under a hash name (mapping.csv) and pairs with nothing"

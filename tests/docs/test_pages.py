@@ -11,6 +11,9 @@ import sys
 
 import click
 import numpy as np
+import onnx_device
+import onnx_models
+import onnx_networks
 import pytest
 from in_process import make_dumps, run_here
 
@@ -48,6 +51,8 @@ def net_on_device(folder, more=""):
 
 def wrong_padding(folder):
     net_on_device(folder, "--op-fault res2a_branch2b=pad")
+    run(folder, "python -m goldwatch.testing caffe net.prototxt net.caffemodel mended -i data=input.npy")
+    os.rename(str(folder / "mended" / "dump"), str(folder / "dump_mended"))
 
 
 def with_golden(folder, more=""):
@@ -117,6 +122,21 @@ def infer(folder):
     (folder / "infer").chmod(0o755)
 
 
+def onnx_on_device(folder):
+    """A network with a convolution that is wrong on the device, and one with an op that onnxruntime lacks."""
+    path = onnx_models.save(folder / "net.onnx", onnx_networks.cnn())
+    x = np.random.RandomState(4).standard_normal((1, 3, 16, 16)).astype(np.float32)
+    np.save(str(folder / "x.npy"), x)
+    fused = [("Conv_0", "/bn/BatchNormalization", "/relu/Relu")]
+    model = onnx_device.on_device(path, {"x": x}, fused, ("/conv2/Conv", lambda array: array * np.float32(1.05)))
+    model.write_tree(str(folder / "dump"))
+    onnx_device.write_model(model, folder / "model.json", "atc --model=net.onnx --framework=5 --input_shape=x:1,3,16,16")
+    nodes = [onnx_networks.node("MyDecode", ["x"], ["y"], name="decode", domain="my.ops")]
+    values = [onnx_models.value(name, (1, 3, 16, 16)) for name in "xy"]
+    onnx_models.save(folder / "custom.onnx", onnx_models.model(nodes, values[:1], values[1:], domains=["my.ops"]))
+    np.save(str(folder / "decoded.npy"), x)
+
+
 def dump_folder(folder):
     (folder / "dump").mkdir()
 
@@ -139,6 +159,7 @@ FOLDERS = {
     "docs/inspect.md": three_ops,
     "docs/metrics.md": metrics,
     "docs/migrating.md": migrating,
+    "docs/onnx.md": onnx_on_device,
     "docs/performance.md": nothing,
     "docs/replay.md": replay,
     "docs/report.md": report,
@@ -164,7 +185,7 @@ def test_every_command_in_a_block_is_found():
         prose = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
         assert not re.findall(r"^ {4}(?:\$|goldwatch|python|scripts/).*", prose, re.M), "%s: put it into a block `console`" % page
         for _, _, lines in [*blocks_of(page, "text"), *blocks_of(page, "sh"), *blocks_of(page, "bash"), *blocks_of(page, "")]:
-            assert not [line for line in lines if line.startswith("$ ")], "%s: the block's language is `console`" % page
+            assert not [line for line in lines if line.startswith(("$ ", "goldwatch "))], "%s: the block's language is `console`" % page
 
 
 def inline_commands(page):
@@ -196,6 +217,9 @@ def parse(group, words, whole):
 
 ALL = [(page, step.command, True) for page in PAGES for step in steps_of(page)]
 ALL += [(page, line.replace("\\|", "|"), False) for page in PAGES for line in inline_commands(page)]
+# Those of a CI system's configuration.
+YAML = [(page, line) for page in PAGES for _, _, lines in blocks_of(page, "yaml") for line in lines]
+ALL += [(page, line[line.index("goldwatch ") :], False) for page, line in YAML if "goldwatch " in line]
 
 
 @pytest.mark.parametrize("page, line, whole", ALL, ids=["%s: %s" % entry[:2] for entry in ALL])
