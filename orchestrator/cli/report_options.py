@@ -96,7 +96,8 @@ def _commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> Dict[st
     """Return the commands by op, to be run from anywhere, each with a folder of its own: a later report shows what they found."""
     found = {}
     for number, suspect in enumerate([*summary["suspects"], *summary.get("culprits", ())]):
-        words = closer_words(options, suspect["op"], Place(**suspect["place"]) if "place" in suspect else Place())
+        place = Place(**suspect["place"]) if "place" in suspect else Place()
+        words = closer_words(options, suspect["op"], place, unmodelled=True)
         if words:
             folder = os.path.join(os.path.abspath(options.out), "detail" if not number else "detail-%d" % (number + 1))
             found[suspect["op"]] = " ".join([*words[:-1], shlex.quote(folder)])
