@@ -152,6 +152,7 @@ def test_a_row_opens_by_keyboard_has_its_own_link_and_closes_with_escape(driver,
     assert driver.current_url.endswith("#row-1")
     driver.switch_to.active_element.send_keys("\ue00c")
     assert not detail.is_displayed() and "#row" not in driver.current_url
+    assert driver.switch_to.active_element.get_attribute("data-tensor") == "block0/unit1/Conv2D:output:0"
     show(driver, page, "#row-120")
     detail = element(driver, "#detail")
     assert detail.is_displayed() and detail.get_attribute("data-tensor") == "block12/unit0/Conv2D:output:0"
