@@ -12,6 +12,7 @@ PASS = "pass"
 FAIL = "fail"
 NOT_COMPARED = "not_compared"
 EXPECTED_ABSENT = "expected_absent"
+VERDICTS = (PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT)
 
 GOLDEN_MISSING = "golden_missing"
 DUMP_MISSING = "dump_missing"
