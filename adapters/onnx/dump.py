@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ...errors import GoldwatchError, InputError, Interrupted, UsageError
+from ...filesystem import open_input
 from ...naming import printable
 from ...netfiles.onnx_external import check_external
 from ...netfiles.onnx_model import OnnxModel
@@ -25,6 +26,7 @@ _MIB = 1 << 20
 # glibc keeps what is freed below a threshold that grows with use; values that were written are to go at once.
 _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(_MIB)}
 _HINT = "the message is the framework's own; another version may do (`python=PATH`)"
+_CRASH = "another version may do (`python=PATH`): onnxruntime before 1.15 crashes on some float16 convolutions; or `backend=reference`"
 
 Select = Callable[[Set[Key]], Collection[Key]]
 Decode = Callable[[str, Optional[Shape], str], None]
@@ -188,10 +190,10 @@ def _static(value: Optional[OnnxValue]) -> Optional[Shape]:
 def free_memory_bytes() -> int:
     """Return the memory that new programs can have."""
     try:
-        with open(_MEMORY_INFO, encoding="ascii") as lines:
-            fields = dict(line.split(":", 1) for line in lines)
-        return int(fields["MemAvailable"].split()[0]) * 1024
-    except (OSError, ValueError, KeyError, IndexError):
+        with open_input(_MEMORY_INFO) as lines:
+            fields = dict(line.split(b":", 1) for line in lines)
+        return int(fields[b"MemAvailable"].split()[0]) * 1024
+    except (InputError, OSError, ValueError, KeyError, IndexError):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
 
 
@@ -218,7 +220,7 @@ def _interrupted(out: str) -> Interrupted:
 
 
 def _problem(outcome: Outcome, options: DumpOptions) -> GoldwatchError:
-    problem = outcome.problem(options.backend, _HINT)
+    problem = outcome.problem(options.backend, _CRASH if outcome.died else _HINT)
     count = len(golden_files(options.out)) if outcome.died else 0
     if count:
         problem.message += "; %d golden files in %s are whole, the rest is missing" % (count, printable(options.out))
@@ -233,6 +235,6 @@ def _warnings(result: Mapping[str, Any]) -> List[str]:
     out += ["%s: its file name is over 255 bytes, so it has a hash name (mapping.csv)" % name for name in result["too_long"]]
     drawn = result["nondeterministic"]
     if drawn:
-        message = "%d tensors come out of random numbers, from %s on: they are not compared"
-        out.append(message % (len(drawn), drawn[0]))
+        message = "%d tensor%s out of random numbers, from %s on: not compared"
+        out.append(message % (len(drawn), " comes" if len(drawn) == 1 else "s come", drawn[0]))
     return out
