@@ -90,9 +90,9 @@ class ResultFiles:
             refuse_writing(self.path, error)
 
     @property
-    def rows(self) -> _Rows:
+    def rows(self) -> Rows:
         """All rows in the order of the table, as often as wanted; the first walk feeds the files."""
-        return _Rows(self)
+        return Rows(self)
 
     def walk(self) -> Iterator[Row]:
         """Yield each row after it went to all files; from the second walk on only yield it."""
@@ -164,7 +164,7 @@ class ResultFiles:
         return [*self._tables.written, self.path]
 
 
-class _Rows:
+class Rows:
     """The rows of :class:`ResultFiles` as an iterable that can be walked again."""
 
     def __init__(self, files: ResultFiles) -> None:
