@@ -63,11 +63,13 @@ def _print_text(result: RunResult, table: str) -> None:
     if len(result.places) > 1:
         put_escaped(place_lines(result.places, colour, width))
         put()
-    if table != NONE:
+    if table == ALL or (table == FIRST and result.shown):
         blocks: Sequence[Any] = [result.rows()] if table == ALL else result.shown
         total = None if table == ALL else result.summary.rows
         first = result.first_divergence
-        put_escaped(render_table(blocks, total, _tables(result), first.tensor if first else None, colour=colour, width=width))
+        places = [found.place for found in result.places]
+        tensor = first.tensor if first else None
+        put_escaped(render_table(blocks, total, _tables(result), tensor, colour=colour, width=width, places=places))
         put()
     for line in verdict_lines(result, width):
         put(line)

@@ -113,7 +113,10 @@ class ResultFiles:
         self._tables.close()
 
     def _shown(self, summary: Summary) -> Tuple[Tuple[Row, ...], ...]:
-        """Return the rows that matter first, in blocks: of the first suspects and around them, then others that did not pass."""
+        """Return the rows that matter first, in blocks: of the first suspects and around them, then others that did not pass.
+
+        Of several places that all pass the counts say enough.
+        """
         wanted = [(entry.op, entry.place) for entry in summary.suspects]
         wanted = wanted or [(entry["op"], self.store.places()[0]) for entry in summary.culprits or ()]
         if not wanted and summary.first is not None:
@@ -124,6 +127,8 @@ class ResultFiles:
             block = tuple(row for row in self._around(op, place) if row_key(row) not in seen)
             seen.update(row_key(row) for row in block)
             blocks.append(block)
+        if len(self.by_place.worst_first) > 1 and not (summary.failed or summary.not_compared):
+            return tuple(blocks)
         rest = [row for row in self.chosen.rows if row_key(row) not in seen and (row.verdict in (FAIL, NOT_COMPARED) or not blocks)]
         blocks.append(tuple(rest[: max(0, SHOWN_ROWS - sum(map(len, blocks)))]))
         return tuple(block for block in blocks if block)

@@ -8,6 +8,7 @@ from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..columns import cut, padded, shorten, width_of
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..dumps.place import Place
 from ..naming import printable
 from ..verdict.judging import metric_number, short_text
 
@@ -42,6 +43,7 @@ def render_table(
     metrics: Sequence[str] = SHOWN_METRICS,
     colour: bool = False,
     width: Optional[int] = None,
+    places: Sequence[Place] = (),
 ) -> Iterator[str]:
     """Yield the lines of the table.
 
@@ -62,14 +64,17 @@ def render_table(
     width
         Columns of the terminal: names and reasons are cut to fit; where there is hardly room for reasons, they go below their rows.
         None: no line is too long.
+    places
+        All places of the run, where some may have no row here: what tells them apart stands before the tensors' names.
     """
     parts_of = [list(rows) for rows in blocks]
     chosen = [row for rows in parts_of for row in rows]
     ends = set(accumulate(map(len, parts_of))) - {len(chosen)}
     table = [_line(row, metrics, first_tensor) for row in chosen]
-    places = [(row.device, row.model, row.step) for row in chosen]
-    varying = [number for number, parts in enumerate(zip(*places)) if len(set(parts)) > 1]
-    for line, place in zip(table, places if varying else ()):
+    of_rows = [(row.device, row.model, row.step) for row in chosen]
+    every = [(place.device, place.model, place.step) for place in places] or of_rows
+    varying = [number for number, parts in enumerate(zip(*every)) if len(set(parts)) > 1]
+    for line, place in zip(table, of_rows if varying else ()):
         line[2] = "%s: %s" % ("/".join(_part(place[number]) for number in varying), line[2])
     headings = ["", "verdict", "tensor"] + [_HEADINGS.get(name, printable(name)[:24]) for name in metrics] + ["reason"]
     widths = [max(width_of(line[column]) for line in [headings, *table]) for column in range(len(headings))]
