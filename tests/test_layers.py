@@ -27,6 +27,7 @@ LAYERS = (
         "goldwatch.serving",
         "goldwatch.guarding",
         "goldwatch.usercode",
+        "goldwatch.client",
     ),
     ("goldwatch.proto",),
     ("goldwatch.schemas",),

@@ -22,6 +22,8 @@ from .plan import Key, check_feeds, find_feed, make_plan
 BACKENDS = ("onnxruntime", "reference")
 _MEMORY_INFO = "/proc/meminfo"
 _MIB = 1 << 20
+# glibc keeps what is freed below a threshold that grows with use; values that were written are to go at once.
+_MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(_MIB)}
 _HINT = "the message is the framework's own; another version may do (`python=PATH`)"
 
 Select = Callable[[Set[Key]], Collection[Key]]
@@ -134,9 +136,15 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
             "force": options.force,
         }
         # What a dead one has finished stays: no sweeping.
-        outcome = run_child(Task(python, "goldwatch.adapters.onnx.worker", document), folder, progress)
+        task = Task(
+            python,
+            "goldwatch.adapters.onnx.worker",
+            document,
+            environment={name: os.environ.get(name, value) for name, value in _MALLOC.items()},
+        )
+        outcome = run_child(task, folder, progress)
     result = _result_of(outcome, options)
-    result["warnings"] = _warnings(model, result, options)
+    result.update(out=options.out, warnings=_warnings(result))
     return result
 
 
@@ -217,7 +225,7 @@ def _problem(outcome: Outcome, options: DumpOptions) -> GoldwatchError:
     return problem
 
 
-def _warnings(model: OnnxModel, result: Mapping[str, Any], options: DumpOptions) -> List[str]:
+def _warnings(result: Mapping[str, Any]) -> List[str]:
     out = []
     for op, names in result["collisions"].items():
         message = "nodes %s share the golden name %s: each is parked under a hash name (mapping.csv) and pairs with nothing"

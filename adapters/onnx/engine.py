@@ -132,46 +132,49 @@ class Onnxruntime:
         return [_array(value, outputs[name].type) for name, value in zip(names, self._run(session, names))]
 
     def results(self, additions: bytes, targets: Sequence[Target], budget_bytes: int) -> Iterator[Result]:
-        """Yield the targets in order of the slices in which they are computed.
+        """Load the model and return the targets in order of the slices in which they are computed.
 
         Parameters
         ----------
         budget_bytes
             What the outputs of one slice may need.
         """
-        present = {value.name for value in self._model.graph.outputs}
-        declared = b"".join(output_of(target.value) for target in targets if target.value not in present)
-        session = self._session(additions + declared)
-        outputs = self._outputs(session)
-        usable = []
+        session = self._session(additions + self._declared(targets))
+        return self._computed(session, self._outputs(session), additions, targets, budget_bytes)
+
+    def _computed(
+        self, session: Any, outputs: Mapping[str, _Output], additions: bytes, targets: Sequence[Target], budget_bytes: int
+    ) -> Iterator[Result]:
+        usable = [target for target in targets if outputs[target.value].type is not None]
         for target in targets:
             if outputs[target.value].type is None:
                 yield target, "%s, which no dump holds" % outputs[target.value].called, ""
-            else:
-                usable.append(target)
         types = {target.value: _type_of(outputs[target.value]) for target in usable}
         slices = [usable]
         if not {entry.name for entry in types.values()} & set(_ROUNDED):
             elements = {target.value: outputs[target.value].elements for target in usable}
             if None in elements.values():
-                del session
                 session = None
                 elements.update(self._sizes(additions, [name for name, found in elements.items() if found is None]))
             sizes = {name: types[name].nbytes(found or 0) for name, found in elements.items()}
             slices = sliced(usable, sizes, budget_bytes)
         self.options["slices"] = len(slices)
-        for number, chosen in enumerate(slices):
+        for chosen in slices:
             if session is None or len(slices) > 1:
+                # The one before goes first: the weights are in memory once.
                 session = None
-                own = b"".join(output_of(target.value) for target in chosen if target.value not in present)
-                session = self._session(additions + (own if len(slices) > 1 else declared))
+                session = self._session(additions + self._declared(chosen if len(slices) > 1 else targets))
             values = self._run(session, [target.value for target in chosen])
             session = None
             values.reverse()
             for target in chosen:
                 entry = types[target.value]
                 yield target, _array(values.pop(), entry), entry.name
-            del number
+
+    def _declared(self, targets: Sequence[Target]) -> bytes:
+        """Return the targets' values as outputs, but for those that the model gives out anyway."""
+        present = {value.name for value in self._model.graph.outputs}
+        return b"".join(output_of(target.value) for target in targets if target.value not in present)
 
     def _session(self, additions: bytes) -> Any:
         """Return a session of the model with additions; the current folder is the model's meanwhile, where external data are looked for."""

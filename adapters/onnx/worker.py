@@ -120,8 +120,8 @@ class _Run:
         known = [target for target in chosen if target.type == "Input" or target.given]
         computed = [target for target in chosen if target not in set(known)]
         total = len(chosen)
-        self._parent.progress(0, total)
         results = self._backend.results(additions, computed, self._job["budget_bytes"]) if computed else iter(())
+        self._parent.progress(0, total)
         first = next(results, None)
         # Only now: a model that does not run leaves no file behind.
         writer.extra["inputs"] = save_inputs(writer.out, self._inputs, self._job["halves"])

@@ -50,6 +50,8 @@ def _show_version(context: click.Context, _: click.Parameter, value: bool) -> No
         "convert": (".convert", "convert", "Convert dumps to npy, raw elements or text, and npy to dumps."),
         "inspect": (".inspect", "inspect", "Tell what is in files and folders."),
         "serve": (".serve", "serve", "Serve runs as live pages and an API."),
+        "submit": (".submit", "submit", "Have a service run a command, and wait for it."),
+        "status": (".status", "status", "Tell what a service's runs have come to."),
         "limits": (".limits", "limits", "Print the limits in force."),
         "doctor": (".doctor", "doctor", "Tell what of this installation and machine may be wrong."),
     },

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any, Collection, Dict, Optional, Tuple
 
 import click
@@ -10,7 +12,7 @@ from ..adapters.onnx.dump import BACKENDS, DumpOptions
 from ..adapters.onnx.dump import dump as run_dump
 from ..errors import InputError, NotComparable, UsageError
 from ..model.atc import atc_inputs
-from .common import format_option, print_json, put, say, set_up_logging, verbosity_options
+from .common import columns_of, format_option, print_json, put_escaped, say, set_up_logging, verbosity_options, wrapped
 from .golden_words import golden_words
 from .tensor_bar import TensorBar, counted
 
@@ -70,9 +72,10 @@ def dump(output_format: str, quiet: bool, verbose: int, oms: Tuple[str, ...], ev
     if output_format == "json":
         print_json(result)
         return
-    put(counted(result, result["backend"], result["backend_version"]))
+    put_escaped(wrapped(counted(result, result["backend"], result["backend_version"]), columns_of(sys.stdout)))
     if result["inputs"]:
-        say("inputs for the device's run: %s" % ", ".join("%s/%s" % (result["out"], entry["bin"]) for entry in result["inputs"]), quiet)
+        paths = [os.path.join(result["out"], entry["bin"]) for entry in result["inputs"]]
+        say("inputs for the device's run: %s" % ", ".join(paths), quiet)
 
 
 def _from_om(paths: Collection[str], everything: bool) -> Dict[str, Any]:

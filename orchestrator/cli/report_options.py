@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import Any, Callable, Dict, Mapping, Tuple, Type, TypeVar
 
 import click
@@ -92,9 +93,12 @@ def write_reports(out: str, planned: Reports) -> None:
 
 
 def _commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> Dict[str, str]:
+    """Return the commands by op, to be run from anywhere, each with a folder of its own: a later report shows what they found."""
     found = {}
-    for suspect in [*summary["suspects"], *summary.get("culprits", ())]:
-        words = closer_words(options, suspect["op"], Place(**suspect["place"]) if "place" in suspect else Place())
+    for number, suspect in enumerate([*summary["suspects"], *summary.get("culprits", ())]):
+        place = Place(**suspect["place"]) if "place" in suspect else Place()
+        words = closer_words(options, suspect["op"], place, unmodelled=True)
         if words:
-            found[suspect["op"]] = " ".join(words)
+            folder = os.path.join(os.path.abspath(options.out), "detail" if not number else "detail-%d" % (number + 1))
+            found[suspect["op"]] = " ".join([*words[:-1], shlex.quote(folder)])
     return found

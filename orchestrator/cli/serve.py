@@ -25,6 +25,9 @@ STATE_FOLDER = ".goldwatch-serve"
 @click.option("--tls-key", metavar="FILE", help="Its key.  [default: in the same file]")
 @click.option("--behind-proxy", is_flag=True, help="A proxy that speaks TLS stands before the service.")
 @click.option("--public-url", metavar="URL", help="What the proxy is called, such as https://goldwatch.example.org.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Jobs that run at a time.")
+@click.option("--state", metavar="DIR", help="Where the queue of jobs is kept.  [default: .goldwatch-serve in the first ROOT]")
+@click.option("--read-only", is_flag=True, help="Take no jobs.")
 @verbosity_options
 def serve(
     roots: Tuple[str, ...],
@@ -34,6 +37,9 @@ def serve(
     tls_key: Optional[str],
     behind_proxy: bool,
     public_url: Optional[str],
+    jobs: int,
+    state: Optional[str],
+    read_only: bool,
     **given: Any,
 ) -> int:
     """Serve the runs below ROOT as pages and an API, live ones included.
@@ -46,6 +52,8 @@ def serve(
     require_serving()
     from ..service.access import Access, check_exposure, parse_address, read_token, token_warnings
     from ..service.application import make_service
+    from ..service.foreman import Foreman
+    from ..service.queue import Queue
     from ..service.roots import Roots
     from ..service.server import listen as listen_at
     from ..service.server import serve as serve_until_told
@@ -58,7 +66,8 @@ def serve(
     check_exposure(address, token, tls_cert is not None, public_url, behind_proxy)
     for warning in token_warnings(token_file, token) if token_file is not None and token is not None else ():
         say_note(warning, given["quiet"])
-    served = Roots(roots, os.path.join(roots[0], STATE_FOLDER))
+    folder = os.path.join(roots[0], STATE_FOLDER) if state is None else state
+    served = Roots(roots, folder)
     tls = None if tls_cert is None else tls_context(tls_cert, tls_key)
     listener = listen_at(address)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
@@ -68,7 +77,18 @@ def serve(
         put("goldwatch serves %s%s" % (access.url, " at %s" % access.address.shown if public_url else ""))
         sys.stdout.flush()
 
-    serve_until_told(make_service(served, access), listener, tls, ready)
+    # Without a token nobody may send jobs.
+    if token is None or read_only:
+        serve_until_told(make_service(served, access, None, read_only), listener, tls, ready)
+        return 0
+    queue = Queue(folder)
+    foreman = Foreman(queue, served, jobs)
+    try:
+        foreman.start()
+        serve_until_told(make_service(served, access, foreman), listener, tls, ready)
+    finally:
+        foreman.stop()
+        queue.close()
     return 0
 
 

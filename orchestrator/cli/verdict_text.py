@@ -50,17 +50,24 @@ def _closer(result: RunResult, op: str, place: Place, width: Optional[int]) -> L
     return shell_lines("  look closer:", words, width or 10**9) if words else []
 
 
-def closer_words(options: ComparisonOptions, op: str, place: Place) -> List[str]:
-    """Return the words of the command that shows an op element by element; none where it takes more than one model file or place."""
+def closer_words(options: ComparisonOptions, op: str, place: Place, unmodelled: bool = False) -> List[str]:
+    """Return the words of the command that shows an op element by element; none where it takes more than one model file or place.
+
+    Parameters
+    ----------
+    unmodelled
+        Also for a comparison without a model, and of two files.
+    """
     target = os.path.join(options.target, *[part for part in place if part is not None])
-    if options.quantisation is not None or options.unfused is not None or options.model is None:
+    if options.quantisation is not None or options.unfused is not None or (options.model is None and not unmodelled):
         return []
-    if os.path.isdir(options.model) and not (place.step and os.path.isdir(target)):
+    if options.model is not None and os.path.isdir(options.model) and not (place.step and os.path.isdir(target)):
         return []
     golden = os.path.join(options.golden, place.step or "")
     words = [
         "goldwatch", "compare-op", target if os.path.isdir(target) else options.target, golden if place.step and os.path.isdir(golden)
-        else options.golden, op, "-f", options.model, "-o", os.path.join(options.out, "detail"),
+        else options.golden, *([] if os.path.isfile(options.target) else [op]), *(["-f", options.model] if options.model else []),
+        "-o", os.path.join(options.out, "detail"),
     ]  # fmt: skip
     return [shlex.quote(word) for word in words]
 

@@ -65,7 +65,8 @@ def verdict_html(told: Told) -> str:
     counted = [(summary[_COUNTS[name]], name) for name in _ORDER if summary[_COUNTS[name]]]
     count_html = '<span class="count">%d <span class="verdict" data-is="%s">%s</span></span>'
     counts = [count_html % (count, name, _WORDS[name]) for count, name in counted]
-    parts.append('<p class="counts">%s rows of %s ops: %s</p>' % (summary["rows"], summary["ops"], " · ".join(counts) or "none"))
+    total = "%s of %s" % (plural(summary["rows"], "row"), plural(summary["ops"], "op"))
+    parts.append('<p class="counts">%s: %s</p>' % (total, " · ".join(counts) or "nothing was compared"))
     warnings = [warning for warning in summary["warnings"] if warning.rstrip(".").lower() not in told.sentence.lower()]
     if warnings:
         shown = "".join("<li>%s</li>" % text(warning) for warning in warnings[:_MOST_NOTES])
@@ -73,6 +74,11 @@ def verdict_html(told: Told) -> str:
         parts.append('<ul class="warnings">%s%s</ul>' % (shown, more))
     parts += ["<p>%s</p>" % text(_model(model)) for model in summary["models"]] if len(summary["models"]) > 1 else []
     return "\n".join(parts)
+
+
+def plural(count: int, word: str) -> str:
+    """Return ``1 row`` or ``2 rows``."""
+    return "%d %s%s" % (count, word, "" if count == 1 else "s")
 
 
 def _said(verdict: str, finished: bool) -> str:

@@ -65,7 +65,7 @@ class Plot {
     this.parts.frame.dataset.to = this.to;
     const count = this.items.length;
     this.parts.status.textContent = !count ? 'nothing was compared'
-      : this.from === 0 && this.to === last ? 'all ' + count + ' tensors' : 'tensors ' + (this.from + 1) + ' to ' + (this.to + 1) + ' of ' + count;
+      : this.from === 0 && this.to === last ? (count === 1 ? '1 tensor' : 'all ' + count + ' tensors') : 'tensors ' + (this.from + 1) + ' to ' + (this.to + 1) + ' of ' + count;
     this.drawing.draw();
   }
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..results.told import ReportFile, Told
-from ..verdict.limits import LARGER, Limit, Subject
 from .details import Details
 from .plain import PlainRows, rows_html, suspects_html, verdict_html
 from .report_graph import report_graphs
@@ -23,6 +23,8 @@ SCRIPTS = (
 )  # fmt: skip
 
 
+# A limit of Row.decided_by, what it is restricted to left out.
+_LIMIT = re.compile(r"(?:.*:)?([^:<>=]+)(?:<=|<|>)([-+.0-9a-z]+)\Z")
 _WORST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT)
 
 
@@ -35,7 +37,7 @@ class HtmlFile(ReportFile):
         self._details = Details(self.told.out)
         self._columns = RowColumns(self.told.metrics)
         self._plain = PlainRows([(op, place) for op, _, place in accused])
-        self._limits: Set[Tuple[Limit, ...]] = set()
+        self._decided: Set[str] = set()
         self._found: Dict[int, Any] = {}
         self._wanted = {tensor for _, tensor, _ in accused}
         self._numbers: Dict[Tuple[str, Optional[Place]], int] = {}
@@ -50,8 +52,7 @@ class HtmlFile(ReportFile):
         detail = self._details.of(row)
         if detail is not None:
             self._found[number] = detail
-        if row.verdict in (PASS, FAIL):
-            self._limits.add(self.told.limits.for_subject(Subject(row.target_dtype or "", row.op_type, row.op)))
+        self._decided.add(row.decided_by)
         if _WORST.index(row.verdict) < _WORST.index(self._verdicts.get(row.op, EXPECTED_ABSENT)) or row.op not in self._verdicts:
             self._verdicts[row.op] = row.verdict
         self._plain.add(row)
@@ -64,7 +65,7 @@ class HtmlFile(ReportFile):
         data = {
             "rows": self._columns.document(),
             "suspects": [[op, self._numbers.get((tensor, place))] for op, tensor, place in accused],
-            "limits": _drawn(self._limits),
+            "limits": _drawn(self._decided),
             "details": self._found,
             "commands": dict(told.commands),
         }
@@ -121,11 +122,12 @@ def _time(started: str) -> str:
     return "%s-%s-%s %s:%s:%s" % (started[:4], started[4:6], started[6:8], started[8:10], started[10:12], started[12:])
 
 
-def _drawn(limits: Iterable[Tuple[Limit, ...]]) -> Dict[str, float]:
-    """Return the limits to draw, as distances: those that are the same for all tensors."""
+def _drawn(decided: Iterable[str]) -> Dict[str, float]:
+    """Return the limits to draw, as distances: those that decided about rows and are the same for all."""
     found: Dict[str, Set[float]] = {}
-    for some in limits:
-        for limit in some:
-            value = 1.0 - limit.value if limit.metric == COSINE and limit.comparison == LARGER else limit.value
-            found.setdefault(limit.metric, set()).add(value)
+    for limit in {limit for limits in decided for limit in limits.split("; ")}:
+        match = _LIMIT.match(limit)
+        if match is not None:
+            metric, value = match.group(1), float(match.group(2))
+            found.setdefault(metric, set()).add(1.0 - value if metric == COSINE else value)
     return {metric: values.pop() for metric, values in found.items() if len(values) == 1 and math.isfinite(min(values))}

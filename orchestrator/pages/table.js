@@ -91,7 +91,7 @@ class RowTable {
     this.parts.table.dataset.shown = this.order.length;
     this.parts.table.setAttribute('aria-rowcount', this.order.length + 1);
     const all = this.rows.length;
-    this.parts.status.textContent = this.order.length === all ? all + ' rows' : this.order.length + ' of ' + all + ' rows';
+    this.parts.status.textContent = (this.order.length === all ? '' : this.order.length + ' of ') + all + (all === 1 ? ' row' : ' rows');
     const active = stay && this.active >= 0 ? this.arranged[this.active] : null;
     this.arrange();
     if (stay) this.active = this.order.indexOf(active);

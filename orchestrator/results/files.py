@@ -53,10 +53,15 @@ def _join(parts: Sequence[Optional[str]], tail: str) -> str:
     return bounded_name(head, "_" + tail) if head else tail
 
 
+def is_table(name: str) -> bool:
+    """Tell whether a file's name is that of a result table or mapping table."""
+    return _TABLE.match(name) is not None
+
+
 def noted_tables(store: RunStore) -> List[str]:
     """Return the names of this run's tables; what cannot be one (the store is input too) is passed over."""
     names = store.get("result_files")
-    return [name for name in names if isinstance(name, str) and _TABLE.match(name)] if isinstance(names, list) else []
+    return [name for name in names if isinstance(name, str) and is_table(name)] if isinstance(names, list) else []
 
 
 class TableFiles:

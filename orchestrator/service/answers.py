@@ -8,6 +8,7 @@ from typing import Any, Mapping, Optional
 from starlette.responses import Response
 
 from ..errors import GoldwatchError, MissingPath, UsageError
+from .roots import OutsideRoots
 
 KINDS = {
     400: "usage",
@@ -59,7 +60,8 @@ class Problem(Exception):
 
 def problem_of(error: GoldwatchError) -> Problem:
     """Return one of goldwatch's errors as a refusal: what is gone, a path outside the ROOTs, wrong options, a damaged store."""
-    status = 404 if isinstance(error, MissingPath) else 400 if isinstance(error, UsageError) else 409
+    kinds = ((OutsideRoots, 403), (MissingPath, 404), (UsageError, 400))
+    status = next((status for kind, status in kinds if isinstance(error, kind)), 409)
     return Problem(status, error.message, error.hint, error.kind)
 
 

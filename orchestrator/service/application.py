@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, cast
+from typing import Any, List, NamedTuple, Optional, cast
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -13,12 +13,15 @@ from starlette.routing import BaseRoute, Route
 
 from .. import __version__
 from ..errors import GoldwatchError
-from ..schemas.jsontext import JsonProblem, parse_json
 from .access import Access
 from .answers import Problem, json_answer, problem_of
+from .bodies import read_json
 from .event_routes import EventRoutes
+from .file_routes import FileRoutes
+from .foreman import Foreman
 from .guard import Guard
 from .info import Book
+from .job_routes import JobRoutes
 from .metrics import MEDIA_TYPE, metrics_text
 from .openapi import openapi_document
 from .roots import Roots
@@ -45,7 +48,7 @@ class Service(NamedTuple):
     routes: List[BaseRoute]
 
 
-def make_service(roots: Roots, access: Access) -> Service:
+def make_service(roots: Roots, access: Access, foreman: Optional[Foreman] = None, read_only: bool = False) -> Service:
     """Return the ASGI application of a service.
 
     Parameters
@@ -54,14 +57,25 @@ def make_service(roots: Roots, access: Access) -> Service:
         What is served.
     access
         Who may ask.
+    foreman
+        Runs jobs; None: there are none.
+    read_only
+        Whether nothing can be sent, but for the token of a browser.
     """
     runs, book = Runs(roots), Book()
     tails = Tails(book)
-    general = _General(access, runs, book)
-    routes: List[BaseRoute] = [*general.routes(), *RunRoutes(runs, book).routes(), *EventRoutes(runs, tails).routes()]
+    general = _General(access, runs, book, foreman, read_only)
+    routes: List[BaseRoute] = [
+        *general.routes(),
+        *RunRoutes(runs, book).routes(),
+        *EventRoutes(runs, tails).routes(),
+        *FileRoutes(runs).routes(),
+        *JobRoutes(foreman, may_send=not read_only).routes(),
+    ]
     app = Starlette(
         routes=routes, exception_handlers={HTTPException: _refused, Problem: _problem, GoldwatchError: _problem, Exception: _mistake}
     )
+    app.router.redirect_slashes = False
     guard = Guard(app, access)
     general.guard = guard
     return Service(guard, tails, routes)
@@ -72,10 +86,12 @@ class _General:
 
     guard: Guard
 
-    def __init__(self, access: Access, runs: Runs, book: Book) -> None:
+    def __init__(self, access: Access, runs: Runs, book: Book, foreman: Optional[Foreman], read_only: bool) -> None:
         self.access = access
         self.runs = runs
         self.book = book
+        self.foreman = foreman
+        self.read_only = read_only
 
     def routes(self) -> List[Route]:
         return [
@@ -89,11 +105,12 @@ class _General:
         return json_answer({"status": "ok", "version": __version__})
 
     async def metrics(self, request: Request) -> Response:
-        text = await run_in_threadpool(metrics_text, self.runs, self.book, {})
+        jobs = {} if self.foreman is None else await run_in_threadpool(self.foreman.queue.counts)
+        text = await run_in_threadpool(metrics_text, self.runs, self.book, jobs)
         return PlainTextResponse(text, headers={"Content-Type": MEDIA_TYPE})
 
     async def openapi(self, request: Request) -> Response:
-        return json_answer(openapi_document(self.access.url))
+        return json_answer(openapi_document(self.access.url, self.read_only))
 
     async def login(self, request: Request) -> Response:
         """Answer ``{"token"}`` with a cookie that stands for it, as long as the browser is open."""
@@ -108,23 +125,6 @@ class _General:
         access = self.access
         answer.set_cookie(access.cookie, access.cookie_value, httponly=True, samesite="strict", secure=access.secure, path="/")
         return answer
-
-
-async def read_json(request: Request) -> Any:
-    """Return the JSON of a request's body.
-
-    Raises
-    ------
-    Problem
-        It is called something else, or is none.
-    """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise Problem(415, "expected Content-Type: application/json")
-    try:
-        return parse_json(await request.body()).value
-    except JsonProblem as error:
-        raise Problem(400, "line %d, column %d: %s" % (error.line, error.column, error.message), error.fix) from None
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -7,9 +7,13 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from .. import __version__
 from ..comparing.row import VERDICTS
 from .info import FINISHED, RUNNING, STOPPED
+from .job_request import COMMANDS
+from .queue import STATES
 
 _TEXT, _NUMBER, _COUNT = {"type": "string"}, {"type": "number"}, {"type": "integer", "minimum": 0}
 _TIME = {"type": ["string", "null"], "format": "date-time"}
+
+_OPTIONS = "The command's long options without dashes, as schemas/job.schema.json has them; paths below the ROOTs."
 
 
 def _or_null(schema: Dict[str, Any]) -> Dict[str, Any]:
@@ -63,7 +67,23 @@ _SCHEMAS: Dict[str, Any] = {
         **_object(id=_COUNT, op=_TEXT, tensor=_TEXT, verdict={"enum": list(VERDICTS)}, metrics={"type": "object"}),
         "description": "A row of result.json (schemas/result.schema.json) with the id that the store gave it.",
     },
+    "JobRequest": _object(command={"enum": list(COMMANDS)}, args={**_list_of(_TEXT), "minItems": 2, "maxItems": 2}),
+    "Job": _object(
+        id=_TEXT,
+        command={"enum": list(COMMANDS)},
+        args=_list_of(_TEXT),
+        options={"type": "object"},
+        run={"type": ["string", "null"], "description": "The id of the run whose folder it writes to."},
+        state={"enum": list(STATES)},
+        exit_code={"type": ["integer", "null"]},
+        submitted=_TIME,
+        started=_TIME,
+        ended=_TIME,
+    ),
 }
+
+
+_SCHEMAS["JobRequest"]["properties"]["options"] = {"type": "object", "description": _OPTIONS}
 
 
 class Operation(NamedTuple):
@@ -112,17 +132,28 @@ READING: List[Operation] = [
         "Server-sent events: row, progress, divergence, reset, end. Resumed by Last-Event-ID, which goes before `after`.",
         "text/event-stream", (("after", _COUNT, "Only rows with a higher id."),),
     ),
+    Operation("get", "/api/runs/{run}/files", "The files of a run.", _object(files=_list_of(_object(name=_TEXT, size=_or_null(_COUNT))))),
+    Operation("get", "/api/runs/{run}/files/{name}", "A file: result.json and the CSVs as they are; reports are made.", "*/*"),
 ]  # fmt: skip
-SENDING: List[Operation] = []
+_JOB_PATH = "/api/jobs/{job}"
+JOBS: List[Operation] = [
+    Operation("get", "/api/jobs", "The jobs, newest first.", _object(jobs=_list_of(_ref("Job")))),
+    Operation("get", _JOB_PATH, "One job.", _ref("Job")),
+    Operation("get", _JOB_PATH + "/log", "The end of what the job's command printed.", "text/plain"),
+]
+SENDING: List[Operation] = [
+    Operation("post", "/api/runs", "Put a command into the queue.", _ref("Job"), body=_ref("JobRequest"), status=202),
+    Operation("post", _JOB_PATH + "/cancel", "End a job, or have it not begin.", _ref("Job"), status=202),
+]
 LOGIN = Operation(
     "post", "/login", "A cookie for browsers that stands for the token.", _object(status=_TEXT), body=_object(token=_TEXT), open=True
 )
 
 
-def openapi_document(url: str, operations: Optional[List[Operation]] = None) -> Dict[str, Any]:
-    """Return the document of a service at a URL."""
+def openapi_document(url: str, read_only: bool = False) -> Dict[str, Any]:
+    """Return the document of a service at a URL; a read-only one has nothing to send to, but for the token of a browser."""
     paths: Dict[str, Any] = {}
-    for operation in [*READING, LOGIN] if operations is None else operations:
+    for operation in [*READING, *JOBS, *(() if read_only else SENDING), LOGIN]:
         paths.setdefault(operation.path, {})[operation.method] = _described(operation)
     return {
         "openapi": "3.1.0",

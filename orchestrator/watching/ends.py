@@ -19,15 +19,16 @@ class Process:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._started = _start_time(pid)
+        self._started = start_time(pid)
 
     def ended(self) -> bool:
         """Tell whether the process has ended (a zombie has)."""
-        now = _start_time(self.pid)
+        now = start_time(self.pid)
         return now is None or now != self._started
 
 
-def _start_time(pid: int) -> Optional[str]:
+def start_time(pid: int) -> Optional[str]:
+    """Return when a process started, in the kernel's ticks since its own start; None when it has ended."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as stream:
             fields = stream.read().rpartition(b")")[2].split()

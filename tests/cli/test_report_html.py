@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
+import shlex
 
+import numpy
 import pytest
 from in_process import run_here
 
@@ -54,3 +57,15 @@ def test_what_compare_op_found_is_in_the_page_and_damaged_details_are_named(comp
     found = {texts[at[int(row)]]: detail for row, detail in data["details"].items()}
     assert found[failing.tensor]["histogram"]["counts"] and found[failing.tensor]["where"]
     assert "other/detail.json is not used" in (compared / "page.html").read_text(encoding="utf-8")
+
+
+def test_two_files_without_a_model_have_a_command_that_works(tmp_path):
+    numpy.save(str(tmp_path / "a b.npy"), numpy.array([1.0, numpy.nan]))
+    numpy.save(str(tmp_path / "b.npy"), numpy.array([1.0, 2.0]))
+    assert run_here(["goldwatch", "compare", "a b.npy", "b.npy", "-o", "out", "--html", "page.html"], tmp_path).returncode == 1
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    (command,) = re.findall('<pre class="command">(.*?)</pre>', page)
+    words = shlex.split(html.unescape(re.sub("<[^>]*>", "", command)))
+    assert words[:2] == ["goldwatch", "compare-op"] and run_here(words, tmp_path).returncode == 1
+    assert run_here(["goldwatch", "report", "out", "--html", "page.html"], tmp_path).returncode == 0
+    assert list(data_of(tmp_path / "page.html")["details"]) == ["0"]

@@ -11,6 +11,9 @@ import sys
 
 import click
 import numpy as np
+import onnx_device
+import onnx_models
+import onnx_networks
 import pytest
 from in_process import make_dumps, run_here
 
@@ -117,6 +120,21 @@ def infer(folder):
     (folder / "infer").chmod(0o755)
 
 
+def onnx_on_device(folder):
+    """A network with a convolution that is wrong on the device, and one with an op that onnxruntime lacks."""
+    path = onnx_models.save(folder / "net.onnx", onnx_networks.cnn())
+    x = np.random.RandomState(4).standard_normal((1, 3, 16, 16)).astype(np.float32)
+    np.save(str(folder / "x.npy"), x)
+    fused = [("Conv_0", "/bn/BatchNormalization", "/relu/Relu")]
+    model = onnx_device.on_device(path, {"x": x}, fused, ("/conv2/Conv", lambda array: array * np.float32(1.05)))
+    model.write_tree(str(folder / "dump"))
+    onnx_device.write_model(model, folder / "model.json", "atc --model=net.onnx --framework=5 --input_shape=x:1,3,16,16")
+    nodes = [onnx_networks.node("MyDecode", ["x"], ["y"], name="decode", domain="my.ops")]
+    values = [onnx_models.value(name, (1, 3, 16, 16)) for name in "xy"]
+    onnx_models.save(folder / "custom.onnx", onnx_models.model(nodes, values[:1], values[1:], domains=["my.ops"]))
+    np.save(str(folder / "decoded.npy"), x)
+
+
 def dump_folder(folder):
     (folder / "dump").mkdir()
 
@@ -139,6 +157,7 @@ FOLDERS = {
     "docs/inspect.md": three_ops,
     "docs/metrics.md": metrics,
     "docs/migrating.md": migrating,
+    "docs/onnx.md": onnx_on_device,
     "docs/performance.md": nothing,
     "docs/replay.md": replay,
     "docs/report.md": report,

@@ -1,0 +1,80 @@
+"""``goldwatch status``."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+from urllib.parse import quote
+
+import click
+
+from ..client import Client, Refused
+from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, MissingPath
+from .common import format_option, print_json, put, put_line, verbosity_options
+from .submit import job_code, server_options
+
+_CODES = {"pass": EXIT_PASS, "fail": EXIT_FAIL}
+_NOT_FOUND = 404
+
+
+@click.command()
+@server_options
+@click.argument("run", required=False)
+@format_option
+@verbosity_options
+def status(server: str, token_file: Optional[str], run: Optional[str], output_format: str, quiet: bool, verbose: int) -> int:
+    """Tell what the runs of a service have come to, or one RUN: its id, its folder, or a job's id.
+
+    Exit code: without RUN 0; else the run's own, 3 while it is not finished, 130 when its job was cancelled, 4 when the service refuses or
+    does not answer.
+
+    Example: goldwatch status --server http://127.0.0.1:8470 --token-file token --format json
+    """
+    client = Client(server, token_file)
+    if run is None:
+        found = client.get("/api/runs?limit=1000")
+        if output_format == "json":
+            print_json(found)
+        else:
+            for one in found["runs"]:
+                put_line(_line(one))
+            put("%d run%s" % (found["total"], "" if found["total"] == 1 else "s"))
+        return 0
+    jobs = client.get("/api/jobs")["jobs"]
+    job = next((job for job in jobs if job["id"] == run), None)
+    document = _run(client, run if job is None else job["run"], job)
+    # The job that wrote to it last knows the run's own exit code.
+    job = job or next((job for job in jobs if job["run"] == document["id"]), None)
+    if output_format == "json":
+        print_json({**document, "job": job})
+    else:
+        put_line(_line(document) if "state" in document and "rows" in document else "job %s: %s" % (run, document["state"]))
+    if job is not None and (document.get("state") != "running" or job["state"] == "running"):
+        return job_code(job)
+    return _CODES.get(document["verdict"] or "", EXIT_INCOMPLETE) if document["state"] == "finished" else EXIT_INCOMPLETE
+
+
+def _run(client: Client, name: Optional[str], job: Optional[Dict[str, Any]]) -> Dict[str, Any]:
+    """Return a run by id or folder; of a job that has not begun the job."""
+    try:
+        if name is not None and "/" not in name:
+            found: Dict[str, Any] = client.get("/api/runs/" + quote(name, safe=""))
+            return found
+    except Refused as error:
+        if error.status != _NOT_FOUND:
+            raise
+    if job is not None:
+        return job
+    text = (name or "").rstrip("/")
+    runs: List[Dict[str, Any]] = client.get("/api/runs?limit=1000")["runs"]
+    matching = [one for one in runs if one["path"] == text or one["path"].endswith("/" + text)]
+    if len(matching) != 1:
+        said = "there is no run %s" if not matching else "several runs are called %s"
+        raise MissingPath(said % name, hint="goldwatch status without RUN lists them")
+    full: Dict[str, Any] = client.get("/api/runs/" + matching[0]["id"])
+    return full
+
+
+def _line(run: Dict[str, Any]) -> str:
+    verdict = run["verdict"] or "no failures so far"
+    counts = "%d rows, %d pass, %d fail" % (run["rows"], run["passed"], run["failed"])
+    return "%s  %s: %s, %s  %s" % (run["id"], run["state"], verdict, counts, run["path"])

@@ -1,0 +1,117 @@
+"""``goldwatch submit``."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
+
+import click
+
+from ..client import Client, Unreachable
+from ..errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_INTERRUPTED, UsageError
+from .common import format_option, print_json, put, say, set_up_logging, verbosity_options
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LOOK_S = 0.5
+_PATIENCE = 120
+"""A service that is being started anew is asked again so often."""
+
+_ENDED = ("done", "failed", "cancelled")
+
+
+def server_options(function: F) -> F:
+    """Add ``--server`` and ``--token-file``."""
+    function = click.option("--token-file", metavar="FILE", help="Holds the token.")(function)
+    return click.option("--server", required=True, metavar="URL", help="The service, such as https://goldwatch.example.org.")(function)
+
+
+@click.command(context_settings={"ignore_unknown_options": False})
+@server_options
+@click.option("--detach", is_flag=True, help="Do not wait for the end.")
+@click.argument("words", metavar="-- COMMAND TARGET GOLDEN [OPTIONS]", nargs=-1, required=True, type=click.UNPROCESSED)
+@format_option
+@verbosity_options
+def submit(
+    server: str, token_file: Optional[str], detach: bool, words: Tuple[str, ...], output_format: str, quiet: bool, verbose: int
+) -> int:
+    """Have a service run compare, watch, replay or diff, and wait for it.
+
+    Paths are those of the service's machine: absolute, or relative to its first ROOT. Exit code: the run's own; 130 when it was cancelled
+    or at Ctrl-C (the job goes on); 4 when the service refuses or does not answer. With --detach 0 once the job is in the queue.
+
+    Example: goldwatch submit --server http://127.0.0.1:8470 --token-file token -- compare dump golden -f model.json -o out
+    """
+    set_up_logging(quiet, verbose)
+    request = job_document(words)
+    client = Client(server, token_file)
+    job = client.post("/api/runs", request)
+    try:
+        say("job %s: %s/runs/%s" % (job["id"], client.url, job["run"]) if job["run"] else "job %s" % job["id"], quiet)
+        if not detach:
+            job = _wait(client, job["id"])
+    except KeyboardInterrupt:
+        say("the job goes on: goldwatch status --server %s %s" % (server, job["id"]))
+        raise
+    if output_format == "json":
+        print_json(job)
+    elif detach:
+        put(job["id"])
+    else:
+        for line in client.text("/api/jobs/%s/log" % job["id"]).splitlines():
+            put(line)
+    return 0 if detach else job_code(job)
+
+
+def _wait(client: Client, name: str) -> Dict[str, Any]:
+    failures = 0
+    while True:
+        try:
+            job: Dict[str, Any] = client.get("/api/jobs/" + name)
+            failures = 0
+            if job["state"] in _ENDED:
+                return job
+        except Unreachable:
+            failures += 1
+            if failures >= _PATIENCE:
+                raise
+        threading.Event().wait(_LOOK_S)
+
+
+def job_code(job: Dict[str, Any]) -> int:
+    """Return the exit code that a job stands for."""
+    if job["state"] == "cancelled":
+        return EXIT_INTERRUPTED
+    if job["state"] not in _ENDED:
+        return EXIT_INCOMPLETE
+    return EXIT_BAD_INPUT if job["exit_code"] is None else int(job["exit_code"])
+
+
+def job_document(words: Tuple[str, ...]) -> Dict[str, Any]:
+    """Return the job that the words of a command line ask for (schemas/job.schema.json); the command itself parses them.
+
+    Raises
+    ------
+    UsageError
+        They are no command that a service runs.
+    """
+    from . import goldwatch
+
+    name, *rest = words
+    context = click.Context(goldwatch, info_name="goldwatch")
+    command = goldwatch.get_command(context, name) if name in ("compare", "watch", "replay", "diff") else None
+    if command is None:
+        raise UsageError("a service runs compare, watch, replay or diff, not %s" % name)
+    # Only what was given is sent: the defaults are those of the service's goldwatch.
+    parsed = command.make_context(name, list(rest), parent=context)
+    options: Dict[str, Any] = {}
+    args: List[str] = []
+    for parameter in command.params:
+        value: Any = parsed.params.get(parameter.name or "")
+        if isinstance(parameter, click.Argument):
+            args.append(value)
+        elif parsed.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE:
+            long = next((text[2:] for text in parameter.opts if text.startswith("--")), "")
+            options[long] = bool(value) if getattr(parameter, "count", False) else list(value) if parameter.multiple else value
+    options.pop("format", None)
+    return {"command": name, "args": args, "options": options}

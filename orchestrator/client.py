@@ -1,0 +1,118 @@
+"""Asks a comparison service, with nothing but the standard library."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any, Optional
+
+from .errors import EnvironmentProblem, FormatError, InputError, UsageError
+from .filesystem import read_input
+
+TIMEOUT_S = 30.0
+_TOKEN_BYTES = 4096
+_MOST_BYTES = 64 << 20
+
+
+class Unreachable(EnvironmentProblem):
+    """The service does not answer (exit code 4)."""
+
+    kind = "unreachable"
+
+
+class Refused(InputError):
+    """The service does not do what is asked (exit code 4).
+
+    Parameters
+    ----------
+    status
+        The HTTP status.
+    """
+
+    kind = "refused"
+
+    def __init__(self, message: str, hint: Optional[str], status: int) -> None:
+        super().__init__(message, hint)
+        self.status = status
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """The token goes to the named server and to no other."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+class Client:
+    """A service and the token for it.
+
+    Parameters
+    ----------
+    url
+        Such as ``https://goldwatch.example.org``.
+    token_file
+        Holds the token on one line; None: none is given.
+
+    Raises
+    ------
+    UsageError
+        The URL is none of a service.
+    InputError
+        The file cannot be read.
+    """
+
+    def __init__(self, url: str, token_file: Optional[str]) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
+            raise UsageError("%s is no service's URL" % url, hint="such as https://goldwatch.example.org or http://127.0.0.1:8470")
+        self.url = url.rstrip("/")
+        self._token = None if token_file is None else read_input(token_file, _TOKEN_BYTES).decode("utf-8", "replace").strip()
+        if self._token is not None and (not self._token.isprintable() or not self._token.isascii() or " " in self._token):
+            raise FormatError("expected one line of printable ASCII, the token", token_file)
+        self._opener = urllib.request.build_opener(_NoRedirect, urllib.request.HTTPSHandler(context=ssl.create_default_context()))
+
+    def get(self, path: str) -> Any:
+        """Return the JSON that a path answers; raises Unreachable or Refused."""
+        return self._json(self._ask("GET", path, None))
+
+    def post(self, path: str, document: Any) -> Any:
+        """Send a JSON document; return the answer's; raises Unreachable or Refused."""
+        return self._json(self._ask("POST", path, json.dumps(document).encode("ascii")))
+
+    def text(self, path: str) -> str:
+        """Return the text that a path answers; raises Unreachable or Refused."""
+        return self._ask("GET", path, None).decode("utf-8", "backslashreplace")
+
+    def _ask(self, method: str, path: str, body: Optional[bytes]) -> bytes:
+        headers = {"Accept": "application/json"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if self._token is not None:
+            headers["Authorization"] = "Bearer " + self._token
+        request = urllib.request.Request(self.url + path, body, headers, method=method)
+        try:
+            with self._opener.open(request, timeout=TIMEOUT_S) as answer:
+                return bytes(answer.read(_MOST_BYTES))
+        except urllib.error.HTTPError as error:
+            raise self._refused(error) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            why = getattr(error, "reason", None) or error
+            raise Unreachable("%s does not answer: %s" % (self.url, why), hint="check the address, and that the service runs") from None
+
+    def _refused(self, error: urllib.error.HTTPError) -> Refused:
+        try:
+            with error:
+                told = json.loads(error.read(1 << 16).decode("utf-8", "replace"))["error"]
+            return Refused("%s: %s" % (self.url, told["message"]), told.get("hint"), error.code)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return Refused("%s answers %d %s" % (self.url, error.code, error.reason), "is that a goldwatch service?", error.code)
+
+    def _json(self, data: bytes) -> Any:
+        try:
+            return json.loads(data.decode("utf-8"))
+        except ValueError:
+            raise Unreachable("%s does not answer as a goldwatch service" % self.url, hint="check the address") from None

@@ -1,0 +1,27 @@
+"""What clients send."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+
+from ..schemas.jsontext import JsonProblem, parse_json
+from .answers import Problem
+
+
+async def read_json(request: Request) -> Any:
+    """Return the JSON of a request's body.
+
+    Raises
+    ------
+    Problem
+        It is called something else, or is none.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise Problem(415, "expected Content-Type: application/json")
+    try:
+        return parse_json(await request.body()).value
+    except JsonProblem as error:
+        raise Problem(400, "line %d, column %d: %s" % (error.line, error.column, error.message), error.fix) from None

@@ -1,0 +1,138 @@
+"""The files of a run: those in its folder byte for byte, and reports made on demand."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tempfile
+from typing import Any, AsyncIterator, Dict, List, Mapping, Type
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from ..engine.reporting import write_report
+from ..errors import GoldwatchError
+from ..filesystem import open_input
+from ..pages.report import HtmlFile
+from ..results.files import is_table
+from ..results.jsonfile import RESULT_FILE
+from ..results.junit import JunitFile
+from ..results.markdown import MarkdownFile
+from ..results.told import ReportFile
+from .answers import Problem, json_answer
+from .reading import StoreReader
+from .runs import Run, Runs
+
+MADE: Mapping[str, Type[ReportFile]] = {"report.html": HtmlFile, "junit.xml": JunitFile, "report.md": MarkdownFile}
+"""What is made from the store when it is asked for."""
+
+_TYPES = {".json": "application/json", ".csv": "text/csv; charset=utf-8", ".html": "text/html; charset=utf-8", ".xml": "application/xml",
+          ".md": "text/markdown; charset=utf-8"}  # fmt: skip
+_DIFF = re.compile(r"diff[-\w.]*\.(html|md|json)\Z", re.A)
+_WINDOW_BYTES = 1 << 18
+_NAME = re.compile(r"[^!#$&+.\w^`|~-]", re.A)
+
+
+class FileRoutes:
+    """Answers who wants files."""
+
+    def __init__(self, runs: Runs) -> None:
+        self.runs = runs
+
+    def routes(self) -> List[Route]:
+        """Return the routes."""
+        return [
+            Route("/api/runs/{run}/files", self.list, methods=["GET"]),
+            Route("/api/runs/{run}/files/{name}", self.one, methods=["GET"]),
+        ]
+
+    async def list(self, request: Request) -> Response:
+        """Answer ``{"files": [{"name", …}]}``."""
+        run = await run_in_threadpool(self.runs.find, request.path_params["run"])
+        return json_answer({"files": await run_in_threadpool(_files, run)})
+
+    async def one(self, request: Request) -> Response:
+        """Answer a file to be saved."""
+        run = await run_in_threadpool(self.runs.find, request.path_params["run"])
+        name = request.path_params["name"]
+        if name in MADE:
+            stream, size = await run_in_threadpool(_made, run, name)
+        elif name in {file["name"] for file in await run_in_threadpool(_files, run)}:
+            stream, size = await run_in_threadpool(_opened, run, name)
+        else:
+            raise Problem(404, "the run has no such file", "GET /api/runs/{run}/files lists them")
+        headers = {
+            "Content-Type": _TYPES.get(os.path.splitext(name)[1], "application/octet-stream"),
+            "Content-Length": str(size),
+            "Content-Disposition": 'attachment; filename="%s"' % _NAME.sub("_", name),
+        }
+        return StreamingResponse(_pieces(stream, size), headers=headers)
+
+
+def _files(run: Run) -> List[Dict[str, Any]]:
+    """Return the files of a run that may be had: names that were looked up, never those of a request."""
+    names: List[str] = [RESULT_FILE]
+    try:
+        with StoreReader(run.path) as store:
+            tables = store.fact("result_files")
+        names += [name for name in tables if isinstance(name, str) and is_table(name)] if isinstance(tables, list) else []
+    except GoldwatchError:
+        # What a run wrote before its store was damaged may still be had.
+        pass
+    with os.scandir(run.path) as entries:
+        names += sorted(entry.name for entry in entries if _DIFF.match(entry.name))
+    found = []
+    for name in dict.fromkeys(names):
+        try:
+            status = os.lstat(os.path.join(run.path, name))
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode):
+            found.append({"name": name, "size": status.st_size})
+    return found + [{"name": name, "size": None} for name in MADE]
+
+
+def _opened(run: Run, name: str) -> Any:
+    try:
+        # The folder first: a link that took its place since the run was found is not followed.
+        folder = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if os.path.realpath("/proc/self/fd/%d" % folder) != run.path:
+                raise FileNotFoundError
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        finally:
+            os.close(folder)
+    except OSError:
+        raise Problem(404, "the run has no such file") from None
+    stream = os.fdopen(fd, "rb")
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        stream.close()
+        raise Problem(404, "the run has no such file")
+    return stream, status.st_size
+
+
+def _made(run: Run, name: str) -> Any:
+    """Return a report as an open file that has no name any more."""
+    with tempfile.TemporaryDirectory(prefix="goldwatch-") as folder:
+        path = os.path.join(folder, name)
+        write_report(run.path, {path: MADE[name]})
+        stream = open_input(path)
+    return stream, os.fstat(stream.fileno()).st_size
+
+
+async def _pieces(stream: Any, size: int) -> AsyncIterator[bytes]:
+    """Yield so many bytes of a file and close it; one that shrinks meanwhile ends the connection."""
+    try:
+        left = size
+        while left:
+            piece = await run_in_threadpool(stream.read, min(left, _WINDOW_BYTES))
+            if not piece:
+                return
+            left -= len(piece)
+            yield piece
+    finally:
+        stream.close()

@@ -1,0 +1,101 @@
+"""What a client asks to be done: checked, and made into the words of a command line, whose paths all lie below the ROOTs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
+
+from ..errors import FormatError
+from ..naming import nearest_names
+from ..schemas.documents import check_document, mistakes, schema_of
+from .answers import Problem
+from .roots import Roots
+from .runs import run_id
+
+COMMANDS = ("compare", "watch", "replay", "diff")
+
+REFUSED: Mapping[str, str] = {
+    "on-divergence": "it runs a program",
+    "custom": "it runs code",
+    "metric-args": "it is for metrics of your own, which are code",
+    "python": "it runs a program",
+    "cluster": "it reaches out to other machines",
+    "pid": "it is about processes of the service's machine",
+}
+"""Options that no client may give, each with the reason."""
+
+PATHS = frozenset({"model", "quant-json", "unfused-om", "weights", "result", "limits"})
+OUTPUTS = frozenset({"out", "html", "junit", "markdown", "csv", "json"})
+"""Options that name a file or folder: one that is read, one that is written."""
+
+_NAMED_LIMITS = ("default", "vendor")
+_DIFF_FILES = {"html": "diff.html", "markdown": "diff.md"}
+
+
+class JobRequest(NamedTuple):
+    """A checked request.
+
+    Attributes
+    ----------
+    command, args, options
+        As the client gave them.
+    words
+        Of the command line, paths resolved.
+    run
+        The id of the run whose folder it writes to.
+    """
+
+    command: str
+    args: List[str]
+    options: Dict[str, Any]
+    words: List[str]
+    run: Optional[str]
+
+
+def job_request(document: Any, roots: Roots) -> JobRequest:
+    """Return what a document of schemas/job.schema.json asks for.
+
+    Raises
+    ------
+    Problem
+        400: it is none; 403: an option is refused.
+    OutsideRoots
+        A path does not lie below the ROOTs.
+    """
+    try:
+        check_document(document, "job", "the job")
+    except FormatError as error:
+        raise Problem(400, error.message, error.hint) from None
+    command, args, options = str(document["command"]), list(document["args"]), dict(document.get("options", {}))
+    _check_options(command, options)
+    paths = [roots.resolve(text, "args") for text in args]
+    named: Dict[str, Any] = {}
+    for name, value in options.items():
+        is_path = name in OUTPUTS or (name in PATHS and not (name == "limits" and value in _NAMED_LIMITS))
+        named[name] = roots.resolve(value, name) if is_path else value
+    if command == "diff" and not set(named) & set(_DIFF_FILES):
+        named.update({name: os.path.join(paths[1], file) for name, file in _DIFF_FILES.items()})
+    words = [command]
+    for name, value in named.items():
+        if value is True:
+            words.append("--" + name)
+        elif value is not False:
+            words += ["--%s=%s" % (name, one) for one in (value if isinstance(value, list) else [value])]
+    folder = named.get("out", paths[1] if command == "diff" else None)
+    return JobRequest(command, args, options, [*words, "--", *paths], None if folder is None else run_id(folder))
+
+
+def _check_options(command: str, options: Mapping[str, Any]) -> None:
+    for name in options:
+        if name in REFUSED:
+            raise Problem(403, "option %s is refused: %s" % (name, REFUSED[name]), "run the command on the machine itself", kind="refused")
+    schema = schema_of("job")["definitions"][command]
+    for name in options:
+        if name not in schema["properties"]:
+            near = nearest_names(name, list(schema["properties"]))
+            raise Problem(400, "%s has no option %r" % (command, name), "did you mean %s?" % ", ".join(near) if near else None)
+    found = mistakes(options, schema, ("options",))
+    if found:
+        raise Problem(400, "the job: " + found[0].message, found[0].fix)
+    if any("\0" in text for value in options.values() for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)):
+        raise Problem(400, "an option has a NUL in it")

@@ -1,0 +1,82 @@
+"""The routes of jobs."""
+
+from __future__ import annotations
+
+from typing import List, Optional
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from .answers import Problem, json_answer
+from .bodies import read_json
+from .foreman import Foreman
+from .job_request import job_request
+
+_LOG_BYTES = 1 << 20
+
+
+class JobRoutes:
+    """Answers what is asked about jobs.
+
+    Parameters
+    ----------
+    foreman
+        None where there are no jobs: the list is empty then.
+    may_send
+        Whether jobs may be sent and cancelled.
+    """
+
+    def __init__(self, foreman: Optional[Foreman], may_send: bool) -> None:
+        self._foreman = foreman
+        self._may_send = may_send
+
+    @property
+    def foreman(self) -> Foreman:
+        """The foreman; raises Problem (404) where there are no jobs."""
+        if self._foreman is None:
+            raise Problem(404, "this service has no jobs")
+        return self._foreman
+
+    def routes(self) -> List[Route]:
+        """Return the routes."""
+        found = [
+            Route("/api/jobs", self.list, methods=["GET"]),
+            Route("/api/jobs/{job}", self.one, methods=["GET"]),
+            Route("/api/jobs/{job}/log", self.log, methods=["GET"]),
+        ]
+        if self._may_send:
+            found.append(Route("/api/runs", self.submit, methods=["POST"]))
+            found.append(Route("/api/jobs/{job}/cancel", self.cancel, methods=["POST"]))
+        return found
+
+    async def submit(self, request: Request) -> Response:
+        """Put a job into the queue; answer 202 with it."""
+        foreman = self.foreman
+        document = await read_json(request)
+        checked = await run_in_threadpool(job_request, document, foreman.roots)
+        job = await run_in_threadpool(foreman.queue.add, checked)
+        foreman.wake()
+        return json_answer(job.document(), 202, {"Location": "/api/jobs/" + job.id})
+
+    async def list(self, request: Request) -> Response:
+        """Answer ``{"jobs"}``, the newest first."""
+        jobs = [] if self._foreman is None else await run_in_threadpool(self._foreman.queue.all)
+        return json_answer({"jobs": [job.document() for job in jobs]})
+
+    async def one(self, request: Request) -> Response:
+        """Answer a job."""
+        job = await run_in_threadpool(self.foreman.queue.find, request.path_params["job"])
+        return json_answer(job.document())
+
+    async def log(self, request: Request) -> Response:
+        """Answer the end of what a job's process printed."""
+        job = await run_in_threadpool(self.foreman.queue.find, request.path_params["job"])
+        data = await run_in_threadpool(self.foreman.children.log, job.id, _LOG_BYTES)
+        return PlainTextResponse(data)
+
+    async def cancel(self, request: Request) -> Response:
+        """Answer the job, which ends soon."""
+        job = await run_in_threadpool(self.foreman.queue.find, request.path_params["job"])
+        return json_answer((await run_in_threadpool(self.foreman.cancel, job)).document(), 202)

@@ -1,0 +1,70 @@
+"""Files of a run: as they lie in its folder, or made on demand; nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import xml.etree.ElementTree
+
+import pytest
+from in_process import run_here
+
+
+@pytest.fixture
+def run(serving, tmp_path):
+    """(server, id, OUT) of a finished run."""
+    lab = tmp_path / "lab"
+    lab.mkdir()
+    for words in (["make", "net", "--ops", "3"], ["serve", "net", "dump"]):
+        assert run_here([sys.executable, "-m", "goldwatch.testing", *words], lab).returncode == 0
+    assert run_here(["goldwatch", "compare", "dump", "net/golden", "-f", "net/model.json", "-o", "out"], lab).returncode == 0
+    server = serving(lab)
+    return server, server.runs()[0]["id"], lab / "out"
+
+
+def test_files_are_the_folders_byte_for_byte(run):
+    server, name, out = run
+    files = [file["name"] for file in server.json("/api/runs/%s/files" % name)["files"]]
+    tables = [path.name for path in out.glob("*.csv")]
+    assert set(files) == {"result.json", *tables, "report.html", "junit.xml", "report.md"} and len(tables) == 1
+    for file in ("result.json", *tables):
+        status, headers, body = server.ask("/api/runs/%s/files/%s" % (name, file))
+        assert status == 200 and body == (out / file).read_bytes() and headers["Content-Disposition"].startswith("attachment")
+
+
+def test_reports_are_made_on_demand(run):
+    server, name, out = run
+    before = sorted(os.listdir(str(out)))
+    html = server.ask("/api/runs/%s/files/report.html" % name)
+    assert html[0] == 200 and html[2].startswith(b"<!DOCTYPE html>") and html[1]["Content-Type"].startswith("text/html")
+    assert xml.etree.ElementTree.fromstring(server.ask("/api/runs/%s/files/junit.xml" % name)[2]).tag == "testsuites"
+    assert b"pass" in server.ask("/api/runs/%s/files/report.md" % name)[2]
+    assert sorted(os.listdir(str(out))) == before
+
+
+def test_nothing_else_can_be_had(run):
+    server, name, out = run
+    (out / "secret.txt").write_text("secret")
+    os.symlink("/etc/passwd", str(out / "diff.html"))
+    (out / "diff.md").write_text("of goldwatch diff")
+    os.mkfifo(str(out / "diff.json"))
+    files = [file["name"] for file in server.json("/api/runs/%s/files" % name)["files"]]
+    assert "diff.md" in files and not {"secret.txt", "diff.html", "diff.json", "run.sqlite"} & set(files)
+    assert server.ask("/api/runs/%s/files/diff.md" % name)[2] == b"of goldwatch diff"
+    outside = ("..", "%2e%2e%2fnet%2fmodel.json", "..%2f..%2f..%2fetc%2fpasswd", "%00", "")
+    for file in ("secret.txt", "diff.html", "diff.json", "run.sqlite", *outside):
+        assert (file, server.ask("/api/runs/%s/files/%s" % (name, file))[0]) == (file, 404)
+    os.unlink(str(out / "result.json"))
+    os.symlink("/etc/passwd", str(out / "result.json"))
+    assert server.ask("/api/runs/%s/files/result.json" % name)[0] == 404
+
+
+def test_reports_of_a_run_that_goes_on(serving, live, row, tmp_path):
+    store = live("out")
+    store.put_all([row(1), row(2, verdict="fail")])
+    server = serving(tmp_path / "lab")
+    (found,) = server.runs()
+    status, _, body = server.ask("/api/runs/%s/files/report.md" % found["id"])
+    assert status == 200 and b"op2" in body
+    assert json.dumps(server.json("/api/runs/%s/files" % found["id"])).count("name") == 3

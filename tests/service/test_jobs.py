@@ -1,0 +1,323 @@
+"""Jobs: what may be asked for, how it is done, and that neither a kill nor a restart of the server loses one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import jsonschema
+import pytest
+from in_process import run_here
+
+from goldwatch.schemas import load_schema
+from goldwatch.watching.ends import start_time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """A folder with a network of three ops, its golden data and its dump."""
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    for words in (["make", "net", "--ops", "3"], ["serve", "net", "dump"]):
+        assert run_here([sys.executable, "-m", "goldwatch.testing", *words], folder).returncode == 0
+    return folder
+
+
+COMPARE = {"command": "compare", "args": ["dump", "net/golden"], "options": {"model": "net/model.json", "out": "out"}}
+WATCH = {"command": "watch", "args": ["dump", "net/golden"], "options": {"model": "net/model.json", "out": "watched"}}
+
+
+def post(server, document, status=202):
+    return server.json("/api/runs", status, method="POST", body=document)
+
+
+def ended(server, job, until):
+    def look():
+        found = server.json("/api/jobs/" + job["id"])
+        return found if found["state"] not in ("queued", "running") else None
+
+    return until(look)
+
+
+def running(server, job, until):
+    return until(lambda: server.json("/api/jobs/" + job["id"])["state"] == "running")
+
+
+def test_a_job_compares(serving, lab, until):
+    server = serving(lab)
+    job = post(server, COMPARE)
+    assert set(job) == {"id", "command", "args", "options", "state", "exit_code", "run", "submitted", "started", "ended"}
+    assert (job["command"], job["args"], job["options"]) == ("compare", COMPARE["args"], COMPARE["options"])
+    done = ended(server, job, until)
+    assert (done["state"], done["exit_code"]) == ("done", 0) and done["submitted"] <= done["started"] <= done["ended"]
+    (run,) = server.runs()
+    assert (run["id"], run["state"], run["verdict"], run["path"]) == (job["run"], "finished", "pass", str(lab / "out"))
+    status, headers, log = server.ask("/api/jobs/%s/log" % job["id"])
+    assert status == 200 and headers["Content-Type"].startswith("text/plain") and b"pass: " in log
+    assert [found["id"] for found in server.json("/api/jobs")["jobs"]] == [job["id"]]
+    assert 'goldwatch_queue_jobs{state="done"} 1' in server.ask("/metrics")[2].decode()
+
+
+def test_a_job_that_fails_tells_its_code(serving, lab, until):
+    server = serving(lab)
+    strict = dict(COMPARE, options=dict(COMPARE["options"], limit=["CosineSimilarity>2"]))
+    done = ended(server, post(server, strict), until)
+    assert (done["state"], done["exit_code"]) == ("done", 1)
+    done = ended(server, post(server, dict(COMPARE, args=["nowhere", "net/golden"])), until)
+    assert (done["state"], done["exit_code"]) == ("failed", 4)
+
+
+def test_what_diff_finds_is_a_file_of_the_second_run(serving, lab, until):
+    server = serving(lab)
+    for out in ("out", "again"):
+        job = post(server, dict(COMPARE, options=dict(COMPARE["options"], out=out)))
+        assert ended(server, job, until)["exit_code"] == 0
+    done = ended(server, post(server, {"command": "diff", "args": ["out", "again"]}), until)
+    assert (done["state"], done["exit_code"], done["run"]) == ("done", 0, job["run"])
+    files = {file["name"] for file in server.json("/api/runs/%s/files" % done["run"])["files"]}
+    assert {"diff.html", "diff.md"} <= files
+    assert server.ask("/api/runs/%s/files/diff.html" % done["run"])[2].startswith(b"<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"command": "run"}, 400),
+        ({"command": "sh"}, 400),
+        ({"args": ["dump"]}, 400),
+        ({"args": "dump"}, 400),
+        ({"args": ["dump", "\0"]}, 403),
+        ({"args": ["../lab/../outside", "net/golden"]}, 403),
+        ({"args": ["/etc", "net/golden"]}, 403),
+        ({"args": ["dump", "linked"]}, 403),
+        ({"args": [".goldwatch-serve", "net/golden"]}, 403),
+        ({"options": {"model": "/etc/passwd", "out": "out"}}, 403),
+        ({"options": {"out": "/tmp/elsewhere"}}, 403),
+        ({"options": {"out": "linked/new"}}, 403),
+        ({"options": {"out": ".goldwatch-serve/jobs"}}, 403),
+        ({"options": {"out": "out", "html": "../page.html"}}, 403),
+        ({"options": {"out": "out", "limits": "../limits.json"}}, 403),
+        ({"options": {"out": "out", "on-divergence": "touch x"}}, 403),
+        ({"options": {"out": "out", "custom": "net"}}, 403),
+        ({"options": {"out": "out", "cluster": "local"}}, 403),
+        ({"options": {}}, 400),
+        ({"options": {"out": "out", "stritc": True}}, 400),
+        ({"options": {"out": "out", "strict": "yes"}}, 400),
+        ({"options": {"out": "out", "limit": "a"}}, 400),
+        ({"options": {"out": 5}}, 400),
+        ({"options": {"out": "out", "time": "a\0"}}, 400),
+        ({"more": 1}, 400),
+        ({"options": []}, 400),
+    ],
+)
+def test_what_may_not_be_asked_for_is_refused(tmp_path, change, status):
+    from goldwatch.errors import GoldwatchError
+    from goldwatch.service.answers import Problem, problem_of
+    from goldwatch.service.job_request import job_request
+    from goldwatch.service.roots import Roots
+
+    for name in ("lab", "outside"):
+        (tmp_path / name).mkdir()
+    os.symlink(str(tmp_path / "outside"), str(tmp_path / "lab" / "linked"))
+    roots = Roots([str(tmp_path / "lab")], str(tmp_path / "lab" / ".goldwatch-serve"))
+    with pytest.raises((Problem, GoldwatchError)) as raised:
+        job_request({**COMPARE, **change}, roots)
+    problem = raised.value if isinstance(raised.value, Problem) else problem_of(raised.value)
+    assert problem.status == status and problem.message
+
+
+def test_the_words_of_a_command_cannot_be_slipped_in(tmp_path):
+    from goldwatch.service.job_request import job_request
+    from goldwatch.service.roots import Roots
+
+    (tmp_path / "lab").mkdir()
+    roots = Roots([str(tmp_path / "lab")], str(tmp_path / "state"))
+    options = {"out": "--force", "time": "--custom=x", "limit": ["--on-divergence=x"], "strict": True, "overflow": False}
+    words = job_request({"command": "compare", "args": ["--custom", "-x"], "options": options}, roots).words
+    folder = str(tmp_path / "lab")
+    assert words == [
+        "compare", "--out=%s/--force" % folder, "--time=--custom=x", "--limit=--on-divergence=x", "--strict", "--",
+        folder + "/--custom", folder + "/-x",
+    ]  # fmt: skip
+
+
+def test_paths_are_looked_at_again_when_the_job_begins(serving, lab, tmp_path, until):
+    """A folder that became a link while the job waited is not followed."""
+    server = serving(lab)
+    first = post(server, dict(WATCH, options=dict(WATCH["options"])))
+    running(server, first, until)
+    second = post(server, COMPARE)
+    os.rename(str(lab / "net"), str(tmp_path / "outside"))
+    os.symlink(str(tmp_path / "outside"), str(lab / "net"))
+    server.json("/api/jobs/%s/cancel" % first["id"], 202, method="POST")
+    done = ended(server, second, until)
+    assert (done["state"], done["exit_code"]) == ("failed", None)
+    assert b"below the folders" in server.ask("/api/jobs/%s/log" % second["id"])[2]
+
+
+def test_jobs_wait_are_cancelled_and_keep_their_order(serving, lab, until):
+    server = serving(lab)
+    first, second, third = post(server, WATCH), post(server, COMPARE), post(server, COMPARE)
+    running(server, first, until)
+    assert [server.json("/api/jobs/" + job["id"])["state"] for job in (second, third)] == ["queued", "queued"]
+    server.json("/api/jobs/%s/cancel" % third["id"], 202, method="POST")
+    done = ended(server, third, until)
+    assert (done["state"], done["exit_code"], done["started"]) == ("cancelled", 130, None)
+    server.json("/api/jobs/%s/cancel" % first["id"], 202, method="POST")
+    done = ended(server, first, until)
+    assert (done["state"], done["exit_code"]) == ("cancelled", 130)
+    assert ended(server, second, until)["exit_code"] == 0
+    assert server.json("/api/jobs/0000/cancel", 404, method="POST")["error"]["kind"] == "not_found"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_job_outlives_its_server(serving, lab, until, number):
+    """The next server finds the same process, and the queue as it was."""
+    server = serving(lab)
+    first, second = post(server, WATCH), post(server, COMPARE)
+    running(server, first, until)
+    path = str(lab / ".goldwatch-serve" / "jobs" / (first["id"] + ".pid"))
+    until(lambda: os.path.exists(path))
+    server.end(number)
+    pid = int(server.read(path).split()[0])
+    assert start_time(pid) is not None
+    again = serving(lab)
+    assert again.json("/api/jobs/" + first["id"])["state"] == "running"
+    assert again.json("/api/jobs/" + second["id"])["state"] == "queued"
+    until(lambda: any(run["id"] == first["run"] for run in again.runs()))
+    again.json("/api/jobs/%s/cancel" % first["id"], 202, method="POST")
+    assert ended(again, first, until)["state"] == "cancelled"
+    assert start_time(pid) is None
+    assert ended(again, second, until)["exit_code"] == 0
+
+
+def test_a_job_that_ended_while_no_server_was_there(serving, lab, until):
+    server = serving(lab)
+    job = post(server, dict(WATCH, options=dict(WATCH["options"], **{"until-idle": 1})))
+    until(lambda: os.path.exists(str(lab / ".goldwatch-serve" / "jobs" / (job["id"] + ".pid"))))
+    server.end(signal.SIGKILL)
+    until(lambda: os.path.exists(str(lab / ".goldwatch-serve" / "jobs" / (job["id"] + ".exit"))))
+    done = ended(serving(lab), job, until)
+    assert (done["state"], done["exit_code"]) == ("done", 0)
+
+
+def test_a_job_that_died_with_its_server_goes_on(serving, lab, until):
+    server = serving(lab)
+    job = post(server, dict(WATCH, options=dict(WATCH["options"], **{"until-idle": 2})))
+    path = str(lab / ".goldwatch-serve" / "jobs" / (job["id"] + ".pid"))
+    until(lambda: os.path.exists(path))
+    server.end(signal.SIGKILL)
+    os.killpg(int(server.read(path).split()[0]), signal.SIGKILL)
+    done = ended(serving(lab), job, until)
+    assert (done["state"], done["exit_code"]) == ("done", 0)
+
+
+def test_a_job_whose_process_is_killed_has_failed(serving, lab, until):
+    server = serving(lab)
+    job = post(server, WATCH)
+    path = str(lab / ".goldwatch-serve" / "jobs" / (job["id"] + ".pid"))
+    until(lambda: os.path.exists(path))
+    running(server, job, until)
+    os.killpg(int(server.read(path).split()[0]), signal.SIGKILL)
+    done = ended(server, job, until)
+    assert (done["state"], done["exit_code"]) == ("failed", None)
+
+
+def test_no_module_below_the_roots_is_imported(serving, lab, until):
+    (lab / "goldwatch.py").write_text("raise SystemExit(77)\n")
+    (lab / "json.py").write_text("raise SystemExit(77)\n")
+    server = serving(lab)
+    assert ended(server, post(server, COMPARE), until)["exit_code"] == 0
+
+
+def test_one_server_for_one_queue(serving, lab):
+    server = serving(lab)
+    token = os.path.join(server.folder, "token")
+    done = run_here(["goldwatch", "serve", str(lab), "--listen", "127.0.0.1:0", "--token-file", token])
+    assert done.returncode == 4 and "another goldwatch" in done.stderr
+
+
+def test_a_state_folder_that_others_may_write_is_refused(lab, tmp_path):
+    (tmp_path / "token").write_text("a-token-of-the-tests")
+    (tmp_path / "real").mkdir()
+    os.symlink(str(tmp_path / "real"), str(lab / ".goldwatch-serve"))
+    words = ["goldwatch", "serve", str(lab), "--listen", "127.0.0.1:0", "--token-file", str(tmp_path / "token")]
+    assert run_here(words).returncode == 4
+    os.chmod(str(tmp_path / "real"), 0o777)
+    done = run_here([*words, "--state", str(tmp_path / "real")])
+    assert done.returncode == 4 and "own" in done.stderr
+
+
+def test_read_only_takes_nothing(serving, lab):
+    server = serving(lab, "--read-only")
+    assert server.ask("/api/runs", "POST", COMPARE)[0] == 405
+    assert server.json("/api/jobs") == {"jobs": []}
+    paths = server.json("/api/openapi.json")["paths"]
+    assert [path for path, methods in paths.items() if "post" in methods] == ["/login"]
+    assert not os.path.exists(str(lab / ".goldwatch-serve"))
+
+
+def test_the_schema_is_as_the_commands_are():
+    script = os.path.join(ROOT, "scripts", "job_schema")
+    assert subprocess.run([sys.executable, script, "--check"]).returncode == 0, "run scripts/job_schema"
+    jsonschema.Draft7Validator.check_schema(load_schema("job"))
+
+
+def client(server, *words):
+    token = os.path.join(server.folder, "token")
+    return run_here(["goldwatch", words[0], "--server", server.url, "--token-file", token, *words[1:]])
+
+
+def test_submit_and_status_end_with_the_runs_code(serving, lab, until):
+    server = serving(lab)
+    done = client(server, "submit", "--", "compare", "dump", "net/golden", "-f", "net/model.json", "-o", "out")
+    assert done.returncode == 0 and "pass: " in done.stdout, done.stderr
+    (run,) = server.runs()
+    failing = ("compare", "dump", "net/golden", "-f", "net/model.json", "-o", "bad", "--limit", "CosineSimilarity>2")
+    done = client(server, "submit", "--format", "json", "--", *failing)
+    job = json.loads(done.stdout)
+    assert (done.returncode, job["exit_code"], job["options"]["limit"]) == (1, 1, ["CosineSimilarity>2"])
+    assert client(server, "status", run["id"]).returncode == 0
+    assert client(server, "status", job["run"]).returncode == 1
+    assert client(server, "status", job["id"]).returncode == 1
+    assert client(server, "status", str(lab / "bad")).returncode == 1
+    done = client(server, "status", "bad", "--format", "json")
+    assert (done.returncode, json.loads(done.stdout)["verdict"]) == (1, "fail")
+    done = client(server, "status", "--format", "json")
+    assert done.returncode == 0 and {found["id"] for found in json.loads(done.stdout)["runs"]} == {run["id"], job["run"]}
+    assert client(server, "status", "nowhere").returncode == 4
+
+
+def test_status_of_what_is_not_finished(serving, lab, until):
+    server = serving(lab)
+    done = client(server, "submit", "--detach", "--", "watch", "dump", "net/golden", "-f", "net/model.json", "-o", "watched")
+    assert done.returncode == 0
+    name = done.stdout.strip()
+    assert client(server, "status", name).returncode == 3
+    until(lambda: server.runs())
+    assert client(server, "status", "watched").returncode == 3
+    server.json("/api/jobs/%s/cancel" % name, 202, method="POST")
+    ended(server, {"id": name}, until)
+    assert client(server, "status", name).returncode == 130
+
+
+def test_what_submit_cannot_do_is_4_or_2(serving, lab, tmp_path):
+    server = serving(lab)
+    for words, code in (
+        (("compare", "/etc", "net/golden", "-o", "out"), 4),
+        (("compare", "dump", "net/golden", "-o", "out", "--custom", "x"), 4),
+        (("run", "dump"), 2),
+        (("compare", "dump"), 2),
+    ):
+        done = client(server, "submit", "--", *words)
+        assert (words, done.returncode, "Traceback" in done.stderr) == (words, code, False)
+    server.end()
+    done = client(server, "submit", "--format", "json", "--", "compare", "dump", "net/golden", "-o", "out")
+    assert done.returncode == 4 and json.loads(done.stdout)["error"]["kind"] == "unreachable"
+    done = run_here(["goldwatch", "status", "--server", "ftp://a"])
+    assert done.returncode == 2
