@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 import stat
-from typing import IO, Any, BinaryIO, Iterator, List, NamedTuple, NoReturn, Optional, Tuple, Union
+from typing import IO, Any, BinaryIO, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Tuple, Union
 
 from .errors import EnvironmentProblem, FormatError, InputError, MissingPath, UsageError
 
@@ -151,6 +151,17 @@ def read_at(descriptor: int, offset: int, nbytes: int, path: str) -> bytes:
         offset += len(piece)
         nbytes -= len(piece)
     return b"".join(pieces)
+
+
+def read_soon(paths: Iterable[str], nbytes: int) -> None:
+    """Have the system fetch the first bytes of files that are about to be read, without waiting; what cannot be opened is passed over."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            try:
+                os.posix_fadvise(descriptor, 0, nbytes, os.POSIX_FADV_WILLNEED)
+            finally:
+                os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ from goldwatch.filesystem import (
     open_input,
     open_regular,
     read_input,
+    read_soon,
     remove_inside,
     remove_leftovers,
     replacing,
@@ -107,6 +108,14 @@ def test_a_pipe_whose_writer_comes_later_is_waited_for(tmp_path):
     os.close(writing)
     reader.join()
     assert found == [b"late"]
+
+
+def test_what_cannot_be_fetched_ahead_is_passed_over(tmp_path):
+    (tmp_path / "there").write_bytes(b"content")
+    os.mkfifo(str(tmp_path / "pipe"))
+    before = os.listdir("/proc/self/fd")
+    read_soon([str(tmp_path / name) for name in ("gone", "there", "pipe", ".")], 4096)
+    assert os.listdir("/proc/self/fd") == before and (tmp_path / "there").read_bytes() == b"content"
 
 
 def test_a_file_appears_whole_or_not_at_all(tmp_path):

@@ -19,6 +19,7 @@ from ...netfiles.onnx_cut import Piece as Bytes
 from ...netfiles.onnx_external import external_range
 from ...netfiles.onnx_model import OnnxModel
 from ...netfiles.onnx_names import name_nodes
+from ...netfiles.onnx_ranks import Ranks
 from ...netfiles.onnx_types import BY_NAME
 from ...netfiles.onnx_values import OnnxTensor, OnnxValue, numbers_of
 from ...netfiles.wirefile import Span, WireFile
@@ -93,7 +94,7 @@ class _Runner:
         self._names = name_nodes(self._model)[0].names
         self._numbers = {name: number for number, name in enumerate(self._names)}
         self._values = {value.name: value for value in [*graph.inputs, *graph.value_info.values(), *graph.outputs]}
-        self._inferred: Optional[Dict[str, Sequence[Any]]] = None
+        self._ranks = Ranks(self._model).known
 
     def run(self, piece: Dict[str, Any], arrays: Dict[str, Array]) -> List[Array]:
         """Return the wanted outputs of one piece."""
@@ -115,27 +116,11 @@ class _Runner:
         return [found[name] for name in wanted]
 
     def _dims(self, name: str) -> Optional[Sequence[Any]]:
-        """Return the dims of a value as far as the model or onnxruntime tells them, a number or something else; None: nobody knows."""
+        """Return the dims of a value as the model tells them, else as many unknown ones as its ops' rules say; None: nobody knows."""
         value = self._values.get(name)
         if value is not None and value.shape is not None:
             return value.shape
-        if self._inferred is None:
-            self._inferred = self._infer()
-        # onnxruntime gives no dims of a scalar, nor of what it does not know.
-        return self._inferred.get(name) or None
-
-    def _infer(self) -> Dict[str, Sequence[Any]]:
-        """Return what onnxruntime infers of all values; nothing where it cannot load the model as a whole."""
-        graph = self._model.graph
-        declared = {value.name for value in graph.outputs}
-        names = [name for node in graph.nodes for name in node.outputs if name and name not in declared]
-        with self._model.open() as file, io.BytesIO() as stream:
-            file.copy([(0, file.size)], stream)
-            stream.write(field(7, b"".join(field(12, field(1, name.encode("utf-8", "surrogateescape"))) for name in names)))
-            try:
-                return {value.name: value.shape for value in _session(stream.getvalue()).get_outputs()}
-            except Exception:  # a custom op, or one without a kernel: of the others nothing is known then
-                return {}
+        return [None] * self._ranks[name] if name in self._ranks else None
 
 
 class _Widened(Rewriting):

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping
 
 import numpy as np
 
-from ...errors import GoldwatchError
+from ...errors import EnvironmentProblem, GoldwatchError
 from ...filesystem import create_new, open_input
 from ..child.serve import Parent
 
@@ -32,6 +32,8 @@ def serve_pieces(job: Mapping[str, Any], parent: Parent, run: RunPiece, backend:
             arrays = {name: _read(*entry) for name, entry in piece["inputs"].items()}
             for (_, _, path, dtype), array in zip(piece["outputs"], run(piece, arrays)):
                 _save(path, rounded(array, dtype))
+        except EnvironmentProblem:
+            raise  # of every other piece it would be the same
         except GoldwatchError as error:
             parent.tell(**{"failed %d" % piece["number"]: error.message})
         except OSError:

@@ -14,6 +14,7 @@ from ..results.difference import KINDS, WORSE, Difference, difference_of
 from ..results.difference_words import change_words, counts_words, markdown, place_words
 from .common import format_option, print_json, put, put_line, say_note, set_up_logging, verbosity_options
 from .outputs import refuse_replacing
+from .progress import ProgressBar
 
 _SHOWN = 20
 
@@ -48,7 +49,9 @@ def diff(
         refuse_replacing("--markdown", markdown_file, {"--html": html}, [run_a, run_b])
     if html is not None:
         refuse_replacing("--html", html, {}, [run_a, run_b])
-    found = difference_of(run_a, run_b, _tolerance(tolerance))
+    share = _tolerance(tolerance)
+    with ProgressBar("reading", quiet) as bar:
+        found = difference_of(run_a, run_b, share, bar.update)
     for path, content in ((html, diff_page), (markdown_file, markdown)):
         if path is not None:
             with replacing(path) as stream:

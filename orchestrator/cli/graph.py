@@ -7,7 +7,7 @@ from typing import Dict, List, Optional
 
 import click
 
-from ..errors import UsageError
+from ..errors import UsageError, require_file
 from ..filesystem import replacing
 from ..pages.graph_page import Commands, graph_page
 from ..pages.graph_result import read_result
@@ -68,6 +68,8 @@ def _commands(model: PageModel, original: Optional[str], beside: Dict[str, Optio
     if beside["--om"] is not None:
         raise UsageError("--om goes with an original model; %s is the json of an om itself" % model.path)
     config = (["goldwatch", "config", "new", "--om", path], ["--dump-path", ".", "--mode", "all"])
+    if original is not None:
+        require_file(original, "--model")
     source = original or _beside(path)
     submodel = None if source is None else _submodel(os.path.abspath(source), dict(beside, **{"--om": path}))
     return Commands(submodel, config, True)

@@ -7,7 +7,9 @@ from functools import partial
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.golden import open_golden
+from ..dumps.source import START_BYTES
 from ..errors import GoldwatchError, NotComparable
+from ..filesystem import read_soon
 from ..tensors.axes import element_count, plain_letters
 from ..tensors.dtypes import nbytes
 from ..tensors.geometry import Geometry
@@ -43,6 +45,7 @@ def compare_pairs(tasks: Sequence[PairTask], settings: Settings, first: Optional
     first
         The row of the first task, where that was compared already.
     """
+    read_soon({task.golden.path for task in tasks} if len(tasks) > 1 else (), START_BYTES)
     rows: List[Row] = []
     done: Dict[Tuple[Any, ...], List[Tuple[PairTask, Row]]] = {}
     if first is not None:

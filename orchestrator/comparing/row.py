@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple
 
-from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
-from ..model.row_plan import PAIR, RowPlan
 from ..records import changed, quickly_made
+
+if TYPE_CHECKING:
+    from ..dumps.listing import DumpEntry
+    from ..model.row_plan import RowPlan
 
 PASS = "pass"
 FAIL = "fail"
@@ -156,7 +158,8 @@ def row_of(plan: RowPlan, place: Place, entry: Optional[DumpEntry]) -> Row:
         op_type=plan.op_type,
         tensor=plan.tensor,
         kind=plan.kind,
-        verdict=PASS if plan.status == PAIR else plan.status,
+        # A planned pair passes until it is compared.
+        verdict=plan.status if plan.status in VERDICTS else PASS,
         tensor_index=plan.tensor_index,
         op_sequence=plan.op_sequence,
         graph_index=plan.graph_index,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from itertools import islice
 from typing import List, Optional
 
 from ..dumps.golden import GoldenSet
+from ..dumps.source import START_BYTES
 from ..dumps.tree import DumpTree, find_dumps
 from ..errors import InputError, require_folder
+from ..filesystem import read_soon
 from ..model.graphs import ModelGraphs
 from ..results.records import EXPECTED
 from .closing import finish_rows, settle
@@ -21,6 +24,8 @@ from .signature import look_at
 from .target_file import GROWING, TargetFile
 
 _SLICE = 16
+# So many files' headers are on their way from the disk while one is planned.
+_AHEAD = 64
 # Less than this is compared before other processes have started.
 _FEW, _LITTLE_BYTES = 200, 16 << 20
 # Each process costs as much as comparing so much; one keeps up with this one, which plans and stores, however many small files there are.
@@ -108,9 +113,12 @@ class _Listing:
         if len(waiting) > _FEW or size_bytes > _LITTLE_BYTES:
             run.workers.start(most=1 + size_bytes // _WORTH_BYTES)
         files = len(waiting)
+        soon = iter([file.path for file in waiting if file.signature is not None])
+        read_soon(islice(soon, _AHEAD), START_BYTES)
         # Files that are held until an op of the model comes are met again here.
         engine.release = waiting.append
         while waiting:
+            read_soon(islice(soon, _SLICE), START_BYTES)
             with run.store.transaction():
                 for _ in range(min(_SLICE, len(waiting))):
                     _plan(run, waiting.popleft())

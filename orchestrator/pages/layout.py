@@ -19,7 +19,8 @@ Point = Tuple[float, float]
 GAP_X = 28.0
 _BEND_WIDTH = 6.0
 _ROOM = 40.0
-_PORTS = 0.8
+PORTS = 0.8
+"""The share of an op's width over which the lines that enter it are spread."""
 _STRAIGHT = 1e6
 _STRAIGHT_PX = 0.5
 _SWEEPS = 6
@@ -100,7 +101,7 @@ def _lines(
         (x, y), (width, height) = centres[target], sizes[target]
         found.sort(key=lambda edge: (bends[edge][-1] if bends[edge] else centres[edges[edge][0]])[0])
         for rank, edge in enumerate(found):
-            ends[edge] = (x + width * ((rank + 0.5) / len(found) - 0.5) * _PORTS, y - height / 2)
+            ends[edge] = (x + width * ((rank + 0.5) / len(found) - 0.5) * PORTS, y - height / 2)
     lines = []
     for edge, (source, target) in enumerate(edges):
         (x, y), (width, height) = centres[source], sizes[source]

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..dumps.golden import GoldenSet
 from ..filesystem import AnyPath, open_input, path_text
 from ..model.graph import load_with_parameters
 from ..model.never import no_dump_reason
-from ..netfiles.attributes import onnx_parameters
-from ..netfiles.onnx_model import OnnxModel
-from ..netfiles.onnx_names import NamedGraph, name_nodes
-from ..netfiles.onnx_types import type_name
-from ..netfiles.onnx_values import OnnxValue
 from ..results.network import network_document
 from ..submodel.original import read_original
-from .network import Flow, NetworkOp, desc_text, network_ops
-from .originals import choice_of, detail, no_choice, original_network
+from .network import NetworkOp, desc_text, network_ops
+from .originals import choice_of, no_choice, original_network
 
 OM = "om"
-_ORIGINALS = (".prototxt", ".pb", ".pbtxt")
+_ORIGINALS = (".prototxt", ".pb", ".pbtxt", ".onnx")
 _OMS = (".json", ".txt", ".om")
 _COMPILERS = "the compiler made this op: no node of the original model is behind it"
 _TOLD_ALREADY = frozenset(["_datadump_original_op_names", "_datadump_is_multiop"])
@@ -62,13 +57,11 @@ def read_page_model(path: AnyPath, golden: Optional[str] = None) -> PageModel:
     """
     path = path_text(path, "MODEL")
     lower = path.lower()
-    if lower.endswith(".onnx"):
-        return _of_onnx(OnnxModel(path))
     if lower.endswith(_OMS) or (os.path.isfile(path) and not lower.endswith(_ORIGINALS) and _starts_as_json(path)):
         return _of_om(path)
     original = read_original(path)
     ops, details = original_network(original, None if golden is None else GoldenSet(golden))
-    return PageModel(original.kind, original.name, path, ops, details)
+    return PageModel(original.kind, original.name or os.path.basename(path), path, ops, details)
 
 
 def _starts_as_json(path: str) -> bool:
@@ -109,52 +102,3 @@ def _desc_words(desc: Dict[str, Any]) -> str:
     if (shape is not None and shape != desc["shape"]) or (layout and layout != desc["layout"]):
         words += ", originally %s %s" % (",".join(map(str, shape if shape is not None else desc["shape"])) or "scalar", layout or "")
     return words.strip()
-
-
-def _of_onnx(model: OnnxModel) -> PageModel:
-    ops: List[NetworkOp] = []
-    details: List[Dict[str, Any]] = []
-    makers: Dict[str, int] = {}
-    waiting: List[Tuple[int, List[str]]] = []
-    known: Dict[str, OnnxValue] = {}
-    for named in name_nodes(model):
-        for value in [*named.graph.inputs, *named.graph.outputs, *named.graph.value_info.values()]:
-            known[value.name] = value
-        for value in [] if named.prefix else named.graph.data_inputs:
-            makers[value.name] = len(ops)
-            waiting.append((len(ops), []))
-            ops.append(NetworkOp(value.name, "input", ()))
-            details.append(detail("input", [], [_onnx_words(value.name, known)], [], no_choice("an input of the model is no node")))
-        _take_nodes(model, named, makers, waiting, ops, details, known)
-    for number, inputs in waiting:
-        pairs = [(makers.get(name), _onnx_words(name, known)) for name in inputs if name]
-        ops[number] = ops[number]._replace(inputs=tuple(Flow(source, text) for source, text in pairs if source is not None))
-        details[number]["inputs"] = [[source, text] for source, text in pairs]
-    return PageModel("onnx", os.path.basename(model.path), model.path, ops, details)
-
-
-def _take_nodes(
-    model: OnnxModel,
-    named: NamedGraph,
-    makers: Dict[str, int],
-    waiting: List[Tuple[int, List[str]]],
-    ops: List[NetworkOp],
-    details: List[Dict[str, Any]],
-    known: Dict[str, OnnxValue],
-) -> None:
-    with model.open() as file:
-        for name, node in zip(named.names, named.graph.nodes):
-            makers.update((output, len(ops)) for output in node.outputs if output)
-            waiting.append((len(ops), node.inputs))
-            ops.append(NetworkOp(name, node.op_type, ()))
-            choice = no_choice("it lies in a branch of an If") if named.prefix else choice_of(name)
-            outputs = [_onnx_words(output, known) for output in node.outputs if output]
-            details.append(detail(node.op_type, [], outputs, onnx_parameters(file, node.attrs), choice))
-
-
-def _onnx_words(name: str, known: Dict[str, OnnxValue]) -> str:
-    value = known.get(name)
-    if value is None or value.shape is None:
-        return name
-    dims = ",".join("?" if dim is None else str(dim) for dim in value.shape) or "scalar"
-    return "%s %s %s" % (dims, type_name(value.dtype), name) if value.dtype else "%s %s" % (dims, name)

@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..naming import printable
-from .layout import lay_out
+from .layout import PORTS, lay_out
 
 MOST_DRAWN = 3000
 """So many ops are drawn at once; of larger networks a part."""
@@ -20,6 +20,7 @@ _LETTER = 6.7
 _LABEL_LETTER = 5.8
 _LINE_HEIGHT = 14.0
 _LABEL_HEIGHT = 11.0
+_LABEL_GAP = 6.0
 _PADDING = 22.0
 _LEAST_WIDTH = 90.0
 _ROOM = 30.0
@@ -186,7 +187,7 @@ def _missing(ops: Sequence[NetworkOp], place: Mapping[int, int]) -> Dict[int, in
 def _label_rows(widths: Sequence[float], width: float) -> int:
     """Return in how many rows the labels above an op of this width stand so that none lies upon another."""
     longest = max(widths, default=0.0)
-    return min(_MOST_LABELS, len(widths), int(longest * len(widths) / width) + 1) if longest else 0
+    return min(_MOST_LABELS, len(widths), int((longest + _LABEL_GAP) * len(widths) / (PORTS * width)) + 1) if longest else 0
 
 
 def _drawn_edges(

@@ -1,4 +1,4 @@
-"""A Caffe net or a frozen GraphDef as a network to look at, with the shapes that the model itself or golden data tell."""
+"""A Caffe net, a frozen GraphDef or an ONNX model as a network to look at, with the shapes that the model itself or golden data tell."""
 
 from __future__ import annotations
 
@@ -24,37 +24,59 @@ def original_network(original: Original, golden: Optional[GoldenSet]) -> Tuple[L
     fields = original.input_fields
     first = len(fields)
 
-    def tensor(value: Value) -> str:
+    declared = _declared(original) if isinstance(original, OnnxOriginal) else {}
+
+    def tensor(value: Value, reader: int = -1, place: int = 0) -> str:
         number, index = value
         if number == -1:
             return fields[index]
-        return original.tensors[number][index] if number >= 0 else ""
+        if number < 0:
+            return _read_name(original, reader, place)
+        return original.tensors[number][index]
 
-    def words(value: Value) -> str:
+    def words(value: Value, name: str) -> str:
         shape = shapes.get(value)
         layout = " NCHW" if caffe and shape is not None and len(shape) == 4 else ""
-        return tensor(value) if shape is None else "%s%s" % (shape_words(shape), layout)
+        return declared.get(name) or name if shape is None else "%s%s" % (shape_words(shape), layout)
 
     ops = [NetworkOp(blob, "input", ()) for blob in fields]
-    details = [detail("input", [], [words((-1, index))], [], no_choice("an input of the net is no node")) for index in range(first)]
+    details = [
+        detail("input", [], [words((-1, index), fields[index])], [], no_choice("an input of the net is no node")) for index in range(first)
+    ]
     parameters = _parameters(original)
     for number, name in enumerate(original.names):
         flows, inputs = [], []
-        for value in original.graph.sources[number]:
+        for place, value in enumerate(original.graph.sources[number]):
             producer, index = value
+            own = tensor(value, number, place)
             source = None if producer < -1 else index if producer == -1 else producer + first
             shape = shapes.get(value) if caffe else None
-            inputs.append(
-                [source, _named(words(value), tensor(value)), tensor(value), None if shape is None else ",".join(map(str, shape))]
-            )
+            inputs.append([source, _named(words(value, own), own), own, None if shape is None else shape_words(shape)])
             if source is not None:
-                flows.append(Flow(source, words(value), index))
+                flows.append(Flow(source, words(value, own), index))
         controls = tuple(other + first for other in original.controls[number]) if isinstance(original, TfOriginal) else ()
         ops.append(NetworkOp(name, original.types[number], tuple(flows), controls))
         choice = choice_of(name) if len(original.numbers(name)) == 1 else no_choice("several nodes have this name")
-        outputs = [_named(words((number, index)), own) for index, own in enumerate(original.tensors[number])]
+        outputs = [_named(words((number, index), own), own) for index, own in enumerate(original.tensors[number])]
         details.append(detail(original.types[number], inputs, outputs, parameters[number], choice))
     return ops, details
+
+
+def _read_name(original: Original, reader: int, place: int) -> str:
+    """Return what an ONNX node calls an input that no node makes: its weights, say."""
+    first = len(original.names) - len(original.model.graph.nodes) if isinstance(original, OnnxOriginal) else 0
+    if not isinstance(original, OnnxOriginal) or reader < first:
+        return ""
+    inputs = original.model.graph.nodes[reader - first].inputs
+    return inputs[place] if place < len(inputs) else ""
+
+
+def _declared(original: OnnxOriginal) -> Dict[str, str]:
+    """Return the shapes that an ONNX model gives to its values, dims that have a name or none included."""
+    graph = original.model.graph
+    values = [*graph.inputs, *graph.value_info.values(), *graph.outputs]
+    found = {value.name: ",".join("?" if dim is None else str(dim) for dim in value.shape) for value in values if value.shape}
+    return dict(found, **{name: shape_words(tensor.dims) for name, tensor in graph.initializers.items()})
 
 
 def _named(words: str, tensor: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
@@ -19,6 +19,7 @@ DEFAULT_TOLERANCE = 0.5
 
 _RANKS = {FAIL: 0, NOT_COMPARED: 1, PASS: 2}
 _SAME_MODEL = 0.5
+_TOLD_EVERY = 256
 
 Key = Tuple[Optional[Place], str, str, int]
 
@@ -121,7 +122,9 @@ class Difference(NamedTuple):
         return dict(runs, **facts, **{kind: [change.document() for change in self.changes[kind]] for kind in KINDS})
 
 
-def difference_of(first: str, second: str, tolerance: float = DEFAULT_TOLERANCE) -> Difference:
+def difference_of(
+    first: str, second: str, tolerance: float = DEFAULT_TOLERANCE, progress: Callable[[int, int], None] = lambda done, total: None
+) -> Difference:
     """Compare the results in two output folders; the first one is before, the second after.
 
     Rows are joined by place (:class:`goldwatch.results.matching.PlaceMatch`) and tensor name. A row that is absent as expected counts as
@@ -131,6 +134,8 @@ def difference_of(first: str, second: str, tolerance: float = DEFAULT_TOLERANCE)
     ----------
     tolerance
         The growth of a distance that is passed over: 0.5 is 50 %.
+    progress
+        Called with the number of rows that were read, and of all.
 
     Raises
     ------
@@ -142,13 +147,16 @@ def difference_of(first: str, second: str, tolerance: float = DEFAULT_TOLERANCE)
     with RunStore.open(first) as before, RunStore.open(second) as after, before.frozen(), after.frozen():
         match = PlaceMatch(before.places(), after.places())
         notes = [*before.notes, *after.notes, *match.notes]
+        earlier, later = before.rows(), after.rows()
+        sizes = len(earlier), len(later)
         numbers = _Numbers()
-        waiting = {numbers.key(row.place, row): _side(row) for row in before.rows() if row.verdict != EXPECTED_ABSENT}
+        told = _told(earlier, lambda done: progress(done, sum(sizes)))
+        waiting = {numbers.key(row.place, row): _side(row) for row in told if row.verdict != EXPECTED_ABSENT}
         names = {key[1] for key in waiting}
         join = _Join(waiting, tolerance)
         runs = [Compared(first, before.get(SUMMARY) is not None, len(waiting))]
         numbers, others = _Numbers(), set()
-        for row in after.rows():
+        for row in _told(later, lambda done: progress(sizes[0] + done, sum(sizes))):
             if row.verdict != EXPECTED_ABSENT:
                 others.add(row.tensor)
                 join.take(numbers.key(match.of(row.place), row), row)
@@ -160,6 +168,13 @@ def difference_of(first: str, second: str, tolerance: float = DEFAULT_TOLERANCE)
     fewest = min(len(names), len(others))
     same = bool(fewest) and len(names & others) >= _SAME_MODEL * fewest
     return Difference(runs[0], runs[1], tolerance, join.sorted(), join.joined, same, notes)
+
+
+def _told(rows: Iterable[Row], progress: Callable[[int], None]) -> Iterator[Row]:
+    for number, row in enumerate(rows):
+        if number % _TOLD_EVERY == 0:
+            progress(number)
+        yield row
 
 
 def _limits(store: RunStore) -> Any:

@@ -94,7 +94,8 @@ def render_table(
         if number in ends:
             yield "   ..."
     if total is not None and total > len(chosen):
-        yield _cut("... %d more rows%s" % (total - len(chosen), " in " + printable(file) if file else ""), width)
+        others = total - len(chosen)
+        yield _cut("... %d more row%s%s" % (others, "" if others == 1 else "s", " in " + printable(file) if file else ""), width)
 
 
 def _fitted(widths: List[int], width: Optional[int]) -> Tuple[int, bool]:

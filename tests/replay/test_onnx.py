@@ -252,6 +252,13 @@ def test_an_om_of_another_model_and_a_backend_of_another(device, tmp_path) -> No
         run(tmp_path, made.model, model)
 
 
+def test_a_model_that_is_too_new_for_onnxruntime_is_told_once(device, tmp_path) -> None:
+    made = as_onnx(device)
+    made.model.opset_import[0].version = 99
+    with pytest.raises(EnvironmentProblem, match="opset 99 of ai.onnx; onnxruntime .* knows up to"):
+        run(tmp_path, made.model, made.renamed(device.network.model()))
+
+
 def test_onnxruntime_must_be_there(device, tmp_path) -> None:
     made = as_onnx(device)
     empty = tmp_path / "python"
