@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ...errors import GoldwatchError, InputError, Interrupted, UsageError
+from ...filesystem import open_input
 from ...naming import printable
 from ...netfiles.onnx_external import check_external
 from ...netfiles.onnx_model import OnnxModel
@@ -188,10 +189,10 @@ def _static(value: Optional[OnnxValue]) -> Optional[Shape]:
 def free_memory_bytes() -> int:
     """Return the memory that new programs can have."""
     try:
-        with open(_MEMORY_INFO, encoding="ascii") as lines:
-            fields = dict(line.split(":", 1) for line in lines)
-        return int(fields["MemAvailable"].split()[0]) * 1024
-    except (OSError, ValueError, KeyError, IndexError):
+        with open_input(_MEMORY_INFO) as lines:
+            fields = dict(line.split(b":", 1) for line in lines)
+        return int(fields[b"MemAvailable"].split()[0]) * 1024
+    except (InputError, OSError, ValueError, KeyError, IndexError):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
 
 

@@ -99,6 +99,8 @@ class Onnxruntime:
     def __init__(
         self, model: OnnxModel, fed: Sequence[Fed], without: Sequence[OnnxNode], threads: int, seed: int, names: Sequence[str], stop: Stop
     ) -> None:
+        # From 1.32 on its import alone writes a number for this machine into the user's home and sends events.
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
         try:
             import onnxruntime
         except ImportError as error:

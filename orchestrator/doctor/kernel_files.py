@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from ..errors import InputError
-from ..filesystem import read_input
+from ..filesystem import open_input
 
-_MOST_BYTES = 16 << 20
+_MOST_BYTES = 1 << 20
+"""Files in /proc/sys refuse to be read by much more at once."""
 
 
 def text_of(path: str) -> str:
-    """Return the text of a file of the kernel; empty where it cannot be read."""
+    """Return the text of a file of the kernel, at most its first MiB; empty where it cannot be read."""
     try:
-        return read_input(path, _MOST_BYTES).decode("utf-8", "replace")
+        with open_input(path) as stream:
+            return stream.read(_MOST_BYTES).decode("utf-8", "replace")
     except (InputError, OSError):
         return ""

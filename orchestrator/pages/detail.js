@@ -35,7 +35,9 @@ class Detail {
     this.row = null;
     this.panel.hidden = true;
     this.changed(null);
-    if (this.before && this.before.isConnected) this.before.focus({preventScroll: true});
+    // The table has made its lines anew meanwhile.
+    const back = this.before && this.before.isConnected ? this.before : document.querySelector('#rows tr[tabindex="0"]');
+    if (back) back.focus({preventScroll: true});
     this.before = null;
   }
 

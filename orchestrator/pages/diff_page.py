@@ -39,7 +39,7 @@ def diff_page(found: Difference) -> str:
 def _section(kind: str, changes: List[Change]) -> str:
     rows = "\n".join(map(_row, changes[:_MOST_ROWS]))
     more = len(changes) - _MOST_ROWS
-    rest = "<p>%d more are not on this page; --format json has all.</p>" % more if more > 0 else ""
+    rest = "<p>%d more are not on this page; the JSON document has all.</p>" % more if more > 0 else ""
     return _SECTION % {"kind": kind, "count": len(changes), "meaning": _MEANINGS[kind], "rows": rows, "rest": rest}
 
 

@@ -88,7 +88,7 @@ def markdown(found: Difference) -> str:
         if len(shown) < len(changes):
             left.append("%d %s" % (len(changes) - len(shown), kind))
     if left:
-        parts.append("Left out for want of room: %s. --format json has everything.\n" % ", ".join(left))
+        parts.append("Left out for want of room: %s. The JSON document has everything.\n" % ", ".join(left))
     return "\n".join(parts)
 
 

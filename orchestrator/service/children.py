@@ -89,7 +89,8 @@ class Children:
 
     def note(self, name: str, text: str) -> None:
         """Write a line to a job's log."""
-        with open(os.open(self.log_of(name), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "w") as stream:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(self.log_of(name), flags, 0o600), "w") as stream:
             stream.write("goldwatch serve: %s\n" % text)
 
     def log(self, name: str, limit_bytes: int) -> bytes:

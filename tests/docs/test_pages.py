@@ -51,6 +51,8 @@ def net_on_device(folder, more=""):
 
 def wrong_padding(folder):
     net_on_device(folder, "--op-fault res2a_branch2b=pad")
+    run(folder, "python -m goldwatch.testing caffe net.prototxt net.caffemodel mended -i data=input.npy")
+    os.rename(str(folder / "mended" / "dump"), str(folder / "dump_mended"))
 
 
 def with_golden(folder, more=""):
@@ -183,7 +185,7 @@ def test_every_command_in_a_block_is_found():
         prose = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
         assert not re.findall(r"^ {4}(?:\$|goldwatch|python|scripts/).*", prose, re.M), "%s: put it into a block `console`" % page
         for _, _, lines in [*blocks_of(page, "text"), *blocks_of(page, "sh"), *blocks_of(page, "bash"), *blocks_of(page, "")]:
-            assert not [line for line in lines if line.startswith("$ ")], "%s: the block's language is `console`" % page
+            assert not [line for line in lines if line.startswith(("$ ", "goldwatch "))], "%s: the block's language is `console`" % page
 
 
 def inline_commands(page):
@@ -215,6 +217,9 @@ def parse(group, words, whole):
 
 ALL = [(page, step.command, True) for page in PAGES for step in steps_of(page)]
 ALL += [(page, line.replace("\\|", "|"), False) for page in PAGES for line in inline_commands(page)]
+# Those of a CI system's configuration.
+YAML = [(page, line) for page in PAGES for _, _, lines in blocks_of(page, "yaml") for line in lines]
+ALL += [(page, line[line.index("goldwatch ") :], False) for page, line in YAML if "goldwatch " in line]
 
 
 @pytest.mark.parametrize("page, line, whole", ALL, ids=["%s: %s" % entry[:2] for entry in ALL])

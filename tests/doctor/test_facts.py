@@ -70,3 +70,8 @@ def test_what_inotify_allows_and_what_is_in_use(tmp_path):
     found = place.inotify(str(tmp_path))
     assert (found["max_user_watches"], found["max_user_instances"], found["max_queued_events"]) == (8192, 128, None)
     assert (found["watches_in_use"], found["instances_in_use"]) == (2, 1)
+
+
+def test_this_machine_tells():
+    assert place.inotify()["max_user_watches"] > 0 and place.inotify()["instances_in_use"] is not None
+    assert machine.memory()["total_bytes"] > 0 and machine.processor()["usable"] > 0
