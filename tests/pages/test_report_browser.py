@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import re
 
+import numpy
 import pytest
 from browser import browser, console, resize, show
+from in_process import run_here
 from report_pages import HOSTILE, chain, make_row, network, write_page
 
 pytestmark = pytest.mark.browser
@@ -267,6 +269,23 @@ def test_rows_that_come_later_are_shown_where_the_reader_is(driver, page):
     driver.execute_script("document.querySelector('#rows-view').scrollTop = 3000; rows.append(more)")
     WebDriverWait(driver, 60, 0.02).until(lambda it: it.execute_script(SHOWN) == 600)
     assert span(driver) == (0, 599) and driver.execute_script("return document.querySelector('#rows-view').scrollTop") == 3000
+
+
+def test_what_compare_op_found_is_drawn(driver, tmp_path):
+    golden = numpy.linspace(1.0, 2.0, 24).reshape(2, 3, 4)
+    target = golden.copy()
+    target[:, 1] *= 1.5
+    numpy.save(str(tmp_path / "target.npy"), target)
+    numpy.save(str(tmp_path / "golden.npy"), golden)
+    for words in (["compare", "-o", "out"], ["compare-op", "-o", "out/detail"], ["compare", "-o", "out", "--html", "page.html"]):
+        assert run_here(["goldwatch", *words, "target.npy", "golden.npy"], tmp_path).returncode == 1
+    show(driver, tmp_path / "page.html", "#row-0")
+    detail = element(driver, "#detail")
+    assert detail.find_element("css selector", "svg.bars").is_displayed()
+    assert "axis 1 (3): most at index 1, 100 %" in detail.text
+    strips = detail.find_elements("css selector", "svg.strip")
+    opacity = "return [...arguments[0].querySelectorAll('rect')].map((cell) => Number(cell.getAttribute('fill-opacity')))"
+    assert [driver.execute_script(opacity, strip) for strip in strips][1] == pytest.approx([0.08, 1.0, 0.08])
 
 
 def test_a_training_has_an_overview(driver, tmp_path):
