@@ -40,7 +40,7 @@ function drawNetwork(holder, drawing, select) {
     group.append(
       make('path', {class: 'halo', d: outline(op, op.verdict, 5)}),
       make('path', {class: 'box', d: outline(op, op.verdict, 0)}),
-      make('text', {class: 'type', x: op.x, y: top + 16}, (VERDICT_SIGNS[op.verdict] || '') + printable(op.type)));
+      make('text', {class: 'type', x: op.x, y: top + 16}, (VERDICT_SIGNS[op.verdict] || '') + op.type));
     op.lines.forEach((line, index) => group.append(make('text', {x: op.x, y: top + 30 + 14 * index}, line)));
     if (op.origins) group.append(make('text', {class: 'origins', x: op.x, y: top + 30 + 14 * op.lines.length}, op.origins));
     group.dataset.place = number;
@@ -64,7 +64,8 @@ function drawNetwork(holder, drawing, select) {
     holder.scrollTop = top * scale - y;
     holder.dataset.scale = scale.toFixed(3);
   }
-  const zoom = (factor) => zoomTo(scale * factor, holder.clientWidth / 2, holder.clientHeight / 2);
+  // Where all of a long network is seen, single steps would lead nowhere.
+  const zoom = (factor) => zoomTo(scale * (scale < 0.1 ? factor ** 3 : factor), holder.clientWidth / 2, holder.clientHeight / 2);
   function fit() {
     zoomTo(smallest(), 0, 0);
     holder.scrollLeft = holder.scrollTop = 0;
