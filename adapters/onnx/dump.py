@@ -26,6 +26,7 @@ _MIB = 1 << 20
 # glibc keeps what is freed below a threshold that grows with use; values that were written are to go at once.
 _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(_MIB)}
 _HINT = "the message is the framework's own; another version may do (`python=PATH`)"
+_CRASH = "another version may do (`python=PATH`): onnxruntime before 1.15 crashes on some float16 convolutions; or `backend=reference`"
 
 Select = Callable[[Set[Key]], Collection[Key]]
 Decode = Callable[[str, Optional[Shape], str], None]
@@ -219,7 +220,7 @@ def _interrupted(out: str) -> Interrupted:
 
 
 def _problem(outcome: Outcome, options: DumpOptions) -> GoldwatchError:
-    problem = outcome.problem(options.backend, _HINT)
+    problem = outcome.problem(options.backend, _CRASH if outcome.died else _HINT)
     count = len(golden_files(options.out)) if outcome.died else 0
     if count:
         problem.message += "; %d golden files in %s are whole, the rest is missing" % (count, printable(options.out))
@@ -234,6 +235,6 @@ def _warnings(result: Mapping[str, Any]) -> List[str]:
     out += ["%s: its file name is over 255 bytes, so it has a hash name (mapping.csv)" % name for name in result["too_long"]]
     drawn = result["nondeterministic"]
     if drawn:
-        message = "%d tensors come out of random numbers, from %s on: they are not compared"
-        out.append(message % (len(drawn), drawn[0]))
+        message = "%d tensor%s out of random numbers, from %s on: not compared"
+        out.append(message % (len(drawn), " comes" if len(drawn) == 1 else "s come", drawn[0]))
     return out

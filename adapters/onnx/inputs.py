@@ -94,10 +94,8 @@ def load_inputs(
     unknown = [value for value in values if value.name in known and known[value.name] is None]
     if unknown:
         listed = ", ".join("%s %s" % (printable(value.name), shown_shape(value.shape)) for value in unknown)
-        example = "`shapes=%s=%s`" % (
-            printable(unknown[0].name),
-            ",".join(str(dim) if isinstance(dim, int) else "N" for dim in unknown[0].shape or ()),
-        )
+        dims = ",".join(str(dim) if isinstance(dim, int) else "N" for dim in unknown[0].shape or ("N", "N"))
+        example = "`shapes=%s=%s`" % (printable(unknown[0].name), dims)
         raise UsageError("the model does not say the whole shape of its input %s" % listed, hint="add %s with numbers for each" % example)
     fed = []
     for number, value in enumerate(values):

@@ -94,7 +94,8 @@ class _Run:
         additions, targets, skipped = self._with_branches()
         wanted = None if self._job["wanted"] is None else {(name, index) for name, index in self._job["wanted"]}
         chosen = [target for target in targets if wanted is None or (target.name, target.index) in wanted]
-        skipped += [(target.title, NOT_NEEDED) for target in targets if target not in set(chosen)]
+        kept = set(chosen)
+        skipped += [(target.title, NOT_NEEDED) for target in targets if target not in kept]
         writer = GoldenWriter(self._job["out"], self._backend.name, self._backend.version, {}, self._job["force"], provisional=True)
         with writer:
             for tensor, reason in skipped:
@@ -117,8 +118,8 @@ class _Run:
 
     def _write(self, writer: GoldenWriter, additions: bytes, chosen: Sequence[Target], saved: Set[Target]) -> None:
         fed = {each.name: each for each in (*self._inputs, *self._given)}
-        known = [target for target in chosen if target.type == "Input" or target.given]
-        computed = [target for target in chosen if target not in set(known)]
+        known = [target for target in chosen if target.value in fed]
+        computed = [target for target in chosen if target.value not in fed]
         total = len(chosen)
         results = self._backend.results(additions, computed, self._job["budget_bytes"]) if computed else iter(())
         self._parent.progress(0, total)

@@ -23,7 +23,8 @@ from .dumped_file import AnyDump, beside_of, dumped_op, is_overwritten, open_dum
 from .file_plan import UNREADABLE, FilePlan
 from .pair import overflow_of, refuse
 from .pair_task import PairTask
-from .row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, Row, row_of
+from .planned_row import planned_row
+from .row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, Row
 
 _NEEDS_MODEL = "where an input comes from is not known without the model's json"
 
@@ -311,7 +312,7 @@ class Planner:
         return FilePlan(rows=(refuse(self._row(plan, entry), message, CORRUPT),))
 
     def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
-        return row_of(plan, self.place, entry)
+        return planned_row(plan, self.place, entry)
 
     def unnamed(self, rel: str) -> Row:
         """Return the row of a dump file whose hash name no mapping.csv explains."""

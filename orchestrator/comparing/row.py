@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ..dumps.place import Place
 from ..records import changed, quickly_made
-
-if TYPE_CHECKING:
-    from ..dumps.listing import DumpEntry
-    from ..model.row_plan import RowPlan
 
 PASS = "pass"
 FAIL = "fail"
@@ -148,25 +144,3 @@ class Row:
     def place(self) -> Place:
         """Where in the dump tree the file lies."""
         return Place(self.time, self.device, self.model, self.model_id, self.step)
-
-
-def row_of(plan: RowPlan, place: Place, entry: Optional[DumpEntry]) -> Row:
-    """Return the row of a planned tensor but for its findings; ``entry`` is its dump file, where there is one."""
-    return Row(
-        index=plan.index,
-        op=plan.op,
-        op_type=plan.op_type,
-        tensor=plan.tensor,
-        kind=plan.kind,
-        # A planned pair passes until it is compared.
-        verdict=plan.status if plan.status in VERDICTS else PASS,
-        tensor_index=plan.tensor_index,
-        op_sequence=plan.op_sequence,
-        graph_index=plan.graph_index,
-        group=plan.group or (plan.op,),
-        golden=plan.golden,
-        **place._asdict(),
-        reason=plan.reason,
-        target_file=entry.rel if entry is not None else None,
-        timestamp_us=entry.name.timestamp_us if entry is not None else 0,
-    )

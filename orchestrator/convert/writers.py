@@ -39,7 +39,12 @@ def copy_npy(path: str, tensor: Tensor) -> None:
 
 def copies_as_npy(tensor: Tensor) -> bool:
     """Tell whether the stored bytes of a tensor are those of an npy; one without bytes may have dims that numpy refuses."""
-    return tensor.dtype.name in np.sctypeDict and tensor.dtype.bits >= 8 and tensor.source.nbytes > 0
+    return _is_numpys(tensor) and tensor.source.nbytes > 0
+
+
+def _is_numpys(tensor: Tensor) -> bool:
+    # Not asked of numpy by name: where ml_dtypes is loaded, numpy knows bfloat16 too, and its storage here is another type.
+    return tensor.dtype.name == "bool" or (tensor.dtype.storage is not None and np.dtype(tensor.dtype.storage).name == tensor.dtype.name)
 
 
 def _npy_type(tensor: Tensor) -> Any:

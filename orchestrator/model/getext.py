@@ -18,15 +18,17 @@ _BLANK = r"\s*(?:\#[^\n]*(?:\n|\Z)\s*)*"
 _STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|\'[^\'\\\n]*(?:\\.[^\'\\\n]*)*\''
 _SCALAR = r"[^\s{}<>\[\]\"'#:,;]+"
 _FIELDS = r"(?:\w+:\s*(?:%s|%s)\s+)*" % (_STRING, _SCALAR)
-_TOKEN = re.compile(
-    _BLANK + r"(?:"
-    # An attribute that is not kept, as GE writes it, in one step: most of a file.
-    r'(?P<skip>attr\s*\{\s*key:\s*"(?!(?:%s)")[^"\\\n]*"\s*value\s*\{\s*(?:list\s*\{\s*%s\}\s*|%s)\}\s*\})'
-    r"|(?P<name>\w+|\[[\w./-]+\])%s(?::%s(?:(?P<scalar>%s)|(?P<string>%s)|(?P<short>\[))|:?%s(?P<open>[{<]))"
+# An attribute that is not kept, as GE writes it, in one step: most of a file.
+_SKIP = r'(?P<skip>attr\s*\{\s*key:\s*"(?!(?:%s)")[^"\\\n]*"\s*value\s*\{\s*(?:list\s*\{\s*%s\}\s*|%s)\}\s*\})|' % (
+    "|".join(sorted(map(re.escape, KEPT_ATTRS))), _FIELDS, _FIELDS,
+)  # fmt: skip
+_REST = (
+    r"(?P<name>\w+|\[[\w./-]+\])%s(?::%s(?:(?P<scalar>%s)|(?P<string>%s)|(?P<short>\[))|:?%s(?P<open>[{<]))"
     r"|(?P<close>[}>])|(?P<more>%s)|(?P<separator>[,;])|(?P<end>\Z))"
-    % ("|".join(sorted(map(re.escape, KEPT_ATTRS))), _FIELDS, _FIELDS, _BLANK, _BLANK, _SCALAR, _STRING, _BLANK, _STRING),
-    re.ASCII,
+    % (_BLANK, _BLANK, _SCALAR, _STRING, _BLANK, _STRING)
 )
+_TOKEN = re.compile("%s(?:%s%s" % (_BLANK, _SKIP, _REST), re.ASCII)
+_EVERY_TOKEN = re.compile("%s(?:%s" % (_BLANK, _REST), re.ASCII)
 _MORE = re.compile("%s(%s)" % (_BLANK, _STRING), re.ASCII)
 _ITEM = re.compile(r"%s(?:(?P<string>%s)|(?P<scalar>%s)|(?P<comma>,)|(?P<close>\]))" % (_BLANK, _STRING, _SCALAR), re.ASCII)
 _INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19})\Z")
@@ -34,6 +36,7 @@ _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|
 _SIMPLE = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
 # A message takes 250 bytes of memory; GE writes more than a hundred for each one that is kept.
 _BYTES_PER_MESSAGE = 32
+_LEAST_BYTES_PER_MESSAGE = 8
 _FREE_MESSAGES = 1 << 20
 _CLOSER = {"{": "}", "<": ">"}
 _HINT = "expected the text form of a GE graph (ge_proto_*.txt), or the json that atc --mode=5 makes of it"
@@ -71,8 +74,13 @@ class _Frame:
             node[name] = value
 
 
-def parse_text(text: str, path: str) -> Dict[str, Any]:
+def parse_text(text: str, path: str, every: bool = False) -> Dict[str, Any]:
     """Return the tree of a text-form graph, in the form of the json's; what no graph keeps is left out.
+
+    Parameters
+    ----------
+    every
+        Keep all attributes, at several times the memory.
 
     Raises
     ------
@@ -83,8 +91,8 @@ def parse_text(text: str, path: str) -> Dict[str, Any]:
     frame = _Frame(root, "", False, 0)
     stack: List[_Frame] = []
     position, last, messages = 0, "", 0
-    limit = max(_FREE_MESSAGES, len(text) // _BYTES_PER_MESSAGE)
-    match = _TOKEN.match
+    limit = max(_FREE_MESSAGES, len(text) // (_LEAST_BYTES_PER_MESSAGE if every else _BYTES_PER_MESSAGE))
+    match = (_EVERY_TOKEN if every else _TOKEN).match
     while True:
         token = match(text, position)
         if token is None:

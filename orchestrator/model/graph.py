@@ -218,7 +218,7 @@ def load_with_parameters(path: AnyPath, every: bool = True) -> Tuple[ModelGraph,
         data = stream.read(MAX_BYTES + 1)
     if _is_text_form(first, path):
         text, notes = decode_text(data)
-        tree = parse_text(text, path)
+        tree = parse_text(text, path, every)
         del text
     else:
         tree, notes = parse_json(data, path, every)

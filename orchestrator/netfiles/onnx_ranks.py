@@ -52,7 +52,7 @@ class Ranks:
 
     def _add(self, file: WireFile, model: OnnxModel, node: OnnxNode) -> None:
         length = self._length(node)
-        if length is not None:
+        if length is not None and node.outputs:
             self._lengths[node.outputs[0]] = length
         found: Sequence[Optional[int]] = _FIXED.get(node.op_type) or [self._rank(file, model, node)] * len(node.outputs)
         for name, rank in zip(node.outputs, found):
@@ -61,6 +61,9 @@ class Ranks:
 
     def _of(self, node: OnnxNode, place: int) -> Optional[int]:
         return self.known.get(node.inputs[place]) if place < len(node.inputs) else None
+
+    def _length_of(self, node: OnnxNode, place: int) -> Optional[int]:
+        return self._lengths.get(node.inputs[place]) if place < len(node.inputs) else None
 
     def _rank(self, file: WireFile, model: OnnxModel, node: OnnxNode) -> Optional[int]:
         """Return the number of axes of a node's outputs."""
@@ -73,7 +76,7 @@ class Ranks:
         if kind == "Constant" and "value" in node.tensors:
             return len(node.tensors["value"].dims)
         if kind in ("Reshape", "Expand", "ConstantOfShape"):
-            axes = self._lengths.get(node.inputs[kind != "ConstantOfShape"])
+            axes = self._length_of(node, 0 if kind == "ConstantOfShape" else 1)
             return axes if kind != "Expand" or axes is None or first is None else max(axes, first)
         if kind == "Gather" and first is not None and second is not None:
             return first + second - 1
@@ -81,21 +84,21 @@ class Ranks:
             return second
         if kind in ("Squeeze", "Unsqueeze") and first is not None:
             given = numbers_of(file, node.attrs["axes"], 8) if "axes" in node.attrs else None
-            count = len(given) if given is not None else self._lengths.get(node.inputs[1]) if len(node.inputs) > 1 else None
+            count = len(given) if given is not None else self._length_of(node, 1)
             return None if count is None else first + (count if kind == "Unsqueeze" else -count)
         return None
 
     def _length(self, node: OnnxNode) -> Optional[int]:
         """Return how many elements a node's first output has where that is a list, as those are that tell shapes."""
-        lengths = [self._lengths.get(name) for name in node.inputs]
         if node.op_type == "Constant" and "value" in node.tensors:
             return node.tensors["value"].elements
         if node.op_type == "Shape" and "start" not in node.attrs and "end" not in node.attrs:
             return self._of(node, 0)
         if node.op_type == "Concat":
+            lengths = [self._lengths.get(name) for name in node.inputs]
             return None if None in lengths else sum(length or 0 for length in lengths)
         if node.op_type in ("Cast", "Identity", "Unsqueeze"):
-            return lengths[0]
+            return self._length_of(node, 0)
         if node.op_type == "Gather":
-            return lengths[1]
+            return self._length_of(node, 1)
         return None

@@ -64,7 +64,8 @@ function drawNetwork(holder, drawing, select) {
     holder.scrollTop = top * scale - y;
     holder.dataset.scale = scale.toFixed(3);
   }
-  const zoom = (factor) => zoomTo(scale * factor, holder.clientWidth / 2, holder.clientHeight / 2);
+  // Where all of a long network is seen, single steps would lead nowhere.
+  const zoom = (factor) => zoomTo(scale * (scale < 0.1 ? factor ** 3 : factor), holder.clientWidth / 2, holder.clientHeight / 2);
   function fit() {
     zoomTo(smallest(), 0, 0);
     holder.scrollLeft = holder.scrollTop = 0;

@@ -90,7 +90,7 @@ class Original:
         Unreplayable
             An original is not in the model, an output is another's, or the border cannot be cut.
         """
-        names = list(originals)
+        names = [name for name in originals if self.model.numbers(name) or not self._is_weight(name)]
         unknown = [name for name in names if len(self.model.numbers(name)) != 1]
         if unknown:
             raise Unreplayable("its original %s is not one %s of %s" % (unknown[0], self.node, os.path.basename(self.path)))
@@ -117,6 +117,13 @@ class Original:
                     found.add(producer)
                     waiting.append(producer)
         return sorted(found)
+
+    def _is_weight(self, name: str) -> bool:
+        return isinstance(self.model, OnnxOriginal) and self.model.is_weight(name)
+
+    def knows(self, name: str) -> bool:
+        """Tell whether an original of a device op is of this model: a node, one in a body of a node, weights."""
+        return bool(self.model.numbers(name)) or name in self.model.inner or self._is_weight(name)
 
     def _is_random(self, number: int) -> bool:
         kind = self.model.types[number]

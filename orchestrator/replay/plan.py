@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import List, Optional, Sequence, Tuple
 
 from ..comparing.pair import refuse
-from ..comparing.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row, row_of
+from ..comparing.planned_row import planned_row
+from ..comparing.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, NOT_COMPARED, Row
 from ..dumps.listing import DumpEntry
 from ..dumps.tree import Combo
 from ..errors import UsageError
@@ -148,7 +149,7 @@ class Plan:
         return not self._wanted or any(op == glob or fnmatch.fnmatchcase(op, glob) for glob in self._wanted)
 
     def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
-        return row_of(plan, self._combo.place, entry)
+        return planned_row(plan, self._combo.place, entry)
 
 
 def not_replayed(row: Row, reason: str) -> Row:

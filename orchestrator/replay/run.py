@@ -124,7 +124,7 @@ def _graph(options: ReplayOptions, combo: Combo) -> ModelGraph:
 def _require_kinship(graph: ModelGraph, original: Original) -> None:
     """Raise InputError where the om json is of another model than the original: fewer than half of the layers that it names are there."""
     made = {name for op in graph.ops if op.original_names and op.type not in CONSTANT_TYPES for name in op.originals}
-    known = [name for name in made if original.model.numbers(name) or name in original.model.inner]
+    known = [name for name in made if original.knows(name)]
     if 2 * len(known) < len(made):
         near = sorted(made - set(known))[0]
         message = "%s names %d original layers, of which %s has %d (%s is not there)"

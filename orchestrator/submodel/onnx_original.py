@@ -113,6 +113,12 @@ class OnnxOriginal:
         """Tell whether a node depends on constants and on shapes only."""
         return number in self._constants
 
+    def is_weight(self, name: str) -> bool:
+        """Tell whether a name in an om stands for an initializer: its own, behind which the parser puts a number."""
+        weights = self.model.graph.initializers
+        head, _, number = name.rpartition("_")
+        return name in weights or (number.isdigit() and head in weights)
+
     def is_random(self, number: int) -> bool:
         """Tell whether a node gives other values each time."""
         return number in self._random

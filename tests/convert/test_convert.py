@@ -105,6 +105,11 @@ def test_types_that_numpy_lacks(name, tmp_path):
     assert entry["stored_dtype"] == name and entry["dtype"] != name and entry["notes"]
 
 
+def test_a_numpy_that_was_taught_bfloat16_changes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setitem(np.sctypeDict, "bfloat16", np.float16)  # as ml_dtypes does in programs that load it
+    test_types_that_numpy_lacks("bfloat16", tmp_path)
+
+
 @pytest.mark.parametrize("to", ["npy", "txt"])
 def test_dims_without_elements_that_numpy_has_no_array_of(to, tmp_path):
     write_dump(str(tmp_path / "Relu.a.1.2.3"), outputs=[TensorData(b"", "float32", shape=(0, 2**62))])

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from goldwatch.cli import goldwatch
 from pages import PAGES, ROOT, blocks_of, text_of
 
 DEMO = os.path.join(ROOT, "scripts", "demo_network.py")
@@ -42,6 +43,12 @@ def test_links_lead_somewhere(page) -> None:
 def test_every_page_of_docs_is_named_in_the_readme() -> None:
     missing = [page for page in PAGES if page.startswith("docs/") and "](%s)" % page not in text_of("README.md")]
     assert missing == [], "add them to the table at README's end"
+
+
+def test_every_command_is_named_in_the_readmes_table() -> None:
+    table = text_of("README.md").split("## Where to go on")[1]
+    missing = [name for name in goldwatch.lazy if "`%s" % name not in table]
+    assert missing == [], "say in the table at README's end which page is about them"
 
 
 def test_the_output_in_the_readme_is_what_comes_out(tmp_path, on_terminal) -> None:

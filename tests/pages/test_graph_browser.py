@@ -9,7 +9,9 @@ import sys
 import pytest
 from browser import browser, console, resize, show
 from in_process import run_here
+from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 
 pytestmark = pytest.mark.browser
 
@@ -202,7 +204,6 @@ def test_a_click_on_an_op_shows_it_and_a_drag_moves_the_drawing(om):
     for _ in range(6):
         element(om, "#tools button").click()
     before = om.execute_script("return [arguments[0].scrollLeft, arguments[0].scrollTop]", graph)
-    from selenium.webdriver import ActionChains
 
     ActionChains(om).move_to_element(graph).click_and_hold().move_by_offset(-60, -40).move_by_offset(-20, -10).release().perform()
     after = om.execute_script("return [arguments[0].scrollLeft, arguments[0].scrollTop]", graph)
@@ -287,3 +288,41 @@ def test_three_thousand_ops_are_searched_marked_and_moved(driver, tmp_path):
     choose(driver, "op2999", "end")
     assert element(driver, "#command").get_attribute("data-nodes") == "2995"
     assert driver.execute_script("const graph = document.querySelector('#graph'); graph.scrollTop = 0; return graph.scrollHeight") > 100000
+
+
+def test_on_a_phone_arrows_and_fingers_move_and_two_fingers_zoom(driver, tmp_path):
+    ops = [op(number, "op%d" % number, "Add", ["op%d" % (number - 1)] if number else []) for number in range(60)]
+    (tmp_path / "m.json").write_text(json.dumps({"name": "m", "graph": [{"name": "m", "op": ops}]}))
+    assert run_here(["goldwatch", "graph", "m.json", "-o", "m.html"], tmp_path).returncode == 0
+    resize(driver, 390, 844)
+    show(driver, tmp_path / "m.html")
+    graph = element(driver, "#graph")
+    driver.execute_script("arguments[0].scrollIntoView(); arguments[0].focus()", graph)
+    top = "return document.querySelector('#graph').scrollTop"
+
+    def moved(before):
+        WebDriverWait(driver, 60, 0.02).until(lambda it: it.execute_script(top) > before)
+        return driver.execute_script(top)
+
+    graph.send_keys(Keys.ARROW_DOWN)
+    at = moved(0)
+    box = driver.execute_script(
+        "const box = arguments[0].getBoundingClientRect(); return [box.left + box.width / 2, box.top + box.height / 2]", graph
+    )
+
+    def touch(kind, *ys):
+        points = [{"x": box[0], "y": box[1] + y, "id": number} for number, y in enumerate(ys)]
+        driver.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", -40)
+    touch("touchStart", -40, 40)
+    for step in range(1, 6):
+        touch("touchMove", -40 - 8 * step, 40 + 8 * step)
+    touch("touchEnd")
+    assert 1.5 < float(graph.get_attribute("data-scale")) < 2.5
+    at = driver.execute_script(top)
+    touch("touchStart", 0)
+    for step in range(1, 12):
+        touch("touchMove", -12 * step)
+    touch("touchEnd")
+    moved(at)

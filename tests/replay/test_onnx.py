@@ -155,10 +155,11 @@ def conv1d():
 
 
 def conv1d_device(truth, wrong=""):
+    """As the om has it, weights are among the originals of a fused op, a name may be there twice."""
     ops = Ops()
     ops.data("x", X.reshape(2, 6, 1, 8))
     made = truth["r"].reshape(2, 4, 1, 8) * np.float32(1.05 if wrong == "conv" else 1)
-    ops.op("convRelu_0", "Conv2D", ["x"], [made], ("conv", "Relu_0"))
+    ops.op("convRelu_0", "Conv2D", ["x"], [made], ("conv", "conv", "w_4", "Relu_0"), "Relu_0")
     weights = np.array([[1.0]]) if wrong != "fc" else np.array([[1.1]])
     ops.op("fc", "MatMulV2", ["convRelu_0"], [truth["y"] * weights], ("fc",))
     return ops.model

@@ -1,0 +1,31 @@
+"""The row of a planned tensor, before anything is compared."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ..dumps.listing import DumpEntry
+from ..dumps.place import Place
+from ..model.row_plan import PAIR, RowPlan
+from .row import PASS, Row
+
+
+def planned_row(plan: RowPlan, place: Place, entry: Optional[DumpEntry]) -> Row:
+    """Return the row of a planned tensor but for its findings; ``entry`` is its dump file, where there is one."""
+    return Row(
+        index=plan.index,
+        op=plan.op,
+        op_type=plan.op_type,
+        tensor=plan.tensor,
+        kind=plan.kind,
+        verdict=PASS if plan.status == PAIR else plan.status,
+        tensor_index=plan.tensor_index,
+        op_sequence=plan.op_sequence,
+        graph_index=plan.graph_index,
+        group=plan.group or (plan.op,),
+        golden=plan.golden,
+        **place._asdict(),
+        reason=plan.reason,
+        target_file=entry.rel if entry is not None else None,
+        timestamp_us=entry.name.timestamp_us if entry is not None else 0,
+    )
