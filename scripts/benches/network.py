@@ -50,7 +50,10 @@ def children(pid):
 
 
 def measure(command, kernel=""):
-    """Run a command (with ``GOLDWATCH_KERNEL`` as given); return wall and processor seconds, peak bytes of the process and of its biggest child, and its exit code."""
+    """Run a command, with ``GOLDWATCH_KERNEL`` where one is given.
+
+    Returns wall and processor seconds, peak bytes of the process and of its biggest child, and its exit code.
+    """
     environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", **({"GOLDWATCH_KERNEL": kernel} if kernel else {}))
     begin = time.perf_counter()
     with tempfile.TemporaryFile() as errors:
