@@ -130,7 +130,7 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
                 options,
                 given["jobs"] or default_jobs(),
                 given["force"],
-                on_progress=lambda progress: bar.update(progress.pairs_done, progress.pairs),
+                on_progress=lambda found: bar.show(found.stage, *found.steps),
             )
     for note in result.notes:
         say_note(note, quiet)

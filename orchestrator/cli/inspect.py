@@ -12,6 +12,7 @@ from ..inspect.file import inspect_file
 from ..inspect.tree import inspect_tree
 from .common import format_option, print_json, put_line, set_up_logging, verbosity_options
 from .progress import ProgressBar
+from .sizes import size_text
 
 Document = Dict[str, Any]
 
@@ -143,11 +144,11 @@ def _statistics_lines(stats: Document) -> Iterator[str]:
 
 
 def _tree_lines(document: Document) -> Iterator[str]:
-    summary = "%s: %d files, %s" % (document["path"], document["files"], _size(document["bytes"]))
+    summary = "%s: %d files, %s" % (document["path"], document["files"], size_text(document["bytes"]))
     yield summary + (", %d of them golden files" % document["golden"] if document["golden"] else "")
     for place in document["places"]:
         words = ["%s %s" % (name, place[name]) for name in ("device", "model", "model_id", "step", "time") if place[name] is not None]
-        yield "  %s: %d ops, %d files, %s" % (", ".join(words) or "no place", place["ops"], place["files"], _size(place["bytes"]))
+        yield "  %s: %d ops, %d files, %s" % (", ".join(words) or "no place", place["ops"], place["files"], size_text(place["bytes"]))
     lists: Tuple[Tuple[str, List[str]], ...] = (
         ("damaged files", ["%s: %s" % (entry["file"], entry["reason"]) for entry in document["broken"]]),
         ("ops with several dumps", ["%s %s: %d files" % (entry["op_type"], entry["op"], entry["files"]) for entry in document["repeated"]]),
@@ -170,10 +171,3 @@ def _overflow_line(entry: Document) -> str:
     told = "of %s" % ", ".join(entry["ops"]) if entry["ops"] else "of no op here"
     count = "%d record%s" % (len(entry["records"]), "" if len(entry["records"]) == 1 else "s")
     return "%s: %s, %s%s" % (entry["file"], count, told, "; " + entry["problem"] if entry.get("problem") else "")
-
-
-def _size(size_bytes: int) -> str:
-    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if size_bytes >= scale:
-            return "%.1f %s" % (size_bytes / scale, unit)
-    return "%d bytes" % size_bytes

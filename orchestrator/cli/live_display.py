@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
+import time
 from types import TracebackType
 from typing import List, Optional, Type
 
+from ..columns import cut, shorten
 from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..engine.target_file import TargetFile
 from ..naming import printable
 from ..watching.standing import Standing
-from .common import say, show_status
+from .common import columns_of, say, show_status
+from .progress import bar_text
+
+_LEAST_NAME = 12
+_EVERY_S = 0.1
 
 
 class LiveDisplay:
@@ -29,6 +34,7 @@ class LiveDisplay:
         self._line = False
         self._last = (0.0, 0)
         self._rate = 0.0
+        self._staged_at = 0.0
 
     def __enter__(self) -> LiveDisplay:
         return self
@@ -69,12 +75,23 @@ class LiveDisplay:
         if standing.seconds - seconds > 1.0:
             self._rate = (standing.bytes_done - done) / (standing.seconds - seconds) / 1e6
             self._last = (standing.seconds, standing.bytes_done)
-        first = "" if standing.first is None else "; first divergence %s" % standing.first.tensor
-        text = "%d rows, %d waiting, %d queued, %d failed, %.1f MB/s%s" % (
-            standing.rows, standing.waiting, standing.queued, standing.failed, self._rate, first
+        text = "%d rows, %d waiting, %d queued, %d failed, %.1f MB/s" % (
+            standing.rows, standing.waiting, standing.queued, standing.failed, self._rate
         )  # fmt: skip
-        width = shutil.get_terminal_size((100, 24)).columns - 1
-        show_status(printable(text)[:width])
+        width = (columns_of(sys.stderr) or 100) - 1
+        if standing.first is not None:
+            text += "; first " + shorten(printable(standing.first.tensor), max(_LEAST_NAME, width - len(text) - len("; first ")))
+        self._show(cut(text, width))
+
+    def on_stage(self, stage: str, done: int, total: int) -> None:
+        """Show how far the work after the last comparison is."""
+        now = time.monotonic()
+        if self.terminal and not self.quiet and (not done or now - self._staged_at > _EVERY_S):
+            self._staged_at = now
+            self._show(bar_text(stage, done, total))
+
+    def _show(self, text: str) -> None:
+        show_status(text)
         self._line = True
 
 

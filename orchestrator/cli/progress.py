@@ -1,4 +1,4 @@
-"""A progress line on stderr for work that takes longer than a second."""
+"""A progress line on stderr."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Optional, Type
 
 from .common import show_status
 
-_SHOW_AFTER_S = 1.0
 _EVERY_S = 0.1
 _WIDTH = 30
 
 
 class ProgressBar:
-    """One line on stderr, on a terminal only and after one second only; gone when the work ends.
+    """One line on stderr, on a terminal only; gone when the work ends.
 
     Parameters
     ----------
@@ -28,21 +27,20 @@ class ProgressBar:
     def __init__(self, what: str, quiet: bool = False) -> None:
         self.what = what
         self.enabled = not quiet and sys.stderr.isatty()
-        self._start = time.monotonic()
         self._shown_at = 0.0
 
     def update(self, done: int, total: int) -> None:
-        """Show that ``done`` of ``total`` steps are done."""
+        """Show that ``done`` of ``total`` steps are done; that work goes on where the total is not known, 0."""
         now = time.monotonic()
-        if not self.enabled or now - self._start < _SHOW_AFTER_S or now - self._shown_at < _EVERY_S:
+        if not self.enabled or now - self._shown_at < _EVERY_S:
             return
         self._shown_at = now
-        filled = _WIDTH * done // max(total, 1)
-        show_status("%s [%s%s] %d/%d" % (self.what, "#" * filled, "." * (_WIDTH - filled), done, total))
+        show_status(bar_text(self.what, done, total))
 
     def show(self, what: str, done: int, total: int) -> None:
-        """Show how far one of several works is."""
-        self.what = what
+        """Show how far one of several works is; another one than before at once."""
+        if what != self.what:
+            self.what, self._shown_at = what, 0.0
         self.update(done, total)
 
     def __enter__(self) -> ProgressBar:
@@ -51,3 +49,11 @@ class ProgressBar:
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         if self._shown_at:
             show_status("")
+
+
+def bar_text(what: str, done: int, total: int) -> str:
+    """Return the line of a work of which so many of all steps are done."""
+    if not total:
+        return what + " ..."
+    filled = _WIDTH * done // total
+    return "%s [%s%s] %d/%d" % (what, "#" * filled, "." * (_WIDTH - filled), done, total)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
 
 from ..errors import UsageError
-from .common import set_up_logging, verbosity_options
+from .common import say, set_up_logging, verbosity_options
+from .progress import ProgressBar
 from .report_options import FILES, planned_reports, report_options, write_reports
+from .sizes import size_text
 
 
 @click.command()
@@ -27,5 +30,9 @@ def report(out: str, **given: Any) -> int:
     planned = planned_reports(given, out)
     if not planned:
         raise UsageError("nothing is asked for", hint="name a file with %s" % " or ".join("--" + name for name in FILES))
-    write_reports(out, planned)
+    with ProgressBar("writing", given["quiet"]) as bar:
+        bar.update(0, 0)
+        write_reports(out, planned)
+    for path in planned:
+        say("%s: %s" % (path, size_text(os.path.getsize(path))), given["quiet"])
     return 0

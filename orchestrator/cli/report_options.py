@@ -72,6 +72,8 @@ def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
 
 def _require_room(what: str, path: str, out: str) -> None:
     """Raise where a file cannot take its place at ``path`` by rename; OUT may still have to be made."""
+    if not path or path == "-":
+        raise UsageError("%s: expected the name of a file" % what)
     folder = os.path.dirname(path) or os.curdir
     if os.path.isdir(path) or not os.path.basename(path):
         raise MissingPath("%s: is a folder" % what, hint="name a file in it")

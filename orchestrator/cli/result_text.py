@@ -16,6 +16,7 @@ from ..results.byplace import place_lines
 from ..results.table import COLOURS, render_table
 from ..verdict.suspects import counted
 from .common import columns_of, print_result_file, put, put_escaped, put_wrapped, use_colour, wrapped
+from .progress import ProgressBar
 from .replay_next import replay_words
 from .report_options import FILES, Reports, write_reports
 from .verdict_text import closer_words, shell_lines, verdict_lines
@@ -43,7 +44,10 @@ def print_result(result: RunResult, given: Any, planned: Reports) -> None:
     """
     problem: Optional[GoldwatchError] = None
     try:
-        write_reports(result.options.out, planned)
+        with ProgressBar("writing the report", given["quiet"]) as bar:
+            if planned:
+                bar.update(0, 0)
+            write_reports(result.options.out, planned)
     except GoldwatchError as error:
         problem = error
     if given["output_format"] != "json":
@@ -59,11 +63,13 @@ def _print_text(result: RunResult, table: str) -> None:
     if len(result.places) > 1:
         put_escaped(place_lines(result.places, colour, width))
         put()
-    if table != NONE:
+    if table == ALL or (table == FIRST and result.shown):
         blocks: Sequence[Any] = [result.rows()] if table == ALL else result.shown
         total = None if table == ALL else result.summary.rows
         first = result.first_divergence
-        put_escaped(render_table(blocks, total, _tables(result), first.tensor if first else None, colour=colour, width=width))
+        places = [found.place for found in result.places]
+        tensor = first.tensor if first else None
+        put_escaped(render_table(blocks, total, _tables(result), tensor, colour=colour, width=width, places=places))
         put()
     for line in verdict_lines(result, width):
         put(line)

@@ -102,7 +102,8 @@ def _follow(
                 time.sleep(0.05)
             program.close()
         display.clear()
-        result = watch.finish(program.document())
+        result = watch.finish(program.document(), display.on_stage)
+        display.clear()
         print_watch_result(watch, result, given, reports)
         failure = program.failure()
         if failure:

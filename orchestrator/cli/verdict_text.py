@@ -6,6 +6,7 @@ import os
 import shlex
 from typing import List, Optional, Sequence
 
+from ..columns import left, width_of
 from ..dumps.place import NOWHERE, Place
 from ..engine.options import ComparisonOptions
 from ..engine.result import RunResult
@@ -76,14 +77,15 @@ def shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:
     """Return a command in lines that a shell takes as one, none longer than ``width`` but where a quoted word is."""
     lines = [head]
     for word in words:
-        if len(lines[-1]) + 1 + len(word) <= width - 2:
+        if width_of(lines[-1]) + 1 + width_of(word) <= width - 2:
             lines[-1] += " " + word
             continue
         lines[-1] += " \\"
         lines.append(" " * _INDENT + word)
-        while len(lines[-1]) > width - 2 and "'" not in word:
+        while width_of(lines[-1]) > width - 2 and "'" not in word:
             # A backslash within a word: what follows it must begin the next line.
-            lines[-1:] = [lines[-1][: width - 1] + "\\", lines[-1][width - 1 :]]
+            head = left(lines[-1], width - 1)
+            lines[-1:] = [head + "\\", lines[-1][len(head) :]]
     return lines
 
 

@@ -88,7 +88,8 @@ def watch_command(target: str, golden: str, out: str, **given: Any) -> int:
         with Signals(lambda name: stop(watch, name)), watch:
             watch.follow()
             display.clear()
-            result = watch.finish()
+            result = watch.finish(on_stage=display.on_stage)
+            display.clear()
             print_watch_result(watch, result, given, planned)
             return result.exit_code
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Callable, Collection, List, Mapping, Optional, Tuple, Type
+from typing import Any, Callable, Collection, Iterator, List, Mapping, Optional, Tuple, Type
 
+from ..comparing.row import Row
 from ..comparing.workers import Workers
 from ..dumps.place import Place
 from ..errors import Interrupted, UsageError, require_file, require_folder
@@ -14,7 +15,7 @@ from ..interrupts import caused_by_interrupt
 from ..model.graphs import ModelGraphs
 from ..results.csvfile import Columns
 from ..results.files import write_tables
-from ..results.finishing import ResultFiles
+from ..results.finishing import ResultFiles, Rows
 from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore
 from ..verdict.run_sentence import run_sentence
@@ -25,9 +26,12 @@ from .engine import Engine, OnRow
 from .goldens import Goldens
 from .options import ComparisonOptions
 from .overflows import note_overflows
+from .progress import OnStage
 from .rereading import RunReader
 from .result import JUDGED, RunResult
 from .unmatched import steps_without_golden, unmatched
+
+_TOLD_ROWS = 256
 
 
 class Run:
@@ -138,13 +142,15 @@ class Run:
     def _mapping(self) -> Optional[Tuple[str, str]]:
         return (self.options.target, self.options.golden) if self.options.mapping else None
 
-    def finish(self, program: Optional[Mapping[str, Any]] = None) -> RunResult:
+    def finish(self, program: Optional[Mapping[str, Any]] = None, on_stage: OnStage = lambda stage, done, total: None) -> RunResult:
         """Write all result files and judge the run.
 
         Parameters
         ----------
         program
             ``{"exit_code", "signal"}`` of the program that made the dumps.
+        on_stage
+            Called several times a second with what is done, how many of its steps are, and of how many (0: not known).
         """
         with self.store.transaction():
             self.notes += note_overflows(self.engine)
@@ -154,7 +160,7 @@ class Run:
             self.store.set(GRAPHS, [network_document(graph) for graph in self.graphs.seen(self.store.places())])
         with ResultFiles(self.store, self._columns, self._mapping, self.options.metrics) as results:
             judged = (self.options.limits, program, self.graphs, self.options.allow_missing, reader)
-            summary = summarise(results.rows, ops, *judged, self.unmatched, self.steps_without_golden)
+            summary = summarise(_told(results.rows, on_stage), ops, *judged, self.unmatched, self.steps_without_golden)
             summary = self._with_overlaps(summary)
             forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
             sentence = run_sentence(summary, self.unmatched)
@@ -171,3 +177,13 @@ class Run:
         found, unknown = find_overlaps(self.catalogue, self.graphs)
         warnings = (*(overlap.sentence for overlap in found), *unknown)
         return replace(summary, warnings=summary.warnings + warnings, address_overlaps=tuple(overlap.document() for overlap in found))
+
+
+def _told(rows: Rows, on_stage: OnStage) -> Iterator[Row]:
+    """Yield rows, and tell of each some hundred that they are written, then that they are judged."""
+    total = len(rows)
+    for number, row in enumerate(rows):
+        if number % _TOLD_ROWS == 0:
+            on_stage("writing the result files", number, total)
+        yield row
+    on_stage("judging", 0, 0)

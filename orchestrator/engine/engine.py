@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from ..comparing.file_plan import FilePlan
@@ -21,21 +20,12 @@ from .goldens import Goldens
 from .options import ComparisonOptions
 from .pair_queue import PairQueue
 from .places import Places
+from .progress import Progress
 from .signature import OUTDATED, look_at
 from .stored import believe, same_model
 from .target_file import EARLIER, HELD, NOTHING, PLANNED, TargetFile, TensorKey, tensor_key
 
 OnRow = Callable[[Row], None]
-
-
-@dataclass
-class Progress:
-    """How far a run is; sizes in bytes."""
-
-    pairs: int = 0
-    pairs_done: int = 0
-    bytes_done: int = 0
-    failed: int = 0
 
 
 class Engine:

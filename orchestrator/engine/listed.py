@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from itertools import islice
-from typing import Callable, List, Optional
+from typing import List, Optional
 
 from ..dumps.golden import GoldenSet
 from ..dumps.source import START_BYTES
@@ -16,13 +16,12 @@ from ..model.graphs import ModelGraphs
 from ..results.records import EXPECTED
 from .closing import finish_rows, settle
 from .comparison import Run
-from .engine import OnRow, Progress
+from .engine import OnRow
 from .options import ComparisonOptions
+from .progress import OnProgress, Progress
 from .result import RunResult
 from .signature import look_at
 from .target_file import GROWING, TargetFile
-
-OnProgress = Callable[[Progress], None]
 
 _SLICE = 16
 # So many files' headers are on their way from the disk while one is planned.
@@ -64,22 +63,27 @@ def compare_folders(
     Interrupted
         By Ctrl-C; what was done stays usable.
     """
-    source = _Listing(options)
+    tell = on_progress or (lambda progress: None)
+    tell(Progress(stage="reading the model"))
+    source = _Listing(options, tell)
     with Run(options, jobs, force, on_row, look=source.look) as run:
-        source.feed(run, on_progress or (lambda progress: None))
-        return run.finish()
+        source.feed(run, tell)
+        return run.finish(on_stage=lambda *stage: tell(run.engine.progress.at(*stage)))
 
 
 class _Listing:
     """TARGET and GOLDEN as they are found: the source of a run over files that are all there."""
 
-    def __init__(self, options: ComparisonOptions) -> None:
+    def __init__(self, options: ComparisonOptions, on_progress: OnProgress) -> None:
         self.options = options
+        self.on_progress = on_progress
 
     def look(self, graphs: ModelGraphs) -> None:
         """List both folders; raise InputError where one holds nothing to compare, or no model for what it holds."""
         require_folder(self.options.target, "TARGET")
+        self.on_progress(Progress(stage="listing GOLDEN"))
         self.golden = GoldenSet.open(self.options.golden)
+        self.on_progress(Progress(stage="listing TARGET"))
         self.tree = find_dumps(self.options.target, time=self.options.time)
         _require_dumps(self.options, self.tree)
         graphs.require(combo.place.model for combo in self.tree.combos)
@@ -108,6 +112,7 @@ class _Listing:
         run.store.set(EXPECTED, {"files": len(waiting), "bytes": size_bytes})
         if len(waiting) > _FEW or size_bytes > _LITTLE_BYTES:
             run.workers.start(most=1 + size_bytes // _WORTH_BYTES)
+        files = len(waiting)
         soon = iter([file.path for file in waiting if file.signature is not None])
         read_soon(islice(soon, _AHEAD), START_BYTES)
         # Files that are held until an op of the model comes are met again here.
@@ -119,7 +124,7 @@ class _Listing:
                     _plan(run, waiting.popleft())
             engine.dispatch(_UNRIPE)
             engine.collect(0.0)
-            on_progress(engine.progress)
+            on_progress(engine.progress.at("planning and comparing", max(0, files - len(waiting)), files))
         _drain(run, on_progress)
         run.left_out += settle(engine)
         _drain(run, on_progress)

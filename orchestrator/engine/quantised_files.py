@@ -20,10 +20,9 @@ from ..model.row_plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
 from ..results.store import RunStore
 from ..tensors.tensor import Tensor
-from .engine import Progress
-from .listed import OnProgress
 from .options import ComparisonOptions
 from .pair_queue import PairQueue
+from .progress import OnProgress, Progress
 from .result import RunResult
 from .two_files import judged_result
 

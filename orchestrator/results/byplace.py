@@ -11,13 +11,12 @@ from ..columns import cut, padded, shorten, width_of
 from ..comparing.row import FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..naming import printable
+from .placenames import place_names
 from .table import COLOURS, WORDS
 
 _MOST_LINES = 100
-_SHORT_NAME = 11
-_LEAST_NAME = 8
+_LEAST_NAME = 12
 _FIRST = ", first "
-_ORDER = ("device", "step", "model", "model_id", "time")
 
 
 @dataclass
@@ -66,43 +65,26 @@ def place_lines(places: Sequence[PlaceCounts], colour: bool = False, width: Opti
     width
         Columns of the terminal; None: no line is too long.
     """
-    labels = _labels([found.place for found in places])
-    longest = max(map(width_of, labels), default=0)
-    for found, label in list(zip(places, labels))[:_MOST_LINES]:
-        word = "\x1b[%sm%s\x1b[0m" % (COLOURS[found.verdict], WORDS[found.verdict]) if colour else WORDS[found.verdict]
-        room = None if width is None else width - 2 - len(WORDS[NOT_COMPARED])
-        rest = "  %s  %s" % (padded(label, longest), _said(found))
-        if found.first is not None:
-            name, left = printable(found.first), width_of(rest) + len(_FIRST)
-            rest += _FIRST + (name if room is None else shorten(name, max(_LEAST_NAME, room - left)))
-        blanks = " " * (len(WORDS[NOT_COMPARED]) - len(WORDS[found.verdict]))
-        yield ("  " + word + blanks + (rest if room is None else cut(rest, room))).rstrip()
+    names = place_names([found.place for found in places])
+    longest = max(map(width_of, names.values()), default=0)
+    most = max((len(WORDS[found.verdict]) for found in places), default=0)
+    for found in places[:_MOST_LINES]:
+        word = WORDS[found.verdict].ljust(most)
+        room = None if width is None else width - 2 - most
+        rest = "  %s  %s" % (padded(names[found.place], longest), _said(found))
+        if found.first is not None and (room is None or room - width_of(rest) - len(_FIRST) >= _LEAST_NAME):
+            name = printable(found.first)
+            rest += _FIRST + (name if room is None else shorten(name, room - width_of(rest) - len(_FIRST)))
+        word = "\x1b[%sm%s\x1b[0m" % (COLOURS[found.verdict], word) if colour else word
+        yield "  " + word + (rest if room is None else cut(rest, room))
     others = places[_MOST_LINES:]
     if others:
         yield "  ... and %d more, %d of them with failing rows" % (len(others), sum(found.verdict == FAIL for found in others))
 
 
-def _labels(places: Sequence[Place]) -> List[str]:
-    """Return what tells the places apart: device and step, and no more than need be; long names cut where that leaves them different."""
-    labels: List[str] = []
-    for most in (_SHORT_NAME, None):
-        for count in range(2, len(_ORDER) + 1):
-            names = [name for name in _ORDER[:count] if len({getattr(place, name) for place in places}) > 1]
-            labels = [_label(place, names, most) for place in places]
-            if len(set(labels)) == len(labels):
-                return labels
-    return labels
-
-
-def _label(place: Place, names: Sequence[str], most: Optional[int]) -> str:
-    parts = ((name, getattr(place, name)) for name in names)
-    known = ((name, printable(part)) for name, part in parts if part is not None)
-    return ", ".join("%s %s" % (name, part if most is None else shorten(part, most)) for name, part in known) or "no folder of a step"
-
-
 def _said(found: PlaceCounts) -> str:
     total, counts = sum(found.counts.values()), found.counts
-    parts = ["%d of %d rows fail" % (counts[FAIL], total) if counts[FAIL] else "%d rows" % total]
+    parts = ["%d of %d fail" % (counts[FAIL], total) if counts[FAIL] else "%d rows" % total]
     if counts[NOT_COMPARED]:
         parts.append("%d not compared" % counts[NOT_COMPARED])
     return ", ".join(parts)

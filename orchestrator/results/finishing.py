@@ -90,9 +90,9 @@ class ResultFiles:
             refuse_writing(self.path, error)
 
     @property
-    def rows(self) -> _Rows:
+    def rows(self) -> Rows:
         """All rows in the order of the table, as often as wanted; the first walk feeds the files."""
-        return _Rows(self)
+        return Rows(self)
 
     def walk(self) -> Iterator[Row]:
         """Yield each row after it went to all files; from the second walk on only yield it."""
@@ -113,7 +113,10 @@ class ResultFiles:
         self._tables.close()
 
     def _shown(self, summary: Summary) -> Tuple[Tuple[Row, ...], ...]:
-        """Return the rows that matter first, in blocks: of the first suspects and around them, then others that did not pass."""
+        """Return the rows that matter first, in blocks: of the first suspects and around them, then others that did not pass.
+
+        Of several places that all pass the counts say enough.
+        """
         wanted = [(entry.op, entry.place) for entry in summary.suspects]
         wanted = wanted or [(entry["op"], self.store.places()[0]) for entry in summary.culprits or ()]
         if not wanted and summary.first is not None:
@@ -124,6 +127,8 @@ class ResultFiles:
             block = tuple(row for row in self._around(op, place) if row_key(row) not in seen)
             seen.update(row_key(row) for row in block)
             blocks.append(block)
+        if len(self.by_place.worst_first) > 1 and not (summary.failed or summary.not_compared):
+            return tuple(blocks)
         rest = [row for row in self.chosen.rows if row_key(row) not in seen and (row.verdict in (FAIL, NOT_COMPARED) or not blocks)]
         blocks.append(tuple(rest[: max(0, SHOWN_ROWS - sum(map(len, blocks)))]))
         return tuple(block for block in blocks if block)
@@ -164,7 +169,7 @@ class ResultFiles:
         return [*self._tables.written, self.path]
 
 
-class _Rows:
+class Rows:
     """The rows of :class:`ResultFiles` as an iterable that can be walked again."""
 
     def __init__(self, files: ResultFiles) -> None:

@@ -8,8 +8,10 @@ from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..columns import cut, padded, shorten, width_of
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..dumps.place import Place
 from ..naming import printable
 from ..verdict.judging import metric_number, short_text
+from .placenames import place_names
 
 SHOWN_ROWS = 20
 SHOWN_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", "MaxAbsoluteError")
@@ -42,6 +44,7 @@ def render_table(
     metrics: Sequence[str] = SHOWN_METRICS,
     colour: bool = False,
     width: Optional[int] = None,
+    places: Sequence[Place] = (),
 ) -> Iterator[str]:
     """Yield the lines of the table.
 
@@ -62,19 +65,22 @@ def render_table(
     width
         Columns of the terminal: names and reasons are cut to fit; where there is hardly room for reasons, they go below their rows.
         None: no line is too long.
+    places
+        All places of the run, where some may have no row here: of several, each stands above its rows.
     """
     parts_of = [list(rows) for rows in blocks]
     chosen = [row for rows in parts_of for row in rows]
     ends = set(accumulate(map(len, parts_of))) - {len(chosen)}
     table = [_line(row, metrics, first_tensor) for row in chosen]
-    places = [(row.device, row.model, row.step) for row in chosen]
-    varying = [number for number, parts in enumerate(zip(*places)) if len(set(parts)) > 1]
-    for line, place in zip(table, places if varying else ()):
-        line[2] = "%s: %s" % ("/".join(_part(place[number]) for number in varying), line[2])
+    names = place_names(list(dict.fromkeys(places or [row.place for row in chosen])))
+    last = ""
     headings = ["", "verdict", "tensor"] + [_HEADINGS.get(name, printable(name)[:24]) for name in metrics] + ["reason"]
     widths = [max(width_of(line[column]) for line in [headings, *table]) for column in range(len(headings))]
     shown, below = _fitted(widths, width)
     for number, line in enumerate([headings, *table]):
+        if number and len(names) > 1 and names[chosen[number - 1].place] != last:
+            last = names[chosen[number - 1].place]
+            yield _cut(" %s:" % last, width)
         line[2] = shorten(line[2], widths[2])
         parts = [padded(cell, size) for cell, size in zip(line[:3], widths)]
         parts += [cell.rjust(size) for cell, size in zip(line[3:shown], widths[3:])]
@@ -88,7 +94,8 @@ def render_table(
         if number in ends:
             yield "   ..."
     if total is not None and total > len(chosen):
-        yield _cut("... %d more rows%s" % (total - len(chosen), " in " + printable(file) if file else ""), width)
+        others = total - len(chosen)
+        yield _cut("... %d more row%s%s" % (others, "" if others == 1 else "s", " in " + printable(file) if file else ""), width)
 
 
 def _fitted(widths: List[int], width: Optional[int]) -> Tuple[int, bool]:
@@ -146,11 +153,6 @@ def _line(row: Row, metrics: Sequence[str], first_tensor: Optional[str]) -> List
     numbers = ["-" if value is None else short_text(metric_number(value)) for value in values]
     mark = ">" if first_tensor is not None and row.tensor == first_tensor and row.verdict == FAIL else ""
     return [mark, WORDS[row.verdict], shorten(printable(row.tensor), _TENSOR_WIDTH), *numbers, printable(row.reason)]
-
-
-def _part(name: Optional[str]) -> str:
-    """Return a device, model or step for the prefix of a row: of those only what is not the same in all rows is shown."""
-    return "-" if name is None else shorten(printable(name), _TENSOR_WIDTH)
 
 
 def _cut(text: str, room: Optional[int]) -> str:

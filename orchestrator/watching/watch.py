@@ -15,6 +15,7 @@ from ..engine.closing import finish_rows, settle
 from ..engine.comparison import Run
 from ..engine.engine import OnRow
 from ..engine.options import ComparisonOptions
+from ..engine.progress import OnStage
 from ..engine.result import RunResult
 from ..engine.target_file import TargetFile
 from ..errors import InputError
@@ -376,10 +377,10 @@ class Watch:
             self.options.target, there, how, time.monotonic() - self.standings.started, self.options.golden, self.goldens.seen
         )  # fmt: skip
 
-    def finish(self, program: Optional[Mapping[str, Any]] = None) -> RunResult:
-        """Write all result files and judge the run; ``program`` as for :meth:`goldwatch.engine.comparison.Run.finish`."""
+    def finish(self, program: Optional[Mapping[str, Any]] = None, on_stage: OnStage = lambda stage, done, total: None) -> RunResult:
+        """Write all result files and judge the run; parameters as for :meth:`goldwatch.engine.comparison.Run.finish`."""
         self.tables.close()
-        return self.run.finish(program)
+        return self.run.finish(program, on_stage)
 
     @property
     def stopped_by(self) -> str:

@@ -56,7 +56,7 @@ def measure(root, out, jobs):
             compared[0] = time.monotonic()
 
     def on_progress(progress):
-        if not planned:
+        if not planned and progress.pairs:
             planned.append(time.monotonic())
 
     options = ComparisonOptions(os.path.join(root, "dump"), os.path.join(root, "golden"), out, os.path.join(root, "model.json"))

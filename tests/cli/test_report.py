@@ -29,6 +29,10 @@ def contents(folder, prefix):
     return found
 
 
+def _sizes(folder):
+    return {kind: len(content) for kind, content in contents(str(folder), "r.").items()}
+
+
 @pytest.fixture
 def compared(tmp_path, make_network):
     """Return a folder with a comparison's OUT, and the files of a report that it wrote besides."""
@@ -43,7 +47,10 @@ def test_a_report_is_what_compare_wrote_though_all_else_is_gone(compared):
     shutil.rmtree(str(compared / "n"))
     os.rename(str(compared / "out"), str(compared / "moved"))
     done = run_here(["goldwatch", "report", "moved", *options("r.")], compared)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stdout) == (0, "")
+    sizes = {kind: "%d bytes" % size if size < 1000 else "%.1f kB" % (size / 1000) for kind, size in _sizes(compared).items()}
+    assert sorted(done.stderr.splitlines()) == sorted("r.%s: %s" % item for item in sizes.items())
+    assert run_here(["goldwatch", "report", "moved", "-q", *options("r.")], compared).stderr == ""
     again = contents(str(compared), "r.")
     assert {kind: again[kind] for kind in ("csv", "json", "junit")} == {kind: written[kind] for kind in ("csv", "json", "junit")}
     (table,) = glob.glob(str(compared / "moved" / "result_*.csv"))
@@ -95,6 +102,8 @@ def test_all_passing_so_far_is_no_pass(tmp_path, make_network):
         (["nowhere", "--csv", "x.csv"], 4, "there is no run.sqlite"),
         (["out", "--csv", "n"], 4, "is a folder"),
         (["out", "--csv", "x/"], 4, "is a folder"),
+        (["out", "--csv", ""], 2, "expected the name of a file"),
+        (["out", "--csv", "-"], 2, "expected the name of a file"),
         (["out", "--csv", "no/x.csv"], 4, "there is no folder no"),
         (["out", "--csv", "/dev/null"], 4, "no regular file"),
         (["out", "--csv", "link"], 4, "is a link"),

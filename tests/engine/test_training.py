@@ -255,8 +255,12 @@ def test_a_program_that_is_run(make) -> None:
 
 def test_the_terminal_shows_what_differs_between_rows(make) -> None:
     run = make(Training(steps=(9, 10)))
-    done = run.command(target=os.path.join("dump", run.training.time, "0"), model=os.path.join("graphs", "ge_proto_00000001_Build.txt"))
-    assert " 9: part0/Mul:output:0 " in done.stdout and " 10: part0/Mul:output:0 " in done.stdout
+    target, model = os.path.join("dump", run.training.time, "0"), os.path.join("graphs", "ge_proto_00000001_Build.txt")
+    lines = run.command("compare", "--table", "all", target=target, model=model).stdout.splitlines()
+    assert lines[:2] == ["  pass  step 9   8 rows", "  pass  step 10  8 rows"]
+    (nine,), (ten,) = ([number for number, line in enumerate(lines) if line == " step %d:" % step] for step in (9, 10))
+    (first, second) = [number for number, line in enumerate(lines) if " part0/Mul:output:0 " in line]
+    assert nine < first < ten < second
 
 
 def test_every_expected_op_of_every_model(make) -> None:

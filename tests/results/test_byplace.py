@@ -16,12 +16,12 @@ def test_a_line_for_each_place_the_worst_first(make_row):
     rows[13] = make_row(1, device="1", model="m", step="10", verdict="fail")
     lines = list(place_lines(counted(rows)))
     assert lines == [
-        "  FAIL          device 1, step 10  1 of 4 rows fail, first op0:output:1",
+        "  FAIL          device 1, step 10  1 of 4 fail, first op0:output:1",
         "  not compared  device 0, step 9   4 rows, 1 not compared",
         "  pass          device 0, step 10  4 rows",
         "  pass          device 1, step 9   4 rows",
     ]
-    assert list(place_lines(counted(rows), colour=True))[0].startswith("  \x1b[31mFAIL\x1b[0m          device 1")
+    assert list(place_lines(counted(rows), colour=True))[0].startswith("  \x1b[31mFAIL        \x1b[0m  device 1")
 
 
 def test_lines_fit_and_a_great_many_are_counted(make_row):
