@@ -10,6 +10,8 @@ import shutil
 import numpy as np
 
 from goldwatch.adapters.npyfile import read_npy
+from goldwatch.adapters.onnx.plan import make_plan
+from goldwatch.adapters.onnx.randomness import Randomness
 from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
 from goldwatch.config.check import check_file
 from goldwatch.dumps import DumpFile
@@ -20,6 +22,8 @@ from goldwatch.model.graph import load_model
 from goldwatch.naming import read_mapping
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.caffemodel import read_mean, read_weights, weight_shapes
+from goldwatch.netfiles.onnx_external import check_external
+from goldwatch.netfiles.onnx_model import OnnxModel
 from goldwatch.netfiles.prototxt import read_document
 
 from . import judge, seeds
@@ -284,6 +288,14 @@ def _listing(name):
         return parse_listing(stream.read().decode("utf-8", "surrogateescape"), name)
 
 
+def _onnx(name):
+    model, drawn = OnnxModel(name), set()
+    with model.open() as file:
+        Randomness(model, file).mark(model.graph.nodes, drawn)
+    make_plan(model, drawn).possible_keys()
+    check_external(model)
+
+
 #: The readers of the files of seeds.small_files.
 READERS = {
     "x.npy": lambda name: open_npy(name).array(),
@@ -297,6 +309,7 @@ READERS = {
     "acl.json": lambda name: check_file(name, elsewhere=True),
     "train.py": lambda name: check_file(name, elsewhere=True),
     "listing": _listing,
+    "net.onnx": _onnx,
 }
 
 KINDS = {

@@ -129,13 +129,33 @@ def small_files():
         ("x.npy", npy.getvalue()), ("y.npy", npy.getvalue()), ("Add.x.1.2.3", dump), ("model.json", model),
         ("ge_proto_00000000_Build.txt", GE_TEXT.encode()), ("mapping.csv", b"123456789012,Add.op_0.1.2.3\n12,Relu.op_1.1.2.3\n"),
         ("net.prototxt", PROTOTXT.encode()), ("net.caffemodel", caffemodel()), ("acl.json", acl), ("train.py", SCRIPTS[1].encode()),
-        ("listing", LISTING.encode()),
+        ("listing", LISTING.encode()), ("net.onnx", onnx_model()),
     )  # fmt: skip
 
 
 def files(folder):
     """Return the paths of all files below a folder, always in the same order."""
     return sorted(os.path.join(base, name) for base, _, names in os.walk(folder) for name in names)
+
+
+def onnx_model():
+    """Return a small ONNX model: weights, external ones too, nodes with and without names, and an If with a body in each attribute."""
+
+    def node(op, inputs, output, name=b"", attrs=b""):
+        reads = b"".join(_field(1, each) for each in inputs)
+        return _field(1, reads + _field(2, output) + (_field(3, name) if name else b"") + _field(4, op) + attrs)
+
+    def value(number, name, *dims):
+        shape = b"".join(_field(1, b"\x08" + bytes([dim])) for dim in dims)
+        return _field(number, _field(1, name) + _field(2, _field(1, b"\x08\x01" + _field(2, shape))))
+
+    bodies = (b"then_branch", node(b"Neg", [b"a"], b"t")), (b"else_branch", node(b"Abs", [b"a"], b"e", b"named"))
+    attrs = b"".join(_field(5, _field(1, name) + _field(6, body + value(12, body[-1:])) + b"\xa0\x01\x05") for name, body in bodies)
+    weight = b"\x08\x02\x08\x03\x10\x01" + _field(8, b"w") + _field(9, bytes(24))
+    beside = b"\x08\x06\x10\x01" + _field(8, b"v") + _field(13, _field(1, b"location") + _field(2, b"net.prototxt")) + b"\x70\x01"
+    graph = node(b"Add", [b"x", b"w"], b"a") + node(b"If", [b"c"], b"b", b"if", attrs) + node(b"Dropout", [b"b", b"", b"c"], b"y")
+    graph += _field(5, weight) + _field(5, beside) + value(11, b"x", 2, 3) + value(11, b"c") + value(12, b"y", 2, 3)
+    return b"\x08\x08" + _field(2, b"fuzz") + _field(7, graph) + _field(8, b"\x10\x11")
 
 
 def frozen_graph():
