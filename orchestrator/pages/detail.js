@@ -1,7 +1,7 @@
 // One row in detail: all metrics, shapes and files; histogram and axes where compare-op has looked at the tensor.
 
 class Detail {
-  // extra: {details: by row, commands: by op}; neighbour(row, step) gives the row before or behind; changed(row or null) is told.
+  // extra: {details: by row, commands: by op, link(row): a fragment that names the row for others}; neighbour(row, step) gives the row before or behind; changed(row or null) is told.
   constructor(rows, panel, extra, neighbour, changed) {
     this.rows = rows;
     this.panel = panel;
@@ -63,7 +63,7 @@ class Detail {
     }
     const close = make('button', {type: 'button', class: 'close'}, 'close (Esc)');
     close.addEventListener('click', () => this.close());
-    bar.append(make('a', {href: '#row-' + row}, 'link'), close);
+    bar.append(make('a', {href: this.extra.link ? this.extra.link(row) : '#row-' + row}, 'link'), close);
     return bar;
   }
 

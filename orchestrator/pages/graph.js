@@ -40,7 +40,7 @@ function drawNetwork(holder, drawing, select) {
     group.append(
       make('path', {class: 'halo', d: outline(op, op.verdict, 5)}),
       make('path', {class: 'box', d: outline(op, op.verdict, 0)}),
-      make('text', {class: 'type', x: op.x, y: top + 16}, (VERDICT_SIGNS[op.verdict] || '') + printable(op.type)));
+      make('text', {class: 'type', x: op.x, y: top + 16}, (VERDICT_SIGNS[op.verdict] || '') + op.type));
     op.lines.forEach((line, index) => group.append(make('text', {x: op.x, y: top + 30 + 14 * index}, line)));
     if (op.origins) group.append(make('text', {class: 'origins', x: op.x, y: top + 30 + 14 * op.lines.length}, op.origins));
     group.dataset.place = number;

@@ -57,8 +57,10 @@ function startPage(data) {
     showDetail();
   }
 
+  const named = (number) => shortened(ops[number].name, 120) || '(an op without a name)';
+
   function link(number) {
-    const button = make('button', {type: 'button', class: 'link name'}, printable(ops[number].name));
+    const button = make('button', {type: 'button', class: 'link name'}, named(number));
     button.addEventListener('click', () => { select(number); byId('detail').focus({preventScroll: true}); });
     return button;
   }
@@ -72,7 +74,7 @@ function startPage(data) {
     }
     const op = ops[selected];
     holder.dataset.op = op.name;
-    const parts = [make('h2', {class: 'name'}, printable(op.name)), make('p', {}, 'type ' + printable(op.type))];
+    const parts = [make('h2', {class: 'name'}, printable(op.name) || named(selected)), make('p', {}, 'type ' + printable(op.type))];
     if (!places.has(selected)) parts.push(make('p', {class: 'quiet'}, 'It lies outside the part that is drawn.'));
     parts.push(chooseButtons(selected));
     if (op.originals && op.originals.length) {
@@ -190,8 +192,8 @@ function startPage(data) {
     const shown = matches.slice(0, MOST_RESULTS);
     holder.replaceChildren(...shown.map(([number, parameter], at) => {
       const op = ops[number];
-      const about = parameter === null ? printable(op.type) : printable(op.parameters[parameter].join(': ').slice(0, 120));
-      const option = make('div', {role: 'option', id: 'result-' + at, 'aria-selected': 'false', 'data-number': number}, [make('span', {class: 'name'}, printable(op.name)), ' ', make('small', {}, about)]);
+      const about = parameter === null ? shortened(op.type, 60) : printable(op.parameters[parameter].join(': ').slice(0, 120));
+      const option = make('div', {role: 'option', id: 'result-' + at, 'aria-selected': 'false', 'data-number': number}, [make('span', {class: 'name'}, named(number)), ' ', make('small', {}, about)]);
       return option;
     }));
     const more = matches.length - shown.length;

@@ -81,6 +81,8 @@ def network_ops(document: Mapping[str, Any]) -> List[NetworkOp]:
 
 def desc_text(desc: Mapping[str, Any]) -> str:
     """Return the device's shape and layout of a tensor as words: ``1,4,56,56,16 NC1HWC0``."""
+    if not (desc["shape"] or desc["layout"] or desc["dtype"]):
+        return ""
     return " ".join([",".join(map(str, desc["shape"])) or "scalar", desc["layout"]]).rstrip()
 
 
@@ -146,10 +148,11 @@ def drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str], chosen: Optio
     labels: List[List[float]] = [[] for _ in numbers]
     for _, target, text in edges:
         labels[target].append(_LABEL_LETTER * len(text or ""))
-    sizes = []
+    sizes, titles = [], {}
     for number, inner, entering in zip(numbers, lines, labels):
         op = ops[number]
-        longest = max(map(_columns, [*inner, printable(op.type) + "   ", op.origins]))
+        titles[number] = _cut(printable(op.type), _LINE)
+        longest = max(map(_columns, [*inner, titles[number] + "   ", op.origins]))
         width = max([_LEAST_WIDTH, longest * _LETTER + _PADDING, *entering])
         sizes.append((width, _PADDING / 2 + _LINE_HEIGHT * (1 + len(inner) + bool(op.origins))))
     rows = [_label_rows(entering, width) for entering, (width, _) in zip(labels, sizes)]
@@ -159,7 +162,7 @@ def drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str], chosen: Optio
         {
             "number": number,
             "name": ops[number].name,
-            "type": ops[number].type,
+            "type": titles[number],
             "lines": inner,
             "origins": ops[number].origins,
             "x": x,

@@ -56,7 +56,8 @@ function choosePlaces(rows, extra, table, plot) {
       const has = rows.metricNames().some((name) => rows.metric(name, row) !== null);
       if (has) (rows.kind(row) === 'output' ? found : others).push(row);
     }
-    return found.length ? found : others;
+    // Rows of a run that goes on come in any order.
+    return (found.length ? found : others).sort((a, b) => rows.column('index', a) - rows.column('index', b) || a - b);
   };
   const draw = () => { if (plot) plot.show(items()); };
   const choose = (number) => {

@@ -24,6 +24,7 @@ from .info import Book
 from .job_routes import JobRoutes
 from .metrics import MEDIA_TYPE, metrics_text
 from .openapi import openapi_document
+from .page_routes import PageRoutes
 from .roots import Roots
 from .run_routes import RunRoutes
 from .runs import Runs
@@ -69,6 +70,7 @@ def make_service(roots: Roots, access: Access, foreman: Optional[Foreman] = None
         *general.routes(),
         *RunRoutes(runs, book).routes(),
         *EventRoutes(runs, tails).routes(),
+        *PageRoutes().routes(),
         *FileRoutes(runs).routes(),
         *JobRoutes(foreman, may_send=not read_only).routes(),
     ]

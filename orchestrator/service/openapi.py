@@ -59,10 +59,12 @@ for _name in ("files_done", "files_expected", "bytes_done", "bytes_expected"):
     # Not known of a store that cannot be read.
     _RUN["required"].remove(_name)
 
+_JSON = {"type": ["object", "null"]}
+_EVENT = {**_object(time=_COUNT, kind=_TEXT, op=_or_null(_TEXT), text=_TEXT), "description": "From the store; time in ms since 1970."}
 _SCHEMAS: Dict[str, Any] = {
     "Error": _object(error=_object(kind=_TEXT, message=_TEXT, hint=_or_null(_TEXT))),
     "Run": _RUN,
-    "RunInFull": {"allOf": [_ref("Run"), _object(summary={"type": ["object", "null"]}, limits={"type": ["object", "null"]})]},
+    "RunInFull": {"allOf": [_ref("Run"), _object(summary=_JSON, limits=_JSON, events=_list_of(_EVENT))]},
     "Row": {
         **_object(id=_COUNT, op=_TEXT, tensor=_TEXT, verdict={"enum": list(VERDICTS)}, metrics={"type": "object"}),
         "description": "A row of result.json (schemas/result.schema.json) with the id that the store gave it.",

@@ -101,6 +101,11 @@ class StoreReader:
         lines = self.query(sql, (after, limit) if upto is None else (after, upto, limit))
         return self._decoded(lines), int(lines[-1][-1]) if lines else after
 
+    def events(self, limit: int) -> List[Tuple[int, str, Optional[str], str]]:
+        """Return (nanoseconds since 1970, kind, op, text) of the last events, newest first."""
+        found = self.query("SELECT time_ns, kind, op, text FROM event ORDER BY id DESC LIMIT ?", (limit,))
+        return [(int(time_ns), str(kind), from_sql_text(op), str(from_sql_text(text))) for time_ns, kind, op, text in found]
+
     def first_failing(self) -> Optional[Row]:
         """Return the failing row that comes first in the order of steps, devices and execution, or None."""
         order = "CAST(step AS INTEGER), step, CAST(device AS INTEGER), device, %s, graph_index, " % PLACE_ORDER

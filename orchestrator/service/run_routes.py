@@ -23,6 +23,7 @@ MOST_ROWS = 10_000
 _ROWS, _RUNS, _MOST_RUNS = 1000, 100, 1000
 VERDICTS = ("pass", "fail", "incomplete", "none")
 _QUERY_CHARACTERS = 200
+_EVENTS = 50
 
 
 class RunRoutes:
@@ -66,10 +67,11 @@ class RunRoutes:
 
     def _one(self, run: Run) -> Dict[str, Any]:
         document = self.book.document(run)
-        limits = None
+        limits, events = None, []
         with contextlib.suppress(GoldwatchError), StoreReader(run.path) as store:
+            events = [{"time": time_ns // 10**6, "kind": kind, "op": op, "text": text} for time_ns, kind, op, text in store.events(_EVENTS)]
             limits = plain_tree(store.options().limits.document())
-        return {**document, "summary": self.book.standing(run).summary, "limits": limits}
+        return {**document, "summary": self.book.standing(run).summary, "limits": limits, "events": events}
 
     async def rows(self, request: Request) -> Response:
         """Answer ``{"rows", "last_id"}``: the rows behind an id, in the order they came."""

@@ -71,6 +71,7 @@ def test_the_state_of_a_run(serving, live, row, tmp_path):
     store.close()
     (run,) = server.runs()
     assert (run["state"], run["verdict"]) == ("stopped", "fail")
+    server.end()
     again = serving(tmp_path / "lab")
     assert [found["id"] for found in again.runs()] == [run["id"]]
 

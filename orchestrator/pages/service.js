@@ -1,0 +1,57 @@
+// What the pages of the service share: asking, logging in, names and sizes.
+
+class NeedsToken extends Error {}
+
+async function ask(path) {
+  const answer = await fetch(path, {headers: {'X-Goldwatch': '1'}});
+  if (answer.status === 401) throw new NeedsToken();
+  const found = await answer.json();
+  if (!answer.ok) throw new Error(found.error.message);
+  return found;
+}
+
+// Run a page; one that needs the token asks for it first.
+async function startPage(start) {
+  try {
+    await start();
+  } catch (error) {
+    if (error instanceof NeedsToken) logIn();
+    else document.querySelector('main').replaceChildren(make('p', {class: 'problem', role: 'alert'}, error.message + '.'));
+    ready();
+  }
+}
+
+function logIn() {
+  const input = make('input', {type: 'password', id: 'token', autocomplete: 'current-password', required: ''});
+  const said = make('p', {role: 'alert', id: 'login-problem'});
+  const form = make('form', {id: 'login'}, [make('h2', {}, 'Log in'), make('p', {}, 'The token stands in the file that the service was started with.'),
+    make('div', {class: 'choices'}, [make('label', {}, ['token ', input]), make('button', {type: 'submit'}, 'log in')]), said]);
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    try {
+      const answer = await fetch('/login', {method: 'POST', headers: {'Content-Type': 'application/json', 'X-Goldwatch': '1'}, body: JSON.stringify({token: input.value})});
+      if (answer.ok) { location.reload(); return; }
+      said.textContent = (await answer.json()).error.message + '.';
+    } catch (error) { said.textContent = 'The service does not answer.'; }
+    input.select();
+  });
+  document.querySelector('main').replaceChildren(form);
+  input.focus();
+}
+
+function nameOf(run) {
+  return run ? run.path.split('/').slice(-2).join('/') : 'run';
+}
+
+function bytesText(size) {
+  const units = ['B', 'KB', 'MB', 'GB', 'TB', 'PB'];
+  let at = 0;
+  while (size >= 1000 && at < units.length - 1) { size /= 1000; at++; }
+  return digits(size, 3) + ' ' + units[at];
+}
+
+function ageText(seconds) {
+  if (seconds === null) return '';
+  for (const [size, unit] of [[86400, 'd'], [3600, 'h'], [60, 'min']]) if (seconds >= size) return Math.floor(seconds / size) + ' ' + unit;
+  return Math.floor(seconds) + ' s';
+}

@@ -1,0 +1,78 @@
+"""The pages of the service: shells without data; their scripts and styles are those of the mailed file, as files of their own."""
+
+from __future__ import annotations
+
+import functools
+import html
+from typing import Mapping, Tuple
+
+from .report import SCRIPTS, STYLES
+from .shell import asset, script, style
+
+_HEADS = ("verdict", "run", "model", "devices", "steps", "rows", "fail", "progress", "started", "age", "host")
+_NUMBERS = ("devices", "steps", "rows", "fail", "age")
+_LIVE_ROWS = '<table id="rows" data-shown="0">\n<thead><tr></tr></thead>\n<tbody></tbody>\n</table>'
+
+
+@functools.lru_cache(maxsize=1)
+def static_files() -> Mapping[str, Tuple[str, str]]:
+    """Return media type and text of each script and style sheet by its name."""
+    javascript, css = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
+    return {
+        "run.js": (javascript, script((*SCRIPTS, "service.js", "live.js"))),
+        "run.css": (css, style((*STYLES, "service.css"))),
+        "runs.js": (javascript, script(("common.js", "rows.js", "service.js", "runs.js"))),
+        "runs.css": (css, style((*STYLES, "service.css"))),
+    }
+
+
+def run_page() -> str:
+    """Return the page of any run: what it shows is asked for by its script."""
+    report = asset("report.html") % {
+        "title": '<span id="title">run</span>',
+        "about": '<div id="about"></div>\n<h2>Files</h2>\n<p id="files"></p>\n<h2>Events</h2>\n<ul id="events"></ul>',
+        "verdict": '<p class="quiet">Asking the service …</p>',
+        "suspects": "",
+        "note": '<p class="quiet" id="rows-note">No rows so far.</p>',
+        "rows": _LIVE_ROWS,
+    }
+    head = '<p><a href="/">all runs</a></p>\n<p id="connection" role="status"></p>\n'
+    return _shell("run", "run", '<div id="live" hidden></div>\n' + report.replace("</header>", head + "</header>", 1))
+
+
+def list_page() -> str:
+    """Return the page with the list of runs."""
+    heads = "".join('<th scope="col"%s>%s</th>' % (' class="number"' if name in _NUMBERS else "", name) for name in _HEADS)
+    choices = "".join('<option value="%s">%s</option>' % pair for pair in (("", "any"), ("fail", "fail"), ("incomplete", "incomplete"),
+                                                                            ("pass", "pass"), ("none", "none so far")))  # fmt: skip
+    body = (
+        '<header>\n<h1>Runs</h1>\n<p id="connection" role="status"></p>\n</header>\n<main>\n<div class="choices">'
+        '<label>filter <input id="filter" type="search" placeholder="folder, model, host or state" autocomplete="off"></label>'
+        '<label>verdict <select id="verdict-choice">%s</select></label><span id="runs-status" role="status" class="quiet"></span></div>\n'
+        '<div class="view"><table id="runs">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n</main>'
+    )
+    return _shell("runs", "Runs", body % (choices, heads))
+
+
+def _shell(name: str, title: str, body: str) -> str:
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            '<meta name="referrer" content="no-referrer">',
+            '<link rel="icon" href="data:,">',
+            "<title>%s</title>" % html.escape(title),
+            '<link rel="stylesheet" href="/static/%s.css">' % name,
+            '<script src="/static/%s.js" defer></script>' % name,
+            "</head>",
+            "<body>",
+            body,
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )

@@ -1,0 +1,186 @@
+"""The service's pages in a real browser: the list, a run that goes on, a server that comes back, the dark, a phone, the keyboard."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from browser import browser, console, resize
+from service_client import TOKEN
+
+pytestmark = pytest.mark.browser
+
+SIDEWAYS = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+READY = "return document.documentElement.getAttribute('data-ready') === '1'"
+
+
+@pytest.fixture(scope="module")
+def driver():
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def clean(driver):
+    resize(driver, 1280, 900)
+    console(driver)
+    yield
+    driver.get("about:blank")
+
+
+class Page:
+    def __init__(self, driver, until):
+        self.driver, self.until = driver, until
+
+    def open(self, server, path):
+        self.driver.get(server.url + path)
+        self.until(lambda: self.driver.execute_script(READY))
+
+    def log_in(self, server, token=TOKEN):
+        self.element("#token").send_keys(token + "\n")
+
+    def element(self, selector):
+        return self.until(lambda: next(iter(self.driver.find_elements("css selector", selector)), None))
+
+    def texts(self, selector):
+        script = "return [...document.querySelectorAll(arguments[0])].map((found) => found.textContent)"
+        return self.driver.execute_script(script, selector)
+
+    def text(self, selector):
+        """Return an element's text; the page may put another in its place at any moment."""
+        return "".join(self.texts(selector)[:1])
+
+    def rows(self):
+        return self.driver.execute_script("return Number(document.documentElement.dataset.rows || 0)")
+
+
+@pytest.fixture
+def page(driver, until):
+    return Page(driver, until)
+
+
+@pytest.fixture
+def watched(serving, live, row, tmp_path, page):
+    """(server, store, id) of a run that goes on; the browser is logged in."""
+    store = live("out")
+    store.put_all([row(number) for number in range(5)])
+    server = serving(tmp_path / "lab")
+    page.open(server, "/")
+    page.log_in(server)
+    page.element("#runs tbody tr")
+    # The 401 that made the page ask for the token.
+    console(page.driver)
+    return server, store, server.runs()[0]["id"]
+
+
+def test_a_page_asks_for_the_token(serving, live, row, tmp_path, page):
+    live("out").put(row(1))
+    server = serving(tmp_path / "lab")
+    page.open(server, "/")
+    page.log_in(server, "wrong")
+    page.until(lambda: "not the token" in page.text("#login-problem"))
+    page.element("#token").clear()
+    page.log_in(server)
+    page.element("#runs tbody tr")
+
+
+def test_the_list_shows_filters_and_grows(watched, live, row, page):
+    server, store, run = watched
+    assert page.texts("#runs tbody td.name a") == ["lab/out"]
+    live("another").put(row(1, verdict="fail"))
+    page.until(lambda: len(page.texts("#runs tbody tr")) == 2)
+    page.element("#filter").send_keys("another")
+    page.until(lambda: page.texts("#runs tbody td.name a") == ["lab/another"])
+    assert page.texts("#runs .verdict") == ["fail"]
+    # By the keyboard alone: from the filter over the verdict to the run.
+    from selenium.webdriver.common.keys import Keys
+
+    for _ in range(6):
+        if page.driver.execute_script("return document.activeElement.dataset.run || ''"):
+            break
+        page.driver.switch_to.active_element.send_keys(Keys.TAB)
+    assert page.driver.switch_to.active_element.text == "lab/another"
+    page.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    page.until(lambda: "/runs/" in page.driver.current_url)
+    assert console(page.driver) == []
+
+
+def test_rows_the_plot_and_the_divergence_come_by_themselves(watched, row, page):
+    server, store, run = watched
+    page.open(server, "/runs/" + run)
+    page.until(lambda: page.rows() == 5)
+    assert page.text("#verdict .verdict").startswith("running")
+    store.put_all([row(number) for number in range(5, 40)])
+    page.until(lambda: page.rows() == 40)
+    page.until(lambda: page.element("#plot canvas"))
+    store.put(row(20, op="wrong", verdict="fail", target_file="Conv2D.wrong.1.2.3"))
+    page.until(lambda: page.texts("#divergence a") == ["wrong"])
+    page.until(lambda: page.text("#verdict .verdict").startswith("fail"))
+    # A row that is found again takes its place.
+    store.put(row(3, verdict="not_compared", reason="changed"))
+    page.until(lambda: "1 not compared" in page.text("#verdict .counts"))
+    assert page.rows() == 41
+    page.driver.execute_script("location.hash = 'op-wrong'")
+    page.until(lambda: page.element("#detail").get_attribute("data-tensor") == "op20:output:0" or "wrong" in page.text("#detail"))
+    assert page.element("#detail a").get_attribute("href").endswith("#op-wrong")
+    store.close()
+    page.until(lambda: "stopped" in page.text("#verdict .verdict"))
+    assert console(page.driver) == []
+
+
+def test_a_link_to_an_op_opens_it(watched, row, page):
+    server, store, run = watched
+    page.open(server, "/runs/%s#op-op3" % run)
+    page.until(lambda: "op3:output:0" in page.text("#detail"))
+    assert {"result.json", "report.html"} >= set(page.texts("#files a")) - {"junit.xml", "report.md"}
+
+
+def test_a_server_that_comes_back_is_found_again(serving, watched, row, page, tmp_path):
+    server, store, run = watched
+    page.open(server, "/runs/" + run)
+    page.until(lambda: page.rows() == 5)
+    server.end(signal.SIGKILL)
+    page.until(lambda: "does not answer" in page.text("#connection"))
+    store.put_all([row(number) for number in range(5, 25)])
+    again = serving(tmp_path / "lab", port=server.port)
+    page.until(lambda: page.rows() == 25)
+    store.put(row(25))
+    page.until(lambda: page.rows() == 26)
+    assert again.port == server.port and page.text("#connection") == ""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_pages_fit_a_phone(watched, page, dark):
+    server, store, run = watched
+    resize(page.driver, 390, 800, dark)
+    for path in ("/", "/runs/" + run):
+        page.open(server, path)
+        if path != "/":
+            page.until(lambda: page.rows() == 5)
+        assert page.driver.execute_script(SIDEWAYS) <= 0
+        paper = page.driver.execute_script("return getComputedStyle(document.documentElement).backgroundColor")
+        assert (paper == "rgb(255, 255, 255)") != dark
+
+
+def test_hostile_names_are_text(serving, live, row, tmp_path, page):
+    name = "<img src=x onerror=\"document.title='ran'\"></script>"
+    store = live("out")
+    store.put(row(1, op=name, tensor=name + ":output:0", verdict="fail", reason=name, model=name))
+    server = serving(tmp_path / "lab")
+    page.open(server, "/")
+    page.log_in(server)
+    page.element("#runs tbody tr")
+    page.open(server, "/runs/" + server.runs()[0]["id"])
+    page.until(lambda: page.texts("#divergence a") == [name])
+    assert "ran" not in page.driver.title and page.driver.find_elements("css selector", "main img") == []
+
+
+def test_what_a_page_may_do(watched):
+    server, _, run = watched
+    for path in ("/", "/runs/" + run, "/runs/nothing"):
+        status, headers, body = server.ask(path, token=False, headers={"Sec-Fetch-Site": "cross-site"})
+        policy = headers["Content-Security-Policy"]
+        assert status == 200 and "default-src 'none'" in policy and "unsafe" not in policy and "script-src 'self'" in policy
+        assert b"<script>" not in body and b"<style" not in body
+    assert server.ask("/static/../../secret", token=False)[0] == 404
+    assert server.ask("/static/run.js", token=False)[1]["Content-Type"].startswith("text/javascript")
