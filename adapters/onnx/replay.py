@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import io
-import itertools
 import os
 import sys
 from typing import Any, Callable, Dict, List, Optional, Sequence
@@ -19,7 +18,7 @@ from ...netfiles.onnx_cut import Piece as Bytes
 from ...netfiles.onnx_external import external_range
 from ...netfiles.onnx_model import OnnxModel
 from ...netfiles.onnx_names import name_nodes
-from ...netfiles.onnx_ranks import Ranks
+from ...netfiles.onnx_ranks import Ranks, fitted
 from ...netfiles.onnx_types import BY_NAME
 from ...netfiles.onnx_values import OnnxTensor, OnnxValue, numbers_of
 from ...netfiles.wirefile import Span, WireFile
@@ -100,7 +99,7 @@ class _Runner:
         """Return the wanted outputs of one piece."""
         nodes = {self._numbers[name]: name for name in piece["nodes"] if name in self._numbers}
         wanted = [self._model.graph.nodes[self._numbers[name]].outputs[index] for name, index, _, _ in piece["outputs"]]
-        feeds = {name: shaped(array, self._dims(name)) for name, array in arrays.items()}
+        feeds = {name: array.reshape(fitted(array.shape, self._dims(name))) for name, array in arrays.items()}
         inputs = [Border(name, str(array.dtype), None) for name, array in feeds.items()]
         stream = io.BytesIO()
         outputs = [Border(name, "", None) for name in dict.fromkeys(wanted)]
@@ -115,11 +114,11 @@ class _Runner:
                 raise InputError("its output %s is no tensor" % name)
         return [found[name] for name in wanted]
 
-    def _dims(self, name: str) -> Optional[Sequence[Any]]:
+    def _dims(self, name: str) -> Optional[Sequence[Optional[int]]]:
         """Return the dims of a value as the model tells them, else as many unknown ones as its ops' rules say; None: nobody knows."""
         value = self._values.get(name)
         if value is not None and value.shape is not None:
-            return value.shape
+            return value.sizes
         return [None] * self._ranks[name] if name in self._ranks else None
 
 
@@ -167,25 +166,3 @@ def _session(model: bytes) -> Any:
     options.log_severity_level = 4
     options.enable_cpu_mem_arena = False
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
-def shaped(array: Array, dims: Optional[Sequence[Any]]) -> Array:
-    """Return an array in the shape that the model has, where a device holds it with further axes of size 1, or folded otherwise.
-
-    Parameters
-    ----------
-    dims
-        A number for each axis; other entries where it is not known; None: nothing is known.
-    """
-    if dims is None or len(dims) == array.ndim:
-        return array
-    known = [dim if isinstance(dim, int) and dim >= 0 else None for dim in dims]
-    if known.count(None) <= 1:
-        return array.reshape([-1 if dim is None else dim for dim in known])
-    # The height of a 1-D convolution is the first to go.
-    ones = sorted((axis for axis, size in enumerate(array.shape) if size == 1), key=lambda axis: (axis < 2, axis))
-    for gone in itertools.combinations(ones, max(0, array.ndim - len(dims))):
-        shape = [size for axis, size in enumerate(array.shape) if axis not in gone]
-        if len(shape) == len(dims) and all(dim in (None, size) for dim, size in zip(known, shape)):
-            return array.reshape(shape)
-    return array

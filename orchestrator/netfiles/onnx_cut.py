@@ -252,7 +252,7 @@ def _value(border: Border, declared: Optional[OnnxValue]) -> List[Piece]:
 def _agrees(shape: Optional[Dims], declared: OnnxValue) -> bool:
     """Tell whether a shape says no more than the model does."""
     told = shape is not None and (not shape or any(dim is not None for dim in shape))
-    return shape == declared.shape or (not told and declared.shape is not None)
+    return shape == declared.sizes or (not told and declared.shape is not None)
 
 
 def _code(dtype: str) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence
+import itertools
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from .onnx_model import OnnxModel, OnnxNode
 from .onnx_values import numbers_of
@@ -25,6 +26,41 @@ _FIXED = {
     "Shape": [1], "Size": [0],
 }  # fmt: skip
 _OWN = ("", "ai.onnx")
+
+
+def fitted(shape: Sequence[int], dims: Optional[Sequence[Optional[int]]]) -> Tuple[int, ...]:
+    """Return a shape as a model has it, where a device holds the value with further axes of size 1, or folded otherwise.
+
+    Parameters
+    ----------
+    dims
+        The model's; None in it: not known; None: nothing is known.
+
+    Returns
+    -------
+    tuple of int
+        ``shape`` itself where nothing fits.
+    """
+    shape = tuple(shape)
+    if dims is None or len(dims) == len(shape):
+        return shape
+    size, known = _product(shape), _product([dim for dim in dims if dim is not None])
+    if list(dims).count(None) <= 1 and known and size % known == 0 and (None in dims or size == known):
+        return tuple(size // known if dim is None else dim for dim in dims)
+    # The height of a 1-D convolution is the first to go.
+    ones = sorted((axis for axis, dim in enumerate(shape) if dim == 1), key=lambda axis: (axis < 2, axis))
+    for gone in itertools.combinations(ones, max(0, len(shape) - len(dims))):
+        left = tuple(dim for axis, dim in enumerate(shape) if axis not in gone)
+        if len(left) == len(dims) and all(dim in (None, size) for dim, size in zip(dims, left)):
+            return left
+    return shape
+
+
+def _product(dims: Sequence[int]) -> int:
+    total = 1
+    for dim in dims:
+        total *= dim
+    return total
 
 
 class Ranks:

@@ -80,6 +80,11 @@ class OnnxValue(NamedTuple):
     shape: Optional[Tuple[Dim, ...]]
     span: Span
 
+    @property
+    def sizes(self) -> Optional[Tuple[Optional[int], ...]]:
+        """The shape with None for each dim whose size is not told; None when the rank is unknown."""
+        return None if self.shape is None else tuple(dim if isinstance(dim, int) else None for dim in self.shape)
+
 
 def read_tensor(file: WireFile, span: Span) -> OnnxTensor:
     """Return the header of the TensorProto at ``span``; raises FormatError where there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, Iterator, List, Mapping, Optional, Tuple, TypeVar
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from ..dumps.npy import open_npy
 from ..errors import GoldwatchError, InputError, UsageError
 from ..model.nodes import OpNode
 from ..naming import printable
+from ..netfiles.onnx_ranks import fitted
 from ..tensors.axes import layout_of
 from ..tensors.dtypes import Array
 from .cut import Cut, CutInput, Shape, Value
@@ -83,6 +84,8 @@ class Borders:
         By name of the new input, blob, tensor or producer: a ``.npy`` file with the values, a shape.
     default_dtype
         The type of what neither the original nor a recording calls an integer; empty: nothing is assumed.
+    dims
+        What the model knows of the shape of a tensor: a device may hold it with further axes of size 1.
     """
 
     def __init__(
@@ -94,7 +97,9 @@ class Borders:
         files: Mapping[str, str],
         shapes: Mapping[str, Shape],
         default_dtype: str,
+        dims: Callable[[str], Optional[Sequence[Optional[int]]]] = lambda tensor: None,
     ) -> None:
+        self._dims = dims
         self._default_dtype = default_dtype
         self._own = own_shapes
         self._ops = ops
@@ -152,7 +157,9 @@ class Borders:
             assert own is not None
             file, array = own, _of_shape(open_npy(own).array(), shape, own)
         elif origin == TARGET:
-            file, array = recorded[0].file.path, self._target_array(entry, recorded[0], shape)
+            held = [each for each, source in self._told_shapes(entry, recorded) if source in ("om", "dump")]
+            as_held = next((each for each in held if fitted(each, self._dims(entry.tensor)) == shape), shape)
+            file, array = recorded[0].file.path, self._target_array(entry, recorded[0], as_held).reshape(shape)
         elif origin == GOLDEN and golden is not None and self._golden is not None:
             file, array = golden.path, _of_shape(self._golden.tensor(golden).array(), shape, golden.path)
         return Border(entry, shape, source, dtype, None if array is None else _as_dtype(array, dtype), origin, file)
@@ -227,7 +234,7 @@ class Borders:
         found = False
         for shape, source in self._told_shapes(entry, recorded):
             found = True
-            yield tuple(int(dim) for dim in shape), source
+            yield fitted([int(dim) for dim in shape], self._dims(entry.tensor)), source
         if entry.value in self._own and (entry.kept or not found):
             yield self._own[entry.value], "model"
 

@@ -130,7 +130,12 @@ class OnnxOriginal:
         return {self._makers[name]: dims for name, dims, shape in static if len(dims) == len(shape) and name in self._makers}
 
     def dims(self, tensor: str) -> Optional[Dims]:
-        """Return the shape of a value without any dim, where the rules of the ops tell how many axes it has; None where they do not."""
+        """Return the shape of a value as far as the model tells it, or the rules of its ops how many axes it has; None where neither does.
+
+        A dim that nobody knows is None.
+        """
+        if tensor in self._declared and self._declared[tensor].shape is not None:
+            return self._declared[tensor].sizes
         if self._ranks is None:
             self._ranks = Ranks(self.model).known
         return (None,) * self._ranks[tensor] if tensor in self._ranks else None

@@ -221,7 +221,14 @@ def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[
             notes.append("no file of weights: dump.caffemodel is not written")
     spanning = [] if ops is None else ops.spanning(core, along, starts, ends)
     known = Borders(
-        original.shapes(), ops, sources.dumps, sources.golden, options.inputs, options.shapes, "float32" if original.kind == "caffe" else ""
+        original.shapes(),
+        ops,
+        sources.dumps,
+        sources.golden,
+        options.inputs,
+        options.shapes,
+        "float32" if original.kind == "caffe" else "",
+        original.dims if isinstance(original, OnnxOriginal) else lambda tensor: None,
     )
     borders = known.of(cut, options.input_from or TARGET, original)
     gathered = Collection()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..dumps.place import Place
+from ..records import quickly_made
 from ..tensors.axes import element_count
 from .amplification import amplification
 from .chance import scatter
@@ -92,6 +93,7 @@ class Shown(NamedTuple):
     expected: float
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Estimate:
     """What one output of one operator says about its operator.
@@ -284,9 +286,10 @@ class Estimator:
         rounded, sums = measure.rounding * found.rounded, measure.rounding * sum_noise(found.output.dtype)
         # Golden values that are only rounded accuse nobody, and of one element rounding is a common factor.
         judged = least > _HALF_A_STEP * found.rounded and (measure.rare or not normal.rare)
-        score = normal.score(value, grown, rounded, sums, _scatter(found)) if judged else 0.0
+        expected = normal.most(grown, rounded, sums)
+        score = normal.beyond(value, expected, _scatter(found)) if judged else 0.0
         fed = joined([measure.of(state.seen) for state in found.inputs if state.seen is not None])
-        return score, Shown(measure.name, value, fed, normal.most(grown, rounded, sums))
+        return score, Shown(measure.name, value, fed, expected)
 
     def _is_decision(self, op: ObservedOp, output: Observation) -> bool:
         """Tell whether an output is a decision; the values of TopK are numbers like any others."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..comparing.row import FAIL
 from ..dumps.place import Place
@@ -63,6 +63,7 @@ class Inputs:
         self._seen = observations
         self._graphs = ModelGraphs.of_all(graph)
         self._first: Optional[Dict[Place, ObservedOp]] = None
+        self._of: Dict[ObservedOp, Tuple[InputState, ...]] = {}
 
     def node(self, op: ObservedOp) -> Optional[OpNode]:
         """Return the model's op that an observed one is."""
@@ -75,12 +76,18 @@ class Inputs:
     def _graph(self, op: ObservedOp) -> Optional[ModelGraph]:
         return self._graphs.of(op.place.model)
 
-    def of(self, op: ObservedOp) -> List[InputState]:
-        """Return the data inputs of an operator.
+    def of(self, op: ObservedOp) -> Tuple[InputState, ...]:
+        """Return the data inputs of an operator, as they were when it was first asked for.
 
         An input's own row decides; where it was not compared, or lies where an output of the same op lies (the dump then holds the output's
         bytes), the output row of its producer. Constants and variables count only where they were compared: nothing computes them.
         """
+        found = self._of.get(op)
+        if found is None:
+            found = self._of[op] = tuple(self._found(op))
+        return found
+
+    def _found(self, op: ObservedOp) -> List[InputState]:
         node, graph = self.node(op), self._graph(op)
         if node is None or graph is None:
             return [self._state(op, number, None, None) for number in sorted(op.inputs)]
@@ -135,14 +142,14 @@ class Inputs:
                     waiting.append((producer, back, steps + 1))
         return found
 
-    def of_network(self, op: ObservedOp) -> List[InputState]:
+    def of_network(self, op: ObservedOp) -> Sequence[InputState]:
         """Return those inputs of an operator that are inputs of the whole network and were compared.
 
         Without a model only the first operator of a place is known to read them.
         """
         node, graph = self.node(op), self._graph(op)
         if node is None or graph is None:
-            return self.of(op) if graph is None and self._is_first(op) else []
+            return self.of(op) if graph is None and self._is_first(op) else ()
         found = []
         for state in self.of(op):
             source = node.inputs[state.number]

@@ -18,6 +18,8 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..records import quickly_made
+
 SUSPECT_SCORE = 4.5
 """Scores above this make a suspect: 1.5 times the measured score of healthy operators (docs/verdict.md)."""
 
@@ -97,6 +99,7 @@ class Measured(NamedTuple):
     sums: float = 0.0
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Normal:
     """What is normal for a type of operator in this network.
@@ -145,7 +148,10 @@ class Normal:
 
     def score(self, distance: float, inputs: float, rounded: float, sums: float = 0.0, scatter: float = 0.0) -> float:
         """Return ln(distance / expected) in units of the spread and an output's own ``scatter``; 0 for no distance."""
-        expected = self.most(inputs, rounded, sums)
+        return self.beyond(distance, self.most(inputs, rounded, sums), scatter)
+
+    def beyond(self, distance: float, expected: float, scatter: float = 0.0) -> float:
+        """Return :meth:`score` where what :meth:`most` says is known."""
         if distance <= 0 or math.isnan(distance) or math.isinf(expected):
             return 0.0
         if expected == 0 or math.isinf(distance):

@@ -2,7 +2,7 @@
 
 Three workloads: 69 ops with the shapes of ResNet-50 (inputs and outputs dumped, about 500 MB), one tensor of 51.2 M elements,
 and 4,000 ops of 16 elements. Wall time of whole processes (and, in brackets, processor time with all children), files in the page
-cache, the fastest of some runs; peak memory is VmHWM.
+cache, the fastest of some runs; peak memory is VmHWM. With --both each workload has a line for the compiled kernel and one for numpy's.
 """
 
 from __future__ import annotations
@@ -49,9 +49,12 @@ def children(pid):
     return found
 
 
-def measure(command):
-    """Run a command; return wall and processor seconds, peak bytes of the process and of its biggest child, and its exit code."""
-    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")
+def measure(command, kernel=""):
+    """Run a command, with ``GOLDWATCH_KERNEL`` where one is given.
+
+    Returns wall and processor seconds, peak bytes of the process and of its biggest child, and its exit code.
+    """
+    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", **({"GOLDWATCH_KERNEL": kernel} if kernel else {}))
     begin = time.perf_counter()
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, env=environment)
@@ -71,9 +74,9 @@ def measure(command):
     return seconds, usage.ru_utime + usage.ru_stime, own, child, process.returncode
 
 
-def fastest(commands, repeat):
+def fastest(commands, repeat, kernel=""):
     """Return the fastest of several runs with the largest peaks and the largest exit code."""
-    runs = [measure(command) for command in (commands() for _ in range(repeat))]
+    runs = [measure(command, kernel) for command in (commands() for _ in range(repeat))]
     return tuple(min(run[i] for run in runs) for i in (0, 1)) + tuple(max(run[i] for run in runs) for i in (2, 3, 4))
 
 
@@ -85,17 +88,19 @@ def compare_command(root, out, jobs):
 
 def bench(title, root, options):
     out = os.path.join(options.folder, "out")
-    ours = fastest(lambda: compare_command(root, out, options.jobs), options.repeat)
     script = [sys.executable, os.path.join(HERE, "plain.py"), root]
     plain = fastest(lambda: script + ["plain"], options.repeat)
     least = fastest(lambda: script + ["floor"], options.repeat)
+    found = [fastest(lambda: compare_command(root, out, options.jobs), options.repeat, kernel) for kernel in options.kernels]
     mega = 1e6
-    times = ("%.2f s (%.2f)" % found[:2] for found in (ours, plain, least))
-    ratios = (plain[0] / ours[0], ours[0] / least[0])
-    peaks = (ours[2] / mega, ours[3] / mega, plain[2] / mega)
-    size = workload.total_bytes(root) / mega
-    print(("%-14s %5.0f" + " %15s" * 3 + " %8.1f" * 2 + " %8.0f" * 3) % ((title, size) + tuple(times) + ratios + peaks), flush=True)
-    return ours
+    for ours, kernel in zip(found, options.kernels):
+        times = ("%.2f s (%.2f)" % times[:2] for times in (ours, plain, least))
+        ratios = (plain[0] / ours[0], ours[0] / least[0])
+        peaks = (ours[2] / mega, ours[3] / mega, plain[2] / mega)
+        name = "%s %s" % (title, kernel) if kernel else title
+        size = workload.total_bytes(root) / mega
+        print(("%-22s %5.0f" + " %15s" * 3 + " %8.1f" * 2 + " %8.0f" * 3) % ((name, size) + tuple(times) + ratios + peaks), flush=True)
+    return found
 
 
 def main():
@@ -103,8 +108,10 @@ def main():
     parser.add_argument("--folder", help="where the workloads are written and kept (default: a temporary folder; about 900 MB)")
     parser.add_argument("--jobs", type=int, default=2, help="processes of goldwatch (default 2)")
     parser.add_argument("--repeat", type=int, default=3, help="runs, of which the fastest counts (default 3)")
+    parser.add_argument("--both", action="store_true", help="the compiled kernel and numpy's")
     parser.add_argument("--only", choices=("network", "huge", "tiny"), help="one workload only")
     options = parser.parse_args()
+    options.kernels = ("compiled", "numpy") if options.both else ("",)
     if options.folder:
         return run(options)
     with tempfile.TemporaryDirectory() as folder:
@@ -117,8 +124,8 @@ def run(options):
     print("python %s, numpy %s, %s, %d processors, --jobs %d" % machine)
     print(about_kernel())
     columns = ("MB", "goldwatch", "plain", "floor", "plain/gw", "gw/floor", "parent", "worker", "plain")
-    print("%86s %26s" % ("", "peak memory, MB"))
-    print(("%-14s %5s" + " %15s" * 3 + " %8s" * 5) % (("",) + columns))
+    print("%94s %26s" % ("", "peak memory, MB"))
+    print(("%-22s %5s" + " %15s" * 3 + " %8s" * 5) % (("",) + columns))
     code = 0
     for name, title, make, arguments in (
         ("network", "69 ops", workload.resnet, (4,)),
@@ -128,9 +135,10 @@ def run(options):
         if options.only in (None, name):
             root = workload.prepare(os.path.join(options.folder, name), make, *arguments)
             found = bench(title, root, options)
-            code = max(code, found[4])
+            code = max(code, *(ours[4] for ours in found))
             if name == "tiny":
-                print("%-14s %.2f ms per op" % ("", found[0] / 4000 * 1e3))
+                wall, spent = (" and ".join("%.2f" % (ours[i] / 4000 * 1e3) for ours in found) for i in (0, 1))
+                print("%-22s %s ms per op, %s ms of processor time" % ("", wall, spent))
     helps = fastest(lambda: [sys.executable, "-m", "goldwatch", "--help"], options.repeat)
     print("goldwatch --help: %.2f s" % helps[0])
     return 0 if code in (0, 1) else 1

@@ -11,10 +11,12 @@ import numpy as np
 import onnx
 import onnx_graphs
 import onnx_models as build
+import onnx_networks as networks
 import pytest
 from caffe_as_onnx import AsOnnx
 from in_process import run_here
 from onnx import TensorProto, helper
+from onnx_device import on_device
 
 from goldwatch.cli.limits import read_limit_texts
 from goldwatch.errors import EnvironmentProblem, UsageError
@@ -251,6 +253,16 @@ def test_an_om_of_another_model_and_a_backend_of_another(device, tmp_path) -> No
     model.ops = [changed(op, originals=("other_" + op.name,)) for op in model.ops]
     with pytest.raises(Exception, match="names .* original layers, of which"):
         run(tmp_path, made.model, model)
+
+
+@pytest.mark.parametrize("fault", [None, "/attn/k/Transpose", "/attn/MatMul_1", "/norm2/LayerNormalization", "/ff/1/Erf"])
+def test_a_transformer_block(tmp_path, fault) -> None:
+    path = build.save(tmp_path / "net.onnx", networks.transformer())
+    x = half(np.random.RandomState(4).standard_normal((1, 8, 32)))
+    model = on_device(path, {"x": x}, (), None if fault is None else (fault, lambda array: array * np.float32(1.03)))
+    result = run(tmp_path, path, model)
+    assert reasons(result) == {} and culprits(result) == ([] if fault is None else [fault])
+    assert len(list(result.rows("pass"))) == 27 - (fault is not None)
 
 
 def test_a_model_that_is_too_new_for_onnxruntime_is_told_once(device, tmp_path) -> None:

@@ -11,9 +11,10 @@ import onnx
 import onnx_models as build
 import pytest
 from caffe_as_onnx import AsOnnx
+from onnx_graphs import Builder
 
 from goldwatch.netfiles.caffemodel import read_weights
-from goldwatch.testing import CaffeNetwork, DumpServer
+from goldwatch.testing import CaffeNetwork, DeviceModel, DeviceOp, DeviceTensor, DumpServer
 
 DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "caffe", "resblock")
 
@@ -76,3 +77,32 @@ def test_an_om_of_another_model(network, given, cut, tmp_path):
     model.ops = [replace(op, originals=tuple("other_" + name for name in op.originals or ())) for op in model.ops]
     model.write_json(str(tmp_path / "om.json"))
     assert "of another model" in cut("--start", "conv1", "--end", "conv1", "--om", "om.json", model="net.onnx", code=4).stderr
+
+
+def test_axes_that_the_device_adds_are_taken_off(exported, cut, tmp_path):
+    """A 1-D convolution is one of two dims on the device, and the om json says so."""
+    net = Builder()
+    net.node("Conv", ["x", net.weight("w", 20, 6, 3)], ["c"], "conv", pads=[1, 1])
+    net.node("Relu", ["c"], ["y"], "relu")
+    build.save(tmp_path / "net.onnx", net.model([("x", 1, ["batch", 6, 8])], [("y", 1, ["batch", 20, 8])]))
+    held = np.random.RandomState(1).standard_normal((2, 20, 1, 8)).astype(np.float16)
+    model = DeviceModel("net")
+    model.add(DeviceOp("x", "Data", (), (DeviceTensor(np.ones((2, 6, 1, 8), np.float16), "NCHW", "NCHW", "x"),)))
+    for name, source in (("conv", "x"), ("relu", "conv")):
+        model.add(DeviceOp(name, "Conv2D", ((source, 0),), (DeviceTensor(held, "NC1HWC0", "NCHW", name),), (name,)))
+    DumpServer(str(tmp_path / "dump"), list(model.dumps())).run()
+    model.write_json(str(tmp_path / "om.json"))
+    words = ["--start", "relu", "--end", "relu", "--om", "om.json", "--dump", "dump"]
+    folder, document = exported(*words, model="net.onnx")
+    (entry,) = document["inputs"]
+    assert (entry["shape"], entry["from"]) == ([2, 20, 8], "target")
+    assert np.array_equal(np.load(os.path.join(folder, entry["npy"])), held.reshape(2, 20, 8).astype(np.float32))
+    onnx.checker.check_model(os.path.join(folder, "dump.onnx"), full_check=True)
+    (tmp_path / "golden").mkdir()
+    for name in ("conv", "relu"):
+        np.save(str(tmp_path / "golden" / (name + ".0.1700000000000000.npy")), held.reshape(2, 20, 8).astype(np.float32))
+    _, document = exported(*words, "--golden", "golden", model="net.onnx")
+    assert (document["inputs"][0]["shape"], document["inputs"][0]["shape_source"]) == ([2, 20, 8], "golden")
+    (tmp_path / "golden" / "conv.0.1700000000000000.npy").unlink()
+    np.save(str(tmp_path / "golden" / "conv.0.1700000000000001.npy"), np.ones((2, 20, 9), np.float32))
+    assert "golden says [2, 20, 9], om says [2, 20, 8]" in cut(*words, "--golden", "golden", model="net.onnx", code=4).stderr
