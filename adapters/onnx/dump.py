@@ -233,6 +233,8 @@ def _warnings(result: Mapping[str, Any]) -> List[str]:
         message = "nodes %s share the golden name %s: each is parked under a hash name (mapping.csv) and pairs with nothing"
         out.append(message % (", ".join(names), op))
     out += ["%s: its file name is over 255 bytes, so it has a hash name (mapping.csv)" % name for name in result["too_long"]]
+    text = "input %s: %d values are too large for float16 and infinite in its .bin; compile the model without float16 for this input"
+    out += [text % (printable(entry["name"]), entry["lost"]) for entry in result["inputs"] if entry["lost"]]
     drawn = result["nondeterministic"]
     if drawn:
         message = "%d tensor%s out of random numbers, from %s on: not compared"

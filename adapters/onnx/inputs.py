@@ -302,12 +302,14 @@ def save_inputs(out: str, fed: Sequence[Fed], halves: Sequence[str]) -> List[Dic
     for entry, stem in zip(fed, stems_of([entry.name for entry in fed]).values()):
         half = entry.name in halves and entry.type.name == "float32"
         with np.errstate(over="ignore"):
-            raw = entry.array.astype("<f2").tobytes() if half else entry.raw
+            stored = entry.array.astype("<f2") if half else entry.array
+        raw = stored.tobytes() if half else entry.raw
+        lost = int(np.count_nonzero(np.isinf(stored) & np.isfinite(entry.array))) if half else 0
         stream = io.BytesIO()
         np.save(stream, entry.array, allow_pickle=False)
         write_whole(folder, stem + ".npy", stream.getvalue())
         write_whole(folder, stem + ".bin", raw)
         files = {name: "%s/%s.%s" % (INPUTS_FOLDER, stem, name) for name in ("npy", "bin")}
         dtypes = {"dtype": entry.type.name, "bin_dtype": "float16" if half else entry.type.name}
-        listed.append({"name": entry.name, **files, **dtypes, "shape": list(entry.array.shape), "origin": entry.origin})
+        listed.append({"name": entry.name, **files, **dtypes, "shape": list(entry.array.shape), "origin": entry.origin, "lost": lost})
     return listed

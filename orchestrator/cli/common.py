@@ -173,9 +173,14 @@ def show_status(text: str) -> None:
     sys.stderr.flush()
 
 
+def is_terminal(stream: Any) -> bool:
+    """Tell whether a stream is a terminal that takes more than lines: one that can be coloured, and whose last line can be replaced."""
+    return bool(hasattr(stream, "isatty") and stream.isatty() and os.environ.get("TERM") != "dumb")
+
+
 def use_colour(stream: Any) -> bool:
     """Tell whether colours may be used on ``stream``: only on a terminal that knows them, and never with NO_COLOR."""
-    return bool(not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and hasattr(stream, "isatty") and stream.isatty())
+    return not os.environ.get("NO_COLOR") and is_terminal(stream)
 
 
 def wants_json(argv: Any) -> bool:

@@ -12,7 +12,7 @@ from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..engine.target_file import TargetFile
 from ..naming import printable
 from ..watching.standing import Standing
-from .common import columns_of, say, show_status
+from .common import columns_of, is_terminal, say, show_status
 from .progress import bar_text
 
 _LEAST_NAME = 12
@@ -30,7 +30,7 @@ class LiveDisplay:
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
-        self.terminal = sys.stderr.isatty()
+        self.terminal = is_terminal(sys.stderr)
         self._line = False
         self._last = (0.0, 0)
         self._rate = 0.0

@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import Optional, Type
 
-from .common import show_status
+from .common import is_terminal, show_status
 
 _EVERY_S = 0.1
 _WIDTH = 30
@@ -26,7 +26,7 @@ class ProgressBar:
 
     def __init__(self, what: str, quiet: bool = False) -> None:
         self.what = what
-        self.enabled = not quiet and sys.stderr.isatty()
+        self.enabled = not quiet and is_terminal(sys.stderr)
         self._shown_at = 0.0
 
     def update(self, done: int, total: int) -> None:

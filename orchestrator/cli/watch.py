@@ -97,7 +97,7 @@ def watch_command(target: str, golden: str, out: str, **given: Any) -> int:
 def stop(watch: Watch, name: str) -> None:
     """End a watch at a signal, and say at once what that means."""
     watch.stop(name)
-    say_now("%s: what has come is compared and judged; once more: stop now (exit code 130)" % name)
+    say_now("%s: what has come is judged now; once more: stop at once (code 130)" % name)
 
 
 def print_watch_result(watch: Watch, result: RunResult, given: Any, planned: Reports) -> None:

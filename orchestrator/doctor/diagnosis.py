@@ -102,4 +102,5 @@ def _frameworks(found: List[Framework], pythons: List[Python], features: Any) ->
     for python in pythons:
         # The running one has been judged.
         if python.path != own_python() and any(one.python is python for one in found):
-            yield from known_bad(Setting(number(python.version), python.packages, features), python.path)
+            found_there = known_bad(Setting(number(python.version), python.packages, features), python.path)
+            yield from (one for one in found_there if one.rule.startswith(("onnxruntime-", "tensorflow-")))

@@ -29,7 +29,7 @@ def of_packages(needed: Sequence[State], optional: Sequence[State], kernel: Docu
             install = "use a Python that was built with its module sqlite3"
         if state.problem:
             message = "%s cannot be imported: %s" % (" ".join([name, state.version or ""]).strip(), state.problem)
-            yield Finding(severity, "package-broken", message, install)
+            yield Finding(severity, "package-broken", message, ("pip uninstall %s, then " % name if package.name else "") + install)
         elif state.version is None and state in needed:
             yield Finding(severity, "package-missing", "%s is not installed: goldwatch needs it" % name, install)
         elif package.oldest and state.version and number(state.version) < number(package.oldest):
@@ -84,7 +84,8 @@ def of_place(place: Document, inotify: Document) -> Iterator[Finding]:
             message = "only %d more files fit on %s" % (place["free_inodes"], place["mount_point"])
             yield Finding(WARNING, "inodes", message, "remove some, or use another disk")
     if place["folders_not_listed"]:
-        message = "%d folders at %s cannot be listed by this user: their dumps are not seen" % (place["folders_not_listed"], path)
+        some = "%d folder%s" % (place["folders_not_listed"], "" if place["folders_not_listed"] == 1 else "s")
+        message = "%s at %s cannot be listed by this user: dumps there are not seen" % (some, path)
         yield Finding(WARNING, "not-listed", message, "check their permissions")
     if place["watched_by"] == "listing":
         message = "%s is on %s, where the kernel does not tell of every change: watching lists it again and again" % (path, kind)

@@ -13,6 +13,11 @@ GOLDWATCH = "%s -m goldwatch" % shlex.quote(sys.executable)
 COMMANDS = {
     "compare": ("compare dump golden -f net.json -o {out}", 1, "result.json"),
     "compare json": ("compare dump golden -f net.json -o {out} --format json", 1, "result.json"),
+    "compare with files": (
+        "compare dump golden -f net.json -o {out} --junit {out}.xml --markdown {out}/comment.md --csv {out}.csv --html {out}.html",
+        1,
+        "comment.md",
+    ),
     "watch": ("watch dump golden -f net.json -o {out} --until-idle 0.2", 1, "result.json"),
     "inspect": ("inspect dump", 0, None),
     "config check": ("config check acl.json --format json", 0, None),

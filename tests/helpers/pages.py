@@ -88,10 +88,13 @@ def run_steps(page, folder, on_terminal: Callable[..., Any]) -> None:
             continue
         told = following is not None and following.command == "echo $?"
         if step.command.endswith(" &"):
-            waiting.append(subprocess.Popen(["bash", "-c", step.command[:-2]], cwd=str(folder), env=environment))
+            words, pipes = ["bash", "-c", step.command[:-2]], {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+            waiting.append(subprocess.Popen(words, cwd=str(folder), env=environment, universal_newlines=True, **pipes))
             continue
         if step.command == "wait":
-            code, printed = max(process.wait(300) for process in waiting), ""
+            said = "".join(process.communicate(timeout=300)[0] for process in waiting)
+            code = max(process.returncode for process in waiting)
+            printed = said if code not in (0, 1) else ""
         elif step.shown:
             printed, code = on_terminal(["bash", "-c", step.command], 80, cwd=str(folder), environment=environment)
         else:

@@ -32,7 +32,7 @@ def test_a_signal_ends_with_the_verdict_of_what_is_there(net, watch, number) -> 
     net.until(lambda: net.count("verdict = 'pass'") == 4)
     watcher.signal(number)
     assert watcher.wait() == 3, watcher.stderr
-    assert "%s: what has come is compared and judged; once more: stop now" % signal.Signals(number).name in watcher.stderr
+    assert "%s: what has come is judged now; once more: stop at once" % signal.Signals(number).name in watcher.stderr
     assert net.rows() == net.compare_rows()
     assert net.verdicts()["op2"] == "not_compared"
 

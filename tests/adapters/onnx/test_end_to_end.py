@@ -74,6 +74,9 @@ def test_only_what_a_row_needs_is_saved_with_the_om(tmp_path):
     assert np.array_equal(
         np.fromfile(str(tmp_path / "few" / "inputs" / "x.bin"), np.float16).astype(np.float32).reshape(array.shape), array
     )
+    np.save(str(tmp_path / "large.npy"), array * np.float32(1e5))
+    done = run(tmp_path, "golden", "onnx", "dump", "m.onnx", "--input", "x=large.npy", "-f", "net.json", "-o", "large")
+    assert "warning: input x: " in done.stderr and "values are too large for float16" in done.stderr
     done = run(tmp_path, "golden", "onnx", "dump", "m.onnx", "--random", "1", "-f", "net.json", "--all", "-o", "all")
     assert done.returncode == 0 and len(json.loads((tmp_path / "all" / "manifest.json").read_text())["tensors"]) == 9
 
