@@ -16,7 +16,6 @@ from ..model.graphs import ModelGraphs
 from ..results.csvfile import Columns
 from ..results.files import write_tables
 from ..results.finishing import ResultFiles, Rows
-from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore
 from ..verdict.run_sentence import run_sentence
 from ..verdict.summary import Summary, exit_code, summarise
@@ -156,8 +155,7 @@ class Run:
             self.notes += note_overflows(self.engine)
         ops = self.graphs.op_count(self.store.places()) if self.graphs else self.store.op_count()
         reader = RunReader(self.engine)
-        if self.graphs:
-            self.store.set(GRAPHS, [network_document(graph) for graph in self.graphs.seen(self.store.places())])
+        self.engine.networks.keep_only(self.store.places())
         with ResultFiles(self.store, self._columns, self._mapping, self.options.metrics) as results:
             judged = (self.options.limits, program, self.graphs, self.options.allow_missing, reader)
             summary = summarise(_told(results.rows, on_stage), ops, *judged, self.unmatched, self.steps_without_golden)
