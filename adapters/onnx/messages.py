@@ -105,7 +105,9 @@ def _kernel(match: Match[str], model: OnnxModel, names: Sequence[str], version: 
 
 def _failed(match: Match[str], model: OnnxModel, names: Sequence[str], version: str) -> GoldwatchError:
     own, told = match["name"], _PLACE.sub("", match["text"])
-    title = next((name for name, node in zip(names, model.graph.nodes) if own and own == node.name), own or "without a name")
+    found = [name for name, node in zip(names, model.graph.nodes) if (node.name, node.op_type) == (own, match["op"])]
+    # onnxruntime tells no more of nodes without a name.
+    title = " or ".join(found[:_SHOWN]) or own or "without a name"
     hint = _hint(told) or "do the shapes of the inputs fit the model?"
     return InputError("node %s (%s) failed in onnxruntime %s: %s" % (printable(title), match["op"], version, printable(told)), hint=hint)
 

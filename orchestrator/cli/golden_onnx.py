@@ -53,7 +53,7 @@ def dump(output_format: str, quiet: bool, verbose: int, oms: Tuple[str, ...], ev
 
     \b
     An input is one of
-      NAME=FILE.npy, .npz, .pb    an array (.npz: its key is NAME), or a TensorProto
+      NAME=FILE.npy, .npz, .pb    an array (.npz: of key NAME), or a TensorProto
       NAME=FILE.bin[,dtype=…]     raw elements; dtype if it is not the model's
       NAME=dump:FILE              output 0 of a device's dump, such as AIPP's
 

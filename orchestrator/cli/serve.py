@@ -25,7 +25,7 @@ STATE_FOLDER = ".goldwatch-serve"
 @click.option("--tls-key", metavar="FILE", help="Its key.  [default: in the same file]")
 @click.option("--behind-proxy", is_flag=True, help="A proxy that speaks TLS stands before the service.")
 @click.option("--public-url", metavar="URL", help="What the proxy is called, such as https://goldwatch.example.org.")
-@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Jobs that run at a time.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), metavar="N", help="Jobs that run at a time.")
 @click.option("--state", metavar="DIR", help="Where the queue of jobs is kept.  [default: .goldwatch-serve in the first ROOT]")
 @click.option("--read-only", is_flag=True, help="Take no jobs.")
 @verbosity_options

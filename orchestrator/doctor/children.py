@@ -13,6 +13,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 _MARK = "goldwatch-doctor "
 _LAST = 200
+_LEAST_S = 0.1
+"""So long is waited for each in any case: it may have answered already."""
+
+SILENT = "no answer"
 
 
 class Question(NamedTuple):
@@ -48,22 +52,28 @@ class Answer(NamedTuple):
     problem: str
 
 
-def ask(questions: Sequence[Question], limit_s: float, at_once: int = 4) -> List[Answer]:
+def ask(questions: Sequence[Question], limit_s: float, each_s: Optional[float] = None, at_once: int = 4) -> List[Answer]:
     """Return the answers in the order of the questions; no process is left behind.
 
     Parameters
     ----------
     limit_s
         So long all together may take, in seconds; what has not answered then is killed.
+    each_s
+        So long one may take; ``limit_s`` when left out.
     """
     end = time.monotonic() + limit_s
+    own = limit_s if each_s is None else each_s
     started: List[Any] = []
+    begun: List[float] = []
     answers: List[Answer] = []
     try:
         for number in range(len(questions)):
             while len(started) < min(len(questions), number + at_once):
+                begun.append(time.monotonic())
                 started.append(_started(questions[len(started)]))
-            answers.append(_answer(started[number], max(0.0, end - time.monotonic()), limit_s))
+            patience = min(end, begun[number] + own) - time.monotonic()
+            answers.append(_answer(started[number], max(_LEAST_S, patience), own))
     finally:
         for process in started[len(answers) :]:
             if isinstance(process, subprocess.Popen):
@@ -103,7 +113,7 @@ def _answer(process: Any, patience_s: float, limit_s: float) -> Answer:
         out, _ = process.communicate(timeout=patience_s)
     except subprocess.TimeoutExpired:
         _kill(process)
-        return Answer(None, "no answer within %g s" % limit_s)
+        return Answer(None, "%s within %g s" % (SILENT, limit_s))
     except BaseException:
         _kill(process)
         raise

@@ -39,7 +39,7 @@ def diagnose(path: str, tick: Tick = lambda count: None) -> Document:
     versions = installed()
     extras = {extra.name: states(extra.packages, versions) for extra in EXTRAS}
     needed = states(NEEDED, versions)
-    pythons = all_pythons()
+    pythons, silent = all_pythons()
     found = frameworks(pythons)
     document: Document = {
         "goldwatch": __version__,
@@ -67,6 +67,7 @@ def diagnose(path: str, tick: Tick = lambda count: None) -> Document:
         *of_packages(needed, [entry for entries in extras.values() for entry in entries], document["kernel"]),
         *known_bad(Setting(number(platform.python_version()), versions, features)),
         *_frameworks(found, pythons, features),
+        *(Finding(NOTE, "python-silent", "%s does not answer: nothing is known of it" % path, "take it off PATH") for path in silent),
         *of_machine(document),
         *of_place(there, document["inotify"]),
     ]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterator, List, NamedTuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 from ..adapters.pythons import in_environments, on_path
 from . import installed
-from .children import Question, ask, own_python
+from .children import SILENT, Question, ask, own_python
 
 MOST_PYTHONS = 64
-_LIMIT_S = 30.0
+_LIMIT_S = 20.0
+_EACH_S = 10.0
 _TENSORFLOW = ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "intel-tensorflow", "tensorflow-aarch64", "tensorflow-rocm")
 # Nothing is imported but what finds modules.
 _LOOK = """
@@ -51,16 +52,19 @@ class Framework(NamedTuple):
     problem: str
 
 
-def all_pythons() -> List[Python]:
-    """Return this Python, those on PATH, of pyenv and of conda, each environment once."""
+def all_pythons() -> Tuple[List[Python], List[str]]:
+    """Return this Python, those on PATH, of pyenv and of conda, each environment once; and the paths of those that do not answer."""
     paths = list(_candidates())[:MOST_PYTHONS]
     code = _LOOK % (os.path.abspath(installed.__file__),)
     found: Dict[str, Python] = {}
-    for path, answer in zip(paths, ask([Question(path, code) for path in paths], _LIMIT_S)):
+    silent: List[str] = []
+    for path, answer in zip(paths, ask([Question(path, code) for path in paths], _LIMIT_S, _EACH_S)):
         value: Any = answer.value
+        if answer.problem.startswith(SILENT):
+            silent.append(path)
         if isinstance(value, dict):
             found.setdefault(os.path.realpath(value["prefix"]), Python(path, value["version"], value["packages"], value["caffe"]))
-    return list(found.values())
+    return list(found.values()), silent
 
 
 def _candidates() -> Iterator[str]:

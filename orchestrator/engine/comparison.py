@@ -16,6 +16,7 @@ from ..model.graphs import ModelGraphs
 from ..results.csvfile import Columns
 from ..results.files import write_tables
 from ..results.finishing import ResultFiles, Rows
+from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore
 from ..verdict.run_sentence import run_sentence
 from ..verdict.summary import Summary, exit_code, summarise
@@ -103,6 +104,9 @@ class Run:
         self.look(self.graphs)
         self.store = RunStore.begin(self.options.out, self.inputs, self.force)
         self.notes += self.store.notes
+        if self.graphs:
+            # A run that is killed has its network too; at its end those that nothing was dumped of are left out.
+            self.store.set(GRAPHS, [network_document(graph) for graph in self.graphs.graphs])
         self.catalogue = Catalogue(self.options.target)
         dumps_too = os.path.realpath(self.options.golden) != self.catalogue.root
         self.goldens = Goldens(self.options.golden, self.options.golden_steps, self.store, dumps_too)
@@ -155,7 +159,9 @@ class Run:
             self.notes += note_overflows(self.engine)
         ops = self.graphs.op_count(self.store.places()) if self.graphs else self.store.op_count()
         reader = RunReader(self.engine)
-        self.engine.networks.keep_only(self.store.places())
+        seen = self.graphs.seen(self.store.places())
+        if len(seen) != len(self.graphs):
+            self.store.set(GRAPHS, [network_document(graph) for graph in seen])
         with ResultFiles(self.store, self._columns, self._mapping, self.options.metrics) as results:
             judged = (self.options.limits, program, self.graphs, self.options.allow_missing, reader)
             summary = summarise(_told(results.rows, on_stage), ops, *judged, self.unmatched, self.steps_without_golden)

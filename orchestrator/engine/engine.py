@@ -17,7 +17,6 @@ from ..results.store import RunStore
 from .cancelled import CancelledOutputs
 from .catalogue import Catalogue
 from .goldens import Goldens
-from .networks import Networks
 from .options import ComparisonOptions
 from .pair_queue import PairQueue
 from .places import Places
@@ -51,8 +50,6 @@ class Engine:
     ----------
     places
         Those seen, and whether anything still comes to them.
-    networks
-        The models of places with rows, as the store keeps them.
     closing
         Whatever was held for the end is planned now.
     overflow_seen
@@ -89,7 +86,6 @@ class Engine:
         self.changed_places: Set[Place] = set()
         self.come: Dict[Place, Set[str]] = {}
         self.places = Places(options, graphs, goldens)
-        self.networks = Networks(graphs, store)
         self.queue = PairQueue(self._wanted)
         self._foreign: Dict[Place, List[TargetFile]] = {}
         self._done: List[TargetFile] = []
@@ -106,7 +102,6 @@ class Engine:
         keep_gone
             Files that were compared and are no longer there belong to the run.
         """
-        self.networks.keep(self.store.places())
         same = same_model(self.store, [*self.graphs.files, *self.options.models[1:], *self.options.user_code.scripts])
         if not self.store.continued:
             return
@@ -270,9 +265,7 @@ class Engine:
         """Store rows, of one file or of none."""
         if not rows:
             return
-        with self.store.transaction():
-            self.networks.keep({row.place for row in rows}, self.places)
-            self.store.put_all(rows)
+        self.store.put_all(rows)
         for row in rows:
             self.changed_places.add(row.place)
             self.progress.failed += row.verdict == FAIL

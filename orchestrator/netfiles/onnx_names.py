@@ -57,7 +57,7 @@ def name_nodes(model: OnnxModel) -> List[NamedGraph]:
             name = named.prefix + own
             named.names.append(name)
             for attr, body in node.graphs.items():
-                if node.op_type == "If" and not node.domain and attr in BRANCHES:
+                if node.op_type == "If" and node.domain in ("", "ai.onnx") and attr in BRANCHES:
                     waiting.append(NamedGraph("%s_%d_%s/" % (name, BRANCHES[attr], attr), body, []))
         found.append(named)
     for named in found:

@@ -23,13 +23,14 @@ from .lock import OutLock
 from .opening import STORE_FILE, Opened, open_to_read, open_to_write, read_fact
 from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
 from .records import Event, FileRecord
-from .rowsql import COLUMN_LIST, COLUMNS, INSERT, PLACE_COLUMNS, RowReader, SqlValue, checksum, from_sql_text, row_values, to_sql_text
-from .rowview import PLACE_ORDER, RowView, selection
+from .rowqueries import RowQueries
+from .rowsql import COLUMN_LIST, COLUMNS, INSERT, RowReader, SqlValue, checksum, from_sql_text, row_values, to_sql_text
+from .rowview import selection
 
 _STARTED = "YYYYmmddHHMMSS"
 
 
-class RunStore:
+class RunStore(RowQueries):
     """Rows, files and events of one run at rest.
 
     Make one with :meth:`begin` (to write) or :meth:`open` (to read); use it as a context manager or call :meth:`close`. Every method may be
@@ -264,24 +265,6 @@ class RunStore:
             before += ", CosineSimilarity %s" % cosine
         self.event(kind, op, "%s, file %s; %s" % (before, target_file, why))
 
-    def keys_of_file(self, target_file: str) -> List[str]:
-        """Return the keys of the rows about one target file."""
-        return [from_sql_text(key) for (key,) in self._query("SELECT key FROM row WHERE target_file = ?", (to_sql_text(target_file),))]
-
-    def keys_by_file(self) -> List[Tuple[str, Optional[str]]]:
-        """Return (key, target_file) of all rows."""
-        return [(from_sql_text(key), from_sql_text(target)) for key, target in self._query("SELECT key, target_file FROM row")]
-
-    def verdicts_of_file(self, target_file: str) -> List[Tuple[str, str]]:
-        """Return (verdict, cause) of each row about one target file."""
-        found = self._query("SELECT verdict, cause FROM row WHERE target_file = ?", (to_sql_text(target_file),))
-        return [(str(verdict), str(cause)) for verdict, cause in found]
-
-    def target_files(self) -> List[Tuple[Optional[str], Optional[str]]]:
-        """Return the distinct (target_file, golden_file) of all rows."""
-        found = self._query("SELECT DISTINCT target_file, golden_file FROM row")
-        return [(from_sql_text(target), from_sql_text(golden)) for target, golden in found]
-
     def renumber(self, place: Place, numbers: Mapping[str, int]) -> int:
         """Give the rows of ops that the json does not know their final Index; return how many changed.
 
@@ -300,47 +283,6 @@ class RunStore:
                     self._connection.execute('UPDATE row SET "index" = ?, sum = ? WHERE id = ?', (number, checksum(row), rowid))
                     changed += 1
         return changed
-
-    def rows(
-        self,
-        order: str = "index",
-        place: Optional[Place] = None,
-        verdict: Optional[str] = None,
-        op: Optional[str] = None,
-        indexes: Optional[Tuple[int, int]] = None,
-    ) -> RowView:
-        """Return the rows as an iterable that can be walked again and again, with bounded memory.
-
-        Parameters
-        ----------
-        order
-            ``index``: as the result table has them (place, Index, the op's place in its group, timestamp, inputs before outputs).
-            ``arrival``: as they came.
-        place, verdict, op
-            Only the rows of this one.
-        indexes
-            Only the rows with an Index from the first to the second.
-        """
-        return RowView(self._query, self._reader, order, selection(place, verdict, op, indexes))
-
-    def places(self) -> List[Place]:
-        """Return the places that rows were stored for, in the order of the result table."""
-        names = ", ".join(PLACE_COLUMNS)
-        found = self._query("SELECT DISTINCT %s FROM row ORDER BY %s" % (names, PLACE_ORDER))
-        return [Place(*(from_sql_text(value) for value in values)) for values in found]
-
-    def counts(self, place: Optional[Place] = None) -> Dict[str, int]:
-        """Return the number of rows by verdict."""
-        where, values = selection(place, None)
-        return dict(self._query("SELECT verdict, count(*) FROM row%s GROUP BY verdict" % where, values))
-
-    def op_count(self) -> int:
-        """Return the number of distinct ops that have rows."""
-        return int(self._query("SELECT count(DISTINCT op) FROM row")[0][0])
-
-    def has(self, column: str) -> bool:
-        """Tell whether a row has a value in a column."""
-        return bool(self._query('SELECT 1 FROM row WHERE "%s" IS NOT NULL LIMIT 1' % column))
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:

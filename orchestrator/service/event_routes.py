@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import AsyncIterator, List, Optional
 
 from starlette.concurrency import run_in_threadpool
@@ -9,9 +10,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from ..errors import GoldwatchError
 from .answers import Problem
 from .runs import Run, Runs
 from .tail import Tail, Tails, event
+
+log = logging.getLogger("goldwatch.service")
 
 MOST_STREAMS = 300
 _BEAT_S = 10.0
@@ -47,6 +51,9 @@ class EventRoutes:
             async with self.tails.looking(run) as tail:
                 async for piece in self._pieces(tail, asked):
                     yield piece
+        except GoldwatchError as error:
+            # The store cannot be read any more: who looks on asks again.
+            log.warning("%s: %s", run.id, error.message)
         finally:
             self._streams -= 1
 

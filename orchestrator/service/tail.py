@@ -28,6 +28,7 @@ _COUNT_S = 0.25
 _SHARE = 10
 """Counting and checking take at most about a tenth of the time."""
 
+_TRIES = 20
 _KEPT_BYTES = 4 << 20
 _LONELY_S = 5.0
 _SURE_S = 1.0
@@ -127,6 +128,12 @@ class Tail:
 
     async def page(self, after: int) -> Batch:
         """Return rows behind an id that :meth:`behind` does not keep, from the store."""
+        for _ in range(_TRIES):
+            try:
+                return await run_in_threadpool(self._page, after, self.last_id)
+            except (GoldwatchError, OSError):
+                # A writer that is just ending puts its journal away.
+                await asyncio.sleep(_POLL_S)
         return await run_in_threadpool(self._page, after, self.last_id)
 
     def _page(self, after: int, upto: int) -> Batch:

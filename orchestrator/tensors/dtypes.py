@@ -149,8 +149,9 @@ def decode(raw: Array, dtype: DType, count: int, first: int = 0) -> Array:
 
 def bfloat16_to_float32(bits: Array) -> Array:
     """Return the float32 values of bfloat16 bit patterns (uint16, any shape): the upper half of a float32."""
-    wide = bits.astype(np.uint32)
-    wide <<= 16
+    wide: Array = np.empty(bits.shape, np.uint32)
+    # One call: numpy widens and shifts piece by piece in the cache.
+    np.left_shift(bits, np.uint32(16), out=wide, dtype=np.uint32)
     return wide.view(np.float32)
 
 

@@ -28,13 +28,13 @@ from goldwatch.results.tablefile import CsvFile, JsonFile
 KINDS = {"junit.xml": JunitFile, "comment.md": MarkdownFile, "rows.csv": CsvFile, "run.json": JsonFile}
 
 
-def make(root, devices, steps, ops):
+def make(root, devices, steps, ops, side=2):
     """Write the tree, the golden data and the json."""
     writer = Writer(root)
     names = []
     for number in range(ops):
         names.append("conv%04d" % number)
-        writer.add(names[-1], "Conv2D", names[-2:-1], (1, 16, 2, 2), positive=False)
+        writer.add(names[-1], "Conv2D", names[-2:-1], (1, 16, side, side), positive=False)
     writer.finish()
     first = os.path.join(root, TREE)
     time_folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(first))))
@@ -70,12 +70,13 @@ def main():
     parser.add_argument("--devices", type=int, default=8)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--ops", type=int, default=200)
+    parser.add_argument("--side", type=int, default=2, help="Height and width of each tensor of 16 channels.  [default: 2]")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dir", help="Where to work.  [default: a temporary folder]")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=asked.dir) as root:
-        make(root, asked.devices, asked.steps, asked.ops)
+        make(root, asked.devices, asked.steps, asked.ops, asked.side)
         print("| rows | whole run | listing | after the last comparison | share | report's four files |")
         print("|---|---|---|---|---|---|")
         for number in range(asked.rounds):

@@ -13,6 +13,9 @@ import pytest
 from in_process import run_here
 
 import goldwatch
+from goldwatch.engine.listed import compare_folders
+from goldwatch.engine.options import ComparisonOptions
+from goldwatch.errors import Interrupted
 from goldwatch.results.network import GRAPHS, SUMMARY
 from goldwatch.results.store import RunStore
 
@@ -169,3 +172,20 @@ def test_a_damaged_store_ends_with_4_and_leaves_the_older_file(compared):
     with open(str(compared / "r.csv")) as stream:
         assert stream.read() == "older"
     assert not [name for name in os.listdir(str(compared)) if name.startswith(".goldwatch")]
+
+
+def test_an_interrupted_run_has_its_network_and_every_file(tmp_path, make_network):
+    make_network(str(tmp_path / "n"))
+    names = {"target": "dump", "golden": "golden", "model": "net.json"}
+    paths = {name: str(tmp_path / "n" / path) for name, path in names.items()}
+
+    def interrupt(row):
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted):
+        compare_folders(ComparisonOptions(out=str(tmp_path / "out"), **paths), on_row=interrupt)
+    shutil.rmtree(str(tmp_path / "n"))
+    with RunStore.open(str(tmp_path / "out")) as store:
+        assert [op["name"] for op in store.get(GRAPHS)[0]["ops"]] == ["data", "first", "second"] and store.get(SUMMARY) is None
+    assert run_here(["goldwatch", "report", "out", "--html", "r.html", *options("r.")], tmp_path).returncode == 0
+    assert b"(not finished)" in contents(str(tmp_path), "r.")["markdown"]

@@ -236,8 +236,9 @@ def test_a_command_exists_and_its_options_parse(page, line, whole):
         path = os.path.join(ROOT, words[0])
         assert os.path.isdir(path) or os.access(path, os.X_OK) or path.endswith((".py", ".sh")), "no script %s" % words[0]
         if os.path.isfile(path):
-            with open(path, encoding="utf-8") as stream:
-                source = stream.read()
+            source = text_of(words[0])
+            if words[0] == "scripts/bench" and len(words) > 1:
+                source += text_of("scripts/benches/%s.py" % words[1])
             for word in words[1:]:
                 if word == "--":
                     break

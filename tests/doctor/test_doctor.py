@@ -141,6 +141,18 @@ def test_frameworks_are_found_in_other_pythons(alone, monkeypatch, tmp_path):
     assert rules(document)["framework-broken"] == "warning" and "libcaffe.so" in document["frameworks"][0]["problem"]
 
 
+def test_a_python_that_hangs_keeps_no_other_from_being_asked(alone, monkeypatch, tmp_path):
+    (tmp_path / "bin").mkdir()
+    for name, line in (("python", "exec sleep 1000"), ("python3", "exec %s -S \"$@\"" % sys.executable)):
+        (tmp_path / "bin" / name).write_text("#!/bin/sh\n%s\n" % line)
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", "%s:/usr/bin:/bin" % (tmp_path / "bin"))
+    monkeypatch.setattr(frameworks, "_EACH_S", 5.0)
+    monkeypatch.setattr(frameworks, "own_python", lambda: None)
+    pythons, silent = frameworks.all_pythons()
+    assert silent == [str(tmp_path / "bin" / "python")] and pythons[0].path == str(tmp_path / "bin" / "python3")
+
+
 def test_extras_and_oldest_versions_are_those_of_the_project():
     with open(os.path.join(ROOT, "pyproject.toml"), encoding="utf-8") as stream:
         text = stream.read()

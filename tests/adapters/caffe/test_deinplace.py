@@ -348,7 +348,7 @@ CASES = {
         False,
     ),
     "32 a list of layers loses its last": (
-        'layer: [{ name: "data" type: "Input" top: "data" }<<, { name: "x" type: "ReLU" include { phase: TRAIN } top: "t" } |>>]\n',
+        'layer: [{ name: "data" type: "Input" top: "data" }<<, { name: "x" type: "ReLU" include { phase: TRAIN } top: "t" }|>>]\n',
         [],
         ["x"],
         [],

@@ -156,6 +156,9 @@ def test_shapes_that_do_not_fit_within_the_model(tmp_path, refused):
     proto = build.model(nodes, [build.value("x", (2, "K"))], [build.value("y", None)], [build.weight("w", np.ones((4, 4), np.float32))])
     text = refused(build.save(tmp_path / "m.onnx", proto), "--random", "1", "--shape", "x=2,3")
     assert "node mm (MatMul) failed" in text
+    proto.graph.node[0].name = ""
+    text = refused(build.save(tmp_path / "m.onnx", proto), "--random", "1", "--shape", "x=2,3")
+    assert "node MatMul_0 (MatMul) failed" in text
 
 
 def test_external_data_that_is_not_beside_the_model(tmp_path, refused):

@@ -1,0 +1,77 @@
+"""What a store is asked about its rows."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from ..dumps.place import Place
+from .rowsql import PLACE_COLUMNS, RowReader, from_sql_text, to_sql_text
+from .rowview import PLACE_ORDER, RowView, selection
+
+
+class RowQueries:
+    """The questions; :class:`goldwatch.results.store.RunStore` answers them."""
+
+    _reader: RowReader
+
+    def _query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
+        raise NotImplementedError
+
+    def keys_of_file(self, target_file: str) -> List[str]:
+        """Return the keys of the rows about one target file."""
+        return [from_sql_text(key) for (key,) in self._query("SELECT key FROM row WHERE target_file = ?", (to_sql_text(target_file),))]
+
+    def keys_by_file(self) -> List[Tuple[str, Optional[str]]]:
+        """Return (key, target_file) of all rows."""
+        return [(from_sql_text(key), from_sql_text(target)) for key, target in self._query("SELECT key, target_file FROM row")]
+
+    def verdicts_of_file(self, target_file: str) -> List[Tuple[str, str]]:
+        """Return (verdict, cause) of each row about one target file."""
+        found = self._query("SELECT verdict, cause FROM row WHERE target_file = ?", (to_sql_text(target_file),))
+        return [(str(verdict), str(cause)) for verdict, cause in found]
+
+    def target_files(self) -> List[Tuple[Optional[str], Optional[str]]]:
+        """Return the distinct (target_file, golden_file) of all rows."""
+        found = self._query("SELECT DISTINCT target_file, golden_file FROM row")
+        return [(from_sql_text(target), from_sql_text(golden)) for target, golden in found]
+
+    def rows(
+        self,
+        order: str = "index",
+        place: Optional[Place] = None,
+        verdict: Optional[str] = None,
+        op: Optional[str] = None,
+        indexes: Optional[Tuple[int, int]] = None,
+    ) -> RowView:
+        """Return the rows as an iterable that can be walked again and again, with bounded memory.
+
+        Parameters
+        ----------
+        order
+            ``index``: as the result table has them (place, Index, the op's place in its group, timestamp, inputs before outputs).
+            ``arrival``: as they came.
+        place, verdict, op
+            Only the rows of this one.
+        indexes
+            Only the rows with an Index from the first to the second.
+        """
+        return RowView(self._query, self._reader, order, selection(place, verdict, op, indexes))
+
+    def places(self) -> List[Place]:
+        """Return the places that rows were stored for, in the order of the result table."""
+        names = ", ".join(PLACE_COLUMNS)
+        found = self._query("SELECT DISTINCT %s FROM row ORDER BY %s" % (names, PLACE_ORDER))
+        return [Place(*(from_sql_text(value) for value in values)) for values in found]
+
+    def counts(self, place: Optional[Place] = None) -> Dict[str, int]:
+        """Return the number of rows by verdict."""
+        where, values = selection(place, None)
+        return dict(self._query("SELECT verdict, count(*) FROM row%s GROUP BY verdict" % where, values))
+
+    def op_count(self) -> int:
+        """Return the number of distinct ops that have rows."""
+        return int(self._query("SELECT count(DISTINCT op) FROM row")[0][0])
+
+    def has(self, column: str) -> bool:
+        """Tell whether a row has a value in a column."""
+        return bool(self._query('SELECT 1 FROM row WHERE "%s" IS NOT NULL LIMIT 1' % column))

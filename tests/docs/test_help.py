@@ -1,0 +1,24 @@
+"""The help of every command: it fits a terminal of 80 columns, has an example, and calls no value by click's own words."""
+
+from __future__ import annotations
+
+import os
+import runpy
+
+import pytest
+from in_process import run_here
+
+from goldwatch.cli import goldwatch
+from pages import ROOT
+
+SCRIPT = runpy.run_path(os.path.join(ROOT, "scripts", "command_reference"))
+COMMANDS = [words for words, _ in SCRIPT["commands"](goldwatch, ["goldwatch"])]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_the_help_fits_80_columns(words, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run_here([*words, "--help"]).stdout.splitlines()
+    assert [line for line in lines if len(line) > 80] == []
+    assert [line for line in lines if "INTEGER" in line or " FLOAT" in line] == []
+    assert any(line.strip().startswith(("Example:", "Examples:")) for line in lines)
