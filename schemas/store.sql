@@ -20,7 +20,7 @@
 --   columns       the columns of these tables
 --   summary       result.json's summary, once the run has finished; not there while it goes on
 --   judged        how a finished run was judged: what was forgiven, and its last sentence
---   graphs        the networks: ops, what feeds them, shapes and layouts, from the start on; so that a report needs nothing but this file
+--   graphs        the networks: ops, what feeds them, shapes and layouts; so that a report needs nothing but this file
 CREATE TABLE run (
     key   TEXT PRIMARY KEY NOT NULL,
     value TEXT NOT NULL,

@@ -135,6 +135,13 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     assert os.listdir(str(tmp_path)) == ["f"] and path.read_bytes() == b"old"
 
 
+def test_no_device_or_pipe_is_replaced(tmp_path):
+    os.mkfifo(str(tmp_path / "pipe"))
+    with pytest.raises(EnvironmentProblem, match="no regular file"), replacing(str(tmp_path / "pipe")) as stream:
+        stream.write("new")
+    assert stat.S_ISFIFO(os.lstat(str(tmp_path / "pipe")).st_mode) and os.listdir(str(tmp_path)) == ["pipe"]
+
+
 def test_no_link_is_followed(tmp_path, monkeypatch):
     victim = tmp_path / "victim"
     victim.write_bytes(b"mine")
