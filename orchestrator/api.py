@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, Generator, Iterator, List, Mapping, Opti
 from .comparing.row import METRICS, Row
 from .engine.listed import compare_folders
 from .engine.options import ComparisonOptions
+from .engine.progress import COMPARING, Progress
 from .engine.quantised_files import compare_quantised_files
 from .engine.result import RunResult, stored_result
 from .engine.user_code import find_user_code
@@ -99,12 +100,13 @@ def compare(
     options = _options(target, golden, model, out, chosen)
     temporary = out is None
     compare_all = compare_quantised_files if options.quantisation and not options.model else compare_folders
+
+    def tell(found: Progress) -> None:
+        if progress is not None and found.stage == COMPARING and found.pairs:
+            progress(found.pairs_done, found.pairs)
+
     try:
-        result = compare_all(
-            options,
-            processes,
-            on_progress=lambda found: progress(found.pairs_done, found.pairs) if progress is not None else None,
-        )
+        result = compare_all(options, processes, on_progress=tell)
     except BaseException as error:
         if temporary:
             shutil.rmtree(options.out, ignore_errors=True)

@@ -208,12 +208,14 @@ def renamed_at_the_end(path: str, new: bool = False) -> Iterator[str]:
     Raises
     ------
     FileExistsError
-        Something is, though ``new``; or a device, pipe or socket is, which a rename would destroy.
+        Something is, though ``new``.
+    OSError
+        A device, a pipe or a socket is there, or a link to one such as /dev/stdout: a file must not take its place.
     """
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise OSError(errno.EINVAL, "it is no regular file", path)
     aside = aside_name(os.path.dirname(path))
     try:
-        if os.path.exists(path) and not (os.path.islink(path) or os.path.isfile(path) or os.path.isdir(path)):
-            raise FileExistsError(errno.EEXIST, "it is no regular file, and is left as it is", path)
         yield aside
         if new and os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)

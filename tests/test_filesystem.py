@@ -135,13 +135,6 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     assert os.listdir(str(tmp_path)) == ["f"] and path.read_bytes() == b"old"
 
 
-def test_no_device_or_pipe_is_replaced(tmp_path):
-    os.mkfifo(str(tmp_path / "pipe"))
-    with pytest.raises(EnvironmentProblem, match="no regular file"), replacing(str(tmp_path / "pipe")) as stream:
-        stream.write("new")
-    assert stat.S_ISFIFO(os.lstat(str(tmp_path / "pipe")).st_mode) and os.listdir(str(tmp_path)) == ["pipe"]
-
-
 def test_no_link_is_followed(tmp_path, monkeypatch):
     victim = tmp_path / "victim"
     victim.write_bytes(b"mine")
@@ -246,3 +239,14 @@ def test_a_signal_at_the_birth_of_a_file_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt), writing_whole(str(tmp_path / "a")):
         pass
     assert os.listdir(str(tmp_path)) == []
+
+
+def test_no_file_takes_the_place_of_a_pipe_or_a_device(tmp_path):
+    os.mkfifo(str(tmp_path / "pipe"))
+    os.symlink("pipe", str(tmp_path / "link"))
+    for name in ("pipe", "link"):
+        with pytest.raises(EnvironmentProblem, match="it is no regular file"), filesystem.replacing(str(tmp_path / name)) as stream:
+            stream.write("x")
+    with pytest.raises(OSError, match="it is no regular file"), filesystem.writing_whole(os.devnull) as stream:
+        stream.write(b"x")
+    assert sorted(os.listdir(str(tmp_path))) == ["link", "pipe"] and stat.S_ISFIFO(os.lstat(str(tmp_path / "pipe")).st_mode)

@@ -26,6 +26,7 @@ _REST = (
     (PASS, "rows that pass"),
     (EXPECTED_ABSENT, "rows absent as expected"),
 )
+_ONE = (("rows", "row"), ("that pass", "that passes"), ("their limits", "its limits"), ("suspects", "suspect"), ("warnings", "warning"))
 _FOLD = "<details>\n<summary>%s</summary>\n\n%s\n</details>\n"
 
 
@@ -117,7 +118,7 @@ class MarkdownFile(ReportFile):
         frame = len(_FOLD) + len(title) + 40
         table, shown = self._table(rows, self._room - frame)
         if shown:
-            self._put(_FOLD % ("%d %s%s" % (total, title, "" if shown == total else ", the worst %d" % shown), table))
+            self._put(_FOLD % (_counted(total, title) + ("" if shown == total else ", the worst %d" % shown), table))
         self._leave(total - shown, words)
 
     def _table(self, rows: Iterable[Row], room: int) -> Any:
@@ -155,4 +156,11 @@ class MarkdownFile(ReportFile):
 
     def _leave(self, count: int, words: str) -> None:
         if count:
-            self._left.append("%d %s" % (count, words[:-1] if count == 1 and words in ("suspects", "warnings") else words))
+            self._left.append(_counted(count, words))
+
+
+def _counted(count: int, words: str) -> str:
+    """Return ``3 rows that pass`` or ``1 row that passes``."""
+    for many, one in _ONE if count == 1 else ():
+        words = words.replace(many, one)
+    return "%d %s" % (count, words)

@@ -25,6 +25,7 @@ from .job_routes import JobRoutes
 from .metrics import MEDIA_TYPE, metrics_text
 from .openapi import openapi_document
 from .page_routes import PageRoutes
+from .queue import STATES
 from .roots import Roots
 from .run_routes import RunRoutes
 from .runs import Runs
@@ -107,7 +108,7 @@ class _General:
         return json_answer({"status": "ok", "version": __version__})
 
     async def metrics(self, request: Request) -> Response:
-        jobs = {} if self.foreman is None else await run_in_threadpool(self.foreman.queue.counts)
+        jobs = dict.fromkeys(STATES, 0) if self.foreman is None else await run_in_threadpool(self.foreman.queue.counts)
         text = await run_in_threadpool(metrics_text, self.runs, self.book, jobs)
         return PlainTextResponse(text, headers={"Content-Type": MEDIA_TYPE})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 import time
@@ -279,7 +280,9 @@ class Tails:
         tail, task = self._tails.get(run.path, (None, None))
         if tail is None or task is None or task.done():
             tail = Tail(run, self._book)
-            self._tails[run.path] = (tail, asyncio.get_running_loop().create_task(tail.follow()))
+            task = asyncio.get_running_loop().create_task(tail.follow())
+            self._tails[run.path] = (tail, task)
+            task.add_done_callback(functools.partial(self._forget, run.path))
         tail.lookers += 1
         try:
             while tail.progress is None and not tail.ended and not self.stopping:
@@ -288,11 +291,16 @@ class Tails:
         finally:
             tail.lookers -= 1
 
+    def _forget(self, path: str, task: "asyncio.Task[None]") -> None:
+        """Keep nothing of a run that has ended or that nobody looks at; streams that still read hold what they need."""
+        if self._tails.get(path, (None, None))[1] is task:
+            del self._tails[path]
+
     def stop(self) -> List["asyncio.Task[None]"]:
         """End all streams; return what still runs."""
         self.stopping = True
         tasks = []
-        for tail, task in self._tails.values():
+        for tail, task in list(self._tails.values()):
             tail.wake()
             task.cancel()
             tasks.append(task)

@@ -134,7 +134,7 @@ def test_markdown_tells_verdict_suspects_and_the_ten_worst_rows(tmp_path, make_r
     worst = text[text.index("### The 10 worst rows") : text.index("<details>")]
     assert re.findall(r"`op\d+:output:\d`", worst) == ["`op%d:output:%d`" % divmod(number, 4) for number in range(13, 3, -1)]
     assert re.findall("<summary>(.*)</summary>", text) == [
-        "3 more rows outside their limits", "1 rows not compared", "1 rows that pass", "1 rows absent as expected",
+        "3 more rows outside their limits", "1 row not compared", "1 row that passes", "1 row absent as expected",
     ]  # fmt: skip
     assert text.count("<details>") == text.count("</details>") == 4 and "Left out" not in text
 
