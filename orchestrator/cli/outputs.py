@@ -1,4 +1,4 @@
-"""A file that a command writes besides its result: refused before the work where it cannot appear or would replace what the command reads."""
+"""A file that a command writes besides its result: refused before the work where it cannot appear or would replace an input."""
 
 from __future__ import annotations
 

@@ -18,9 +18,10 @@ def network_document(graph: ModelGraph) -> Dict[str, Any]:
     Returns
     -------
     dict
-        ``{"model", "graphs": [name], "ops"}``; each op in the order of the file ``{"name", "type", "id", "graph", "originals" (null: the file does not say),
-        "inputs": [[producer, output index] or null], "controls": [producer], "input_descs", "output_descs"}``, a desc ``{"dtype", "layout",
-        "shape", "origin_layout", "origin_shape", "origin", "origin_index"}``.
+        ``{"model", "graphs": [name], "ops"}``; each op in the order of the file ``{"name", "type", "id", "graph",
+        "originals" (null: the file does not say), "inputs": [[producer, output index] or null], "controls": [producer],
+        "input_descs", "output_descs"}``, a desc ``{"dtype", "layout", "shape", "origin_layout", "origin_shape",
+        "origin", "origin_index"}``.
     """
     return {"model": graph.name, "graphs": list(graph.graph_names), "ops": [_op(op) for op in graph.ops]}
 
