@@ -75,6 +75,6 @@ def _run(client: Client, name: Optional[str], job: Optional[Dict[str, Any]]) -> 
 
 
 def _line(run: Dict[str, Any]) -> str:
-    verdict = run["verdict"] or "no failures so far"
+    verdict = run["verdict"] or run.get("error") or "no failures so far"
     counts = "%d rows, %d pass, %d fail" % (run["rows"], run["passed"], run["failed"])
     return "%s  %s: %s, %s  %s" % (run["id"], run["state"], verdict, counts, run["path"])
