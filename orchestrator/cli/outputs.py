@@ -1,17 +1,19 @@
-"""A file that a command writes besides its result: refused before the work where it would replace what the command reads."""
+"""A file that a command writes besides its result: refused before the work where it cannot appear or would replace an input."""
 
 from __future__ import annotations
 
 import os
 from typing import Iterable, Mapping, Optional
 
-from ..errors import UsageError
+from ..errors import EnvironmentProblem, MissingPath, UsageError
+from ..filesystem import nearest_folder
+from ..results.jsonfile import RESULT_FILE
 from ..results.opening import STORE_FILE
 from ..results.outfolder import SIDE_FILES
 
 
 def refuse_replacing(option: str, path: str, inputs: Mapping[str, Optional[str]], runs: Iterable[Optional[str]] = ()) -> None:
-    """Raise where a file to be written is one of the inputs, or belongs to the store of a run.
+    """Raise where a file to be written cannot appear, is one of the inputs, or is the store or the result.json of a run.
 
     Parameters
     ----------
@@ -24,11 +26,44 @@ def refuse_replacing(option: str, path: str, inputs: Mapping[str, Optional[str]]
     ------
     UsageError
         It would be replaced.
+    MissingPath, EnvironmentProblem
+        As :func:`require_room`.
     """
+    require_room("%s %s" % (option, path), path)
     place = os.path.realpath(path)
     for name, given in inputs.items():
         if given is not None and os.path.realpath(given) == place:
             raise UsageError("%s %s: that is the file of %s" % (option, path, name), hint="name another file")
     for out in runs:
-        if out is not None and place in [os.path.realpath(os.path.join(out, STORE_FILE + suffix)) for suffix in SIDE_FILES]:
-            raise UsageError("%s %s: that is the store of %s itself" % (option, path, out), hint="name another file")
+        own = [RESULT_FILE, *(STORE_FILE + suffix for suffix in SIDE_FILES)]
+        if out is not None and place in [os.path.realpath(os.path.join(out, name)) for name in own]:
+            raise UsageError("%s %s: that is a result of %s itself" % (option, path, out), hint="name another file")
+
+
+def require_room(what: str, path: str, out: str = "") -> None:
+    """Raise where a file cannot take its place at ``path`` by rename, before the work; a folder ``out`` may still have to be made.
+
+    Parameters
+    ----------
+    what
+        The option and the path, as the user gave them.
+
+    Raises
+    ------
+    UsageError, MissingPath, EnvironmentProblem
+        It is no name of a file; there is no such folder, or a folder of this name; a link, a device or no permission is there.
+    """
+    if not path or path == "-":
+        raise UsageError("%s: expected the name of a file" % what)
+    folder = os.path.dirname(path) or os.curdir
+    if os.path.isdir(path) or not os.path.basename(path):
+        raise MissingPath("%s: is a folder" % what, hint="name a file in it")
+    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
+        kind = "a link" if os.path.islink(path) else "no regular file"
+        raise EnvironmentProblem("%s: is %s: goldwatch does not write through it" % (what, kind), hint="name another file")
+    if out and not os.path.lexists(folder) and os.path.realpath(folder) == os.path.realpath(out):
+        return
+    if not os.path.isdir(folder):
+        raise MissingPath("%s: there is no folder %s" % (what, folder), hint="there is %s" % nearest_folder(folder))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise EnvironmentProblem("%s: this user cannot write in %s" % (what, folder), hint="name a file elsewhere")

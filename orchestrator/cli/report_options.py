@@ -11,8 +11,7 @@ import click
 from ..dumps.place import Place
 from ..engine.options import ComparisonOptions
 from ..engine.reporting import write_report
-from ..errors import EnvironmentProblem, MissingPath, UsageError
-from ..filesystem import nearest_folder
+from ..errors import UsageError
 from ..pages.report import HtmlFile
 from ..results.junit import JunitFile
 from ..results.markdown import MarkdownFile
@@ -20,6 +19,7 @@ from ..results.opening import STORE_FILE
 from ..results.outfolder import SIDE_FILES
 from ..results.tablefile import CsvFile, JsonFile
 from ..results.told import ReportFile
+from .outputs import require_room
 from .verdict_text import closer_words
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -64,28 +64,10 @@ def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
             raise UsageError("--%s and --%s name the same file, %s" % (named[place], name, path))
         if place in [os.path.realpath(os.path.join(out, STORE_FILE + suffix)) for suffix in SIDE_FILES]:
             raise UsageError("--%s %s: that is the store itself" % (name, path), hint="name another file")
-        _require_room("--%s %s" % (name, path), path, out)
+        require_room("--%s %s" % (name, path), path, out)
         named[place] = name
         planned[path] = kind
     return planned
-
-
-def _require_room(what: str, path: str, out: str) -> None:
-    """Raise where a file cannot take its place at ``path`` by rename; OUT may still have to be made."""
-    if not path or path == "-":
-        raise UsageError("%s: expected the name of a file" % what)
-    folder = os.path.dirname(path) or os.curdir
-    if os.path.isdir(path) or not os.path.basename(path):
-        raise MissingPath("%s: is a folder" % what, hint="name a file in it")
-    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
-        kind = "a link" if os.path.islink(path) else "no regular file"
-        raise EnvironmentProblem("%s: is %s: goldwatch does not write through it" % (what, kind), hint="name another file")
-    if not os.path.lexists(folder) and os.path.realpath(folder) == os.path.realpath(out):
-        return
-    if not os.path.isdir(folder):
-        raise MissingPath("%s: there is no folder %s" % (what, folder), hint="there is %s" % nearest_folder(folder))
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise EnvironmentProblem("%s: this user cannot write in %s" % (what, folder), hint="name a file elsewhere")
 
 
 def write_reports(out: str, planned: Reports) -> None:

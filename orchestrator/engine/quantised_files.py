@@ -18,6 +18,7 @@ from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.row_plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
+from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore
 from ..tensors.tensor import Tensor
 from .options import ComparisonOptions
@@ -55,6 +56,7 @@ def compare_quantised_files(
     with RunStore.begin(options.out, options.identity(), force) as store:
         with store.transaction():
             store.remove([key for key, _ in store.keys_by_file()], "compared again")
+            store.set(GRAPHS, [network_document(graph)])
             store.put_all(planned.rows)
             for tensor, reason in planned.omitted:
                 store.omit(tensor, reason)

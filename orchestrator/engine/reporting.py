@@ -70,11 +70,11 @@ def _told(out: str, store: RunStore, commands: Commands) -> Told:
 
 
 def _so_far(store: RunStore, options: ComparisonOptions) -> Tuple[Dict[str, object], str]:
-    """Return summary and sentence of the rows that there are."""
+    """Return summary and sentence of the rows that there are; its ops are those that have rows."""
     found, sentence = judged_anew(store, options)
     note = _UNFINISHED % found.rows
     verdict = INCOMPLETE if found.verdict == PASS else found.verdict
-    found = replace(found, verdict=verdict, warnings=(note, *found.warnings))
+    found = replace(found, ops=store.op_count(), verdict=verdict, warnings=(note, *found.warnings))
     return dict(plain_tree(found.document())), "%s. %s" % (note[0].upper() + note[1:], sentence)
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..comparing.row import FAIL, MEASURES, VERDICTS, Row
-from ..errors import EnvironmentProblem, GoldwatchError, UsageError
-from ..model.graphs import ModelGraphs
+from ..errors import EnvironmentProblem, UsageError
 from ..naming import printable
 from ..results.byplace import PlaceCounts
 from ..results.files import noted_tables
 from ..results.jsonfile import RESULT_FILE, result_chunks, row_document
+from ..results.network import GRAPHS, stored_networks
 from ..results.rowsql import plain_tree
 from ..results.store import RunStore
 from ..verdict.culprits import REPLAY, replayed
@@ -149,8 +149,7 @@ def _flat(row: Row) -> Dict[str, Any]:
 def stored_result(out: str) -> RunResult:
     """Return the result of what the store of ``out`` holds so far; nothing is written.
 
-    The model file is read again where it is still there: without it, whether inputs were good is known from input rows only. Suspects are
-    found, their elements are not read again.
+    All is said from the store alone, whether its inputs are there still or not. Suspects are found, their elements are not read again.
 
     Raises
     ------
@@ -171,7 +170,7 @@ def stored_result(out: str) -> RunResult:
 
 def judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, str]:
     """Return summary and sentence of the rows that a store holds, forgiving what its run forgave."""
-    graphs = _graphs_of(options)
+    graphs = stored_networks(store.get(GRAPHS) or ())
     ops = graphs.op_count(store.places()) if graphs else store.op_count()
     judged = store.get(JUDGED) or {}
     unmatched, lacking = judged.get("unmatched", []), judged.get("steps_without_golden", [])
@@ -182,10 +181,3 @@ def judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, s
     selected = bool(store.get("inputs").get("ops"))
     summary = replayed(summary, store.rows("index"), options.limits, bool(judged.get("golden_fails")), selected)
     return summary, summary.sentence
-
-
-def _graphs_of(options: ComparisonOptions) -> ModelGraphs:
-    try:
-        return options.graphs()
-    except (GoldwatchError, OSError):
-        return ModelGraphs()

@@ -65,7 +65,7 @@ def verdict_html(told: Told) -> str:
     counted = [(summary[_COUNTS[name]], name) for name in _ORDER if summary[_COUNTS[name]]]
     count_html = '<span class="count">%d <span class="verdict" data-is="%s">%s</span></span>'
     counts = [count_html % (count, name, _WORDS[name]) for count, name in counted]
-    total = "%s of %s" % (plural(summary["rows"], "row"), plural(summary["ops"], "op"))
+    total = "%s of %s%s" % (plural(summary["rows"], "row"), plural(summary["ops"], "op"), "" if told.finished else " so far")
     parts.append('<p class="counts">%s: %s</p>' % (total, " · ".join(counts) or "nothing was compared"))
     warnings = [warning for warning in summary["warnings"] if warning.rstrip(".").lower() not in told.sentence.lower()]
     if warnings:

@@ -78,6 +78,7 @@ def replay(
     with RunStore.begin(options.out, {**compared.identity(), **options.identity()}, force) as store:
         with store.transaction():
             store.remove([key for key, _ in store.keys_by_file()], "replayed again")
+            store.set(GRAPHS, [network_document(graph)])
         _clear(options.out, folder)
         with tempfile.TemporaryDirectory(prefix=_ASIDE, dir=options.out) as temporary:
             pieces = Pieces(plan, original, folder, temporary)
@@ -86,7 +87,6 @@ def replay(
         with store.transaction():
             store.put_all([*plan.rows, *pieces.rows])
         _compare(tasks, Workers(jobs, compared.settings()), store, on_progress)
-        store.set(GRAPHS, [network_document(graph)])
         with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
             judged = summarise(results.rows, len(graph.ops), limits, graph=graph)
             summary = replayed(judged, results.rows, limits, fails, bool(options.ops))

@@ -69,7 +69,8 @@ class MarkdownFile(ReportFile):
         counts = ", ".join("%d %s" % (summary[name], word) for name, word in _COUNTS)
         self._put("## %s: %s%s\n" % (what, summary["verdict"].upper(), state))
         self._put(plain(told.sentence) + "\n")
-        self._put("%d ops, %d rows: %s.\n" % (summary["ops"], summary["rows"], counts))
+        so_far = "" if told.finished else " so far"
+        self._put("%d ops, %d rows%s: %s.\n" % (summary["ops"], summary["rows"], so_far, counts))
         if told.inputs.get("target"):
             self._put("%s compared with %s.\n" % (code(told.inputs["target"]), code(told.inputs.get("golden") or "")))
 

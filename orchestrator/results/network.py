@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..model.graph import ModelGraph
+from ..model.graphs import ModelGraphs
 from ..model.nodes import OpNode, TensorDesc
 
 GRAPHS = "graphs"
@@ -17,11 +18,33 @@ def network_document(graph: ModelGraph) -> Dict[str, Any]:
     Returns
     -------
     dict
-        ``{"model", "ops"}``; each op in the order of the file ``{"name", "type", "id", "graph", "originals" (null: the file does not say),
-        "inputs": [[producer, output index] or null], "controls": [producer], "input_descs", "output_descs"}``, a desc ``{"dtype", "layout",
-        "shape", "origin_layout", "origin_shape", "origin", "origin_index"}``.
+        ``{"model", "graphs": [name], "ops"}``; each op in the order of the file ``{"name", "type", "id", "graph",
+        "originals" (null: the file does not say), "inputs": [[producer, output index] or null], "controls": [producer],
+        "input_descs", "output_descs"}``, a desc ``{"dtype", "layout", "shape", "origin_layout", "origin_shape",
+        "origin", "origin_index"}``.
     """
-    return {"model": graph.name, "ops": [_op(op) for op in graph.ops]}
+    return {"model": graph.name, "graphs": list(graph.graph_names), "ops": [_op(op) for op in graph.ops]}
+
+
+def stored_networks(documents: Sequence[Mapping[str, Any]]) -> ModelGraphs:
+    """Return the models of documents: how their ops are wired and called; tensors are left out. One of them is that of all dumps."""
+    graphs: List[ModelGraph] = []
+    for document in documents:
+        ops = [
+            OpNode(
+                name=op["name"],
+                type=op["type"],
+                id=op["id"],
+                graph_index=op["graph"],
+                position=position,
+                inputs=tuple(None if source is None else (source[0], source[1]) for source in op["inputs"]),
+                controls=tuple(op["controls"]),
+                original_names=None if op["originals"] is None else tuple(op["originals"]),
+            )
+            for position, op in enumerate(document["ops"])
+        ]
+        graphs.append(ModelGraph(document["model"], document.get("graphs", [document["model"]]), ops))
+    return ModelGraphs(graphs, by_name=len(graphs) > 1)
 
 
 def _op(op: OpNode) -> Dict[str, Any]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 
 import jsonschema
@@ -78,4 +79,22 @@ def test_the_same_file_is_not_written_twice(runs):
     done = run_here(["goldwatch", "diff", "good", "bad", "--html", "x", "--markdown", os.path.join(".", "x")], runs)
     assert done.returncode == 2 and not (runs / "x").exists()
     done = run_here(["goldwatch", "diff", "good", "bad", "--html", os.path.join("bad", "run.sqlite")], runs)
-    assert done.returncode == 2 and "that is the store of bad itself" in done.stderr
+    assert done.returncode == 2 and "that is a result of bad itself" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["diff good good --html PATH", "diff good good --markdown PATH", "graph good_net/model.json -o PATH"])
+def test_what_is_no_regular_file_is_left_as_it_is(runs, tmp_path, command):
+    """A rename over a device would destroy it."""
+    pipe, link = str(tmp_path / "pipe"), str(tmp_path / "link")
+    os.mkfifo(pipe)
+    os.symlink(str(tmp_path / "elsewhere"), link)
+    gone = str(tmp_path / "no" / "x")
+    for path, said in ((pipe, "no regular file"), (link, "a link"), (str(tmp_path), "is a folder"), (gone, "no folder")):
+        done = run_here(["goldwatch", *command.replace("PATH", path).split()], runs)
+        assert done.returncode == 4 and said in done.stderr, done.stderr
+    assert stat.S_ISFIFO(os.lstat(pipe).st_mode) and os.path.islink(link) and len(os.listdir(str(tmp_path))) == 2
+
+
+def test_a_result_is_not_replaced_by_a_page(runs):
+    done = run_here(["goldwatch", "graph", "good_net/model.json", "--result", "good", "-o", "good/result.json"], runs)
+    assert done.returncode == 2 and "that is a result of good itself" in done.stderr

@@ -5,12 +5,14 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 import shutil
 from xml.etree import ElementTree
 
 import pytest
 from in_process import run_here
 
+import goldwatch
 from goldwatch.engine.listed import compare_folders
 from goldwatch.engine.options import ComparisonOptions
 from goldwatch.errors import Interrupted
@@ -75,6 +77,37 @@ def test_a_killed_run_says_that_it_is_not_finished(compared):
     assert found["csv"] == contents(str(compared), "out/c.")["csv"]
     facts = {entry.get("name"): entry.get("value") for entry in ElementTree.fromstring(found["junit"]).iter("property")}
     assert facts["finished"] == "no" and facts["result"].startswith("This run goes on or was stopped")
+
+
+def test_a_run_killed_at_its_first_rows_is_told_from_its_store_alone(tmp_path, make_network):
+    """The same with the inputs there and gone: ops that have rows are counted, and the network is drawn."""
+    make_network(str(tmp_path / "n"))
+    paths = [str(tmp_path / "n" / name) for name in ("dump", "golden")]
+    compared = goldwatch.compare(*paths, model=tmp_path / "n" / "net.json", out=tmp_path / "whole", jobs=1)
+
+    def stop(done, total):
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        goldwatch.compare(*paths, model=tmp_path / "n" / "net.json", out=tmp_path / "out", jobs=1, progress=stop)
+    with RunStore.open(str(tmp_path / "out")) as store, RunStore.open(str(tmp_path / "whole")) as whole:
+        assert store.get(SUMMARY) is None and store.get(GRAPHS) == whole.get(GRAPHS)
+        seen = {row.op for row in store.rows()}
+    assert 0 < len(seen) < compared.summary.ops
+    command = ["goldwatch", "report", "out", "--html", "page.html"]
+    assert run_here([*command, *options("there.")], tmp_path).returncode == 0
+    drawn = json.loads(re.findall('id="graphs">(.*?)</script>', (tmp_path / "page.html").read_text(encoding="utf-8"))[0])
+    assert drawn[0]["count"] == compared.summary.ops
+    there = goldwatch.open_result(tmp_path / "out").summary
+    shutil.rmtree(str(tmp_path / "n"))
+    assert run_here([*command, *options("gone.")], tmp_path).returncode == 0
+    found, gone = contents(str(tmp_path), "there."), contents(str(tmp_path), "gone.")
+    # The command looks closer at what is there.
+    found["markdown"], gone["markdown"] = (re.sub(b"goldwatch compare-op [^`]*", b"", text["markdown"]) for text in (found, gone))
+    assert found == gone and goldwatch.open_result(tmp_path / "out").summary == there
+    assert json.loads(found["json"].decode())["summary"]["ops"] == len(seen)
+    assert " so far: " in found["markdown"].decode() and goldwatch.open_result(tmp_path / "whole").summary.ops == compared.summary.ops
 
 
 def test_a_running_run_is_reported_as_it_stands(compared, make_network):
