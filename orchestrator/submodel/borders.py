@@ -24,6 +24,7 @@ from .original import Original
 
 TARGET, GOLDEN, USER = "target", "golden", "user"
 _INTEGERS = "iub"
+_WIDER = {"int4": "int8", "int2": "int8", "uint4": "uint8", "uint2": "uint8"}
 T = TypeVar("T")
 
 
@@ -307,5 +308,5 @@ def _of_shape(array: Array, shape: Shape, path: str) -> Array:
 
 
 def _as_dtype(array: Array, dtype: str) -> Array:
-    """Return values in a type; of types that numpy does not have (bfloat16) as float32, which holds each exactly."""
-    return np.ascontiguousarray(array, np.dtype(dtype) if _is_numpy(dtype) else np.float32).reshape(array.shape)
+    """Return values in a type; of types that numpy does not have in one that holds each exactly: int8 of int4, float32 of bfloat16."""
+    return np.ascontiguousarray(array, np.dtype(dtype) if _is_numpy(dtype) else _WIDER.get(dtype, "float32")).reshape(array.shape)

@@ -7,6 +7,7 @@ Scan belong to their nodes and are not cut; what they read from outside the node
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..adapters.onnx.randomness import Randomness
@@ -21,7 +22,7 @@ from ..netfiles.onnx_ranks import Ranks
 from ..netfiles.onnx_types import type_name
 from ..netfiles.onnx_values import OnnxValue
 from ..netfiles.wirefile import WireFile
-from .cut import Cut, CutInput, Graph, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised
+from .cut import Cut, CutInput, Graph, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised, unique
 
 DATA_FILE = "dump.onnx.data"
 _INPUT = "Input"
@@ -146,7 +147,8 @@ class OnnxOriginal:
         Raises
         ------
         InputError
-            The border lies in a quantised stretch; a string, a sequence or another value that is no tensor crosses it.
+            The border lies in a quantised stretch; a string, a sequence or another value that is no tensor crosses it; a body reads a
+            value that comes in and is called like a node that stays.
         """
         chosen = set(chosen)
         inside = self._with_pulled(chosen)
@@ -162,7 +164,7 @@ class OnnxOriginal:
         outside = tuple(reader for reader in outside if self._numbers[reader.op][0] not in pulled)
         for output in outputs:
             self._refuse_other(output.tensor, output.is_end)
-        return Cut(tuple(sorted(inside)), tuple(sorted(pulled)), tuple(inputs), outputs, outside)
+        return Cut(tuple(sorted(inside)), tuple(sorted(pulled)), self._apart(inputs, inside), outputs, outside)
 
     def prepared(self, cut: Cut, inputs: Mapping[str, Told], ends: Mapping[str, Told]) -> Tuple[OnnxCut, ExternalData]:
         """Return the model of a cut and the file of its external data, to be written.
@@ -175,7 +177,25 @@ class OnnxOriginal:
         nodes = {number - self._first: self.names[number] for number in cut.layers if number >= self._first}
         borders = [Border(entry.name, *inputs[entry.name]) for entry in cut.inputs]
         data = ExternalData(self.model.path, DATA_FILE)
-        return OnnxCut(self.model, nodes, borders, [Border(name, *told) for name, told in ends.items()], data), data
+        outputs = [Border(name, *told) for name, told in ends.items()]
+        renamed = {entry.tensor: entry.name for entry in cut.inputs if entry.name != entry.tensor}
+        return OnnxCut(self.model, nodes, borders, outputs, data, renamed), data
+
+    def _apart(self, inputs: Sequence[CutInput], inside: Set[int]) -> Tuple[CutInput, ...]:
+        """Return the inputs, those that are called like a node that stays by a name of their own: atc refuses a name that is repeated."""
+        kept = {number - self._first: self.names[number] for number in inside if number >= self._first}
+        clashing = {entry.name for entry in inputs} & set(kept.values())
+        if not clashing:
+            return tuple(inputs)
+        for number, owner in sorted(kept.items()):
+            for name in clashing.intersection(captured(self.model.graph.nodes[number])):
+                message = "%s comes in, a body of %s reads it, and a node that stays has the same name, which atc refuses (E19009)"
+                raise InputError(message % (printable(name), printable(owner)), hint="start before the node that makes it")
+        taken = set(self._numbers) | set(self.inner)
+        for graph in self.model.graph.walk():
+            taken |= {value.name for value in graph.inputs} | set(graph.initializers) | set(graph.sparse_initializers)
+            taken |= {name for node in graph.nodes for name in node.outputs}
+        return tuple(replace(entry, name=unique(entry.name, taken)) if entry.name in clashing else entry for entry in inputs)
 
     def _inner(self, bodies: Sequence[NamedGraph]) -> Dict[str, str]:
         owners: Dict[int, str] = {}

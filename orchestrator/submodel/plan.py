@@ -304,6 +304,9 @@ def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tu
         if given and border.origin == GOLDEN:
             text = "input %s comes from the golden data: it is not what the device saw" % border.entry.name
             found.append(("golden-input", text))
+        if plan.original.kind == "onnx" and border.entry.name != border.entry.tensor:
+            text = "input %s is the value %s: a node of that name stays, and atc refuses a name that is repeated"
+            found.append(("renamed-input", text % (border.entry.name, border.entry.tensor)))
         dims = border.shape
         if plan.original.kind == "caffe" and (not dims or len(dims) > _MOST_DIMS or 0 in dims):
             text = "input %s has the shape %s: ATC takes Caffe inputs of one to four dims, none of them 0"
