@@ -133,9 +133,9 @@ class OnnxCut:
         inputs: Sequence[Border],
         outputs: Sequence[Border],
         rewriting: Rewriting,
-        renamed: Mapping[str, str],
+        renamed: Optional[Mapping[str, str]] = None,
     ) -> None:
-        self._model, self._rewriting, self._renamed = model, rewriting, renamed
+        self._model, self._rewriting, self._renamed = model, rewriting, renamed or {}
         with model.open() as file:
             self._pieces = self._graph(file, nodes, inputs, outputs)
 

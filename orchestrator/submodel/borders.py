@@ -266,7 +266,7 @@ class Borders:
                 break
 
     def _dtype(self, entry: CutInput, recorded: List[_Recorded]) -> str:
-        """Return an input's type: as the original defines it, which golden data must agree with; else as it was recorded."""
+        """Return an input's type: as the original defines it, which golden data must agree with; else as it was recorded or given."""
         golden = self._golden_tensor(entry)
         told = "" if golden is None or self._golden is None else self._golden.tensor(golden).dtype.name
         if entry.dtype:
@@ -279,9 +279,13 @@ class Borders:
             # Caffe computes in float32; a device may hold labels and indices as integers.
             names = [name for name in [told] + [each.info.dtype.name for each in recorded[:1]] if name]
             return next((name for name in names if _is_numpy(name) and np.dtype(name).kind in _INTEGERS), self._default_dtype)
+        own = _given(self._files, entry)
+        if not told and own is not None:
+            told = open_npy(own).dtype.name
         if not told:
             message = "the type of input %s is unknown: no table knows what an op like that of %s gives out"
-            raise InputError(message % (printable(entry.name), printable(entry.producer)), hint="golden data tell it")
+            hint = "golden data tell it, or a file of its values that you give"
+            raise InputError(message % (printable(entry.name), printable(entry.producer)), hint=hint)
         return told
 
 

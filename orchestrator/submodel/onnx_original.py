@@ -17,7 +17,7 @@ from ..netfiles.onnx_cut import Border, Dims, ExternalData, OnnxCut, captured
 from ..netfiles.onnx_external import check_external
 from ..netfiles.onnx_model import OnnxModel, OnnxNode
 from ..netfiles.onnx_names import NamedGraph, name_nodes
-from ..netfiles.onnx_ops import BODY, output_types
+from ..netfiles.onnx_ops import BODY, OTHERS, output_types
 from ..netfiles.onnx_ranks import Ranks
 from ..netfiles.onnx_types import type_name
 from ..netfiles.onnx_values import OnnxValue
@@ -147,8 +147,7 @@ class OnnxOriginal:
         Raises
         ------
         InputError
-            The border lies in a quantised stretch; a string, a sequence or another value that is no tensor crosses it; a body reads a
-            value that comes in and is called like a node that stays.
+            The border lies in a quantised stretch; a string, a sequence or another value that is no tensor crosses it.
         """
         chosen = set(chosen)
         inside = self._with_pulled(chosen)
@@ -165,6 +164,15 @@ class OnnxOriginal:
         for output in outputs:
             self._refuse_other(output.tensor, output.is_end)
         return Cut(tuple(sorted(inside)), tuple(sorted(pulled)), self._apart(inputs, inside), outputs, outside)
+
+    def refuse_read_in_bodies(self, cut: Cut) -> None:
+        """Raise InputError where a body reads a value whose name in the cut is another one: bodies stay as they are."""
+        renamed = {entry.tensor for entry in cut.inputs if entry.name != entry.tensor}
+        for number in [number for number in cut.layers if number >= self._first] if renamed else []:
+            for name in renamed.intersection(captured(self.model.graph.nodes[number - self._first])):
+                message = "%s comes in, a body of %s reads it, and a node that stays has the same name, which atc refuses (E19009)"
+                text = message % (printable(name), printable(self.names[number]))
+                raise InputError(text, hint="start before the node that makes it")
 
     def prepared(self, cut: Cut, inputs: Mapping[str, Told], ends: Mapping[str, Told]) -> Tuple[OnnxCut, ExternalData]:
         """Return the model of a cut and the file of its external data, to be written.
@@ -183,14 +191,9 @@ class OnnxOriginal:
 
     def _apart(self, inputs: Sequence[CutInput], inside: Set[int]) -> Tuple[CutInput, ...]:
         """Return the inputs, those that are called like a node that stays by a name of their own: atc refuses a name that is repeated."""
-        kept = {number - self._first: self.names[number] for number in inside if number >= self._first}
-        clashing = {entry.name for entry in inputs} & set(kept.values())
+        clashing = {entry.name for entry in inputs} & {self.names[number] for number in inside if number >= self._first}
         if not clashing:
             return tuple(inputs)
-        for number, owner in sorted(kept.items()):
-            for name in clashing.intersection(captured(self.model.graph.nodes[number])):
-                message = "%s comes in, a body of %s reads it, and a node that stays has the same name, which atc refuses (E19009)"
-                raise InputError(message % (printable(name), printable(owner)), hint="start before the node that makes it")
         taken = set(self._numbers) | set(self.inner)
         for graph in self.model.graph.walk():
             taken |= {value.name for value in graph.inputs} | set(graph.initializers) | set(graph.sparse_initializers)
@@ -280,9 +283,10 @@ class OnnxOriginal:
         number, index = self._makers[name]
         value = self._declared.get(name)
         kind = "" if value is None or value.kind in ("", "tensor") else value.kind
-        kind = kind or ("string" if self.dtypes[number][index] == "string" else "")
+        kind = kind or ("string" if self.dtypes[number][index] == "string" else OTHERS.get(self.types[number], ""))
         if crosses and kind:
-            raise InputError("%s crosses the border and is a %s, no tensor of numbers" % (printable(name), kind), hint="start before it")
+            what = ("an " if kind == "optional" else "a ") + kind
+            raise InputError("%s crosses the border and is %s, no tensor of numbers" % (printable(name), what), hint="start before it")
 
     def _input(self, value: Value, inside: Set[int], starts: Collection[int]) -> CutInput:
         number, index = value

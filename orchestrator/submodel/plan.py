@@ -211,6 +211,8 @@ def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[
             inside, starts, ends = grown, _edge(original, grown, True), _edge(original, grown, False)
     starts = _behind_data(original, starts, inside)
     cut = original.cut(inside, starts, ends)
+    if isinstance(original, OnnxOriginal):
+        original.refuse_read_in_bodies(cut)
     along = {number for number in cut.pulled if original.is_constant(number)}
     core = set(cut.layers) - along
     notes, warnings = _notes(sources, options), []

@@ -114,8 +114,8 @@ def test_functions_and_custom_ops_come_along(exported, saved):
     assert [entry["dtype"] for entry in document["inputs"]] == ["float32"]
 
 
-def test_what_only_the_golden_data_tell(cut, exported, saved, tmp_path):
-    """Of a value that a custom op gives out nobody knows type and shape; without golden data the cut says so."""
+def test_what_only_the_golden_data_or_given_values_tell(cut, exported, saved, tmp_path):
+    """Of a value that a custom op gives out nobody knows type and shape; without golden data or values the cut says so."""
     nodes = [
         helper.make_node("Odd", ["x"], ["a"], name="odd", domain="mine"),
         helper.make_node("Abs", ["a"], ["b"], name="abs"),
@@ -124,6 +124,9 @@ def test_what_only_the_golden_data_tell(cut, exported, saved, tmp_path):
     saved(build.model(nodes, [build.value("x")], [build.value("y")], domains=["mine"]))
     done = cut("--start", "abs", "--end", "abs", "--shape", "a=2,3", model="net.onnx", code=4)
     assert "the type of input a is unknown: no table knows what an op like that of odd gives out" in done.stderr
+    np.save(str(tmp_path / "a.npy"), np.ones((2, 3), np.float16))
+    (entry,) = exported("--start", "abs", "--end", "abs", "--input", "a=a.npy", model="net.onnx")[1]["inputs"]
+    assert (entry["dtype"], entry["shape"], entry["from"]) == ("float16", [2, 3], "user")
     (tmp_path / "golden").mkdir()
     for name in ("odd", "abs"):
         np.save(str(tmp_path / "golden" / (name + ".0.1700000000000000.npy")), np.ones((2, 3), np.float32))
@@ -195,13 +198,14 @@ def test_what_is_no_start_or_end(cut, saved, make, words, text):
     assert text in done.stderr
 
 
-def test_sequences_and_strings_do_not_cross_the_border(cut, saved):
+@pytest.mark.parametrize("declared", [True, False])
+def test_sequences_and_strings_do_not_cross_the_border(cut, saved, declared):
     sequence = helper.make_tensor_sequence_value_info("s", FLOAT, None)
     nodes = [
         helper.make_node("SplitToSequence", ["x"], ["s"], name="many", axis=0),
         helper.make_node("ConcatFromSequence", ["s"], ["y"], name="one", axis=0),
     ]
-    saved(build.model(nodes, [build.value("x")], [build.value("y")], value_info=[sequence]))
+    saved(build.model(nodes, [build.value("x")], [build.value("y")], value_info=[sequence] * declared))
     for words in (("many", "many"), ("one", "one")):
         done = cut("--start", words[0], "--end", words[1], model="net.onnx", code=4)
         assert "s crosses the border and is a sequence, no tensor of numbers" in done.stderr
