@@ -199,7 +199,7 @@ class Plot {
       const row = this.items[at], value = this.rows.metric(name, row);
       if (value === null) continue;
       const x = dense ? Math.round(this.x(at)) : this.x(at), y = this.axis.at(value);
-      if (this.rows.verdict(row) === 'fail') failing.push([x, y]);
+      if (this.rows.isOutside(name, row)) failing.push([x, y]);
       if (x !== pixel) {
         stroke();
         pixel = x;
@@ -215,7 +215,7 @@ class Plot {
     if (!dense) {
       for (let at = this.from; at <= this.to && this.items.length; at++) {
         const row = this.items[at], value = this.rows.metric(name, row);
-        if (value !== null && this.rows.verdict(row) !== 'fail') drawMark(context, 'pass', this.x(at), this.axis.at(value), 2.6);
+        if (value !== null && !this.rows.isOutside(name, row)) drawMark(context, 'pass', this.x(at), this.axis.at(value), 2.6);
       }
     }
     for (const [x, y] of failing) drawMark(context, 'fail', x, y, dense ? 2.5 : 4);

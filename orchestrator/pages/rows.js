@@ -73,6 +73,14 @@ class Rows {
     return column === undefined || column[row] === undefined ? null : column[row];
   }
 
+  // Whether a failing row breaks its limit of this metric; of a row that keeps all limits that the page can read every metric is outside.
+  isOutside(name, row) {
+    if (this.verdict(row) !== 'fail') return false;
+    const limits = limitsOf(this.text('decided_by', row));
+    const broken = (metric) => limits[metric] !== undefined && !limits[metric](this.metric(metric, row));
+    return broken(name) || !Object.keys(limits).some(broken);
+  }
+
   metricNames() {
     return Object.keys(this.metrics);
   }
@@ -105,6 +113,22 @@ function extend(table, name, length, values) {
   const column = table[name] || (table[name] = []);
   while (column.length < length) column.push(null);
   for (const value of values) column.push(value);
+}
+
+// The limits of a row's decided_by: for each metric what tells whether a distance keeps it.
+const readLimits = {};
+
+function limitsOf(decided) {
+  if (!(decided in readLimits)) {
+    const found = readLimits[decided] = {};
+    for (const limit of decided.split('; ')) {
+      const match = /^(?:.*:)?([^:<>=]+)(<=|<|>)([-+.0-9a-z]+)$/.exec(limit);
+      if (!match) continue;
+      const most = match[1] === 'CosineSimilarity' ? 1 - Number(match[3]) : Number(match[3]);
+      found[match[1]] = match[2] === '<=' ? (value) => value <= most : (value) => value < most;
+    }
+  }
+  return readLimits[decided];
 }
 
 function words(verdict) {

@@ -55,6 +55,7 @@ class RowTable {
       return head;
     });
     this.parts.table.replaceChildren(...[columns, make('thead', {}, make('tr', {}, cells)), this.body]);
+    this.parts.table.toggleAttribute('data-places', this.rows.placeParts().length > 0);
     this.fixed = this.columns.reduce((sum, column) => sum + column.width, 0);
     this.parts.table.style.minWidth = 'calc(' + this.fixed + 'ch + ' + (window.innerWidth < 700 ? 13 : 24) + 'rem)';
     this.models = this.columns.some((column) => column.name === 'model');

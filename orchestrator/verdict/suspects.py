@@ -24,6 +24,8 @@ _SAYS = {
 }
 _CLUSTER = 3
 _CLUSTER_SHARE = 0.8
+# What an execution has of the highest score where it shows the error as plainly.
+_AS_PLAIN = 0.8
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Suspect:
     tensor
         The output that shows it.
     place
-        Of the execution that shows it best.
+        Of the first execution that shows it as plainly as the best one.
     score
         How far the error is beyond what is normal, see :mod:`.own_error`; above 4.5, at most 99.
     confidence
@@ -95,12 +97,14 @@ def find_suspects(estimates: Sequence[Estimate], seen: Observations) -> List[Tup
         kind = entries[0].op.type
         if kind in clusters and clusters[kind][0] != name:
             continue
-        best = max(entries, key=lambda entry: entry.score)
+        score = max(entry.score for entry in entries)
+        first = next(entry.op for entry in entries if entry.score >= _AS_PLAIN * score)
+        best = max((entry for entry in entries if entry.op is first), key=lambda entry: entry.score)
         parts = [_finding(best)]
         if kind in clusters:
             parts.append(_alike(len(clusters[kind]), _count(estimates, kind), kind))
         parts += [_places([entry.op.place for entry in entries], estimates), _behind(best, seen)]
-        found.append((_suspect(best, best.score, "; ".join(filter(None, parts)), _brief(best)), best))
+        found.append((_suspect(best, score, "; ".join(filter(None, parts)), _brief(best)), best))
     return sorted(found, key=lambda pair: (-pair[0].score, pair[1].op.key))
 
 

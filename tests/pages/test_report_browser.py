@@ -11,6 +11,8 @@ from browser import browser, console, resize, show
 from in_process import run_here
 from report_pages import HOSTILE, chain, make_row, network, write_page
 
+from goldwatch.pages.shell import asset
+
 pytestmark = pytest.mark.browser
 
 SIDEWAYS = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -303,6 +305,57 @@ def test_a_training_has_an_overview(driver, tmp_path):
     assert driver.execute_script(SHOWN) == 8
     element(driver, "#unrestrict").click()
     assert driver.execute_script(SHOWN) == 48
+
+
+def training_rows():
+    places = [{"time": "t", "device": str(device), "model": "ge_default_20260102030405_11", "model_id": "1", "step": str(step)}
+              for device in range(2) for step in (1, 2)]  # fmt: skip
+    rows = [row.but(**place) for place in places for row in network(8, 4)]
+    return [row.but(time="2026010203040%s" % row.device, model=row.model + row.step, model_id=row.device) for row in rows]
+
+
+# The cells whose content is wider than they are, and the longest count of lines of a number, a heading or a verdict.
+CRAMPED = """
+const cells = [...document.querySelectorAll('#rows :is(th, td)')];
+return [cells.filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.textContent),
+  Math.max(...[...document.querySelectorAll('#rows tbody tr[data-tensor]')].map((row) => row.clientHeight))];
+"""
+
+
+def test_the_table_of_a_training_can_be_read_on_paper(driver, tmp_path):
+    write_page(tmp_path / "page.html", training_rows(), [4])
+    show(driver, tmp_path / "page.html")
+    resize(driver, 1047, 800)
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    cut, highest = driver.execute_script(CRAMPED)
+    driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert cut == [] and highest < 60
+
+
+def test_words_of_a_table_stay_whole_without_scripts(tmp_path):
+    write_page(tmp_path / "page.html", training_rows(), [4])
+    with browser(scripts=False) as blocked:
+        show(blocked, tmp_path / "page.html", scripts=False)
+        resize(blocked, 1280, 900)
+        heads = [cell for cell in blocked.find_elements("css selector", "#rows thead th") if cell.text in ("type", "verdict")]
+        types = blocked.find_elements("css selector", "#rows tbody td:nth-child(4)")
+        assert len(heads) == 2 and {cell.text for cell in types} >= {"Conv2D", "MatMul"}
+        # A letter is at least so wide; 16 pixels are the cell's padding.
+        assert all(cell.rect["width"] - 16 >= 5.5 * len(cell.text) for cell in heads + types)
+
+
+def test_only_the_metric_that_is_outside_is_marked_so(driver, tmp_path):
+    limits = "CosineSimilarity>0.99; RelativeEuclideanDistance<0.03; MaxAbsoluteError<=0"
+    metrics = {"CosineSimilarity": 1 - 1e-8, "RelativeEuclideanDistance": 0.5, "MaxAbsoluteError": 0.0}
+    rows = [make_row(0, verdict="fail", decided_by=limits, metrics=metrics), make_row(1, verdict="fail", metrics=metrics), make_row(2)]
+    write_page(tmp_path / "page.html", rows)
+    show(driver, tmp_path / "page.html")
+    outside = asset("common.js") + asset("rows.js") + """
+      const rows = new Rows(JSON.parse(document.querySelector('#report').textContent).rows);
+      return [0, 1, 2].map((row) => arguments[0].map((name) => rows.isOutside(name, row)));"""
+    assert driver.execute_script(outside, list(metrics)) == [[False, True, False], [True, True, True], [False, False, False]]
 
 
 def test_a_page_without_rows_is_drawn(driver, tmp_path):

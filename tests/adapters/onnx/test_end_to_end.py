@@ -168,10 +168,10 @@ def test_inputs_that_are_not_the_compiled_model_s(tmp_path):
     prepare(tmp_path, networks.cnn(), (2, 3, 16, 16), FUSED)
     words = ["golden", "onnx", "dump", "m.onnx", "--random", "1", "-f", "net.json", "--shape", "x=1,3,16,16"]
     done = run(tmp_path, *words, "-o", "golden")
-    text = "warning: input x has the shape [1, 3, 16, 16] here, the compiled model was made with [2, 3, 16, 16]: its tensors have other shapes"
+    text = "warning: input x has the shape [1, 3, 16, 16] here, the compiled model was made with [2, 3, 16, 16]"
     assert done.returncode == 0 and text in " ".join(done.stderr.split())
     path = tmp_path / "net.json"
     path.write_text(path.read_text().replace("input_shape=x:", "input_shape=image:"))
     done = run(tmp_path, *words, "-o", "other")
-    assert done.returncode == 0
-    assert "warning: the compiled model's inputs are image, those of m.onnx are x: is it the om of this model?" in " ".join(done.stderr.split())
+    text = "warning: the compiled model's inputs are image, those of m.onnx are x: is it the om of this model?"
+    assert done.returncode == 0 and text in " ".join(done.stderr.split())
