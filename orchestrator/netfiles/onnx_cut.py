@@ -122,12 +122,20 @@ class OnnxCut:
         Of the cut; those that the model declares so stay byte for byte.
     rewriting
         What else becomes of its messages.
+    renamed
+        Values that nodes of the main graph read to what they are called in the cut; no body reads one of them.
     """
 
     def __init__(
-        self, model: OnnxModel, nodes: Mapping[int, str], inputs: Sequence[Border], outputs: Sequence[Border], rewriting: Rewriting
+        self,
+        model: OnnxModel,
+        nodes: Mapping[int, str],
+        inputs: Sequence[Border],
+        outputs: Sequence[Border],
+        rewriting: Rewriting,
+        renamed: Optional[Mapping[str, str]] = None,
     ) -> None:
-        self._model, self._rewriting = model, rewriting
+        self._model, self._rewriting, self._renamed = model, rewriting, renamed or {}
         with model.open() as file:
             self._pieces = self._graph(file, nodes, inputs, outputs)
 
@@ -177,12 +185,16 @@ class OnnxCut:
                 yield from _field(15, [span])
 
     def _named(self, file: WireFile, node: OnnxNode, name: str) -> List[Piece]:
-        edited = self._node(file, (node.record.first, node.record.last))
+        edited = _edited(file, (node.record.first, node.record.last), {1: self._read, 5: self._attribute})
         if edited is None and node.name == name:
             return [(node.record.start, node.record.last)]
         body = [(node.record.first, node.record.last)] if edited is None else edited
         # Of a field that comes twice the last one counts.
         return _field(1, [*body, *([field(3, name.encode("utf-8", "surrogateescape"))] if node.name != name else [])])
+
+    def _read(self, file: WireFile, span: Span) -> Optional[List[Piece]]:
+        name = self._renamed.get(file.text(*span))
+        return None if name is None else [name.encode("utf-8", "surrogateescape")]
 
     def _node(self, file: WireFile, span: Span) -> Optional[List[Piece]]:
         return _edited(file, span, {5: self._attribute})

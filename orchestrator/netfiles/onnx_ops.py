@@ -13,6 +13,12 @@ from functools import lru_cache
 from typing import Callable, Dict, List
 
 BODY = "body"
+OTHERS = {
+    **dict.fromkeys(("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceMap"), "sequence"),
+    **dict.fromkeys(("SplitToSequence", "ZipMap"), "sequence"),
+    "Optional": "optional",
+}
+"""Ops that give out no tensor, and what that is called."""
 
 
 @lru_cache(maxsize=1)

@@ -24,6 +24,7 @@ from .original import Original
 
 TARGET, GOLDEN, USER = "target", "golden", "user"
 _INTEGERS = "iub"
+_WIDER = {"int4": "int8", "int2": "int8", "uint4": "uint8", "uint2": "uint8"}
 T = TypeVar("T")
 
 
@@ -265,7 +266,7 @@ class Borders:
                 break
 
     def _dtype(self, entry: CutInput, recorded: List[_Recorded]) -> str:
-        """Return an input's type: as the original defines it, which golden data must agree with; else as it was recorded."""
+        """Return an input's type: as the original defines it, which golden data must agree with; else as it was recorded or given."""
         golden = self._golden_tensor(entry)
         told = "" if golden is None or self._golden is None else self._golden.tensor(golden).dtype.name
         if entry.dtype:
@@ -278,9 +279,13 @@ class Borders:
             # Caffe computes in float32; a device may hold labels and indices as integers.
             names = [name for name in [told] + [each.info.dtype.name for each in recorded[:1]] if name]
             return next((name for name in names if _is_numpy(name) and np.dtype(name).kind in _INTEGERS), self._default_dtype)
+        own = _given(self._files, entry)
+        if not told and own is not None:
+            told = open_npy(own).dtype.name
         if not told:
             message = "the type of input %s is unknown: no table knows what an op like that of %s gives out"
-            raise InputError(message % (printable(entry.name), printable(entry.producer)), hint="golden data tell it")
+            hint = "golden data tell it, or a file of its values that you give"
+            raise InputError(message % (printable(entry.name), printable(entry.producer)), hint=hint)
         return told
 
 
@@ -307,5 +312,5 @@ def _of_shape(array: Array, shape: Shape, path: str) -> Array:
 
 
 def _as_dtype(array: Array, dtype: str) -> Array:
-    """Return values in a type; of types that numpy does not have (bfloat16) as float32, which holds each exactly."""
-    return np.ascontiguousarray(array, np.dtype(dtype) if _is_numpy(dtype) else np.float32).reshape(array.shape)
+    """Return values in a type; of types that numpy does not have in one that holds each exactly: int8 of int4, float32 of bfloat16."""
+    return np.ascontiguousarray(array, np.dtype(dtype) if _is_numpy(dtype) else _WIDER.get(dtype, "float32")).reshape(array.shape)

@@ -24,7 +24,8 @@ class CutInput:
     Attributes
     ----------
     name
-        Of the new input: ``{first reader}_input_{bottom index}`` (Caffe), the producer's or ``{producer}_{index}`` (TensorFlow).
+        Of the new input: ``{first reader}_input_{bottom index}`` (Caffe), the producer's or ``{producer}_{index}`` (TensorFlow), the
+        value's (ONNX; ``{value}_{k}`` where a node that stays has that name).
     tensor
         The blob (Caffe) or ``op:index`` (TensorFlow) in the original.
     producer, output_index

@@ -7,6 +7,7 @@ Scan belong to their nodes and are not cut; what they read from outside the node
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..adapters.onnx.randomness import Randomness
@@ -16,12 +17,12 @@ from ..netfiles.onnx_cut import Border, Dims, ExternalData, OnnxCut, captured
 from ..netfiles.onnx_external import check_external
 from ..netfiles.onnx_model import OnnxModel, OnnxNode
 from ..netfiles.onnx_names import NamedGraph, name_nodes
-from ..netfiles.onnx_ops import BODY, output_types
+from ..netfiles.onnx_ops import BODY, OTHERS, output_types
 from ..netfiles.onnx_ranks import Ranks
 from ..netfiles.onnx_types import type_name
 from ..netfiles.onnx_values import OnnxValue
 from ..netfiles.wirefile import WireFile
-from .cut import Cut, CutInput, Graph, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised
+from .cut import Cut, CutInput, Graph, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised, unique
 
 DATA_FILE = "dump.onnx.data"
 _INPUT = "Input"
@@ -162,7 +163,16 @@ class OnnxOriginal:
         outside = tuple(reader for reader in outside if self._numbers[reader.op][0] not in pulled)
         for output in outputs:
             self._refuse_other(output.tensor, output.is_end)
-        return Cut(tuple(sorted(inside)), tuple(sorted(pulled)), tuple(inputs), outputs, outside)
+        return Cut(tuple(sorted(inside)), tuple(sorted(pulled)), self._apart(inputs, inside), outputs, outside)
+
+    def refuse_read_in_bodies(self, cut: Cut) -> None:
+        """Raise InputError where a body reads a value whose name in the cut is another one: bodies stay as they are."""
+        renamed = {entry.tensor for entry in cut.inputs if entry.name != entry.tensor}
+        for number in [number for number in cut.layers if number >= self._first] if renamed else []:
+            for name in renamed.intersection(captured(self.model.graph.nodes[number - self._first])):
+                message = "%s comes in, a body of %s reads it, and a node that stays has the same name, which atc refuses (E19009)"
+                text = message % (printable(name), printable(self.names[number]))
+                raise InputError(text, hint="start before the node that makes it")
 
     def prepared(self, cut: Cut, inputs: Mapping[str, Told], ends: Mapping[str, Told]) -> Tuple[OnnxCut, ExternalData]:
         """Return the model of a cut and the file of its external data, to be written.
@@ -175,7 +185,20 @@ class OnnxOriginal:
         nodes = {number - self._first: self.names[number] for number in cut.layers if number >= self._first}
         borders = [Border(entry.name, *inputs[entry.name]) for entry in cut.inputs]
         data = ExternalData(self.model.path, DATA_FILE)
-        return OnnxCut(self.model, nodes, borders, [Border(name, *told) for name, told in ends.items()], data), data
+        outputs = [Border(name, *told) for name, told in ends.items()]
+        renamed = {entry.tensor: entry.name for entry in cut.inputs if entry.name != entry.tensor}
+        return OnnxCut(self.model, nodes, borders, outputs, data, renamed), data
+
+    def _apart(self, inputs: Sequence[CutInput], inside: Set[int]) -> Tuple[CutInput, ...]:
+        """Return the inputs, those that are called like a node that stays by a name of their own: atc refuses a name that is repeated."""
+        clashing = {entry.name for entry in inputs} & {self.names[number] for number in inside if number >= self._first}
+        if not clashing:
+            return tuple(inputs)
+        taken = set(self._numbers) | set(self.inner)
+        for graph in self.model.graph.walk():
+            taken |= {value.name for value in graph.inputs} | set(graph.initializers) | set(graph.sparse_initializers)
+            taken |= {name for node in graph.nodes for name in node.outputs}
+        return tuple(replace(entry, name=unique(entry.name, taken)) if entry.name in clashing else entry for entry in inputs)
 
     def _inner(self, bodies: Sequence[NamedGraph]) -> Dict[str, str]:
         owners: Dict[int, str] = {}
@@ -260,9 +283,10 @@ class OnnxOriginal:
         number, index = self._makers[name]
         value = self._declared.get(name)
         kind = "" if value is None or value.kind in ("", "tensor") else value.kind
-        kind = kind or ("string" if self.dtypes[number][index] == "string" else "")
+        kind = kind or ("string" if self.dtypes[number][index] == "string" else OTHERS.get(self.types[number], ""))
         if crosses and kind:
-            raise InputError("%s crosses the border and is a %s, no tensor of numbers" % (printable(name), kind), hint="start before it")
+            what = ("an " if kind == "optional" else "a ") + kind
+            raise InputError("%s crosses the border and is %s, no tensor of numbers" % (printable(name), what), hint="start before it")
 
     def _input(self, value: Value, inside: Set[int], starts: Collection[int]) -> CutInput:
         number, index = value

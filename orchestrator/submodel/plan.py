@@ -211,6 +211,8 @@ def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[
             inside, starts, ends = grown, _edge(original, grown, True), _edge(original, grown, False)
     starts = _behind_data(original, starts, inside)
     cut = original.cut(inside, starts, ends)
+    if isinstance(original, OnnxOriginal):
+        original.refuse_read_in_bodies(cut)
     along = {number for number in cut.pulled if original.is_constant(number)}
     core = set(cut.layers) - along
     notes, warnings = _notes(sources, options), []
@@ -304,6 +306,9 @@ def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tu
         if given and border.origin == GOLDEN:
             text = "input %s comes from the golden data: it is not what the device saw" % border.entry.name
             found.append(("golden-input", text))
+        if plan.original.kind == "onnx" and border.entry.name != border.entry.tensor:
+            text = "input %s is the value %s: a node of that name stays, and atc refuses a name that is repeated"
+            found.append(("renamed-input", text % (border.entry.name, border.entry.tensor)))
         dims = border.shape
         if plan.original.kind == "caffe" and (not dims or len(dims) > _MOST_DIMS or 0 in dims):
             text = "input %s has the shape %s: ATC takes Caffe inputs of one to four dims, none of them 0"

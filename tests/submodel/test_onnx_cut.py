@@ -11,6 +11,9 @@ import onnx_models as build
 import pytest
 from onnx import TensorProto, helper
 
+from goldwatch.netfiles.onnx_model import OnnxModel
+from goldwatch.netfiles.onnx_names import name_nodes
+
 FLOAT = TensorProto.FLOAT
 
 
@@ -111,8 +114,8 @@ def test_functions_and_custom_ops_come_along(exported, saved):
     assert [entry["dtype"] for entry in document["inputs"]] == ["float32"]
 
 
-def test_what_only_the_golden_data_tell(cut, exported, saved, tmp_path):
-    """Of a value that a custom op gives out nobody knows type and shape; without golden data the cut says so."""
+def test_what_only_the_golden_data_or_given_values_tell(cut, exported, saved, tmp_path):
+    """Of a value that a custom op gives out nobody knows type and shape; without golden data or values the cut says so."""
     nodes = [
         helper.make_node("Odd", ["x"], ["a"], name="odd", domain="mine"),
         helper.make_node("Abs", ["a"], ["b"], name="abs"),
@@ -121,6 +124,9 @@ def test_what_only_the_golden_data_tell(cut, exported, saved, tmp_path):
     saved(build.model(nodes, [build.value("x")], [build.value("y")], domains=["mine"]))
     done = cut("--start", "abs", "--end", "abs", "--shape", "a=2,3", model="net.onnx", code=4)
     assert "the type of input a is unknown: no table knows what an op like that of odd gives out" in done.stderr
+    np.save(str(tmp_path / "a.npy"), np.ones((2, 3), np.float16))
+    (entry,) = exported("--start", "abs", "--end", "abs", "--input", "a=a.npy", model="net.onnx")[1]["inputs"]
+    assert (entry["dtype"], entry["shape"], entry["from"]) == ("float16", [2, 3], "user")
     (tmp_path / "golden").mkdir()
     for name in ("odd", "abs"):
         np.save(str(tmp_path / "golden" / (name + ".0.1700000000000000.npy")), np.ones((2, 3), np.float32))
@@ -192,13 +198,14 @@ def test_what_is_no_start_or_end(cut, saved, make, words, text):
     assert text in done.stderr
 
 
-def test_sequences_and_strings_do_not_cross_the_border(cut, saved):
+@pytest.mark.parametrize("declared", [True, False])
+def test_sequences_and_strings_do_not_cross_the_border(cut, saved, declared):
     sequence = helper.make_tensor_sequence_value_info("s", FLOAT, None)
     nodes = [
         helper.make_node("SplitToSequence", ["x"], ["s"], name="many", axis=0),
         helper.make_node("ConcatFromSequence", ["s"], ["y"], name="one", axis=0),
     ]
-    saved(build.model(nodes, [build.value("x")], [build.value("y")], value_info=[sequence]))
+    saved(build.model(nodes, [build.value("x")], [build.value("y")], value_info=[sequence] * declared))
     for words in (("many", "many"), ("one", "one")):
         done = cut("--start", words[0], "--end", words[1], model="net.onnx", code=4)
         assert "s crosses the border and is a sequence, no tensor of numbers" in done.stderr
@@ -224,3 +231,59 @@ def test_a_file_without_a_telling_name_is_known_by_its_start(cut, saved, tmp_pat
     assert "\tRelu_0\tRelu\t" in cut("--list", model="model", out=False).stdout
     dry = cut("--start", "x", "--end", "conv1", "--dry-run", "-q", model="model", out=False).stdout.splitlines()
     assert dry == ["dump.onnx: 2 nodes, x … conv1", "input x: float32 [2, 3, 8, 8], no values", "submodel.json"]
+
+
+def clashing(reader):
+    """A model whose value ``b`` is read by ``reader``; a node behind is called ``b``, and ``b_1`` is taken, too."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["b"], name="a"),
+        reader,
+        helper.make_node("Add", ["b_1", "b"], ["y"], name="sum"),
+    ]
+    return build.model(nodes, [build.value("x")], [build.value("y")])
+
+
+def test_an_input_called_like_a_node_that_stays_gets_a_name_of_its_own(exported, saved, tmp_path):
+    """atc refuses a name that is repeated (E19009), and so does what makes golden data of the cut."""
+    saved(clashing(helper.make_node("Neg", ["b"], ["b_1"], name="b")))
+    x = np.float32([[-1, 2, 3], [4, 5, -6]])
+    np.save(str(tmp_path / "x.npy"), x)
+    folder, document = exported("--start", "b", "--end", "sum", "--input", "b=x.npy", model="net.onnx")
+    made = load(folder)
+    name_nodes(OnnxModel(os.path.join(folder, "dump.onnx")))
+    (entry,) = document["inputs"]
+    assert (entry["name"], entry["tensor"], entry["npy"]) == ("b_2", "b", "input_data/b_2.npy")
+    assert [node.name for node in made.graph.node] == ["b", "sum"] and "b_2=input_data/b_2.npy" in document["next"]["golden"]
+    assert [warning["rule"] for warning in document["warnings"]] == ["renamed-input"]
+    assert np.array_equal(onnx_graphs.run(made.SerializeToString(), {"b_2": x}, ["y"])["y"], np.zeros_like(x))
+
+
+def test_a_body_that_reads_an_input_called_like_a_node(cut, saved):
+    body = helper.make_graph([helper.make_node("Neg", ["b"], ["n"], name="neg")], "body", [], [build.value("n")])
+    net = clashing(helper.make_node("If", ["go"], ["b_1"], name="b", then_branch=body, else_branch=body))
+    net.graph.input.append(build.value("go", (), TensorProto.BOOL))
+    saved(net)
+    done = cut("--start", "b", "--end", "sum", model="net.onnx", code=4)
+    assert "b comes in, a body of b reads it, and a node that stays has the same name" in done.stderr
+    assert "start before the node that makes it" in done.stderr
+    cut("--start", "a", "--end", "sum", model="net.onnx")
+
+
+def test_narrow_integers_stay_integers(exported, saved, tmp_path):
+    """numpy has no int4; golden data hold it as int8, which is what golden data of the cut are made from."""
+    zero = onnx.TensorProto(name="zero", data_type=22, int32_data=[0])
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], name="quant"),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["y"], name="dequant"),
+    ]
+    weights = [build.weight("scale", np.float32(0.5)), zero]
+    saved(build.model(nodes, [build.value("x")], [build.value("y")], weights, opset=21, ir_version=10))
+    (tmp_path / "golden").mkdir()
+    for name, dtype in (("quant", np.int8), ("dequant", np.float32)):
+        np.save(str(tmp_path / "golden" / (name + ".0.1700000000000000.npy")), np.full((2, 3), -7, dtype))
+    folder, document = exported("--start", "dequant", "--end", "dequant", "--golden", "golden", model="net.onnx")
+    (entry,) = document["inputs"]
+    assert (entry["dtype"], entry["bin_dtype"]) == ("int4", "int8")
+    assert not any("fp16_nodes" in word for word in document["next"]["atc"])
+    stored = np.load(os.path.join(folder, entry["npy"]))
+    assert stored.dtype == np.int8 and (stored == -7).all()

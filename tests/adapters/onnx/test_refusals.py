@@ -66,7 +66,7 @@ def test_repeated_names(tmp_path, refused):
         (
             ["--input", "x=x.bin", "--shape", "x=2,3"],
             4,
-            "needs 24 bytes, the file has 12\n  hint: it has the size of float16: add ,dtype=float16",
+            "needs 24 bytes, the file has 12\n  hint: it has the size of float16: give NAME=FILE,dtype=float16",
         ),
         (["--input", "x=x.bin,dtype=what", "--shape", "x=2,3"], 2, "what is no type of elements"),
         (["--input", "x=x.npy,dtype=float16"], 2, "tells its type itself"),
