@@ -12,7 +12,7 @@ import time
 import traceback
 from typing import Any, Callable, Dict
 
-from ...errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, GoldwatchError
+from ...errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError
 from ...filesystem import open_input
 from ...interrupts import caused_by_interrupt, heed_interrupts
 from .signals import hear
@@ -72,7 +72,14 @@ def main(task_path: str, descriptor: int) -> None:
 
 def _work(task: Dict[str, Any], parent: Parent) -> Any:
     hear()
-    return importlib.import_module(task["module"]).work(task["job"], parent)
+    try:
+        module = importlib.import_module(task["module"])
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+        hint = "install numpy and the framework for it, or name the Python that has them with `python=PATH`"
+        raise EnvironmentProblem("%s cannot import numpy" % sys.executable, hint=hint) from error
+    return module.work(task["job"], parent)
 
 
 def served(parent: Parent, work: Callable[[], Any]) -> int:

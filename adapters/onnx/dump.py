@@ -26,7 +26,7 @@ _MIB = 1 << 20
 # glibc keeps what is freed below a threshold that grows with use; values that were written are to go at once.
 _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(_MIB)}
 _HINT = "the message is the framework's own; another version may do (`python=PATH`)"
-_CRASH = "another version may do (`python=PATH`): onnxruntime before 1.15 crashes on some float16 convolutions; or `backend=reference`"
+_CRASH = "another version may do (`python=PATH`): onnxruntime before 1.15 crashes on some float16 nodes; or `backend=reference`"
 
 Select = Callable[[Set[Key]], Collection[Key]]
 Decode = Callable[[str, Optional[Shape], str], None]
@@ -91,8 +91,8 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
     Returns
     -------
     dict
-        ``backend``, ``backend_version``, ``out``, ``counts``, ``collisions``, ``too_long``, ``nondeterministic``, ``inputs``, ``options``
-        and ``warnings``.
+        ``backend``, ``backend_version``, ``out``, ``counts``, ``collisions``, ``too_long``, ``nondeterministic``, ``inputs``,
+        ``overflowed`` (lists of name, number of values and type), ``options`` and ``warnings``.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
         )
         outcome = run_child(task, folder, progress)
     result = _result_of(outcome, options)
-    result.update(out=options.out, warnings=_warnings(result))
+    result.update(out=options.out, warnings=_doubts(options, model, shapes) + _warnings(result))
     return result
 
 
@@ -167,6 +167,22 @@ def _inputs(options: DumpOptions, model: OnnxModel) -> Tuple[Dict[str, Item], Di
             check_shape(value, shapes[value.name], "the compiled model's shape")
     shapes.update(given)
     return items, shapes
+
+
+def _doubts(options: DumpOptions, model: OnnxModel, shapes: Mapping[str, Shape]) -> List[str]:
+    """Return what makes it doubtful that the compiled model is made of this model with these inputs."""
+    text = "input %s has the shape %s here, the compiled model was made with %s: its tensors have other shapes"
+    out = [
+        text % (printable(name), list(shapes[name]), list(shape))
+        for name, shape in options.model_shapes.items()
+        if name in shapes and shapes[name] != tuple(shape)
+    ]
+    names = [value.name for value in model.graph.data_inputs]
+    if options.model_shapes and not set(names) & set(options.model_shapes):
+        text = "the compiled model's inputs are %s, those of %s are %s: is it the om of this model?"
+        theirs, ours = (", ".join(map(printable, each)) or "none" for each in (options.model_shapes, names))
+        out.append(text % (theirs, printable(options.model), ours))
+    return out
 
 
 def _decoded(options: DumpOptions, item: Item, shape: Optional[Shape], folder: str) -> Item:
@@ -235,6 +251,8 @@ def _warnings(result: Mapping[str, Any]) -> List[str]:
     out += ["%s: its file name is over 255 bytes, so it has a hash name (mapping.csv)" % name for name in result["too_long"]]
     text = "input %s: %d values are too large for float16 and infinite in its .bin; compile the model without float16 for this input"
     out += [text % (printable(entry["name"]), entry["lost"]) for entry in result["inputs"] if entry["lost"]]
+    text = "%s: %d of the values in its file are too large for %s and were fed as infinite"
+    out += [text % (printable(name), number, dtype) for name, number, dtype in result["overflowed"]]
     drawn = result["nondeterministic"]
     if drawn:
         message = "%d tensor%s out of random numbers, from %s on: not compared"

@@ -203,14 +203,18 @@ class Onnxruntime:
 
     def _outputs(self, session: Any) -> Dict[str, _Output]:
         found = {}
-        for output in session.get_outputs():
-            inner = output.type[len("tensor(") : -1] if output.type.startswith("tensor(") else ""
+        try:
+            outputs = [(output.name, output.type, output.shape) for output in session.get_outputs()]
+        except UnicodeDecodeError as error:
+            raise explained(error, self._model, self._names, self.version) from error
+        for value, kind, shape in outputs:
+            inner = kind[len("tensor(") : -1] if kind.startswith("tensor(") else ""
             name = _SPELLED.get(inner, inner)
             entry = BY_NAME.get(name) if name and held_as(name) is not None else None
-            dims = [self._dims.get(dim) if isinstance(dim, str) else dim for dim in output.shape]
+            dims = [self._dims.get(dim) if isinstance(dim, str) else dim for dim in shape]
             # A value without a shape and a scalar look the same.
             known = bool(dims) and all(isinstance(dim, int) and dim >= 0 for dim in dims)
-            found[output.name] = _Output(entry, "a value of type %s" % output.type, count([dim or 0 for dim in dims]) if known else None)
+            found[value] = _Output(entry, "a value of type %s" % kind, count([dim or 0 for dim in dims]) if known else None)
         return found
 
     def _sizes(self, additions: bytes, names: Sequence[str]) -> Dict[str, int]:

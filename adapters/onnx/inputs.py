@@ -40,12 +40,15 @@ class Fed:
         type has.
     origin
         SHA-256 of the file, or ``random``.
+    overflowed
+        How many finite values of the file are too large for the type, and so infinite.
     """
 
     name: str
     type: OnnxType
     array: np.ndarray
     origin: str
+    overflowed: int = 0
 
     @property
     def raw(self) -> bytes:
@@ -69,7 +72,7 @@ def load_inputs(
     seed
         Fills inputs without a file at random; None: each needs a file.
     halves
-        Inputs that the om reads as float16: random numbers are then such that float16 holds them.
+        Inputs that the om reads as float16: random numbers are then such that float16 holds them, and raw files of that size are read so.
 
     Raises
     ------
@@ -103,13 +106,14 @@ def load_inputs(
             shape = known[value.name] or ()
             check_shape(value, shape, "the shape")
             if value.name in items:
-                arrays[value.name] = _read_raw(items[value.name], value.name, value.dtype, shape)
+                arrays[value.name] = _read_raw(items[value.name], value.name, value.dtype, shape, value.name in halves)
             else:
                 arrays[value.name] = _random(value, shape, [seed or 0, number], value.name in halves), type_name(value.dtype)
         array, dtype = arrays[value.name]
         where = items[value.name].path if value.name in items else ""
         origin = sha256_of_file(where) if where else "random"
-        fed.append(Fed(value.name, TYPES[value.dtype], _converted(array, dtype, value.dtype, where), origin))
+        done = _converted(array, dtype, value.dtype, where)
+        fed.append(Fed(value.name, TYPES[value.dtype], done, origin, _overflowed(array, done)))
     return fed
 
 
@@ -134,7 +138,8 @@ def load_feed(item: Item, name: str, value: Optional[OnnxValue], floats: int) ->
         array, own = _read_self_described(item, name)
     stored = floats if item.is_dump and array.dtype.kind == "f" else BY_NAME[own].code
     wanted = value.dtype if known and value is not None else stored
-    return Fed(name, TYPES[wanted], _converted(array, own, wanted, item.path), sha256_of_file(item.path))
+    done = _converted(array, own, wanted, item.path)
+    return Fed(name, TYPES[wanted], done, sha256_of_file(item.path), _overflowed(array, done))
 
 
 def floats_of(graph: OnnxGraph) -> int:
@@ -218,11 +223,13 @@ def _load_npz(path: str, name: str) -> np.ndarray:
         raise FormatError("not an npz file: %s" % told(error), path) from error
 
 
-def _read_raw(item: Item, name: str, wanted: int, shape: Shape) -> Tuple[np.ndarray, str]:
-    """Return the elements of a raw file of the type that was said, else the model's."""
+def _read_raw(item: Item, name: str, wanted: int, shape: Shape, is_half: bool = False) -> Tuple[np.ndarray, str]:
+    """Return the elements of a raw file of the type that was said, else the om's (float16) if the size is that, else the model's."""
     require_file(item.path, "input %s" % printable(name))
     entry = BY_NAME[item.dtype] if item.dtype else TYPES[wanted]
     elements, size = count(shape), os.path.getsize(item.path)
+    if is_half and not item.dtype and entry.name == "float32" and size == BY_NAME["float16"].nbytes(elements):
+        entry = BY_NAME["float16"]
     need = entry.nbytes(elements)
     if size != need:
         message = "%s: input %s of %s and shape %s needs %d bytes, the file has %d"
@@ -234,7 +241,7 @@ def _read_raw(item: Item, name: str, wanted: int, shape: Shape) -> Tuple[np.ndar
             ),
             "",
         )
-        hint = "it has the size of %s: add ,dtype=%s if it holds that" % (other, other) if other else "check shape and type"
+        hint = "it has the size of %s: give NAME=FILE,dtype=%s if it holds that" % (other, other) if other else "check shape and type"
         raise InputError(message % (printable(item.path), printable(name), entry.name, list(shape), need, size), hint=hint)
     with open_input(item.path) as stream:
         data = np.frombuffer(stream.read(), np.uint8)
@@ -283,6 +290,12 @@ def _converted(array: np.ndarray, own: str, wanted: int, path: str) -> np.ndarra
         raw = np.frombuffer(encode(done, entry.name), np.uint8)
         done = decode(raw, entry.name, done.size).reshape(done.shape)
     return done
+
+
+def _overflowed(before: np.ndarray, after: np.ndarray) -> int:
+    if before.dtype.kind not in "iuf" or after.dtype.kind != "f":
+        return 0
+    return int(np.count_nonzero(np.isinf(after) & np.isfinite(before)))
 
 
 def save_inputs(out: str, fed: Sequence[Fed], halves: Sequence[str]) -> List[Dict[str, Any]]:

@@ -47,6 +47,8 @@ def explained(error: BaseException, model: OnnxModel, names: Sequence[str], vers
 
 
 def _hint(text: str) -> Optional[str]:
+    if "codec can't decode" in text:
+        return "a name in the model is no text: the file is damaged, copy it again"
     return "free some memory, or use a smaller batch" if "allocate memory" in text or "bad_alloc" in text else None
 
 

@@ -218,6 +218,7 @@ class _Run:
             "too_long": ["%s:%d" % key for key in writer.too_long],
             "nondeterministic": [printable(target.title) for target in chosen if target.nondeterministic],
             "inputs": writer.extra.get("inputs", []),
+            "overflowed": [[fed.name, fed.overflowed, fed.type.name] for fed in (*self._inputs, *self._given) if fed.overflowed],
             "options": self._backend.options,
         }
 

@@ -12,8 +12,9 @@ import click
 def counted(run: Mapping[str, Any], backend: str, version: str) -> str:
     """Return what was saved into one folder, as a line."""
     counts = run["counts"]
-    text = "%s: %d golden files by %s %s, %d tensors skipped (manifest.json says why)"
-    text %= (run["out"], counts["written"], backend, version, counts["skipped"])
+    files, tensors = ("" if counts[what] == 1 else "s" for what in ("written", "skipped"))
+    text = "%s: %d golden file%s by %s %s, %d tensor%s skipped (manifest.json says why)"
+    text %= (run["out"], counts["written"], files, backend, version, counts["skipped"], tensors)
     return text + (", %d parked for name collisions (mapping.csv)" % counts["parked"] if counts["parked"] else "")
 
 

@@ -10,6 +10,7 @@ from ..columns import left, width_of
 from ..dumps.place import NOWHERE, Place
 from ..engine.options import ComparisonOptions
 from ..engine.result import RunResult
+from ..naming import printable
 from ..verdict.summary import Summary
 from ..verdict.suspects import Suspect
 from .common import wrapped
@@ -70,7 +71,17 @@ def closer_words(options: ComparisonOptions, op: str, place: Place, unmodelled: 
         else options.golden, *([] if os.path.isfile(options.target) else [op]), *(["-f", options.model] if options.model else []),
         "-o", os.path.join(options.out, "detail"),
     ]  # fmt: skip
-    return [shlex.quote(word) for word in words]
+    return [shell_word(word) for word in words]
+
+
+def shell_word(word: str) -> str:
+    """Return a word as bash and zsh take it; what cannot be shown as it is, such as a line's end, is written ``$'\\x0a'``."""
+    if printable(word) == word:
+        return shlex.quote(word)
+    shown = {"\\": "\\\\", "'": "\\'"}
+    for letter in {letter for letter in word if printable(letter) != letter}:
+        shown[letter] = "".join("\\x%02x" % byte for byte in letter.encode("utf-8", "surrogateescape"))
+    return "$'%s'" % "".join(shown.get(letter, letter) for letter in word)
 
 
 def shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:

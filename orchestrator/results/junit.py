@@ -19,13 +19,15 @@ from .told import ReportFile
 _CHUNK = 1 << 20
 _INVALID = re.compile("[\ufffe\uffff]")
 _WORDS = {NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent as expected"}
-_SUITE = '<testsuite name=%s tests="%d" failures="%d" errors="0" skipped="%d" timestamp="%s">\n'
+_UNFINISHED = '<testcase name="the run has not finished" classname=%s><error type="unfinished" message=%s/></testcase>\n'
+_SUITE = '<testsuite name=%s tests="%d" failures="%d" errors="%d" skipped="%d" timestamp="%s">\n'
 
 
 class JunitFile(ReportFile):
     """The run for a CI system: an op with a failing row is a failure, one of which nothing was compared is skipped.
 
-    The text of a failure is its explanation: what each failing row says, and what the verdict found about the op.
+    The text of a failure is its explanation: what each failing row says, and what the verdict found about the op. A run that has not
+    finished has one case more at its end, an error that says so.
     """
 
     def begin(self) -> None:
@@ -54,7 +56,12 @@ class JunitFile(ReportFile):
     def end(self) -> None:
         """Write the last suite and what stands behind it."""
         self._end_case()
-        self._end_suite()
+        errors = 0
+        if not self.told.finished:
+            # Without it a run that was killed among healthy ops would be green.
+            self._cases.write(_UNFINISHED % (_attribute(self._suite_name(self._place or NOWHERE)), _attribute(self.told.sentence)))
+            errors = 1
+        self._end_suite(errors)
         self.stream.write("</testsuites>\n")
 
     def _end_case(self) -> None:
@@ -69,10 +76,10 @@ class JunitFile(ReportFile):
         name, suite = _attribute(op), _attribute(self._suite_name(rows[0].place))
         self._cases.write("<testcase name=%s classname=%s>%s</testcase>\n" % (name, suite, body))
 
-    def _end_suite(self) -> None:
+    def _end_suite(self, errors: int = 0) -> None:
         counts, told = self._counts, self.told
-        about = (_attribute(self._suite_name(self._place or NOWHERE)), sum(counts.values()), counts[FAIL], counts[NOT_COMPARED])
-        self.stream.write(_SUITE % (*about, _iso(told.started)))
+        numbers = (sum(counts.values()) + errors, counts[FAIL], errors, counts[NOT_COMPARED])
+        self.stream.write(_SUITE % (_attribute(self._suite_name(self._place or NOWHERE)), *numbers, _iso(told.started)))
         facts = {"verdict of the run": told.summary["verdict"], "finished": "yes" if told.finished else "no", "result": told.sentence}
         parts = ("<property name=%s value=%s/>" % (_attribute(name), _attribute(text)) for name, text in facts.items())
         self.stream.write("<properties>%s</properties>\n" % "".join(parts))
@@ -83,7 +90,6 @@ class JunitFile(ReportFile):
         self._cases.seek(0)
         self._cases.truncate()
         self._counts = dict.fromkeys(counts, 0)
-
 
     def _suite_name(self, place: Place) -> str:
         label = place.label() or "goldwatch"

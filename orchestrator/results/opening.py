@@ -14,6 +14,7 @@ from .identity import (
     UNCHECKED_VERSION,
     DamagedLine,
     DamagedStore,
+    ForeignStore,
     check_identity,
     check_structure,
     damaged_lines,
@@ -138,6 +139,15 @@ def open_to_read(path: str) -> Tuple[sqlite3.Connection, int, List[str]]:
             "%s: there is no %s" % (os.path.dirname(path), STORE_FILE),
             hint="name the folder that compare, watch or run wrote its results to",
         )
+    try:
+        return _opened_to_read(path)
+    except (DamagedStore, ForeignStore) as error:
+        # Nothing is to be written here, so nothing is to be discarded.
+        error.kind, error.hint = "unreadable_store", "compare again; a run that goes on, or was killed, is copied with its run.sqlite-wal"
+        raise
+
+
+def _opened_to_read(path: str) -> Tuple[sqlite3.Connection, int, List[str]]:
     connection = connect_reader(path)
     try:
         with translated(path):

@@ -169,6 +169,11 @@ def test_a_damaged_store_ends_with_4_and_leaves_the_older_file(compared):
         stream.write("older")
     done = run_here(["goldwatch", "report", "out", "--csv", "r.csv"], compared)
     assert done.returncode == 4 and "damaged" in done.stderr
+    with open(str(compared / "out" / "run.sqlite"), "r+b") as stream:
+        stream.truncate(20000)
+    for command in (["report", "out", "--csv", "r.csv"], ["diff", "out", "out"]):
+        done = run_here(["goldwatch", *command], compared)
+        assert done.returncode == 4 and "hint: compare again" in done.stderr and "--force" not in done.stderr, done.stderr
     with open(str(compared / "r.csv")) as stream:
         assert stream.read() == "older"
     assert not [name for name in os.listdir(str(compared)) if name.startswith(".goldwatch")]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 
 import pytest
 
-from goldwatch.cli.verdict_text import shell_lines
+from goldwatch.cli.verdict_text import shell_lines, shell_word
+from goldwatch.naming import printable
 
 
 @pytest.mark.parametrize("width", [30, 80, 1000])
@@ -16,3 +19,11 @@ def test_a_command_in_lines_is_one_command_to_a_shell(words, width):
     assert all(len(line) <= width for line in lines) or any("'" in word for word in words)
     joined = "\n".join(lines).replace("\\\n", "")
     assert shlex.split(joined) == ["look", "closer:", *shlex.split(" ".join(words))]
+
+
+@pytest.mark.parametrize("word", ["plain", "a b", "new\nline", "it's\\\x1b[31m", "\u202egnp", "\udcff'1"])
+def test_a_word_with_control_characters_can_be_shown_and_pasted(word):
+    shown = shell_word(word)
+    assert printable(shown) == shown
+    found = subprocess.run(["bash", "-c", "printf %s " + shown], stdout=subprocess.PIPE, check=True).stdout
+    assert found == os.fsencode(word)

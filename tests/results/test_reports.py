@@ -32,6 +32,7 @@ SCHEMA = {
     "property": (("name", "value"), (), set()),
     "testcase": (("name",), ("time", "classname", "group"), {"skipped", "error", "failure", "system-out", "system-err"}),
     "failure": ((), ("type", "message"), set()),
+    "error": ((), ("type", "message"), set()),
     "skipped": ((), ("type", "message"), set()),
     "system-out": ((), (), set()),
 }
@@ -110,10 +111,10 @@ def test_junit_makes_any_name_harmless(tmp_path, make_row):
 
 
 def test_junit_of_a_run_without_rows_has_one_empty_suite(tmp_path):
-    tree = ElementTree.fromstring(write(tmp_path, JunitFile, [], told_of([], finished=False)))
+    tree = ElementTree.fromstring(write(tmp_path, JunitFile, [], told_of([])))
     check_schema(tree)
     assert len(tree) == 1 and tree[0].get("tests") == "0"
-    assert {entry.get("name"): entry.get("value") for entry in tree.iter("property")}["finished"] == "no"
+    assert {entry.get("name"): entry.get("value") for entry in tree.iter("property")}["finished"] == "yes"
 
 
 def test_two_times_of_one_device_are_two_suites(tmp_path, make_row):
@@ -157,6 +158,18 @@ def test_markdown_is_bounded_and_counts_what_is_left_out(tmp_path, make_row):
 def test_an_unfinished_run_says_so(tmp_path, make_row):
     rows = [make_row(0)]
     assert write(tmp_path, MarkdownFile, rows, told_of(rows, finished=False)).startswith("## goldwatch: PASS (not finished)\n")
+
+
+def test_junit_of_an_unfinished_run_is_not_green(tmp_path, make_row):
+    rows = [make_row(0)]
+    tree = ElementTree.fromstring(write(tmp_path, JunitFile, rows, told_of(rows, finished=False, sentence="why <not>")))
+    check_schema(tree)
+    (suite,) = tree
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["2", "0", "1", "0"]
+    assert [(case.get("name"), [each.get("message") for each in case]) for case in suite.iter("testcase")][-1] == (
+        "the run has not finished",
+        ["why <not>"],
+    )
 
 
 def test_nothing_in_a_name_is_markup(tmp_path, make_row):

@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import onnx_models as build
 import pytest
+from in_process import run_here
 from onnx import helper
 
 node = helper.make_node
@@ -65,7 +66,7 @@ def command(tmp_path):
 
 def test_a_kernel_that_crashes(tmp_path, command):
     done = command("segfault")
-    assert done.returncode == 4 and "onnxruntime ended (killed by SIGSEGV)" in done.stderr
+    assert done.returncode == 4 and "onnxruntime ended (killed by SIGSEGV)" in done.stderr and "some float16 nodes" in done.stderr
     assert not (tmp_path / "golden").exists()
 
 
@@ -81,3 +82,13 @@ def test_ctrl_c_while_the_model_runs(tmp_path, command):
     done = command("interrupt")
     assert done.returncode == 130 and "interrupted; nothing was saved" in done.stderr
     assert not (tmp_path / "golden").exists() and signal.SIGINT
+
+
+def test_a_python_without_numpy(tmp_path, command):
+    (tmp_path / "path" / "numpy.py").write_text("raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')\n")
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nPYTHONPATH=$PYTHONPATH:%s exec %s \"$@\"\n" % (tmp_path / "path", sys.executable))
+    python.chmod(0o755)
+    words = ["goldwatch", "golden", "onnx", "dump", tmp_path / "m.onnx", "--random", "1", "-o", "golden", "--python", python]
+    done = run_here(words, tmp_path)
+    assert done.returncode != 0 and "cannot import numpy\n  hint: install numpy" in done.stderr and "--python PATH" in done.stderr

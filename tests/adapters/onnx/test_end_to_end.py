@@ -150,3 +150,28 @@ def test_what_was_given_is_not_compared_with_itself(tmp_path):
     verdicts = {row["op"]: (row["verdict"], row["cause"]) for row in result["rows"] if row["kind"] == "output"}
     assert verdicts.pop("/attn/Softmax") == ("not_compared", "given")
     assert set(verdicts.values()) <= {("pass", ""), ("expected_absent", "")}
+
+
+def test_a_folder_with_the_device_s_own_float16_file(tmp_path):
+    prepare(tmp_path, networks.cnn(), (2, 3, 16, 16), FUSED)
+    (tmp_path / "fed").mkdir()
+    x = np.load(str(tmp_path / "x.npy"))
+    x.astype(np.float16).tofile(str(tmp_path / "fed" / "x.bin"))
+    done = run(tmp_path, "golden", "onnx", "dump", "m.onnx", "--inputs", "fed", "-f", "net.json", "-o", "golden")
+    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+    assert np.array_equal(np.load(str(tmp_path / "golden" / "inputs" / "x.npy")), x)
+    done = run(tmp_path, "golden", "onnx", "dump", "m.onnx", "--inputs", "fed", "--shape", "x=2,3,16,16", "-o", "other")
+    assert done.returncode == 4 and "give NAME=FILE,dtype=float16 if it holds that" in done.stderr
+
+
+def test_inputs_that_are_not_the_compiled_model_s(tmp_path):
+    prepare(tmp_path, networks.cnn(), (2, 3, 16, 16), FUSED)
+    words = ["golden", "onnx", "dump", "m.onnx", "--random", "1", "-f", "net.json", "--shape", "x=1,3,16,16"]
+    done = run(tmp_path, *words, "-o", "golden")
+    text = "warning: input x has the shape [1, 3, 16, 16] here, the compiled model was made with [2, 3, 16, 16]"
+    assert done.returncode == 0 and text in " ".join(done.stderr.split())
+    path = tmp_path / "net.json"
+    path.write_text(path.read_text().replace("input_shape=x:", "input_shape=image:"))
+    done = run(tmp_path, *words, "-o", "other")
+    text = "warning: the compiled model's inputs are image, those of m.onnx are x: is it the om of this model?"
+    assert done.returncode == 0 and text in " ".join(done.stderr.split())

@@ -5,13 +5,21 @@ from __future__ import annotations
 import numpy as np
 import onnx_models as build
 import pytest
+from in_process import run_here
 from onnx import TensorProto, helper, numpy_helper
 
 from goldwatch.adapters.onnx.narrow import decode, encode
+from goldwatch.cli.tensor_bar import counted
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
 
 node = helper.make_node
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2.5
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run the command, and return how it ended."""
+    return lambda path, *words: run_here(["goldwatch", "golden", "onnx", "dump", path, "-o", "golden", *words], tmp_path)
 
 
 def relu(tmp_path, shape=("N", 3), name="x", dtype=TensorProto.FLOAT, op="Abs"):
@@ -153,3 +161,23 @@ def test_packed_integers_go_and_come_back(name, low, high):
     raw = encode(values, name)
     assert len(raw) == -(-values.size * (4 if "4" in name else 2) // 8)
     assert np.array_equal(decode(np.frombuffer(raw, np.uint8), name, values.size), values)
+
+
+def test_values_too_large_for_the_model_s_type_are_counted(tmp_path, run):
+    np.save(str(tmp_path / "x.npy"), np.array([[1e300, -1e300, np.inf], [np.nan, 3e38, 0]]))
+    done = run(relu(tmp_path), "--input", "x=x.npy")
+    assert done.returncode == 0
+    assert "warning: x: 2 of the values in its file are too large for float32 and were fed as infinite" in done.stderr
+    np.array([1e300, 1, 2, 3, 4, 5]).tofile(str(tmp_path / "x.bin"))
+    done = run(relu(tmp_path), "--input", "x=x.bin,dtype=float64", "--shape", "x=2,3", "--force")
+    assert "warning: x: 1 of the values" in done.stderr
+    np.save(str(tmp_path / "r.npy"), np.full((2, 3), 1e300))
+    done = run(relu(tmp_path), "--random", "1", "--shape", "x=2,3", "--feed", "r=r.npy", "--force")
+    assert "warning: y: 6 of the values" in done.stderr
+    assert "warning" not in run(relu(tmp_path), "--random", "1", "--shape", "x=2,3", "--force").stderr
+
+
+def test_one_file_and_one_tensor_are_counted_as_one(tmp_path, run):
+    assert ": 2 golden files by onnxruntime" in run(relu(tmp_path), "--random", "1", "--shape", "x=2,3").stdout
+    text = counted({"out": "golden", "counts": {"written": 1, "skipped": 1, "parked": 0}}, "onnxruntime", "1")
+    assert text == "golden: 1 golden file by onnxruntime 1, 1 tensor skipped (manifest.json says why)"

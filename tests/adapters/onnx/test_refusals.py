@@ -33,6 +33,14 @@ def test_files_that_are_no_model(tmp_path, refused, content, text):
     assert text in refused(str(tmp_path / "m.onnx"), "--random", "1")
 
 
+def test_a_name_that_is_damaged(tmp_path, refused):
+    nodes = [node("Abs", ["x"], ["y"], name="first"), node("Neg", ["y"], ["z"], name="second")]
+    path = tmp_path / "m.onnx"
+    build.save(path, build.model(nodes, [build.value("x")], [build.value("z")]))
+    path.write_bytes(path.read_bytes().replace(b"z", b"\xee"))
+    assert "the file is damaged, copy it again" in refused(path, "--random", "1")
+
+
 def test_a_model_that_is_not_there(tmp_path, refused):
     assert "m.onnx does not exist" in refused("m.onnx", "--random", "1")
 
@@ -66,7 +74,7 @@ def test_repeated_names(tmp_path, refused):
         (
             ["--input", "x=x.bin", "--shape", "x=2,3"],
             4,
-            "needs 24 bytes, the file has 12\n  hint: it has the size of float16: add ,dtype=float16",
+            "needs 24 bytes, the file has 12\n  hint: it has the size of float16: give NAME=FILE,dtype=float16",
         ),
         (["--input", "x=x.bin,dtype=what", "--shape", "x=2,3"], 2, "what is no type of elements"),
         (["--input", "x=x.npy,dtype=float16"], 2, "tells its type itself"),
