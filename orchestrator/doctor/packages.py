@@ -75,7 +75,11 @@ NEEDED = (
 _OPENCV = ("opencv-python", "opencv-contrib-python", "opencv-contrib-python-headless")
 _TENSORFLOW = Package("tensorflow", "tensorflow", "1.15", ("tensorflow-cpu", "tensorflow-gpu", "intel-tensorflow"))
 EXTRAS = (
-    Extra("caffe", "golden data of Caffe models by OpenCV, without Caffe", (Package("opencv-python-headless", "cv2", "4.5", _OPENCV, ("numpy",)),)),
+    Extra(
+        "caffe",
+        "golden data of Caffe models by OpenCV, without Caffe",
+        (Package("opencv-python-headless", "cv2", "4.5", _OPENCV, ("numpy",)),),
+    ),
     Extra("onnx", "golden data of ONNX models", (Package("onnxruntime", "onnxruntime", "1.14", ("onnxruntime-gpu",), ("numpy",)),)),
     Extra(
         "serve",

@@ -101,7 +101,9 @@ def test_an_error_of_another_cause_keeps_its_traceback():
         run_command(command, [])
 
 
-@pytest.mark.parametrize("package, code", [("numpy", "1/0"), ("numpy", "raise SystemExit(0)"), ("click", "raise SystemExit(7)"), ("numpy", "1 +")])
+@pytest.mark.parametrize(
+    "package, code", [("numpy", "1/0"), ("numpy", "raise SystemExit(0)"), ("click", "raise SystemExit(7)"), ("numpy", "1 +")]
+)
 def test_a_package_that_breaks_when_imported_is_4_and_a_sentence(tmp_path, package, code) -> None:
     (tmp_path / (package + ".py")).write_text(code + "\n")
     done = goldwatch("compare", str(tmp_path), str(tmp_path), "-o", str(tmp_path / "out"), PYTHONPATH=str(tmp_path))
