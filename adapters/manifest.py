@@ -76,10 +76,8 @@ def sweep(folder: str, pid: int) -> None:
     journal = os.path.join(folder, JOURNAL_FILE)
     dead = JOURNAL_FILE in names and not _is_locked(journal)
     if dead:
-        with open_input(journal) as stream:
-            listed = stream.read().decode("utf-8", "surrogateescape").split()
         present = set(golden_files(folder))
-        doomed += [name for name in listed if name in present]
+        doomed += [name for name in _journal_names(journal) if name in present]
     for name in doomed:
         remove_quietly(os.path.join(folder, name))
     if dead and not golden_files(folder):
@@ -91,17 +89,35 @@ def sweep(folder: str, pid: int) -> None:
             pass
 
 
-def keep_finished(folder: str) -> None:
-    """Remove the temporary files and the journal that a writer which died has left in a folder; golden files are whole and stay."""
+def keep_finished(folder: str, document: Dict[str, Any]) -> None:
+    """Write the manifest that a writer which died could not, and remove its temporary files, its journal and files that are not listed.
+
+    Parameters
+    ----------
+    document
+        The manifest so far as it is known: files of ``tensors`` that are not there are left out, and their sums are taken here.
+    """
     journal = os.path.join(folder, JOURNAL_FILE)
     if not os.path.lexists(journal) or _is_locked(journal):
         return
     remove_leftovers(folder)
+    present = set(_journal_names(journal)) & set(os.listdir(folder))
+    tensors = [entry for entry in document["tensors"] if entry["file"] in present]
+    for name in present - {entry["file"] for entry in tensors}:
+        remove_quietly(os.path.join(folder, name))
+    if tensors:
+        tensors = [dict(entry, sha256=sha256_of_file(os.path.join(folder, entry["file"]))) for entry in tensors]
+        write_manifest(folder, dict(document, complete=False, tensors=tensors))
     remove_quietly(journal)
     try:
         os.rmdir(folder)
     except OSError:
         pass
+
+
+def _journal_names(path: str) -> List[str]:
+    with open_input(path) as stream:
+        return stream.read().decode("utf-8", "surrogateescape").split()
 
 
 def _is_locked(path: str) -> bool:

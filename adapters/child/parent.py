@@ -158,7 +158,10 @@ class _Child:
     def _take(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self.told.update(json.loads(line.decode("ascii")))
+            message = json.loads(line.decode("ascii"))
+            if "saved" in message:
+                self.told.setdefault("saved", []).append(message.pop("saved"))
+            self.told.update(message)
 
     def _heed(self, signals: NotedSignals) -> None:
         """Pass a noted signal on once, and insist later; a second one kills."""

@@ -22,7 +22,7 @@ RAISED = 70
 
 
 class Parent:
-    """The pipe to the parent; each message is ``{kind: content}``, and of each kind the last one counts.
+    """The pipe to the parent; each message is ``{kind: content}``; of each kind the last one counts, of ``saved`` (a file) all.
 
     Parameters
     ----------

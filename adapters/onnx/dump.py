@@ -217,7 +217,7 @@ def _result_of(outcome: Outcome, options: DumpOptions) -> Dict[str, Any]:
     """Return the child's result, or raise what ended it; the folder counts as complete only once the child has ended by itself."""
     result: Dict[str, Any] = outcome.told.get("result", {})
     if outcome.died:
-        keep_finished(options.out)
+        keep_finished(options.out, _manifest_of(outcome.told))
     elif result.get("complete"):
         add_to_manifest(options.out, complete=True)
     if outcome.interrupted:
@@ -225,6 +225,13 @@ def _result_of(outcome: Outcome, options: DumpOptions) -> Dict[str, Any]:
     if not result or outcome.returncode != 0:
         raise _problem(outcome, options)
     return result
+
+
+def _manifest_of(told: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return the manifest as far as a child that died has told it."""
+    begun = dict(told.get("begun", {}))
+    begun["source"] = dict(told.get("sums", {}), **begun.get("source", {}))
+    return dict(begun, tensors=told.get("saved", []))
 
 
 def _interrupted(out: str) -> Interrupted:

@@ -35,21 +35,22 @@ _If = Tuple[str, OnnxNode, str, Mapping[str, str]]
 class _Sums(threading.Thread):
     """Hashes the model and its external data while it is loaded and runs."""
 
-    def __init__(self, model: str, external: Sequence[str]) -> None:
+    def __init__(self, model: str, external: Sequence[str], parent: Parent) -> None:
         super().__init__(daemon=True)
-        self._model, self._external = model, external
+        self._model, self._external, self._parent = model, external, parent
         self.document: Dict[str, Any] = {}
 
     def run(self) -> None:
-        """Hash the files."""
+        """Hash the files, and tell the sums as ``sums``."""
         self.document["model"] = sha256_of_file(self._model)
         if self._external:
             folder = os.path.dirname(os.path.abspath(self._model))
             self.document["external_data"] = {os.path.relpath(path, folder): sha256_of_file(path) for path in self._external}
+        self._parent.tell(sums=self.document)
 
 
 def work(job: Dict[str, Any], parent: Parent) -> int:
-    """Do the job: what was done is told as ``result``."""
+    """Do the job: what was done is told as ``result``; ``begun``, ``sums`` and ``saved`` count if it is killed."""
     stop = Stop()
     signal.signal(signal.SIGINT, lambda number, frame: stop())
     try:
@@ -63,7 +64,7 @@ class _Run:
     def __init__(self, job: Dict[str, Any], parent: Parent, stop: Stop) -> None:
         self._job, self._parent, self._stop = job, parent, stop
         self._model = model = OnnxModel(job["model"])
-        self._sums = _Sums(job["model"], sorted(check_external(model)))
+        self._sums = _Sums(job["model"], sorted(check_external(model)), parent)
         self._sums.start()
         plan = make_plan(model, ())
         feeds = [find_feed(model, plan.main, name) for name in job["feeds"]]
@@ -126,6 +127,7 @@ class _Run:
         first = next(results, None)
         # Only now: a model that does not run leaves no file behind.
         writer.extra["inputs"] = save_inputs(writer.out, self._inputs, self._job["halves"])
+        self._tell_begun(writer)
         for target in known:
             self._put(writer, target, fed[target.value].array, fed[target.value].type.name, saved)
         while first is not None:
@@ -141,11 +143,17 @@ class _Run:
             del array, first
             first = next(results, None)
 
+    def _tell_begun(self, writer: GoldenWriter) -> None:
+        """Tell what the manifest says besides the tensors: the parent writes it when this process is killed."""
+        begun = {"backend": writer.backend, "backend_version": writer.backend_version, "source": self._source(), "skipped": writer.skipped}
+        self._parent.tell(begun={**begun, **writer.extra, "options": self._backend.options})
+
     def _put(self, writer: GoldenWriter, target: Target, array: np.ndarray, dtype: str, saved: Set[Target]) -> None:
         fields: Dict[str, Any] = dict(target.fields)
         if is_narrow(dtype):
             fields["source_dtype"] = dtype
         writer.write(target.name, target.index, array, **fields)
+        self._parent.tell(saved=writer.tensors[-1])
         if self._backend.options["slices"] > 1:
             # Memory is short: the values of the next slice need it.
             writer.catch_up()

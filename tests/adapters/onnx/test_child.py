@@ -7,11 +7,15 @@ import signal
 import subprocess
 import sys
 
+import jsonschema
 import numpy as np
 import onnx_models as build
 import pytest
 from in_process import run_here
 from onnx import helper
+
+from goldwatch.adapters.manifest import read_manifest, sha256_of_file
+from goldwatch.schemas import load_schema
 
 node = helper.make_node
 
@@ -54,9 +58,9 @@ def command(tmp_path):
     nodes = [node("Abs", ["x"], ["v0"])] + [node("Neg", ["v%d" % n], ["v%d" % (n + 1)]) for n in range(5)]
     path = build.save(tmp_path / "m.onnx", build.model(nodes, [build.value("x")], [build.value("v5")]))
 
-    def run(when):
+    def run(when, *more):
         environment = dict(os.environ, PYTHONPATH=str(folder), WHEN=when)
-        words = [sys.executable, "-m", "goldwatch", "golden", "onnx", "dump", path, "--random", "1", "-o", str(tmp_path / "golden")]
+        words = [sys.executable, "-m", "goldwatch", "golden", "onnx", "dump", path, "--random", "1", "-o", str(tmp_path / "golden"), *more]
         done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=120)
         assert "Traceback" not in done.stderr
         return done
@@ -74,8 +78,28 @@ def test_a_child_that_is_killed_while_it_writes(tmp_path, command):
     done = command("killed while writing")
     assert done.returncode == 4 and "2 golden files in %s are whole, the rest is missing" % (tmp_path / "golden") in done.stderr
     names = sorted(os.listdir(str(tmp_path / "golden")))
-    assert [name.split(".")[0] for name in names] == ["Abs_0", "inputs", "x"]
-    assert np.array_equal(np.load(str(tmp_path / "golden" / names[0])), np.abs(np.load(str(tmp_path / "golden" / names[2]))))
+    assert [name.split(".")[0] for name in names] == ["Abs_0", "inputs", "manifest", "x"]
+    assert np.array_equal(np.load(str(tmp_path / "golden" / names[0])), np.abs(np.load(str(tmp_path / "golden" / names[3]))))
+    manifest = read_manifest(str(tmp_path / "golden"))
+    jsonschema.validate(manifest, load_schema("manifest"))
+    assert not manifest["complete"] and manifest["source"]["model"] == sha256_of_file(str(tmp_path / "m.onnx"))
+    whole = command("")
+    assert whole.returncode == 2 and "already holds golden files" in whole.stderr
+    assert command("", "--force").returncode == 0
+    expected = read_manifest(str(tmp_path / "golden"))
+    drop = ("file", "timestamp")
+    ours, theirs = ([{k: v for k, v in each.items() if k not in drop} for each in m["tensors"][:2]] for m in (manifest, expected))
+    assert ours == theirs and len(manifest["tensors"]) == 2 and expected["complete"]
+    rest = [{k: v for k, v in m.items() if k not in ("tensors", "complete", "seconds")} for m in (manifest, expected)]
+    assert rest[0] == rest[1]
+
+
+def test_a_killed_childs_random_values_are_still_known_as_such(tmp_path, command):
+    nodes = [node("RandomUniformLike", ["x"], ["v0"]), node("Abs", ["x"], ["v1"]), node("Add", ["v0", "v1"], ["v2"])]
+    build.save(tmp_path / "m.onnx", build.model(nodes, [build.value("x")], [build.value("v2")]))
+    assert command("killed while writing").returncode == 4
+    found = {entry["op"]: entry.get("nondeterministic") for entry in read_manifest(str(tmp_path / "golden"))["tensors"]}
+    assert found == {"x": None, "RandomUniformLike_0": True}
 
 
 def test_ctrl_c_while_the_model_runs(tmp_path, command):
