@@ -84,6 +84,22 @@ def test_an_optional_package_that_cannot_be_imported_is_a_warning(alone, monkeyp
     assert done.returncode == 0 and "\x1b" not in done.stdout and "SystemError: built for \\x1b[31m another numpy" in done.stdout
 
 
+def test_a_broken_numpy_on_pythonpath_is_named_with_its_file_and_blamed_alone(alone, tmp_path):
+    broken = tmp_path / "modules" / "numpy" / "__init__.py"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("1/0\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "goldwatch", "doctor", str(tmp_path), "--format", "json"],
+        env=dict(os.environ, PYTHONPATH=str(tmp_path / "modules")), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 4, done.stderr
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, SCHEMA)
+    (one,) = [one for one in document["findings"] if one["rule"] == "package-broken"]
+    assert one["message"] == "numpy (%s) cannot be imported: ZeroDivisionError: division by zero" % broken
+    assert one["fix"] == "take %s off PYTHONPATH, or unset PYTHONPATH" % (tmp_path / "modules")
+
+
 def test_without_a_kernel_goldwatch_is_unusable(alone, monkeypatch, tmp_path):
     monkeypatch.setenv("GOLDWATCH_KERNEL", "quick")
     document = document_of(str(tmp_path), code=4)
