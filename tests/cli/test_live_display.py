@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+
 from goldwatch.cli import live_display
 from goldwatch.cli.live_display import LiveDisplay
 from goldwatch.comparing.row import Row
