@@ -31,8 +31,8 @@ class Outcome:
     returncode
         Its exit code, negative for a signal.
     told
-        The last of each of its messages by kind, of ``saved`` a list of all; ``error`` and ``exception`` come from :mod:`.serve`, the others are
-        the framework's own.
+        The last of each of its messages by kind, of ``saved`` a list of all; ``error`` and ``exception`` come from :mod:`.serve`, the
+        others are the framework's own.
     interrupted
         Whether it was ended because this process was interrupted.
     log

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from .children import Answer, Question, ask, own_python
 from .installed import installed
 
-_LIMIT_S = 60.0
+_LIMIT_S = 30.0
 _IMPORT = """
 import importlib
 found = {}
