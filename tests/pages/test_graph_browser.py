@@ -301,7 +301,7 @@ def test_escape_closes_the_detail_and_gives_the_focus_back_to_where_it_was_opene
     element(om, "#search").clear()
     om.execute_script("document.querySelector('#graph').focus()")
     element(om, "#graph").send_keys("n")
-    element(om, "button[data-choose=end]").send_keys(Keys.ENTER)
+    element(om, "button[data-choose=start]").send_keys(Keys.ENTER)
     om.switch_to.active_element.send_keys(Keys.ESCAPE)
     assert om.execute_script("return document.activeElement.id") == "graph"
 
