@@ -5,6 +5,25 @@ from __future__ import annotations
 import gc
 import signal
 import sys
+from typing import Callable, NoReturn
+
+
+def _command_line() -> Callable[[], NoReturn]:
+    """Return what runs the command line; ends with exit code 4 where a package that it is made with is broken."""
+    try:
+        from goldwatch.cli import main as run
+
+        return run
+    except (Exception, SystemExit) as error:
+        from goldwatch.doctor.broken import broken_package
+        from goldwatch.naming import printable
+
+        broken = broken_package(error)
+        if broken is None:
+            raise
+        if sys.stderr is not None and not sys.stderr.closed:
+            sys.stderr.write("goldwatch: %s\n" % printable("%s: %s" % (broken, broken.hint)))
+        sys.exit(broken.exit_code)
 
 
 def main() -> None:
@@ -15,9 +34,7 @@ def main() -> None:
         heed_interrupts()
         # Files and rows are many, and none is in a cycle: looking for cycles as often as by default costs 7 % of the time.
         gc.set_threshold(20000, 10, 10)
-        from goldwatch.cli import main as run
-
-        run()
+        _command_line()()
     except KeyboardInterrupt:
         # Before the command line is there: stderr may be closed.
         if sys.stderr is not None and not sys.stderr.closed:

@@ -244,9 +244,15 @@ def _exit_code(command: click.Command, words: List[str], name: str, as_json: boo
     except GoldwatchError as error:
         report_error(error.kind, error.message, _with_options(error), as_json)
         return error.exit_code
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if caused_by_interrupt(error):
             return _interrupted(as_json)
+        from ..doctor.broken import broken_package
+
+        broken = broken_package(error)
+        if broken is not None:
+            report_error(broken.kind, broken.message, broken.hint, as_json)
+            return broken.exit_code
         if not isinstance(error, OSError):
             raise
         report_error("environment", _os_error_text(error), None, as_json)

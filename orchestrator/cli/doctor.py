@@ -8,7 +8,7 @@ import click
 
 from ..doctor import diagnose
 from ..errors import EXIT_BAD_INPUT, EXIT_PASS
-from .common import format_option, print_json, put, put_line, set_up_logging, verbosity_options
+from .common import format_option, print_json, put, put_line, say, set_up_logging, show_status, verbosity_options
 from .progress import ProgressBar
 
 Document = Dict[str, Any]
@@ -32,8 +32,15 @@ def doctor(path: str, output_format: str, quiet: bool, verbose: int) -> int:
     Example: goldwatch doctor /data/dump
     """
     set_up_logging(quiet, verbose)
-    with ProgressBar("folders", quiet) as bar:
-        document = diagnose(path, lambda count: bar.update(count, 0))
+    bar = ProgressBar("folders", quiet)
+
+    def begin(what: str) -> None:
+        if bar.enabled:
+            show_status("")
+        say("looking at " + what, quiet)
+
+    with bar:
+        document = diagnose(path, lambda count: bar.update(count, 0), begin)
     if output_format == "json":
         print_json(document)
     else:

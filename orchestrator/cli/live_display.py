@@ -17,6 +17,8 @@ from .progress import bar_text
 
 _LEAST_NAME = 12
 _EVERY_S = 0.1
+_MOST_FAILURES = 20
+"""Failing rows that are told one by one on a terminal; the live line counts all."""
 
 
 class LiveDisplay:
@@ -35,6 +37,7 @@ class LiveDisplay:
         self._last = (0.0, 0)
         self._rate = 0.0
         self._staged_at = 0.0
+        self._failures = 0
 
     def __enter__(self) -> LiveDisplay:
         return self
@@ -56,9 +59,14 @@ class LiveDisplay:
         say(text)
 
     def on_row(self, row: Row) -> None:
-        """Print a failing row."""
-        if row.verdict == FAIL:
+        """Print a failing row; on a terminal the first ones."""
+        if row.verdict != FAIL:
+            return
+        self._failures += 1
+        if not self.terminal or self._failures <= _MOST_FAILURES:
             self.say("FAIL %s%s: %s" % (row.tensor, _where(row), row.reason))
+        elif self._failures == _MOST_FAILURES + 1:
+            self.say("further failing rows are counted below; the table at the end has them")
 
     def on_file(self, file: TargetFile, verdicts: List[str]) -> None:
         """Print one line for a file that was compared, where there is no live line."""

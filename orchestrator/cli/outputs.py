@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import Iterable, Mapping, Optional
+from typing import Iterable, List, Mapping, Optional
 
 from ..errors import EnvironmentProblem, MissingPath, UsageError
 from ..filesystem import nearest_folder
 from ..results.jsonfile import RESULT_FILE
+from ..results.lock import LOCK_FILE
 from ..results.opening import STORE_FILE
 from ..results.outfolder import SIDE_FILES
 
 
 def refuse_replacing(option: str, path: str, inputs: Mapping[str, Optional[str]], runs: Iterable[Optional[str]] = ()) -> None:
-    """Raise where a file to be written cannot appear, is one of the inputs, or is the store or the result.json of a run.
+    """Raise where a file to be written cannot appear, is one of the inputs, or is one of a run's own.
 
     Parameters
     ----------
@@ -35,9 +36,13 @@ def refuse_replacing(option: str, path: str, inputs: Mapping[str, Optional[str]]
         if given is not None and os.path.realpath(given) == place:
             raise UsageError("%s %s: that is the file of %s" % (option, path, name), hint="name another file")
     for out in runs:
-        own = [RESULT_FILE, *(STORE_FILE + suffix for suffix in SIDE_FILES)]
-        if out is not None and place in [os.path.realpath(os.path.join(out, name)) for name in own]:
+        if out is not None and place in own_files(out):
             raise UsageError("%s %s: that is a result of %s itself" % (option, path, out), hint="name another file")
+
+
+def own_files(out: str) -> List[str]:
+    """Return the resolved paths of a run's result.json, lock and store."""
+    return [os.path.realpath(os.path.join(out, name)) for name in (RESULT_FILE, LOCK_FILE, *(STORE_FILE + suffix for suffix in SIDE_FILES))]
 
 
 def require_room(what: str, path: str, out: str = "") -> None:

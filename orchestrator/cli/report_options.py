@@ -13,13 +13,12 @@ from ..engine.options import ComparisonOptions
 from ..engine.reporting import write_report
 from ..errors import UsageError
 from ..pages.report import HtmlFile
+from ..results.jsonfile import RESULT_FILE
 from ..results.junit import JunitFile
 from ..results.markdown import MarkdownFile
-from ..results.opening import STORE_FILE
-from ..results.outfolder import SIDE_FILES
 from ..results.tablefile import CsvFile, JsonFile
 from ..results.told import ReportFile
-from .outputs import require_room
+from .outputs import own_files, require_room
 from .verdict_text import closer_words
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,7 +48,7 @@ def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
     Raises
     ------
     UsageError
-        Two options name one file, or one names a file of the store.
+        Two options name one file, or one names the store, the lock or (but for JSON) the result.json of the run.
     EnvironmentProblem, MissingPath
         A file could not appear there: before the work begins, not after it.
     """
@@ -62,8 +61,9 @@ def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
         place = os.path.realpath(path)
         if place in named:
             raise UsageError("--%s and --%s name the same file, %s" % (named[place], name, path))
-        if place in [os.path.realpath(os.path.join(out, STORE_FILE + suffix)) for suffix in SIDE_FILES]:
-            raise UsageError("--%s %s: that is the store itself" % (name, path), hint="name another file")
+        is_same = name == "json" and place == os.path.realpath(os.path.join(out, RESULT_FILE))
+        if place in own_files(out) and not is_same:
+            raise UsageError("--%s %s: that is a file of the run itself" % (name, path), hint="name another file")
         require_room("--%s %s" % (name, path), path, out)
         named[place] = name
         planned[path] = kind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from typing import Any, Dict, Iterator, List
+from typing import Any, Callable, Dict, Iterable, Iterator, List
 
 from .. import __version__
 from . import machine
@@ -12,13 +12,13 @@ from .combinations import NOTE, PROBLEM, WARNING, Finding, Setting, known_bad
 from .findings import of_machine, of_packages, of_place
 from .frameworks import Framework, Python, all_pythons, frameworks
 from .installed import installed, number
-from .packages import EXTRAS, NEEDED, State, kernel, states
+from .packages import EXTRAS, NEEDED, Package, State, kernel, states
 from .place import Tick, inotify, place
 
 Document = Dict[str, Any]
 
 
-def diagnose(path: str, tick: Tick = lambda count: None) -> Document:
+def diagnose(path: str, tick: Tick = lambda count: None, begin: Callable[[str], None] = lambda what: None) -> Document:
     """Return what is known of this installation, this machine and a folder, and what of it is wrong.
 
     What is merely absent is no finding. Packages are imported, and other Pythons asked, in other processes: none can do harm here.
@@ -29,18 +29,25 @@ def diagnose(path: str, tick: Tick = lambda count: None) -> Document:
         Where dumps are, or will be.
     tick
         Called with the number of folders found below it, now and then.
+    begin
+        Called with what is looked at next, in words, before each part that may take long: none takes more than about a minute.
 
     Raises
     ------
     MissingPath
         ``path`` does not exist.
     """
+    begin("the folders below %s" % path)
     there = place(path, tick)
     versions = installed()
+    begin("extras: %s" % _names(package for extra in EXTRAS for package in extra.packages))
     extras = {extra.name: states(extra.packages, versions) for extra in EXTRAS}
+    begin("packages: %s" % _names(NEEDED))
     needed = states(NEEDED, versions)
+    begin("other Pythons and their frameworks")
     pythons, silent = all_pythons()
     found = frameworks(pythons)
+    begin("the kernel that computes, and this machine")
     document: Document = {
         "goldwatch": __version__,
         "python": {"version": platform.python_version(), "path": own_python()},
@@ -75,6 +82,10 @@ def diagnose(path: str, tick: Tick = lambda count: None) -> Document:
     document["findings"] = [one._asdict() for one in sorted(findings, key=lambda one: order.index(one.severity))]
     document["usable"] = all(one.severity != PROBLEM for one in findings)
     return document
+
+
+def _names(packages: Iterable[Package]) -> str:
+    return ", ".join(package.name or package.module for package in packages)
 
 
 def _works(state: State) -> bool:

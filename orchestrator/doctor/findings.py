@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import os
 from typing import Any, Dict, Iterator, Sequence
 
 from .combinations import NOTE, PROBLEM, WARNING, Finding
 from .installed import number
-from .packages import State
+from .packages import State, search_folder
 
 Document = Dict[str, Any]
 
@@ -21,21 +22,38 @@ _INSTANCES = 2
 
 def of_packages(needed: Sequence[State], optional: Sequence[State], kernel: Document) -> Iterator[Finding]:
     """Yield what is wrong with packages: those that goldwatch needs must be there, of the others those that are there must work."""
+    useless = {state.package.name for state in needed if state.problem or state.version is None}
     for state in (*needed, *optional):
         package, severity = state.package, PROBLEM if state in needed else WARNING
         name = package.name or package.module
         install = "pip install '%s%s'" % (name, ">=" + package.oldest if package.oldest else "")
         if not package.name:
             install = "use a Python that was built with its module sqlite3"
+        if state.problem and not useless.isdisjoint(package.needs):
+            continue
         if state.problem:
-            message = "%s cannot be imported: %s" % (" ".join([name, state.version or ""]).strip(), state.problem)
-            yield Finding(severity, "package-broken", message, ("pip uninstall %s, then " % name if package.name else "") + install)
+            place = " (%s)" % state.file if state.file else ""
+            message = "%s%s cannot be imported: %s" % (" ".join([name, state.version or ""]).strip(), place, state.problem)
+            again = ("pip uninstall %s, then " % name if package.name else "") + install
+            yield Finding(severity, "package-broken", message, _unshadowed(state) or again)
         elif state.version is None and state in needed:
             yield Finding(severity, "package-missing", "%s is not installed: goldwatch needs it" % name, install)
         elif package.oldest and state.version and number(state.version) < number(package.oldest):
             yield Finding(WARNING, "package-old", "%s %s is older than goldwatch works with" % (name, state.version), install)
-    if kernel["problem"] and not any(state.problem or state.version is None for state in needed):
+    if kernel["problem"] and not useless:
         yield Finding(PROBLEM, "kernel", "nothing computes the metrics: %s" % kernel["problem"], "unset GOLDWATCH_KERNEL")
+
+
+def _unshadowed(state: State) -> str:
+    """Return what to do about a file that comes before the installed package; empty where it is the installed package's."""
+    folder = search_folder(state.package.module, state.file)
+    listed = [os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    if folder is None:
+        return ""
+    if folder in listed:
+        return "take %s off PYTHONPATH, or unset PYTHONPATH" % folder
+    installed = {"site-packages", "dist-packages"}.intersection(folder.split(os.sep)) or not state.package.name
+    return "" if installed else "move %s away: it is imported instead of the installed package" % state.file
 
 
 def of_machine(document: Document) -> Iterator[Finding]:

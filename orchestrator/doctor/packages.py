@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from .children import Answer, Question, ask, own_python
+from .installed import installed
 
-_LIMIT_S = 60.0
+_LIMIT_S = 30.0
 _IMPORT = """
 import importlib
 found = {}
@@ -42,12 +45,15 @@ class Package(NamedTuple):
         The first version that goldwatch works with, empty for any.
     others
         Further packages that bring the module.
+    needs
+        Packages without which it cannot be imported either.
     """
 
     name: str
     module: str
     oldest: str = ""
     others: Tuple[str, ...] = ()
+    needs: Tuple[str, ...] = ()
 
 
 class Extra(NamedTuple):
@@ -69,8 +75,12 @@ NEEDED = (
 _OPENCV = ("opencv-python", "opencv-contrib-python", "opencv-contrib-python-headless")
 _TENSORFLOW = Package("tensorflow", "tensorflow", "1.15", ("tensorflow-cpu", "tensorflow-gpu", "intel-tensorflow"))
 EXTRAS = (
-    Extra("caffe", "golden data of Caffe models by OpenCV, without Caffe", (Package("opencv-python-headless", "cv2", "4.5", _OPENCV),)),
-    Extra("onnx", "golden data of ONNX models", (Package("onnxruntime", "onnxruntime", "1.14", ("onnxruntime-gpu",)),)),
+    Extra(
+        "caffe",
+        "golden data of Caffe models by OpenCV, without Caffe",
+        (Package("opencv-python-headless", "cv2", "4.5", _OPENCV, ("numpy",)),),
+    ),
+    Extra("onnx", "golden data of ONNX models", (Package("onnxruntime", "onnxruntime", "1.14", ("onnxruntime-gpu",), ("numpy",)),)),
     Extra(
         "serve",
         "goldwatch serve; Python 3.9 and newer",
@@ -91,11 +101,14 @@ class State(NamedTuple):
         None when it is not there, empty when it does not say.
     problem
         Why it cannot be imported, empty when it can or was not tried.
+    file
+        What is imported, None where that cannot be told.
     """
 
     package: Package
     version: Optional[str]
     problem: str
+    file: Optional[str] = None
 
 
 def states(packages: Sequence[Package], versions: Dict[str, str]) -> List[State]:
@@ -106,13 +119,17 @@ def states(packages: Sequence[Package], versions: Dict[str, str]) -> List[State]
     versions
         Those of the installed packages, by name.
     """
-    there = {entry: _listed(entry, versions) for entry in packages}
-    there.update({entry: "" for entry in packages if there[entry] is None and _found(entry.module)})
-    told = _imported([entry.module for entry in packages if there[entry] is not None and entry.module not in _SLOW])
+    listed = {entry: _listed(entry, versions) for entry in packages}
+    there = [entry for entry in packages if listed[entry] is not None or _spec(entry.module.partition(".")[0]) is not None]
+    told = _imported([entry.module for entry in there if entry.module not in _SLOW])
     found = []
-    for entry, version in there.items():
+    for entry in packages:
         own, problem = told.get(entry.module, ("", ""))
-        found.append(State(entry, version or own if version is not None else None, problem))
+        file = file_of(entry.module)
+        version = listed[entry] if entry in there else None
+        if entry in there and (problem or own) and _elsewhere(entry, file):
+            version = own
+        found.append(State(entry, version or own if entry in there else None, problem, file))
     return found
 
 
@@ -120,12 +137,38 @@ def _listed(package: Package, versions: Dict[str, str]) -> Optional[str]:
     return next((versions[name] for name in (package.name, *package.others) if name in versions), None)
 
 
-def _found(module: str) -> bool:
-    """Tell whether a module's outermost package could be imported: not all that is there has metadata."""
+def _elsewhere(package: Package, file: Optional[str]) -> bool:
+    """Tell whether a package's metadata is not in the folder that its module is imported from: it may be another copy's."""
+    folder = search_folder(package.module, file)
+    return folder is not None and _listed(package, installed([folder])) is None
+
+
+def search_folder(module: str, file: Optional[str]) -> Optional[str]:
+    """Return the folder of the search path that a module's file was found by; None without a file."""
+    if file is None:
+        return None
+    folders = module.count(".") + (os.path.basename(file).partition(".")[0] == "__init__")
+    for _ in range(folders + 1):
+        file = os.path.dirname(file)
+    return file
+
+
+def file_of(module: str) -> Optional[str]:
+    """Return the file that a module is imported from, found without importing it; None where that cannot be told."""
+    whole, *parts = module.split(".")
+    spec = _spec(whole)
+    for part in parts:
+        whole += "." + part
+        spec = PathFinder.find_spec(whole, spec.submodule_search_locations) if spec is not None else None
+    return os.path.abspath(spec.origin) if spec is not None and spec.has_location and spec.origin else None
+
+
+def _spec(module: str) -> Optional[ModuleSpec]:
+    """Return what would be imported of an outermost package's name: not all that is there has metadata."""
     try:
-        return importlib.util.find_spec(module.partition(".")[0]) is not None
+        return PathFinder.find_spec(module) or importlib.util.find_spec(module)
     except (ImportError, ValueError):
-        return False
+        return None
 
 
 def _imported(modules: Sequence[str]) -> Dict[str, Tuple[str, str]]:

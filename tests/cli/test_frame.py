@@ -99,3 +99,20 @@ def test_an_error_of_another_cause_keeps_its_traceback():
 
     with pytest.raises(ValueError, match="a defect"):
         run_command(command, [])
+
+
+@pytest.mark.parametrize(
+    "package, code", [("numpy", "1/0"), ("numpy", "raise SystemExit(0)"), ("click", "raise SystemExit(7)"), ("numpy", "1 +")]
+)
+def test_a_package_that_breaks_when_imported_is_4_and_a_sentence(tmp_path, package, code) -> None:
+    (tmp_path / (package + ".py")).write_text(code + "\n")
+    done = goldwatch("compare", str(tmp_path), str(tmp_path), "-o", str(tmp_path / "out"), PYTHONPATH=str(tmp_path))
+    assert done.returncode == 4 and not done.stdout
+    assert done.stderr.startswith("goldwatch: %s cannot be imported (%s): " % (package, tmp_path / (package + ".py")))
+    assert len(done.stderr.splitlines()) <= 2
+
+
+def test_an_error_that_is_no_import_blames_no_package(tmp_path) -> None:
+    (tmp_path / "jsonschema.py").write_text("1/0\n")
+    done = goldwatch("compare", "no-such", "no-such", "-o", str(tmp_path / "out"), PYTHONPATH=str(tmp_path))
+    assert done.returncode == 4 and "does not exist" in done.stderr, done.stderr

@@ -144,7 +144,9 @@ def test_all_passing_so_far_is_no_pass(tmp_path, make_network):
         (["out", "--csv", "/dev/null"], 4, "no regular file"),
         (["out", "--csv", "link"], 4, "is a link"),
         (["out", "--csv", "x", "--json", "./x"], 2, "name the same file"),
-        (["out", "--json", "out/run.sqlite-wal"], 2, "the store itself"),
+        (["out", "--json", "out/run.sqlite-wal"], 2, "a file of the run itself"),
+        (["out", "--csv", "out/result.json"], 2, "a file of the run itself"),
+        (["out", "--json", "out/run.lock"], 2, "a file of the run itself"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_anything_is(compared, words, code, said):

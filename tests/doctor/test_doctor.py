@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from in_process import run_here
 
-from goldwatch.doctor import frameworks
+from goldwatch.doctor import frameworks, packages
 from goldwatch.doctor.packages import EXTRAS, NEEDED
 from goldwatch.schemas import load_text
 
@@ -82,6 +82,33 @@ def test_an_optional_package_that_cannot_be_imported_is_a_warning(alone, monkeyp
     assert rules(document)["package-broken"] == "warning" and not document["extras"][0]["there"]
     done = run_here(["goldwatch", "doctor", str(tmp_path)])
     assert done.returncode == 0 and "\x1b" not in done.stdout and "SystemError: built for \\x1b[31m another numpy" in done.stdout
+
+
+def test_a_broken_numpy_on_pythonpath_is_named_with_its_file_and_blamed_alone(alone, tmp_path):
+    broken = tmp_path / "modules" / "numpy" / "__init__.py"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("1/0\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "goldwatch", "doctor", str(tmp_path), "--format", "json"],
+        env=dict(os.environ, PYTHONPATH=str(tmp_path / "modules")), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 4, done.stderr
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, SCHEMA)
+    (one,) = [one for one in document["findings"] if one["rule"] == "package-broken"]
+    assert one["message"] == "numpy (%s) cannot be imported: ZeroDivisionError: division by zero" % broken
+    assert one["fix"] == "take %s off PYTHONPATH, or unset PYTHONPATH" % (tmp_path / "modules")
+
+
+def test_a_package_that_hangs_is_named_before_it_is_waited_for_and_not_for_long(alone, monkeypatch, tmp_path):
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "cv2.py").write_text("import signal\nsignal.pause()\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "modules"), *sys.path])
+    monkeypatch.setattr(packages, "_LIMIT_S", 5.0)
+    done = run_here(["goldwatch", "doctor", str(tmp_path)])
+    assert "looking at extras: opencv-python-headless" in done.stderr and "looking at packages: numpy" in done.stderr
+    assert "cannot be imported: no answer within 5 s" in done.stdout
+    assert not run_here(["goldwatch", "doctor", str(tmp_path), "-q"]).stderr
 
 
 def test_without_a_kernel_goldwatch_is_unusable(alone, monkeypatch, tmp_path):
