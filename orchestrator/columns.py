@@ -61,6 +61,7 @@ def padded(text: str, width: int) -> str:
 
 def wrap(text: str, width: int, indent: str) -> List[str]:
     """Return a text in lines of at most so many columns, broken at blanks; those behind the first are indented. A longer word is broken."""
+    width = max(width, width_of(indent) + 2)  # or a line would never grow shorter
     lines, line = [], ""
     for word in _WORD.findall(text):
         if width_of(line) + width_of(word) <= width:

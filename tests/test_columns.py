@@ -33,3 +33,11 @@ def test_wrapping_loses_nothing():
         assert all(sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in line) <= width for line in lines)
         assert all(line.startswith("    ") for line in lines[1:]) and "".join("".join(lines).split()) == "".join(text.split())
         assert not any(line.strip().startswith("%") for line in lines)
+
+
+@pytest.mark.parametrize("width", [-1, 0, 1, 2, 3])
+@pytest.mark.parametrize("indent", ["", "  ", "    "])
+def test_the_narrowest_terminals_end_too(width, indent):
+    lines = wrap("one " + WIDE, width, indent)
+    assert "".join(line.strip() for line in lines) == "one" + WIDE
+    assert all(width_of(line) <= len(indent) + 3 for line in lines)

@@ -7,11 +7,12 @@ from typing import Dict, List, Optional
 
 import click
 
-from ..errors import UsageError, require_file
+from ..errors import GoldwatchError, UsageError, require_file
 from ..filesystem import replacing
 from ..pages.graph_page import Commands, graph_page
 from ..pages.graph_result import read_result
-from ..pages.models import OM, PageModel, read_page_model
+from ..pages.models import OM, PageModel, read_page_model, within
+from ..submodel.original import read_original
 from .common import put, set_up_logging, verbosity_options
 from .outputs import refuse_replacing
 
@@ -52,7 +53,15 @@ def graph(
     inputs = {} if compared is None else compared.inputs
     found = read_page_model(model, golden)
     beside = {"--om": om, "--dump": dump or inputs.get("target"), "--golden": golden or inputs.get("golden")}
-    page = graph_page(found, _commands(found, original, beside), compared)
+    commands = _commands(found, original, beside)
+    if commands.submodel is not None and found.kind == OM:
+        try:
+            found = within(found, read_original(commands.submodel[0][-1]))
+        except GoldwatchError as error:
+            if original is not None:
+                raise
+            commands = commands._replace(submodel=None, no_submodel=str(error))
+    page = graph_page(found, commands, compared)
     with replacing(output) as stream:
         stream.write(page)
     put("wrote %s (%d ops)" % (output, len(found.ops)))
@@ -64,15 +73,16 @@ def _commands(model: PageModel, original: Optional[str], beside: Dict[str, Optio
     if model.kind != OM:
         if original is not None:
             raise UsageError("--model goes with the json of an om; %s is an original model itself" % model.path)
-        return Commands(_submodel(path, beside), None, bool(beside["--om"] or beside["--golden"]))
+        return Commands(_submodel(path, beside), "", None, bool(beside["--om"] or beside["--golden"]))
     if beside["--om"] is not None:
         raise UsageError("--om goes with an original model; %s is the json of an om itself" % model.path)
     config = (["goldwatch", "config", "new", "--om", path], ["--dump-path", ".", "--mode", "all"])
     if original is not None:
         require_file(original, "--model")
     source = original or _beside(path)
-    submodel = None if source is None else _submodel(os.path.abspath(source), dict(beside, **{"--om": path}))
-    return Commands(submodel, config, True)
+    if source is None:
+        return Commands(None, "the original model is not known (goldwatch graph --model names it)", config, True)
+    return Commands(_submodel(os.path.abspath(source), dict(beside, **{"--om": path})), "", config, True)
 
 
 def _submodel(path: str, beside: Dict[str, Optional[str]]) -> List[List[str]]:

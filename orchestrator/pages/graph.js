@@ -83,16 +83,19 @@ function drawNetwork(holder, drawing, select) {
     elements[number].setAttribute('data-selected', '1');
     if (!still) centre(number);
   }
+  // Marks by place: start, end, between, or 'start end' for an op that is both: its data-mark is start, and it has data-end.
   function mark(marks) {
     elements.forEach((group, number) => {
       const found = marks.get(number);
       const flag = group.querySelector('.flag');
       if (flag) flag.remove();
+      const both = found === 'start end';
+      group.toggleAttribute('data-end', both);
       if (!found) return group.removeAttribute('data-mark');
-      group.setAttribute('data-mark', found);
+      group.setAttribute('data-mark', both ? 'start' : found);
       if (found !== 'between') {
         const op = drawing.ops[number];
-        group.append(make('text', {class: 'flag', x: op.x + op.width / 2 + 14, y: op.y + 4}, found.toUpperCase()));
+        group.append(make('text', {class: 'flag', x: op.x - op.width / 2, y: op.y - op.height / 2 - 10}, found.toUpperCase()));
       }
     });
   }

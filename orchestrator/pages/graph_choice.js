@@ -73,6 +73,12 @@ function makeChoice(data) {
     if (choice.start !== null) found.set(choice.start, choice.start === choice.end ? 'start end' : 'start');
     return found;
   };
+  // Why no command cuts out what is chosen; empty where one does.
+  choice.noSubmodel = () => {
+    if (!data.submodel) return printable(data.noSubmodel);
+    const which = ['start', 'end'].find((each) => ops[choice[each]][each] === null);
+    return which ? `${printable(ops[choice[which]].name)} cannot be the ${which} of a cut: ${printable(ops[choice[which]].why)}` : '';
+  };
   // {submodel, config}: the finished commands, null where one does not apply.
   choice.commands = () => {
     const words = (before, inner, after) => [...before, ...inner, ...after].map(shellWord).join(' ');
@@ -87,7 +93,7 @@ function makeChoice(data) {
     const given = [...shapes].flatMap(([tensor, dims]) => ['--shape', `${tensor}=${dims}`]);
     const layers = [...choice.between].sort((a, b) => a - b).map((number) => ops[number].layer).filter((name) => name !== null);
     return {
-      submodel: data.submodel && start !== null && end !== null ? words(data.submodel[0], ['--start', start, '--end', end, ...given], data.submodel[1]) : null,
+      submodel: choice.noSubmodel() ? null : words(data.submodel[0], ['--start', start, '--end', end, ...given], data.submodel[1]),
       config: data.config && layers.length ? words(data.config[0], layers.flatMap((name) => ['--layers', globWord(name)]), data.config[1]) : null,
     };
   };

@@ -36,7 +36,7 @@ function startPage(data) {
   const texts = ops.map(searchTexts);
   const places = new Map(data.drawing.ops.map((op, place) => [op.number, place]));
   const choice = makeChoice(data);
-  let selected = null, matches = [], active = 0;
+  let selected = null, matches = [], active = 0, opener = byId('graph');
 
   byId('plain').remove();
   byId('workbench').hidden = false;
@@ -47,6 +47,8 @@ function startPage(data) {
 
   function select(number, still) {
     selected = number;
+    if (document.activeElement === byId('search')) opener = byId('search');
+    else if (document.activeElement === byId('graph')) opener = byId('graph');
     network.show(number === null || !places.has(number) ? null : places.get(number), still);
     showDetail();
   }
@@ -176,8 +178,9 @@ function startPage(data) {
       const count = choice.between.size;
       parts.push(make('p', {role: 'status'}, `${count} ${count === 1 ? 'op' : 'ops'} from start to end`));
       if (submodel) parts.push(commandPart('cut them out:', 'command', submodel, count));
+      else parts.push(make('p', {class: 'quiet', id: 'no-command'}, 'no command cuts them out: ' + choice.noSubmodel()));
       if (config) parts.push(commandPart('dump only them:', submodel ? 'config-command' : 'command', config, count));
-      if (!submodel && !config) parts.push(make('p', {}, data.config ? 'None of these ops has a dump.' : 'No command can be made of these.'));
+      if (!config && data.config) parts.push(make('p', {}, 'None of these ops has a dump.'));
     }
     holder.replaceChildren(...parts, clear);
     addCopyButtons(holder);
@@ -239,7 +242,11 @@ function startPage(data) {
     event.preventDefault();
   });
   document.addEventListener('keydown', (event) => {
-    if (event.key === 'Escape' && selected !== null) select(null);
+    if (event.key === 'Escape' && selected !== null) {
+      const inside = byId('detail').contains(document.activeElement);
+      select(null);
+      if (inside) opener.focus({preventScroll: true});
+    }
     if (event.key === '/' && !/^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName)) {
       event.preventDefault();
       byId('search').focus();

@@ -23,6 +23,8 @@ class Commands(NamedTuple):
     ----------
     submodel
         Before and behind ``--start NAME --end NAME``.
+    no_submodel
+        Why there is no submodel command, where there is none.
     config
         Before and behind the names of the layers.
     shapes_told
@@ -30,6 +32,7 @@ class Commands(NamedTuple):
     """
 
     submodel: Optional[Sequence[Sequence[str]]]
+    no_submodel: str
     config: Optional[Sequence[Sequence[str]]]
     shapes_told: bool
 
@@ -45,6 +48,7 @@ def graph_page(model: PageModel, commands: Commands, result: Optional[GraphResul
         "drawing": drawing(ops, verdicts, chosen),
         "rows": _rows(model, result),
         "submodel": commands.submodel,
+        "noSubmodel": commands.no_submodel,
         "config": commands.config,
         "shapes": not commands.shapes_told,
         "first": bad[0] if bad else None,

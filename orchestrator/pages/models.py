@@ -10,7 +10,7 @@ from ..filesystem import AnyPath, open_input, path_text
 from ..model.graph import load_with_parameters
 from ..model.never import no_dump_reason
 from ..results.network import network_document
-from ..submodel.original import read_original
+from ..submodel.original import Original, read_original
 from .network import NetworkOp, desc_text, network_ops
 from .originals import choice_of, no_choice, original_network
 
@@ -62,6 +62,20 @@ def read_page_model(path: AnyPath, golden: Optional[str] = None) -> PageModel:
     original = read_original(path)
     ops, details = original_network(original, None if golden is None else GoldenSet(golden))
     return PageModel(original.kind, original.name or os.path.basename(path), path, ops, details)
+
+
+def within(model: PageModel, original: Original) -> PageModel:
+    """Return an om's network in which a part begins and ends only at ops that are nodes of this original model."""
+
+    def known(detail: Dict[str, Any]) -> Dict[str, Any]:
+        ends = {which: detail[which] for which in ("start", "end") if detail[which] is not None}
+        missing = [name for name in ends.values() if len(original.numbers(name)) != 1]
+        if not missing:
+            return detail
+        why = "%s is not one node of the original model's file" % missing[0]
+        return dict(detail, why=why, **{which: None for which, name in ends.items() if name in missing})
+
+    return model._replace(details=[known(detail) for detail in model.details])
 
 
 def _starts_as_json(path: str) -> bool:

@@ -56,6 +56,12 @@ layer { name: "p1" type: "Pooling" bottom: "c1" top: "p1" pooling_param { kernel
 layer { name: "q1" type: "Pooling" bottom: "c1" top: "q1" pooling_param { kernel_size: 2 stride: 2 } }
 layer { name: "e1" type: "Eltwise" bottom: "p1" bottom: "q1" top: "e1" }
 """
+ORIGINAL = """name: "net"
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }
+layer { name: "conv1" type: "Convolution" bottom: "data" top: "c" convolution_param { num_output: 4 kernel_size: 3 } }
+layer { name: "side" type: "Power" bottom: "c" top: "s" }
+layer { name: "relu2" type: "ReLU" bottom: "s" top: "r" }
+"""
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +244,9 @@ def test_a_caffe_net_shows_shapes_and_its_command_cuts(driver, folder, tmp_path)
 
 
 def test_the_page_of_an_om_knows_the_original_beside_it(driver, folder, tmp_path):
-    done = run_here(["goldwatch", "graph", "om.json", "--model", "net.prototxt", "-o", tmp_path / "both.html"], folder)
+    (tmp_path / "own.prototxt").write_text(ORIGINAL)
+    command = ["goldwatch", "graph", "om.json", "--model", tmp_path / "own.prototxt", "-o", tmp_path / "both.html"]
+    done = run_here(command, folder)
     assert done.returncode == 0, done.stderr
     show(driver, tmp_path / "both.html")
     choose(driver, "conv1", "start")
@@ -246,6 +254,56 @@ def test_the_page_of_an_om_knows_the_original_beside_it(driver, folder, tmp_path
     words = words_of(element(driver, "#command").text)
     assert words[3:7] == ["--start", "conv1", "--end", "relu2"] and words[words.index("--om") + 1] == str(folder / "om.json")
     assert element(driver, "#config-command").text.startswith("goldwatch config new")
+    choose(driver, "conv10", "end")
+    assert "conv10 cannot be the end of a cut: conv10 is not one node of the original" in element(driver, "#no-command").text
+    assert element(driver, "#command").text.startswith("goldwatch config new")
+    choose(driver, "trans", "start")
+    assert "trans cannot be the start of a cut: the compiler made this op" in element(driver, "#no-command").text
+
+
+def test_an_original_beside_an_om_that_cannot_be_read_is_told_on_the_page(driver, tmp_path):
+    (tmp_path / "m.json").write_text(json.dumps({"name": "m", "graph": [{"name": "m", "op": OPS}]}))
+    (tmp_path / "m.prototxt").write_text("layer {")
+    done = run_here(["goldwatch", "graph", "m.json", "-o", "m.html"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    show(driver, tmp_path / "m.html")
+    choose(driver, "conv1", "start")
+    choose(driver, "add", "end")
+    assert "m.prototxt" in element(driver, "#no-command").text
+    assert run_here(["goldwatch", "graph", "m.json", "--model", "m.prototxt", "-o", "n.html"], tmp_path).returncode == 4
+
+
+@pytest.mark.parametrize(("width", "name"), [(1280, "side"), (1280, "data"), (390, "conv10")])
+def test_one_op_is_start_and_end_and_its_label_fits(om, width, name):
+    resize(om, width, 844)
+    choose(om, name, "start")
+    choose(om, name, "end")
+    marked = om.find_elements("css selector", "#graph [data-mark]")
+    assert [(it.get_attribute("data-op"), it.get_attribute("data-mark")) for it in marked] == [(name, "start")]
+    assert om.execute_script("return arguments[0].hasAttribute('data-end')", marked[0])
+    element(om, "#tools button[aria-label^=show]").click()
+    flag = marked[0].find_element("css selector", ".flag")
+    assert flag.get_attribute("textContent") == "START END"
+    inside = """const [box, around] = [arguments[0], arguments[0].ownerSVGElement].map((it) => it.getBoundingClientRect());
+    return box.left >= around.left && box.right <= around.right && box.top >= around.top"""
+    assert om.execute_script(inside, flag)
+    choose(om, "conv1", "start")
+    assert not om.execute_script("return document.querySelectorAll('#graph [data-end]').length")
+
+
+def test_escape_closes_the_detail_and_gives_the_focus_back_to_where_it_was_opened(om):
+    find(om, "conv1")
+    button = element(om, "button[data-choose=start]")
+    button.send_keys(Keys.ENTER)
+    om.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert shown(om) is None
+    assert om.execute_script("return document.activeElement.id") == "search"
+    element(om, "#search").clear()
+    om.execute_script("document.querySelector('#graph').focus()")
+    element(om, "#graph").send_keys("n")
+    element(om, "button[data-choose=start]").send_keys(Keys.ENTER)
+    om.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert om.execute_script("return document.activeElement.id") == "graph"
 
 
 @pytest.mark.parametrize("dark", [False, True])
