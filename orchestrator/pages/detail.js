@@ -22,8 +22,8 @@ class Detail {
   }
 
   open(row) {
-    if (location.hash === '#row-' + row) this.show(row);
-    else location.hash = 'row-' + row;
+    location.hash = 'row-' + row;  // its event comes later, and finds the row shown
+    this.show(row);
   }
 
   close() {
