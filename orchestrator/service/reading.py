@@ -12,11 +12,12 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, 
 
 from ..comparing.row import FAIL, Row
 from ..engine.options import ComparisonOptions
-from ..errors import FormatError
+from ..errors import FormatError, GoldwatchError
 from ..results.database import connect_reader, translated
 from ..results.identity import LAYOUT_VERSION, check_identity
 from ..results.lock import LOCK_FILE
 from ..results.opening import STORE_FILE, read_fact
+from ..results.records import VOID
 from ..results.rowsql import RowReader, from_sql_text
 from ..results.rowview import PLACE_ORDER
 
@@ -86,6 +87,18 @@ class StoreReader:
     def given(self) -> int:
         """Return the highest id that was ever given to a row."""
         found = self.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
+        return int(found[0][0]) if found else 0
+
+    def void(self) -> int:
+        """Return the id up to which rows may have been told otherwise before (fact ``void`` of schemas/store.sql), 0 without."""
+        try:
+            return int(self.fact(VOID, 0))
+        except (GoldwatchError, ValueError, TypeError):
+            return self.given()
+
+    def began_ns(self) -> int:
+        """Return when the store was made, in nanoseconds since 1970; 0 where it does not say it."""
+        found = self.query("SELECT time_ns FROM event ORDER BY id LIMIT 1")
         return int(found[0][0]) if found else 0
 
     def removals(self) -> int:
