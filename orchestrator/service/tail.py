@@ -15,9 +15,9 @@ from starlette.concurrency import run_in_threadpool
 
 from ..comparing.row import METRICS, Row
 from ..errors import GoldwatchError
+from ..results.reading import StoreReader, is_written, signature
 from ..verdict.first_divergence import earlier
 from .info import Book
-from .reading import StoreReader, is_written, signature
 from .run_routes import metrics_of, numbered_text
 from .runs import Run
 

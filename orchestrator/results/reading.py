@@ -11,17 +11,16 @@ from types import TracebackType
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Type
 
 from ..comparing.row import FAIL, Row
-from ..engine.options import ComparisonOptions
 from ..errors import FormatError, GoldwatchError
-from ..results.database import connect_reader, translated
-from ..results.identity import LAYOUT_VERSION, check_identity
-from ..results.lock import LOCK_FILE
-from ..results.opening import STORE_FILE, read_fact
-from ..results.records import VOID
-from ..results.rowsql import RowReader, from_sql_text
-from ..results.rowview import PLACE_ORDER
+from .database import connect_reader, translated
+from .identity import LAYOUT_VERSION, check_identity
+from .lock import LOCK_FILE
+from .opening import STORE_FILE, read_fact
+from .records import VOID
+from .rowsql import RowReader, from_sql_text
+from .rowview import PLACE_ORDER
 
-log = logging.getLogger("goldwatch.service")
+log = logging.getLogger("goldwatch.results")
 
 _BUSY_MS = 2000
 _LOCK_BYTES = 4096
@@ -71,10 +70,6 @@ class StoreReader:
         """Return one fact of table ``run``; raises DamagedStore where it is not as it was stored."""
         with translated(self.path):
             return read_fact(self._connection, self.path, key, default)
-
-    def options(self) -> ComparisonOptions:
-        """Return what was compared; raises FormatError where the store does not say it."""
-        return ComparisonOptions.from_identity(os.path.dirname(self.path), self.fact("inputs") or {})
 
     def counts(self) -> Dict[str, int]:
         """Return the number of rows by verdict."""
