@@ -41,6 +41,7 @@ _RUN = _object(
     devices=_list_of(_TEXT),
     steps=_list_of(_TEXT),
     rows=_COUNT,
+    last_id={**_COUNT, "description": "The highest id that was given to a row: another one means news."},
     passed=_COUNT,
     failed=_COUNT,
     not_compared=_COUNT,
@@ -133,6 +134,10 @@ READING: List[Operation] = [
         "get", "/api/runs/{run}/events",
         "Server-sent events: row, progress, divergence, reset, end. Resumed by Last-Event-ID, which goes before `after`.",
         "text/event-stream", (("after", _COUNT, "Only rows with a higher id."),),
+    ),
+    Operation(
+        "get", "/api/runs/{run}/graphs", "The networks around the run's first suspect, or the first op outside its limits: as pages draw them.",
+        _object(graphs=_list_of(_object(model=_TEXT, count=_COUNT, focus=_TEXT, near={"type": "object"}))),
     ),
     Operation("get", "/api/runs/{run}/files", "The files of a run.", _object(files=_list_of(_object(name=_TEXT, size=_or_null(_COUNT))))),
     Operation("get", "/api/runs/{run}/files/{name}", "A file: result.json and the CSVs as they are; reports are made.", "*/*"),
