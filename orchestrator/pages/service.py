@@ -63,7 +63,8 @@ def jobs_page() -> str:
     body = (
         '<header>\n<h1>Jobs</h1>\n%s</header>\n<main>\n<p id="jobs-status" role="status" class="quiet"></p>\n'
         '<div class="view"><table id="jobs" class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n'
-        '<section id="job" hidden aria-labelledby="job-head">\n<h2 id="job-head"></h2>\n<pre id="log" tabindex="0"></pre>\n</section>\n</main>'
+        '<section id="job" hidden aria-labelledby="job-head">\n<h2 id="job-head"></h2>\n'
+        '<pre id="log" tabindex="0"></pre>\n</section>\n</main>'
     )
     return _shell("jobs", "Jobs", body % (_NAVIGATION, heads))
 

@@ -136,7 +136,7 @@ READING: List[Operation] = [
         "text/event-stream", (("after", _COUNT, "Only rows with a higher id."),),
     ),
     Operation(
-        "get", "/api/runs/{run}/graphs", "The networks around the run's first suspect, or the first op outside its limits: as pages draw them.",
+        "get", "/api/runs/{run}/graphs", "The networks around the first suspect, or the first op outside its limits, as pages draw them.",
         _object(graphs=_list_of(_object(model=_TEXT, count=_COUNT, focus=_TEXT, near={"type": "object"}))),
     ),
     Operation("get", "/api/runs/{run}/files", "The files of a run.", _object(files=_list_of(_object(name=_TEXT, size=_or_null(_COUNT))))),

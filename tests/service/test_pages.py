@@ -209,7 +209,8 @@ def test_the_network_is_drawn_around_what_is_wrong_first(watched, row, page):
     store.put(row(151, verdict="not_compared"))
     page.until(lambda: page.driver.execute_script(verdict % "op151") == "not_compared")
     # A click opens the op's row; its address leads others there.
-    page.driver.execute_script('document.querySelector("#graph [data-op=op150] .box").dispatchEvent(new MouseEvent("click", {bubbles: true}))')
+    click = "document.querySelector('#graph [data-op=op150] .box').dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    page.driver.execute_script(click)
     page.until(lambda: "op150:output:0" in page.text("#detail") and page.driver.current_url.endswith("#op-op150"))
     assert console(page.driver) == []
 
@@ -264,7 +265,8 @@ def test_jobs_are_seen_read_and_cancelled(serving, tmp_path, page):
     server = serving(tmp_path / "lab")
     watch = {"command": "watch", "args": ["dump", "golden"], "options": {"out": "out"}}
     job = server.json("/api/runs", 202, method="POST", body=watch)
-    wrong = server.json("/api/runs", 202, method="POST", body={"command": "compare", "args": ["nothing", "golden"], "options": {"out": "x"}})
+    compare = {"command": "compare", "args": ["nothing", "golden"], "options": {"out": "x"}}
+    wrong = server.json("/api/runs", 202, method="POST", body=compare)
     page.open(server, "/jobs")
     page.log_in(server)
     page.until(lambda: page.texts("#jobs [data-job='%s'] .verdict" % job["id"]) == ["running"])
