@@ -115,7 +115,7 @@ class _General:
         return PlainTextResponse(text, headers={"Content-Type": MEDIA_TYPE})
 
     async def openapi(self, request: Request) -> Response:
-        return json_answer(openapi_document(self.access.url, self.read_only))
+        return json_answer(openapi_document(self.access.url, self.read_only, self.access.cookie))
 
     async def login(self, request: Request) -> Response:
         """Answer ``{"token"}`` with a cookie that stands for it, as long as the browser is open."""
