@@ -115,7 +115,8 @@ class Guard:
             return
         if given:
             await self.failed(scope)
-            raise Problem(401, "this is not the service's token", "send Authorization: Bearer TOKEN with the line of its token file", headers=_BEARER)
+            hint = "send Authorization: Bearer TOKEN with the line of its token file"
+            raise Problem(401, "this is not the service's token", hint, headers=_BEARER)
         hint = "send Authorization: Bearer TOKEN, or log in on the page"
         raise Problem(401, "a token is needed", hint, headers=_BEARER)
 
@@ -186,7 +187,8 @@ def _relative(scope: Scope) -> None:
     if found:
         scope["path"] = found.group(2) or "/"
         scope["raw_path"] = scope["path"].encode("utf-8", "surrogateescape")
-        scope["headers"] = [(b"host", found.group(1).encode("latin-1", "replace")), *(pair for pair in scope["headers"] if pair[0] != b"host")]
+        host = (b"host", found.group(1).encode("latin-1", "replace"))
+        scope["headers"] = [host, *(pair for pair in scope["headers"] if pair[0] != b"host")]
 
 
 def _shown(scope: Scope) -> str:

@@ -86,7 +86,7 @@ def job_request(document: Any, roots: Roots) -> JobRequest:
     for name in REPORTS & set(named):
         place, file = os.path.split(named[name])
         if place != folder or not REPORT_NAME.match(file):
-            raise Problem(403, "%s: a job writes reports into its run's folder only, as report… or diff…" % name, _REPORT_HINT, kind="refused")
+            raise Problem(403, "%s: a job writes reports into its run's folder only" % name, _REPORT_HINT, kind="refused")
     for name, path in (*((name, named[name]) for name in sorted(PATHS & set(named))), ("args", paths[0]), ("args", paths[1])):
         roots.require_links_inside(path, name)
     words = [command]

@@ -155,8 +155,11 @@ JOBS: List[Operation] = [
 _BY_COOKIE = (("X-Goldwatch", "Anything; needed by who is known by the cookie."),)
 SENDING: List[Operation] = [
     Operation("post", "/api/runs", "Put a command into the queue.", _ref("Job"), body=_ref("JobRequest"), status=202, headers=_BY_COOKIE),
-    Operation("post", _JOB_PATH + "/cancel", "End a job, or have it not begin; one that has ended stays as it is.", _ref("Job"), status=202, headers=_BY_COOKIE),
-]
+    Operation(
+        "post", _JOB_PATH + "/cancel", "End a job, or have it not begin; one that has ended stays as it is.",
+        _ref("Job"), status=202, headers=_BY_COOKIE,
+    ),
+]  # fmt: skip
 LOGIN = Operation(
     "post", "/login", "A cookie for browsers that stands for the token.", _object(status=_TEXT), body=_object(token=_TEXT), open=True
 )

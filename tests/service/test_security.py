@@ -207,7 +207,7 @@ def test_a_token_that_others_may_read_is_warned_of(tmp_path):
     assert token_warnings(str(path), TOKEN) == []
 
 
-def test_tls(serving, tmp_path, until):
+def test_tls(serving, tmp_path, until, monkeypatch):
     """A certificate of our own; plain requests get nothing, and a client that never shakes hands is in nobody's way."""
     certificate = tmp_path / "cert.pem"
     made = subprocess.run(
@@ -227,6 +227,16 @@ def test_tls(serving, tmp_path, until):
         with urllib.request.urlopen(request, context=context, timeout=60) as answer:
             assert answer.status == 200
     assert not server.raw(b"GET /healthz HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200")
+    # What a terminal is told, and what helps.
+    token = tmp_path / "t"
+    token.write_text(TOKEN)
+    words = ["goldwatch", "status", "--server", server.url, "--token-file", str(token)]
+    done = run_here(words)
+    assert done.returncode == 4 and "SSL_CERT_FILE" in done.stderr
+    done = run_here([*words[:3], server.url.replace("https", "http"), *words[4:]])
+    assert done.returncode == 4 and "https://" in done.stderr
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    assert run_here(words).returncode == 0
 
 
 def test_behind_a_proxy_the_public_name_counts(serving, tmp_path):
