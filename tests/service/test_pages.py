@@ -5,19 +5,11 @@ from __future__ import annotations
 import signal
 
 import pytest
-from browser import browser, console, resize
+from browser import READY, SIDEWAYS, console, resize
 from service_client import TOKEN
 
 pytestmark = pytest.mark.browser
 
-SIDEWAYS = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-READY = "return document.documentElement.getAttribute('data-ready') === '1'"
-
-
-@pytest.fixture(scope="module")
-def driver():
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture(autouse=True)
