@@ -37,6 +37,7 @@ _RUN = _object(
     path=_TEXT,
     state={"enum": [RUNNING, FINISHED, STOPPED]},
     verdict={"enum": ["pass", "fail", "incomplete", None], "description": "null while it runs without failures"},
+    exit_code={"type": ["integer", "null"], "description": "The run's own; null until it has finished."},
     model=_or_null(_TEXT),
     devices=_list_of(_TEXT),
     steps=_list_of(_TEXT),
