@@ -136,7 +136,8 @@ async def _refused(request: Request, error: Exception) -> Response:
     """Answer what Starlette itself refuses: no such route, or not by this method."""
     status = getattr(error, "status_code", 500)
     message = {404: "there is nothing here", 405: "not by the method %s" % request.method}.get(status, "refused")
-    return Problem(status, message, "GET /api/openapi.json tells what there is; a read-only service takes no jobs", headers=getattr(error, "headers", None)).answer()
+    hint = "GET /api/openapi.json tells what there is; a read-only service takes no jobs"
+    return Problem(status, message, hint, headers=getattr(error, "headers", None)).answer()
 
 
 async def _problem(request: Request, error: Exception) -> Response:

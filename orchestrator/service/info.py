@@ -110,8 +110,9 @@ def _read(run: Run, memory: _Memory, written: bool, found: Any) -> Standing:
     except (GoldwatchError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         message = error.message if isinstance(error, GoldwatchError) else "the store cannot be read: %s" % error
         counts = {name: 0 for name in ("rows", "last_id", "passed", "failed", "not_compared", "expected_absent")}
-        known: Dict[str, Any] = {"state": RUNNING if written else STOPPED, "verdict": None, "exit_code": None, "model": None, "error": message}
-        fields = {**known, "devices": [], "steps": [], **counts, "progress": None, "started": None, "host": host_of(run.path)}
+        host = host_of(run.path)
+        known: Dict[str, Any] = {"state": RUNNING if written else STOPPED, "verdict": None, "exit_code": None, "error": message}
+        fields = {**known, "model": None, "devices": [], "steps": [], **counts, "progress": None, "started": None, "host": host}
         return Standing(fields, None, written_s, 0, None)
 
 
