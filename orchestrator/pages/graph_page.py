@@ -54,7 +54,8 @@ def graph_page(model: PageModel, commands: Commands, result: Optional[GraphResul
         "first": bad[0] if bad else None,
     }
     title = printable(model.name or model.path)
-    return page("%s: the network" % title, _body(model, ops, verdicts, title, chosen, result), {"network": data}, _STYLES, _SCRIPTS)
+    doubtful = "" if result is None else doubt(model, result)
+    return page("%s: the network" % title, _body(model, ops, verdicts, title, chosen, doubtful), {"network": data}, _STYLES, _SCRIPTS)
 
 
 def _with_shapes(model: PageModel, result: GraphResult) -> List[NetworkOp]:
@@ -106,12 +107,12 @@ def _rows(model: PageModel, result: Optional[GraphResult]) -> Dict[str, Any]:
 
 
 def _body(
-    model: PageModel, ops: Sequence[NetworkOp], verdicts: Dict[str, str], title: str, chosen: Optional[Sequence[int]], result: Optional[GraphResult]
+    model: PageModel, ops: Sequence[NetworkOp], verdicts: Dict[str, str], title: str, chosen: Optional[Sequence[int]], doubtful: str
 ) -> str:
     counts = "%s: %d %s" % (_KINDS[model.kind], len(ops), "op" if len(ops) == 1 else "ops")
-    doubtful = "" if result is None else doubt(model, result)
     failing = sum(verdicts.get(op.name) == "fail" for op in ops)
-    found = ["%d of them outside their limits" % failing] if failing else ["none of them outside its limits"] if verdicts and not doubtful else []
+    found = ["%d of them outside their limits" % failing] if failing else []
+    found += ["none of them outside its limits"] if verdicts and not failing and not doubtful else []
     if chosen is not None:
         found.append("drawn are the %d ops nearest to the first %s; the search finds all" % (len(chosen), "bad one" if failing else "one"))
     line = "; ".join([counts, *found])
