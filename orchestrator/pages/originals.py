@@ -75,8 +75,8 @@ def original_network(original: Original, golden: Optional[GoldenSet]) -> Tuple[L
         outputs = [_named(words((number, index), own), own) for index, own in enumerate(tensors)]
         details.append(detail(original.types[number], inputs, outputs, parameters[number], choice))
         # A cut that begins at the model's own input has it for its own.
-        own = asked((number, 0), tensors[0]) if not caffe and original.types[number] in MODEL_INPUTS and tensors else None
-        details[-1]["asked"] = None if own is None else [tensors[0], own]
+        dims = asked((number, 0), tensors[0]) if not caffe and original.types[number] in MODEL_INPUTS and tensors else None
+        details[-1]["asked"] = None if dims is None else [tensors[0], dims]
     return ops, details
 
 
