@@ -46,6 +46,7 @@ class LivePage {
 
   async start() {
     await this.look();
+    this.void = this.run.void;
     await this.files();
     this.about();
     this.connect();
@@ -74,7 +75,7 @@ class LivePage {
     if (this.source) this.source.close();
     this.source = null;
     if (document.hidden) { this.watch(); return; }
-    const source = this.source = new EventSource(this.api + '/events?after=' + this.last);
+    const source = this.source = new EventSource(this.api + '/events?after=' + this.last + '&void=' + this.void);
     let opened = this.last > 0;
     source.addEventListener('open', () => {
       this.at('connection').textContent = '';

@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from .. import __version__
+from ..engine.reporting import Commands, no_commands
 from ..errors import GoldwatchError
 from .access import Access
 from .answers import Problem, json_answer, problem_of
@@ -51,7 +52,9 @@ class Service(NamedTuple):
     routes: List[BaseRoute]
 
 
-def make_service(roots: Roots, access: Access, foreman: Optional[Foreman] = None, read_only: bool = False) -> Service:
+def make_service(
+    roots: Roots, access: Access, foreman: Optional[Foreman] = None, read_only: bool = False, commands: Commands = no_commands
+) -> Service:
     """Return the ASGI application of a service.
 
     Parameters
@@ -64,17 +67,19 @@ def make_service(roots: Roots, access: Access, foreman: Optional[Foreman] = None
         Runs jobs; None: there are none.
     read_only
         Whether nothing can be sent, but for the token of a browser.
+    commands
+        Makes the commands that look closer at the suspects of a run.
     """
     runs, book = Runs(roots), Book()
     tails = Tails(book)
     general = _General(access, runs, book, foreman, read_only)
     routes: List[BaseRoute] = [
         *general.routes(),
-        *RunRoutes(runs, book).routes(),
+        *RunRoutes(runs, book, commands).routes(),
         *EventRoutes(runs, tails).routes(),
         *GraphRoutes(runs, book).routes(),
         *PageRoutes().routes(),
-        *FileRoutes(runs).routes(),
+        *FileRoutes(runs, commands).routes(),
         *JobRoutes(foreman, may_send=not read_only).routes(),
     ]
     app = Starlette(

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from ..engine.reporting import write_report
+from ..engine.reporting import Commands, write_report
 from ..errors import GoldwatchError
 from ..filesystem import open_input
 from ..pages.report import HtmlFile
@@ -39,8 +39,9 @@ _NAME = re.compile(r"[^!#$&+.\w^`|~-]", re.A)
 class FileRoutes:
     """Answers who wants files."""
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Runs, commands: Commands) -> None:
         self.runs = runs
+        self._commands = commands
 
     def routes(self) -> List[Route]:
         """Return the routes."""
@@ -59,7 +60,7 @@ class FileRoutes:
         run = await run_in_threadpool(self.runs.find, request.path_params["run"])
         name = request.path_params["name"]
         if name in MADE:
-            stream, size = await run_in_threadpool(_made, run, name)
+            stream, size = await run_in_threadpool(_made, run, name, self._commands)
         elif name in {file["name"] for file in await run_in_threadpool(_files, run)}:
             stream, size = await run_in_threadpool(_opened, run, name)
         else:
@@ -115,11 +116,11 @@ def _opened(run: Run, name: str) -> Any:
     return stream, status.st_size
 
 
-def _made(run: Run, name: str) -> Any:
+def _made(run: Run, name: str, commands: Commands) -> Any:
     """Return a report as an open file that has no name any more."""
     with tempfile.TemporaryDirectory(prefix="goldwatch-") as folder:
         path = os.path.join(folder, name)
-        write_report(run.path, {path: MADE[name]})
+        write_report(run.path, {path: MADE[name]}, commands)
         stream = open_input(path)
     return stream, os.fstat(stream.fileno()).st_size
 

@@ -43,6 +43,7 @@ _RUN = _object(
     steps=_list_of(_TEXT),
     rows=_COUNT,
     last_id={**_COUNT, "description": "The highest id that was given to a row: another one means news."},
+    void={**_COUNT, "description": "Rows with ids up to this one may have been others before."},
     passed=_COUNT,
     failed=_COUNT,
     not_compared=_COUNT,
@@ -66,7 +67,7 @@ _EVENT = {**_object(time=_COUNT, kind=_TEXT, op=_or_null(_TEXT), text=_TEXT), "d
 _SCHEMAS: Dict[str, Any] = {
     "Error": _object(error=_object(kind=_TEXT, message=_TEXT, hint=_or_null(_TEXT))),
     "Run": _RUN,
-    "RunInFull": {"allOf": [_ref("Run"), _object(summary=_JSON, limits=_JSON, events=_list_of(_EVENT))]},
+    "RunInFull": {"allOf": [_ref("Run"), _object(summary=_JSON, sentence=_or_null(_TEXT), inputs=_JSON, commands=_JSON, limits=_JSON, events=_list_of(_EVENT))]},
     "Row": {
         **_object(id=_COUNT, op=_TEXT, tensor=_TEXT, verdict={"enum": list(VERDICTS)}, metrics={"type": "object"}),
         "description": "A row of result.json (schemas/result.schema.json) with the id that the store gave it.",
@@ -137,7 +138,8 @@ READING: List[Operation] = [
     Operation(
         "get", "/api/runs/{run}/events",
         "Server-sent events: row, progress, divergence, reset, end. Resumed by Last-Event-ID, which goes before `after`.",
-        "text/event-stream", (("after", _COUNT, "Only rows with a higher id."),),
+        "text/event-stream",
+        (("after", _COUNT, "Only rows with a higher id."), ("void", _COUNT, "The run's `void`, or that of the last reset, when the client began.")),
         headers=(("Last-Event-ID", "The id of the last row that the client saw."),),
     ),
     Operation(

@@ -116,9 +116,9 @@ class Tail:
                 return
             await asyncio.sleep(_POLL_S)
 
-    def knows(self, number: int) -> bool:
-        """Tell whether a client that saw this row id last may go on behind it: all that it saw still holds."""
-        return number == 0 or self.void < number <= max(self.given, self.last_id)
+    def knows(self, number: int, void: int) -> bool:
+        """Tell whether a client that saw this row id last, and began when ``void`` was so, may go on behind it: all that it saw still holds."""
+        return number == 0 or ((number > self.void or void == self.void) and number <= max(self.given, self.last_id))
 
     def _tell_news(self) -> None:
         told = (self.generation, self.last_id, self.progress, self.divergence, self.ended)

@@ -182,7 +182,7 @@ def stream_of(tail, between, asked="0"):
 
     async def take():
         pieces = []
-        async for piece in EventRoutes(None, Tails(None))._pieces(tail, asked):
+        async for piece in EventRoutes(None, Tails(None))._pieces(tail, asked, 0):
             pieces.append(piece)
             between(names_of([piece])[-1][0])
         return names_of(pieces)
@@ -278,6 +278,11 @@ def test_who_was_away_while_rows_changed_begins_anew(watched, row, how):
     left = list(range(1 if how == "renumbered" else 2, 12))
     events = until_end(server.stream(run, last=10))
     assert events[0][0] == "reset" and rows_of(events) == left
+    # Who began afterwards, and was cut off before it had read so far, goes on where it was.
+    void = server.runs()[0]["void"]
+    events = until_end(server.stream(run, last=5, after="0&void=%d" % void))
+    assert "reset" not in {kind for kind, _, _ in events} and rows_of(events) == list(range(6, 12))
+    assert void == 10
     # Who saw a row of afterwards knows it all.
     events = until_end(server.stream(run, last=11))
     assert "reset" not in {kind for kind, _, _ in events} and rows_of(events) == []
