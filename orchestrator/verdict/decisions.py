@@ -14,8 +14,8 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from ..comparing.patterns import AlignedPair
-from .observations import Observation
 from .own_error import RARE_SPREAD, SUSPECT_SCORE, rounding
+from .seen import Observation
 
 Array = Any
 

@@ -13,7 +13,7 @@ from .amplification import amplification
 from .chance import scatter
 from .decisions import Decision, Redone, decided, orders
 from .inputs import BAD, UNKNOWN, Inputs, InputState, joined
-from .observations import FACTOR_SHARE, Observation, Observations, ObservedOp
+from .observations import Observations, ObservedOp
 from .own_error import (
     HOPELESS,
     SMALLEST_SLICE_SPREAD,
@@ -27,6 +27,7 @@ from .own_error import (
     type_noise,
 )
 from .recomputing import only_moves
+from .seen import FACTOR_SHARE, Observation
 
 HIGHEST_SCORE = 99.0
 """The score of what needs no estimate: NaN out of finite inputs, other integers out of equal ones."""

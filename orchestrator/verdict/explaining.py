@@ -14,8 +14,9 @@ from .decisions import Redone, redo
 from .estimates import Estimate
 from .explanations import BLAMELESS, Other, Surroundings, explanations_of
 from .inputs import Inputs, InputState
-from .observations import Observation, Observations, ObservedOp
+from .observations import Observations, ObservedOp
 from .recomputing import contradicts
+from .seen import Observation
 from .suspects import Suspect
 
 MOST_READ = 3

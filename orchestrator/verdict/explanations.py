@@ -12,8 +12,8 @@ from ..comparing.patterns import AlignedPair, Finding, find_patterns
 from ..comparing.row import FAIL
 from ..tensors.axes import element_count
 from .estimates import SLICE, Estimate
-from .observations import Observation
 from .own_error import rounding, sum_noise
+from .seen import Observation
 from .words import percent
 
 KINDS = (

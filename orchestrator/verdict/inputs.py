@@ -11,7 +11,8 @@ from ..model.graph import ModelGraph
 from ..model.graphs import AnyGraph, ModelGraphs
 from ..model.never import CONSTANT_TYPES, INPUT_TYPES, VARIABLE_TYPES
 from ..model.nodes import OpNode
-from .observations import Observation, Observations, ObservedOp
+from .observations import Observations, ObservedOp
+from .seen import Observation
 
 GOOD = "good"
 BAD = "bad"

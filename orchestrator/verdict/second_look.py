@@ -16,10 +16,11 @@ from ..tensors.rounding import ulp
 from .chance import independent, scatter
 from .estimates import Estimate, Told
 from .inputs import GOOD, joined
-from .observations import FACTOR_SHARE, Observation, ObservedOp
+from .observations import ObservedOp
 from .outliers import each_by_itself, ordinary
 from .own_error import HOPELESS, PRIOR_SPREAD, RARE_SPREAD, SUSPECT_SCORE, rounding, sum_noise
 from .recomputing import OwnError, known, normalises, only_rounds, own_error
+from .seen import FACTOR_SHARE, Observation
 from .words import percent
 
 MOST_LOOKED_AT = 64
