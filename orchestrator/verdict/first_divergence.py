@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterable, NamedTuple, Optional, Sequence
 
 from ..comparing.row import FAIL, Row
 from ..dumps.place import NOWHERE, Place
@@ -72,6 +72,13 @@ class FirstDivergence:
         }
 
 
+def earlier(first: Optional[Row], row: Row) -> Optional[Row]:
+    """Return that of two rows which fails and comes first in execution order; None where neither fails."""
+    if row.verdict != FAIL or (first is not None and execution_key(first) <= execution_key(row)):
+        return first
+    return row
+
+
 def first_divergence(rows: Iterable[Row], limits: Limits, graph: AnyGraph = None) -> Optional[FirstDivergence]:
     """Return the first operator with a failing row, or None.
 
@@ -85,12 +92,10 @@ def first_divergence(rows: Iterable[Row], limits: Limits, graph: AnyGraph = None
         The model: tells which operators feed an input that was not dumped.
     """
     seen = Observations()
-    failing: List[Row] = []
+    first: Optional[Row] = None
     for row in rows:
         seen.add(row)
-        if row.verdict == FAIL:
-            failing.append(row)
-    first = min(failing, key=execution_key, default=None)
+        first = earlier(first, row)
     return None if first is None else divergence_of(first, Inputs(seen, graph), seen, limits)
 
 

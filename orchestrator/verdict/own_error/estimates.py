@@ -6,15 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..dumps.place import Place
-from ..records import quickly_made
-from ..tensors.axes import element_count
+from ...dumps.place import Place
+from ...records import quickly_made
+from ...tensors.axes import element_count
+from ..inputs import BAD, UNKNOWN, Inputs, InputState, joined
+from ..observations import Observations, ObservedOp
+from ..seen import FACTOR_SHARE, Observation
 from .amplification import amplification
 from .chance import scatter
 from .decisions import Decision, Redone, decided, orders
-from .inputs import BAD, UNKNOWN, Inputs, InputState, joined
-from .observations import Observations, ObservedOp
-from .own_error import (
+from .expected import (
     HOPELESS,
     SMALLEST_SLICE_SPREAD,
     SMALLEST_SPREAD,
@@ -27,7 +28,6 @@ from .own_error import (
     type_noise,
 )
 from .recomputing import only_moves
-from .seen import FACTOR_SHARE, Observation
 
 HIGHEST_SCORE = 99.0
 """The score of what needs no estimate: NaN out of finite inputs, other integers out of equal ones."""

@@ -13,9 +13,9 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..comparing.patterns import AlignedPair
-from .own_error import RARE_SPREAD, SUSPECT_SCORE, rounding
-from .seen import Observation
+from ...comparing.patterns import AlignedPair
+from ..seen import Observation
+from .expected import RARE_SPREAD, SUSPECT_SCORE, rounding
 
 Array = Any
 
