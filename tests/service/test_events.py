@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import signal
 import threading
 
@@ -297,6 +298,22 @@ def test_who_was_away_while_a_run_was_begun_anew_begins_anew(watched, live, row,
     anew.close()
     events = until_end(server.stream(run, last=10))
     assert events[0][0] == "reset" and len(rows_of(events)) == 30 and min(rows_of(events)) > 10
+
+
+def test_a_store_that_took_the_place_of_one_that_was_told_of_is_another(watched, live, row, until, tmp_path):
+    """``rm -r OUT`` and the same command again, while a client is away."""
+    server, store, run = watched
+    store.put_all([row(number) for number in range(10)])
+    store.close()
+    until_end(server.stream(run))
+    shutil.rmtree(os.path.dirname(store.path))
+    until(lambda: server.runs() == [])
+    anew = live("out")
+    anew.put_all([row(number) for number in range(100, 130)])
+    anew.close()
+    until(lambda: server.runs())
+    events = until_end(server.stream(run, last=10))
+    assert events[0][0] == "reset" and rows_of(events) == list(range(1, 31))
 
 
 def test_many_look_on_while_the_run_goes_on(watched, row):
