@@ -64,10 +64,11 @@ for _name in ("files_done", "files_expected", "bytes_done", "bytes_expected"):
 
 _JSON = {"type": ["object", "null"]}
 _EVENT = {**_object(time=_COUNT, kind=_TEXT, op=_or_null(_TEXT), text=_TEXT), "description": "From the store; time in ms since 1970."}
+_MORE = _object(summary=_JSON, sentence=_or_null(_TEXT), inputs=_JSON, commands=_JSON, limits=_JSON, events=_list_of(_EVENT))
 _SCHEMAS: Dict[str, Any] = {
     "Error": _object(error=_object(kind=_TEXT, message=_TEXT, hint=_or_null(_TEXT))),
     "Run": _RUN,
-    "RunInFull": {"allOf": [_ref("Run"), _object(summary=_JSON, sentence=_or_null(_TEXT), inputs=_JSON, commands=_JSON, limits=_JSON, events=_list_of(_EVENT))]},
+    "RunInFull": {"allOf": [_ref("Run"), _MORE]},
     "Row": {
         **_object(id=_COUNT, op=_TEXT, tensor=_TEXT, verdict={"enum": list(VERDICTS)}, metrics={"type": "object"}),
         "description": "A row of result.json (schemas/result.schema.json) with the id that the store gave it.",
@@ -139,7 +140,7 @@ READING: List[Operation] = [
         "get", "/api/runs/{run}/events",
         "Server-sent events: row, progress, divergence, reset, end. Resumed by Last-Event-ID, which goes before `after`.",
         "text/event-stream",
-        (("after", _COUNT, "Only rows with a higher id."), ("void", _COUNT, "The run's `void`, or that of the last reset, when the client began.")),
+        (("after", _COUNT, "Only rows with a higher id."), ("void", _COUNT, "`void` of the run or the last reset when the client began.")),
         headers=(("Last-Event-ID", "The id of the last row that the client saw."),),
     ),
     Operation(
