@@ -74,11 +74,12 @@ class RunRoutes:
         document = self.book.document(run)
         limits, events = None, []
         summary = self.book.standing(run).summary
-        more: Dict[str, Any] = {"sentence": None, "inputs": {}, "commands": {}}
+        more: Dict[str, Any] = {"sentence": None, "inputs": {}, "limit_texts": [], "commands": {}}
         with contextlib.suppress(GoldwatchError), StoreReader(run.path) as store:
             events = [{"time": time_ns // 10**6, "kind": kind, "op": op, "text": text} for time_ns, kind, op, text in store.events(_EVENTS)]
             options = options_of(store)
             limits = plain_tree(options.limits.document())
+            more["limit_texts"] = [str(limit) for limit in options.limits.entries]
             more["inputs"] = {"target": options.target, "golden": options.golden, "model": options.model}
             if summary is not None:
                 more.update(self._judged(store, options, summary))
