@@ -23,6 +23,7 @@ from .lock import OutLock
 from .opening import STORE_FILE, Opened, open_to_read, open_to_write, read_fact
 from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
 from .records import Event, FileRecord
+from .rowlines import RowLines
 from .rowqueries import RowQueries
 from .rowsql import COLUMN_LIST, COLUMNS, INSERT, RowReader, SqlValue, checksum, from_sql_text, row_values, to_sql_text
 from .rowview import selection
@@ -30,7 +31,7 @@ from .rowview import selection
 _STARTED = "YYYYmmddHHMMSS"
 
 
-class RunStore(RowQueries):
+class RunStore(RowLines, RowQueries):
     """Rows, files and events of one run at rest.
 
     Make one with :meth:`begin` (to write) or :meth:`open` (to read); use it as a context manager or call :meth:`close`. Every method may be
@@ -349,8 +350,8 @@ class RunStore(RowQueries):
                 self.event("omitted", tensor, reason)
 
     def omitted(self) -> List[Tuple[str, str]]:
-        """Return the (tensor, reason) of what has no row."""
-        return [(event.op or "", event.text) for event in self.events("omitted")]
+        """Return the (tensor, reason) of what has no row, sorted: the same whoever found them in which order."""
+        return sorted((event.op or "", event.text) for event in self.events("omitted"))
 
     def _query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
         with self._mutex, translated(self.path):
