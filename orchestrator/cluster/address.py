@@ -14,6 +14,12 @@ _REMOTE = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[^\[\]/:@?#\s]+):([0-9]{1
 _FORMS = "tcp://HOST:PORT, tls://HOST:PORT, local or local:N"
 
 
+class Unencrypted(UsageError):
+    """A cluster on another machine without encryption (exit code 2)."""
+
+    kind = "unencrypted"
+
+
 @dataclass(frozen=True)
 class ClusterAddress:
     """Where the scheduler is.
@@ -57,14 +63,17 @@ def parse_cluster(
 
     Raises
     ------
+    Unencrypted
+        tcp leads off this machine.
     UsageError
-        It is none of these; tcp leads off this machine; or certificates are given for what is not tls.
+        It is no cluster; or certificates are given for what is not tls.
     MissingPath
         A certificate or key cannot be read.
     """
     files = {"the certificate authority": tls_ca_file, "the certificate": tls_cert, "the certificate's key": tls_key}
     local, remote = _LOCAL.match(text), _REMOTE.match(text)
-    if (local is None and remote is None) or (local and local.group(1) and not int(local.group(1))) or (remote and int(remote.group(3)) > 65535):
+    port, processes = remote.group(3) if remote else "1", local.group(1) if local else "1"
+    if (local is None and remote is None) or not 0 < int(port) < 65536 or (processes is not None and not int(processes)):
         raise UsageError("%s is no cluster: expected %s" % (text or "an empty text", _FORMS))
     encrypted = remote is not None and remote.group(1) == "tls"
     if any(files.values()) and not encrypted:
@@ -75,7 +84,7 @@ def parse_cluster(
         return ClusterAddress(None, int(local.group(1) or 0))
     assert remote is not None
     if not encrypted and not insecure and not _is_loopback(remote.group(2)):
-        raise UsageError(
+        raise Unencrypted(
             "%s leads to another machine without encryption or proof of who is there, and workers run whatever they are sent" % text,
             hint="start the scheduler and the workers with certificates and name it tls://…",
         )

@@ -22,7 +22,7 @@ from ..results.records import FileRecord
 from ..results.rowlines import packed, unpacked
 from ..results.rowsql import COLUMNS, from_sql_text, row_key
 from .address import ClusterAddress
-from .connecting import connected
+from .connecting import Connection, connected
 from .dispatch import Dispatcher, Where
 from .messages import Findings, Note, Order
 from .session import end_sessions
@@ -36,8 +36,8 @@ _SHOWN = 4
 @contextlib.contextmanager
 def cluster_comparers(address: ClusterAddress) -> Iterator[Cluster]:
     """Yield who compares on a cluster; errors as those of :func:`goldwatch.cluster.connecting.connected`."""
-    with connected(address) as client:
-        yield Cluster(client)
+    with connected(address) as connection:
+        yield Cluster(connection)
 
 
 class Cluster:
@@ -45,16 +45,15 @@ class Cluster:
 
     Parameters
     ----------
-    client
-        ``distributed.Client``.
+    connection
+        To its scheduler.
     """
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    def __init__(self, connection: Connection) -> None:
+        self._client, self._revive = connection
         self._name = uuid.uuid4().hex[:12]
         self._markers: List[Marker] = []
         self._seeing: Dict[str, bool] = {}
-        self._notes: List[str] = []
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:
         """Return what TARGET holds, once there are workers that see it too.
@@ -69,7 +68,7 @@ class Cluster:
         lacking = self._look_around()
         if lacking and not any(self._seeing.values()):
             raise InputError(
-                "no worker sees the files: %s" % "; ".join(lacking[:_SHOWN]), hint="they must lie under the same paths on the workers' machines"
+                "no worker sees the files: %s" % "; ".join(lacking[:_SHOWN]), hint="they must lie under the same paths on their machines"
             )
         tree.notes += ["warning: %s: it gets no work" % text for text in lacking]
         return tree
@@ -102,7 +101,7 @@ class Cluster:
         units = cut(run.engine, [(file, size_of.get(file.path, 0)) for file in _taken(run, files)], sum(self._client.nthreads().values()))
         merging.total = sum(len(unit.files) for unit in units)
         try:
-            Dispatcher(self._client, self._name, merging.order, self._where, merging.take, merging.lose, merging.tell).run(units)
+            Dispatcher(self._client, self._name, merging.order, self._where, merging.take, merging.lose, self._revive).run(units)
         finally:
             with contextlib.suppress(Exception):
                 self._client.run(end_sessions, self._name)
@@ -146,7 +145,8 @@ def _taken(run: Run, files: Sequence[TargetFile]) -> List[TargetFile]:
     for file in files:
         if not places.is_taken(file.place):
             file.hold()
-    return [file for file in run.catalogue.files.values() if file.state == GROWING or (file.state == EARLIER and places.is_taken(file.place))]
+    every = run.catalogue.files.values()
+    return [file for file in every if file.state == GROWING or (file.state == EARLIER and places.is_taken(file.place))]
 
 
 class _Merging:

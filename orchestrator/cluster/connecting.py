@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import logging
-from typing import Any, Dict, Iterator, List, Mapping, Tuple
+import multiprocessing
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Tuple
 
 from .. import __version__
-from ..errors import EnvironmentProblem, GoldwatchError
+from ..errors import EnvironmentProblem
+from ..interrupts import interrupts_withheld
 from ..processes import default_jobs
 from .address import ClusterAddress
 
@@ -16,9 +19,24 @@ _SHOWN = 4
 _PACKAGES = ("dask", "distributed")
 
 
+class Connection(NamedTuple):
+    """A client of the cluster.
+
+    Attributes
+    ----------
+    client
+        ``distributed.Client``.
+    revive
+        Starts workers of our own in place of those that Dask has given up; does nothing for others'.
+    """
+
+    client: Any
+    revive: Callable[[], None]
+
+
 @contextlib.contextmanager
-def connected(address: ClusterAddress) -> Iterator[Any]:
-    """Yield a ``distributed.Client``; a cluster of our own ends with it.
+def connected(address: ClusterAddress) -> Iterator[Connection]:
+    """Yield a connection; a cluster of our own ends with it.
 
     Raises
     ------
@@ -26,7 +44,8 @@ def connected(address: ClusterAddress) -> Iterator[Any]:
         Dask is not installed, nobody answers, there is no worker, or a version is another there.
     """
     try:
-        import distributed
+        dask: Any = importlib.import_module("dask")
+        distributed: Any = importlib.import_module("distributed")
     except ImportError as error:
         raise EnvironmentProblem("a cluster needs Dask: %s" % error, hint="pip install 'goldwatch[dask]'") from None
     # What it tells of dying workers and lost connections is told by us.
@@ -34,36 +53,36 @@ def connected(address: ClusterAddress) -> Iterator[Any]:
     quiet = logging.CRITICAL if level > logging.DEBUG else logging.DEBUG
     logging.getLogger("distributed").setLevel(quiet)
     with contextlib.ExitStack() as stack:
-        where: Any = address.url
-        if address.url is None:
+        # Ctrl-C in the terminal is for us alone: we end the workers that we have started. Multiprocessing's helper, which a lock starts,
+        # would let it through again.
+        multiprocessing.get_context("spawn").Lock()
+        with interrupts_withheld():
+            where: Any = address.url
             workers = address.workers or default_jobs()
-            where = stack.enter_context(
-                distributed.LocalCluster(
-                    n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=quiet, memory_limit=0
-                )
-            )
-        try:
-            client = distributed.Client(where, timeout=_TIMEOUT_S, set_as_default=False, security=_security(address))
-        except GoldwatchError:
-            raise
-        except Exception as error:
-            text = str(error) or type(error).__name__
-            raise EnvironmentProblem(
-                "%s: no Dask scheduler answers there (%s)" % (address.shown, text.split("\n")[0]),
-                hint="another version of Dask answers like none: this is %s" % distributed.__version__,
-            ) from None
-        stack.enter_context(client)
+            if address.url is None:
+                quietly = {"dashboard_address": None, "silence_logs": quiet, "memory_limit": 0}
+                # What ends two workers ends all.
+                with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
+                    where = stack.enter_context(distributed.LocalCluster(n_workers=workers, threads_per_worker=1, **quietly))
+            try:
+                client = distributed.Client(where, timeout=_TIMEOUT_S, set_as_default=False, security=_security(address))
+            except Exception as error:
+                text = str(error) or type(error).__name__
+                raise EnvironmentProblem(
+                    "%s: no Dask scheduler answers there (%s)" % (address.shown, text.split("\n")[0]),
+                    hint="another version of Dask answers like none: this is %s" % distributed.__version__,
+                ) from None
+            stack.enter_context(client)
         _require_alike(client)
-        yield client
+        yield Connection(client, (lambda: None) if address.url else lambda: where.scale(workers))
 
 
 def _security(address: ClusterAddress) -> Any:
     if not address.encrypted:
         return None
-    from distributed.security import Security
-
+    security: Any = importlib.import_module("distributed.security")
     files = {"tls_ca_file": address.tls_ca_file, "tls_client_cert": address.tls_cert, "tls_client_key": address.tls_key or address.tls_cert}
-    return Security(require_encryption=True, **{name: path for name, path in files.items() if path is not None})
+    return security.Security(require_encryption=True, **{name: path for name, path in files.items() if path is not None})
 
 
 def _require_alike(client: Any) -> None:

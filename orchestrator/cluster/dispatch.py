@@ -14,6 +14,7 @@ from .units import Unit, Work
 _EACH_THREAD = 4
 _LOOK_S = 1.0
 _PATIENCE_S = 60.0
+_LOST = "the worker that compared it died %d times (out of memory?); look at the workers' logs"
 _GOES_ON = "the same command goes on where this one stopped"
 
 Where = Optional[List[str]]
@@ -43,8 +44,8 @@ class Dispatcher:
         Called with what became of units.
     on_lost
         Called with a unit that ends every worker that compares it, and a sentence.
-    on_wait
-        Called about once a second.
+    on_alone
+        Called about once a second while nobody is there who could do anything.
     """
 
     def __init__(
@@ -55,11 +56,11 @@ class Dispatcher:
         where: Callable[[Unit], Where],
         on_found: Callable[[Sequence[Unit], Findings], None],
         on_lost: Callable[[Unit, str], None],
-        on_wait: Callable[[], None],
+        on_alone: Callable[[], None],
     ) -> None:
         self._client, self._name = client, name
         self._order, self._where = order, where
-        self._on_found, self._on_lost, self._on_wait = on_found, on_lost, on_wait
+        self._on_found, self._on_lost, self._on_alone = on_found, on_lost, on_alone
         self._sent: Dict[Any, _Sent] = {}
         self._done: queue.Queue[Any] = queue.Queue()
         self._suspects: List[Unit] = []
@@ -97,7 +98,6 @@ class Dispatcher:
             try:
                 future = self._done.get(timeout=_LOOK_S)
             except queue.Empty:
-                self._on_wait()
                 alone_since = self._look_after(work, alone_since)
                 continue
             sent = self._sent.pop(future, None)
@@ -144,7 +144,7 @@ class Dispatcher:
             # Whatever it was: each unit by itself shows whether it is its own fault.
             self._suspects += sent.units
         elif type(error).__name__ == "KilledWorker":
-            self._on_lost(sent.units[0], "the worker that compared it died %d times (out of memory?); look at the workers' logs" % _deaths(error))
+            self._on_lost(sent.units[0], _LOST % _deaths(error))
         else:
             raise EnvironmentProblem("a worker cannot compare: %s" % (error,), hint=getattr(error, "hint", None))
 
@@ -164,6 +164,7 @@ class Dispatcher:
         waiting = all(sent.where is not None and not any(worker in there for worker in sent.where) for sent in self._sent.values())
         if there and not waiting:
             return None
+        self._on_alone()
         now = time.monotonic()
         if alone_since is not None and now - alone_since > _PATIENCE_S:
             raise EnvironmentProblem(

@@ -19,6 +19,8 @@ from .progress import OnProgress, Progress
 from .result import RunResult
 from .target_file import GROWING, TargetFile
 
+_NOTES_TOLD = 3
+
 
 def compare_folders(
     options: ComparisonOptions,
@@ -78,7 +80,7 @@ class _Listing:
         graphs.require(combo.place.model for combo in self.tree.combos)
         if not len(self.golden):
             raise InputError(
-                "GOLDEN: %s: no golden data was found at or below it" % self.options.golden,
+                "; ".join(["GOLDEN: %s: no golden data was found at or below it" % self.options.golden, *self.golden.notes[:_NOTES_TOLD]]),
                 hint="golden files are named {op_name}.{output_index}.{timestamp}.npy (or .pb, .quant), or are device dumps",
             )
         if self.options.unfused is not None and self.golden.kind != "npu":

@@ -59,8 +59,8 @@ class RowLines:
                 return
             for line in lines:
                 if self._connection.execute("SELECT sum FROM row WHERE key = ?", line[:1]).fetchone() != line[-1:]:
-                    reason = from_sql_text(line[_REASON])
-                    self._take_out(line[0], "replaced", "now %s%s" % (line[_VERDICT], " (%s)" % reason if reason else ""))
+                    verdict, reason = from_sql_text(line[_VERDICT]), from_sql_text(line[_REASON])
+                    self._take_out(line[0], "replaced", "now %s%s" % (verdict, " (%s)" % reason if reason else ""))
                     self._connection.execute(INSERT, line)
 
     def clear(self) -> None:

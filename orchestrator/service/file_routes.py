@@ -21,9 +21,9 @@ from ..results.files import is_table
 from ..results.jsonfile import RESULT_FILE
 from ..results.junit import JunitFile
 from ..results.markdown import MarkdownFile
+from ..results.reading import StoreReader
 from ..results.told import ReportFile
 from .answers import Problem, json_answer
-from .reading import StoreReader
 from .runs import Run, Runs
 
 MADE: Mapping[str, Type[ReportFile]] = {"report.html": HtmlFile, "junit.xml": JunitFile, "report.md": MarkdownFile}

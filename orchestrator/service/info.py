@@ -13,10 +13,10 @@ from ..dumps.place import name_order
 from ..errors import FormatError, GoldwatchError
 from ..naming import run_name
 from ..results.network import SUMMARY
+from ..results.reading import StoreReader, host_of, is_written, signature
 from ..results.records import EXPECTED
 from ..results.rowsql import plain_tree
 from ..verdict.summary import INCOMPLETE
-from .reading import StoreReader, host_of, is_written, signature
 from .runs import Run
 
 RUNNING, FINISHED, STOPPED = "running", "finished", "stopped"

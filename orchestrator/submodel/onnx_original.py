@@ -89,6 +89,7 @@ class OnnxOriginal:
             randomness = Randomness(model, file)
             self._random = {number for number, node in enumerate(graph.nodes, self._first) if randomness.draws(node)}
         self._constants = self._find_constants()
+        self._pulled = self._constants
         self._declared = {value.name: value for value in [*graph.inputs, *graph.value_info.values(), *graph.outputs]}
         self.dtypes = self._find_dtypes()
         self._ranks: Optional[Dict[str, int]] = None
@@ -113,6 +114,11 @@ class OnnxOriginal:
     def is_constant(self, number: int) -> bool:
         """Tell whether a node depends on constants and on shapes only."""
         return number in self._constants
+
+    def leave_to_device(self, computed: Set[int]) -> None:
+        """Take note of the nodes that a device computes by itself: those of them that depend on shapes no longer come along in cuts."""
+        shapes = (number for number, kind in enumerate(self.types) if kind in _SHAPES)
+        self._pulled = self._constants - (computed & self.graph.descendants(shapes))
 
     def is_weight(self, name: str) -> bool:
         """Tell whether a name in an om stands for an initializer: its own, behind which the parser puts a number."""
@@ -226,7 +232,7 @@ class OnnxOriginal:
         waiting = sorted(chosen)
         while waiting:
             for source, _ in self.graph.sources[waiting.pop()]:
-                if source not in inside and source in self._constants:
+                if source not in inside and source in self._pulled:
                     inside.add(source)
                     waiting.append(source)
         return inside

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import logging
 import os
 import re
 
-import distributed
 import numpy as np
 import pytest
+from clusters import started
 from in_process import run_here
 
 from goldwatch.dumps.write import TensorData, write_dump
 
 TIME = "20260102030405"
-
-
-@contextlib.contextmanager
-def started(**options):
-    with distributed.LocalCluster(
-        n_workers=2, host="127.0.0.1", threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=logging.CRITICAL, memory_limit=0, **options
-    ) as cluster, distributed.Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(2)
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import socket
+import subprocess
+import sys
 
+import distributed
 import pytest
-from worker_faults import Blind, DiesComparing, DiesPlanning, planted, shard_folders, version_of_another
+from clusters import started
+from in_process import run_here
+from worker_faults import Blind, DiesComparing, DiesPlanning, Waits, planted, shard_folders, version_of_another
 
-from goldwatch.cluster import units
+from goldwatch.cluster import comparers, connecting, units
 from goldwatch.results.store import RunStore
 
 
@@ -15,6 +23,13 @@ from goldwatch.results.store import RunStore
 def small_batches(monkeypatch):
     """Many units and batches, however small the work is."""
     monkeypatch.setattr(units, "BATCH_S", 1e-3)
+
+
+@pytest.fixture
+def reviving(own_client, monkeypatch):
+    """Workers that end while they start, which Dask gives up, are replaced, as those of a cluster of our own are."""
+    connection = connecting.Connection(own_client, lambda: own_client.cluster.scale(2))
+    monkeypatch.setattr(comparers, "connected", lambda address: contextlib.nullcontext(connection))
 
 
 def url(client):
@@ -51,7 +66,7 @@ def test_a_run_goes_on_where_another_stopped_with_and_without_a_cluster(training
     assert training.results("here") == training.results("again")
 
 
-def test_a_worker_that_is_killed_costs_nothing(training, own_client, small_batches) -> None:
+def test_a_worker_that_is_killed_costs_nothing(training, own_client, reviving, small_batches) -> None:
     assert training.compare("here").returncode == 1
     with planted(own_client, DiesComparing("op3", once=training.path("died"))):
         done = training.compare("there", "--cluster", url(own_client))
@@ -59,7 +74,7 @@ def test_a_worker_that_is_killed_costs_nothing(training, own_client, small_batch
     assert training.results("there") == training.results("here")
 
 
-def test_what_ends_the_workers_is_compared_in_processes_of_its_own(training, own_client) -> None:
+def test_what_ends_the_workers_is_compared_in_processes_of_its_own(training, own_client, reviving) -> None:
     assert training.compare("here").returncode == 1
     with planted(own_client, DiesComparing("op3")):
         done = training.compare("there", "--cluster", url(own_client))
@@ -67,7 +82,7 @@ def test_what_ends_the_workers_is_compared_in_processes_of_its_own(training, own
     assert training.results("there") == training.results("here")
 
 
-def test_a_unit_that_ends_every_worker_gets_rows_that_say_so(training, own_client) -> None:
+def test_a_unit_that_ends_every_worker_gets_rows_that_say_so(training, own_client, reviving) -> None:
     with planted(own_client, DiesPlanning("/2/net/1/1/")):
         done = training.compare("there", "--cluster", url(own_client))
     assert done.returncode == 1, done.stderr
@@ -102,3 +117,60 @@ def test_another_goldwatch_is_refused_by_name(training, own_client) -> None:
     done = training.compare("there", "--cluster", url(own_client))
     assert done.returncode == 4 and "worker %s has goldwatch 0.0.1, this is" % worker in done.stderr
     assert not os.path.exists(training.path("there"))
+
+
+def test_ctrl_c_and_the_same_command_again(training, shared_client, small_batches, until) -> None:
+    command = [sys.executable, "-m", "goldwatch", "compare", "dump", "golden", "-f", "net.json", "-o", "there", "--cluster"]
+    with planted(shared_client, Waits(training.path("go"))):
+        process = subprocess.Popen([*command, url(shared_client)], cwd=training.folder, stderr=subprocess.PIPE, universal_newlines=True)
+        until(lambda: os.path.exists(training.path("go.waiting")))
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+        open(training.path("go"), "w").close()
+    assert process.returncode == 130 and "goes on" in stderr and "Traceback" not in stderr, stderr
+    until(lambda: not any(shared_client.run(shard_folders).values()))
+    assert training.compare("there", "--cluster", url(shared_client)).returncode == 1
+    assert training.compare("here").returncode == 1
+    assert training.results("there") == training.results("here")
+
+
+def test_a_cluster_of_its_own(training) -> None:
+    assert training.compare("here").returncode == 1
+    done = training.compare("there", "--cluster", "local:2")
+    assert done.returncode == 1, done.stderr
+    assert training.results("there") == training.results("here")
+
+
+def test_nobody_answers(training, monkeypatch) -> None:
+    monkeypatch.setattr(connecting, "_TIMEOUT_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        port = there.getsockname()[1]
+    done = training.compare("there", "--cluster", "tcp://127.0.0.1:%d" % port)
+    assert done.returncode == 4 and "no Dask scheduler answers" in done.stderr and not os.path.exists(training.path("there"))
+
+
+def test_options_that_do_not_fit(training) -> None:
+    assert "need --cluster" in training.compare("there", "--insecure").stderr
+    done = training.compare("there", "--cluster", "tcp://10.0.0.1:1")
+    assert done.returncode == 2 and "--insecure" in done.stderr
+    (file,) = [name for name in os.listdir(training.flat) if ".op1." in name]
+    words = ["goldwatch", "compare", os.path.join(training.flat, file), training.path("golden", "op1.0.1700000000000001.npy"), "-o", "out"]
+    assert run_here([*words, "--cluster", "local"], training.folder).returncode == 2
+
+
+def test_encrypted(training, tmp_path) -> None:
+    key, cert = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
+    names = ["-subj", "/CN=goldwatch", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2", *names],
+                   check=True, stderr=subprocess.DEVNULL)  # fmt: skip
+    roles = ("client", "scheduler", "worker")
+    files = {"tls_%s_%s" % (role, what): path for role in roles for what, path in (("cert", cert), ("key", key))}
+    security = distributed.security.Security(tls_ca_file=cert, require_encryption=True, **files)
+    with started(security=security, protocol="tls://") as client:
+        assert url(client).startswith("tls://")
+        done = training.compare("there", "--cluster", url(client), "--tls-ca-file", cert, "--tls-cert", cert, "--tls-key", key)
+        assert done.returncode == 1, done.stderr
+        unknown = training.compare("other", "--cluster", url(client))
+        assert unknown.returncode == 4 and "no Dask scheduler answers" in unknown.stderr, unknown.stderr
+    assert training.compare("here").returncode == 1
+    assert training.results("there") == training.results("here")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 
 from distributed.diagnostics.plugin import WorkerPlugin
 
@@ -56,6 +57,26 @@ class DiesPlanning(WorkerPlugin):
             return plan(engine, file)
 
         comparers._plan = fatal
+
+
+class Waits(WorkerPlugin):
+    """The workers compare nothing until there is a file; another, which they make, says that they wait."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def setup(self, worker):
+        from goldwatch.cluster import session
+
+        compare = session.Session._compare
+
+        def waits(itself, order):
+            with open(self.path + ".waiting", "w"):
+                while not os.path.exists(self.path):
+                    time.sleep(0.01)
+            return compare(itself, order)
+
+        session.Session._compare = waits
 
 
 class Blind(WorkerPlugin):
