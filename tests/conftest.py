@@ -15,7 +15,7 @@ import time
 
 import hypothesis
 import pytest
-from browser import lacking
+from browser import browser, lacking
 
 # Started in the background of a script, these tests inherit that Ctrl-C is ignored, and with them every program that they interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -45,6 +45,13 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_report_header():
     return ["the pages are NOT tested in a browser: %s" % problem for problem in [lacking()] if problem]
+
+
+@pytest.fixture(scope="module")
+def driver():
+    """A real browser, for the tests of a module."""
+    with browser() as found:
+        yield found
 
 
 @pytest.fixture

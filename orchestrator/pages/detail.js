@@ -1,7 +1,7 @@
 // One row in detail: all metrics, shapes and files; histogram and axes where compare-op has looked at the tensor.
 
 class Detail {
-  // extra: {details: by row, commands: by op, link(row): a fragment that names the row for others}; neighbour(row, step) gives the row before or behind; changed(row or null) is told.
+  // extra: {details: by row, commands: by op; link(row), find(fragment): how rows are named in addresses, by their number without}; neighbour(row, step) gives the row before or behind; changed(row or null) is told.
   constructor(rows, panel, extra, neighbour, changed) {
     this.rows = rows;
     this.panel = panel;
@@ -15,14 +15,19 @@ class Detail {
 
   // Show the row that the address names, or none.
   follow() {
-    const found = /^#row-(\d+)$/.exec(location.hash), row = found && Number(found[1]) < this.rows.length ? Number(found[1]) : null;
+    const found = /^#row-(\d+)$/.exec(location.hash), number = found && Number(found[1]) < this.rows.length ? Number(found[1]) : null;
+    const row = this.extra.find ? this.extra.find(location.hash) : number;
     if (row === this.row) return;
     if (row === null) this.hide();
     else this.show(row);
   }
 
+  address(row) {
+    return this.extra.link ? this.extra.link(row) : '#row-' + row;
+  }
+
   open(row) {
-    location.hash = 'row-' + row;  // its event comes later, and finds the row shown
+    location.hash = this.address(row);  // its event comes later, and finds the row shown
     this.show(row);
   }
 
@@ -63,7 +68,7 @@ class Detail {
     }
     const close = make('button', {type: 'button', class: 'close'}, 'close (Esc)');
     close.addEventListener('click', () => this.close());
-    bar.append(make('a', {href: this.extra.link ? this.extra.link(row) : '#row-' + row}, 'link'), close);
+    bar.append(make('a', {href: this.address(row)}, 'link'), close);
     return bar;
   }
 
@@ -123,8 +128,8 @@ class Detail {
       parts.push(make('p', {}, [make('b', {}, one.kind), ' (' + digits(100 * one.share, 3) + ' %): ' + printable(one.sentence)]));
     }
     if (found.bad !== undefined) parts.push(make('p', {class: 'quiet'}, found.bad + ' of ' + found.count + ' elements are off by more than rounding.'));
-    parts.push(make('h3', {}, 'Histogram of the errors'), histogram(found.histogram, 'error'));
-    if (found.signed_ulp_histogram) parts.push(make('h3', {}, 'Histogram in units of the last place'), histogram(found.signed_ulp_histogram, 'units'));
+    parts.push(make('h3', {}, 'Histogram of the errors'), ...histogram(found.histogram, 'error'));
+    if (found.signed_ulp_histogram) parts.push(make('h3', {}, 'Histogram in units of the last place'), ...histogram(found.signed_ulp_histogram, 'units'));
     parts.push(make('h3', {}, 'Where the error sits: share of the squared error along each axis'));
     for (const axis in found.where) parts.push(...axisHeat(axis, found.where[axis]));
     if (found.files.length) parts.push(make('h3', {}, 'Files'), ...found.files.map((name) => make('p', {class: 'name'}, printable(name))));
@@ -161,7 +166,7 @@ function histogram(found, unit) {
     const said = size >= 1e4 ? edge.toExponential(size % 10 ** Math.floor(Math.log10(size)) ? 1 : 0).replace('e+', 'e') : digits(edge, 3);
     svg.append(make('text', {x: at * wide, y: 142, class: 'edge', 'text-anchor': anchor}, said));
   });
-  return svg;
+  return [make('p', {class: 'quiet'}, 'How many elements have an error of this size; a bar grows with the logarithm of its count.'), svg];
 }
 
 // A strip of cells along an axis, the darker the more of the error lies there, and the strongest in words.

@@ -71,6 +71,11 @@ class StoreReader:
         with translated(self.path):
             return read_fact(self._connection, self.path, key, default)
 
+    def size_of(self, key: str) -> int:
+        """Return how many characters a fact has as it is stored, 0 without."""
+        found = self.query("SELECT length(value) FROM run WHERE key = ?", (key,))
+        return int(found[0][0]) if found else 0
+
     def counts(self) -> Dict[str, int]:
         """Return the number of rows by verdict."""
         return {str(verdict): int(count) for verdict, count in self.query("SELECT verdict, count(*) FROM row GROUP BY verdict")}

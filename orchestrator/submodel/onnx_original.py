@@ -22,7 +22,7 @@ from ..netfiles.onnx_ranks import Ranks
 from ..netfiles.onnx_types import type_name
 from ..netfiles.onnx_values import OnnxValue
 from ..netfiles.wirefile import WireFile
-from .cut import Cut, CutInput, Graph, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised, unique
+from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised, unique
 
 DATA_FILE = "dump.onnx.data"
 _INPUT = "Input"
@@ -34,7 +34,7 @@ Told = Tuple[str, Optional[Dims]]
 """The type (empty: nobody knows) and the shape (None: nobody knows, also of a dim) of a value."""
 
 
-class OnnxOriginal:
+class OnnxOriginal(NamedNodes):
     """An ONNX model.
 
     Parameters
@@ -98,18 +98,6 @@ class OnnxOriginal:
     def read(cls, path: str) -> OnnxOriginal:
         """Read a model; raises as the class."""
         return cls(OnnxModel(path))
-
-    def numbers(self, name: str) -> List[int]:
-        """Return the number of the node of this name in a list, empty where there is none."""
-        return list(self._numbers.get(name, ()))
-
-    def lines(self, numbers: Iterable[int]) -> str:
-        """Return where nodes stand in the file: nothing, it has no lines."""
-        return ""
-
-    def weighted(self, number: int) -> bool:
-        """Tell whether a node has a record in a file of weights: never, the model holds them."""
-        return False
 
     def is_constant(self, number: int) -> bool:
         """Tell whether a node depends on constants and on shapes only."""
