@@ -1,4 +1,4 @@
-"""Rows as lines of the store's table, from one store into another: nothing is decoded on the way."""
+"""Rows put in and taken out as lines of the store's table: nothing is decoded on the way from one store into another."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sqlite3
 import zlib
 from typing import Any, ContextManager, Dict, Iterable, Iterator, List, Sequence, Tuple
 
+from .records import VOID
 from .rowsql import COLUMN_LIST, COLUMNS, INSERT, SqlValue, checksum, from_sql_text, to_sql_text
 
 Line = Tuple[SqlValue, ...]
@@ -27,6 +28,10 @@ class RowLines:
         raise NotImplementedError
 
     def _take_out(self, key: SqlValue, kind: str, why: str) -> None:
+        raise NotImplementedError
+
+    def set(self, key: str, value: Any) -> None:
+        """Store one fact."""
         raise NotImplementedError
 
     def transaction(self) -> ContextManager[None]:
@@ -62,6 +67,19 @@ class RowLines:
                     verdict, reason = from_sql_text(line[_VERDICT]), from_sql_text(line[_REASON])
                     self._take_out(line[0], "replaced", "now %s%s" % (verdict, " (%s)" % reason if reason else ""))
                     self._connection.execute(INSERT, line)
+
+    def remove(self, keys: Iterable[str], why: str) -> None:
+        """Take rows out again, each with an event; unknown keys are passed over."""
+        with self.transaction():
+            for key in keys:
+                self._take_out(to_sql_text(key), "removed", why)
+            self._make_void()
+
+    def _make_void(self) -> None:
+        """Note that rows up to now are not what they were."""
+        given = self._query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
+        if given:
+            self.set(VOID, given[0][0])
 
     def clear(self) -> None:
         """Take out all rows, files and events, without a trace: they are another store's now."""

@@ -262,19 +262,6 @@ class RunStore(RowLines, RowQueries):
             number = self._connection.execute(INSERT, (*values, found)).lastrowid
         return number or 0, found
 
-    def remove(self, keys: Iterable[str], why: str) -> None:
-        """Take rows out again, each with an event; unknown keys are passed over."""
-        with self.transaction():
-            for key in keys:
-                self._take_out(to_sql_text(key), "removed", why)
-            self._make_void()
-
-    def _make_void(self) -> None:
-        """Note that rows up to now are not what they were."""
-        given = self._query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
-        if given:
-            self.set(VOID, given[0][0])
-
     def _take_out(self, key: SqlValue, kind: str, why: str) -> None:
         found = self._connection.execute(
             "SELECT op, tensor, verdict, reason, target_file, CosineSimilarity FROM row WHERE key = ?", (key,)
