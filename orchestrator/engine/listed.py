@@ -18,6 +18,7 @@ from .options import ComparisonOptions
 from .progress import OnProgress, Progress
 from .result import RunResult
 from .target_file import GROWING, TargetFile
+from .unmatched import shown
 
 _NOTES_TOLD = 3
 
@@ -137,7 +138,7 @@ def _golden_notes(run: Run) -> List[str]:
     golden = run.goldens.every
     notes = ["GOLDEN: " + note if golden.kind == "npu" else note for note in golden.notes]
     if run.goldens.step_names:
-        notes.append("GOLDEN's folders are numbers: each holds the golden data of that step (%s)" % ", ".join(run.goldens.step_names[:8]))
+        notes.append("GOLDEN's folders are numbers: each holds the golden data of that step (%s)" % shown(run.goldens.step_names))
     for collision in golden.collisions[:10]:
         notes.append("golden files collide: %s all stand for %s:%d" % (", ".join(collision.files), collision.key, collision.index))
     if golden.kind == "npu":
