@@ -79,7 +79,7 @@ def make_service(
         *EventRoutes(runs, tails).routes(),
         *GraphRoutes(runs, book).routes(),
         *PageRoutes().routes(),
-        *FileRoutes(runs, commands).routes(),
+        *FileRoutes(runs).routes(),
         *JobRoutes(foreman, may_send=not read_only).routes(),
     ]
     app = Starlette(

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import re
 import stat
+import subprocess
+import sys
 import tempfile
-from typing import Any, AsyncIterator, Dict, List, Mapping, Type
+from typing import Any, AsyncIterator, Dict, List, Mapping
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from ..engine.reporting import Commands, write_report
 from ..errors import GoldwatchError
 from ..filesystem import open_input
-from ..pages.report import HtmlFile
 from ..results.files import is_table
 from ..results.jsonfile import RESULT_FILE
-from ..results.junit import JunitFile
-from ..results.markdown import MarkdownFile
 from ..results.reading import StoreReader
-from ..results.told import ReportFile
 from .answers import Problem, json_answer
 from .job_request import REPORT_NAME
 from .runs import Run, Runs
 
-MADE: Mapping[str, Type[ReportFile]] = {"report.html": HtmlFile, "junit.xml": JunitFile, "report.md": MarkdownFile}
-"""What is made from the store when it is asked for."""
+MADE: Mapping[str, str] = {"report.html": "--html", "junit.xml": "--junit", "report.md": "--markdown"}
+"""What is made from the store when it is asked for, with the option of ``goldwatch report``."""
+
+_AT_ONCE = 1
 
 _TYPES = {".json": "application/json", ".csv": "text/csv; charset=utf-8", ".html": "text/html; charset=utf-8", ".xml": "application/xml",
           ".md": "text/markdown; charset=utf-8"}  # fmt: skip
@@ -39,9 +40,9 @@ _NAME = re.compile(r"[^!#$&+.\w^`|~-]", re.A)
 class FileRoutes:
     """Answers who wants files."""
 
-    def __init__(self, runs: Runs, commands: Commands) -> None:
+    def __init__(self, runs: Runs) -> None:
         self.runs = runs
-        self._commands = commands
+        self._making = asyncio.Semaphore(_AT_ONCE)
 
     def routes(self) -> List[Route]:
         """Return the routes."""
@@ -60,7 +61,8 @@ class FileRoutes:
         run = await run_in_threadpool(self.runs.find, request.path_params["run"])
         name = request.path_params["name"]
         if name in MADE:
-            stream, size = await run_in_threadpool(_made, run, name, self._commands)
+            async with self._making:
+                stream, size = await _made(run, name)
         elif name in {file["name"] for file in await run_in_threadpool(_files, run)}:
             stream, size = await run_in_threadpool(_opened, run, name)
         else:
@@ -116,13 +118,36 @@ def _opened(run: Run, name: str) -> Any:
     return stream, status.st_size
 
 
-def _made(run: Run, name: str, commands: Commands) -> Any:
-    """Return a report as an open file that has no name any more."""
+async def _made(run: Run, name: str) -> Any:
+    """Return a report as an open file that has no name any more.
+
+    The command itself makes it, in a process of its own: that of a large run takes seconds and much memory, which nobody who looks on
+    shall feel.
+    """
     with tempfile.TemporaryDirectory(prefix="goldwatch-") as folder:
         path = os.path.join(folder, name)
-        write_report(run.path, {path: MADE[name]}, commands)
+        words = ("-m", "goldwatch", "report", run.path, MADE[name], path, "--format", "json")
+        # The current folder is where modules are looked for first: no one else's.
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        try:
+            said, _ = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+        if not os.path.isfile(path):
+            raise _refusal(said)
         stream = open_input(path)
     return stream, os.fstat(stream.fileno()).st_size
+
+
+def _refusal(said: bytes) -> Problem:
+    try:
+        error = json.loads(said.decode("utf-8"))["error"]
+        return Problem(409, str(error["message"]), error["hint"], str(error["kind"]))
+    except (ValueError, KeyError, TypeError):
+        return Problem(409, "the report could not be made", "ask again")
 
 
 async def _pieces(stream: Any, size: int) -> AsyncIterator[bytes]:

@@ -65,8 +65,9 @@ for _name in ("files_done", "files_expected", "bytes_done", "bytes_expected"):
 _JSON = {"type": ["object", "null"]}
 _EVENT = {**_object(time=_COUNT, kind=_TEXT, op=_or_null(_TEXT), text=_TEXT), "description": "From the store; time in ms since 1970."}
 _MORE = _object(
-    summary=_JSON, sentence=_or_null(_TEXT), inputs=_JSON, limit_texts=_list_of(_TEXT), commands=_JSON, limits=_JSON, events=_list_of(_EVENT)
-)
+    summary=_JSON, sentence=_or_null(_TEXT), inputs=_JSON, limit_texts=_list_of(_TEXT), commands=_JSON, limits=_JSON,
+    events=_list_of(_EVENT),
+)  # fmt: skip
 _SCHEMAS: Dict[str, Any] = {
     "Error": _object(error=_object(kind=_TEXT, message=_TEXT, hint=_or_null(_TEXT))),
     "Run": _RUN,

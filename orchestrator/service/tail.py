@@ -247,10 +247,8 @@ class Tail:
         began = time.monotonic()
         if removals == self._removals and not ending and (grown or began - self._checked < _SHARE * self._checking_s):
             return
-        there = dict(store.numbers())
-        void = removals != self._removals and any(number not in there for number in self._ids)
-        void = void or any(there.get(number, index) != index for number, index in zip(self._ids, self._numbers))
-        if void:
+        gone, renumbered = self._compared(store)
+        if renumbered or (gone and removals != self._removals):
             self._reset()
             self._check_identity(store)
             self._read(store)
@@ -260,6 +258,19 @@ class Tail:
         self._removals = removals
         self._checked = time.monotonic()
         self._checking_s = self._checked - began
+
+    def _compared(self, store: StoreReader) -> Tuple[bool, bool]:
+        """Tell whether rows that were told have gone, and whether some have other numbers."""
+        at, count = 0, len(self._ids)
+        gone = renumbered = False
+        for number, index in store.numbers():
+            while at < count and self._ids[at] < number:
+                gone = True
+                at += 1
+            if at < count and self._ids[at] == number:
+                renumbered = renumbered or self._numbers[at] != index
+                at += 1
+        return gone or at < count, renumbered
 
     def _count(self, ending: bool) -> None:
         began = time.monotonic()
