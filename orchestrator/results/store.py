@@ -230,21 +230,30 @@ class RunStore(RowQueries):
 
     def put_all(self, rows: Iterable[Row]) -> None:
         """Store rows in one transaction, each as :meth:`put` does."""
+        lines = []
+        for row in rows:
+            values = row_values(row)
+            values.append(checksum(values))
+            lines.append((row, values))
         with self.transaction():
-            for row in rows:
-                self._put(row)
+            self._connection.execute("SAVEPOINT rows")
+            try:
+                self._connection.executemany(INSERT, [values for _, values in lines])
+            except sqlite3.IntegrityError:
+                self._connection.execute("ROLLBACK TO rows")
+                for row, values in lines:
+                    self._put(row, values)
+            self._connection.execute("RELEASE rows")
 
-    def _put(self, row: Row) -> None:
-        values = row_values(row)
-        found = checksum(values)
+    def _put(self, row: Row, values: Sequence[SqlValue]) -> None:
         try:
-            self._connection.execute(INSERT, (*values, found))
+            self._connection.execute(INSERT, values)
         except sqlite3.IntegrityError:
             # Found again as it was, such as by a run that goes on: nothing happened.
-            if self._connection.execute("SELECT sum FROM row WHERE key = ?", values[:1]).fetchone() == (found,):
+            if self._connection.execute("SELECT sum FROM row WHERE key = ?", values[:1]).fetchone() == (values[-1],):
                 return
             self._take_out(values[0], "replaced", "now %s%s" % (row.verdict, " (%s)" % row.reason if row.reason else ""))
-            self._connection.execute(INSERT, (*values, found))
+            self._connection.execute(INSERT, values)
 
     def remove(self, keys: Iterable[str], why: str) -> None:
         """Take rows out again, each with an event; unknown keys are passed over."""
