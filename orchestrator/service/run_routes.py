@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import Any, Dict, List
 
 from starlette.concurrency import run_in_threadpool
@@ -11,12 +12,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..comparing.row import METRICS
+from ..engine.options import ComparisonOptions
 from ..errors import GoldwatchError
 from ..results.jsonfile import row_text
+from ..results.reading import Numbered, StoreReader
 from ..results.rowsql import plain_tree
 from .answers import Problem, json_answer, json_text, number_of
 from .info import Book
-from .reading import Numbered, StoreReader
 from .runs import Run, Runs
 
 MOST_ROWS = 10_000
@@ -70,7 +72,7 @@ class RunRoutes:
         limits, events = None, []
         with contextlib.suppress(GoldwatchError), StoreReader(run.path) as store:
             events = [{"time": time_ns // 10**6, "kind": kind, "op": op, "text": text} for time_ns, kind, op, text in store.events(_EVENTS)]
-            limits = plain_tree(store.options().limits.document())
+            limits = plain_tree(options_of(store).limits.document())
         return {**document, "summary": self.book.standing(run).summary, "limits": limits, "events": events}
 
     async def rows(self, request: Request) -> Response:
@@ -88,10 +90,15 @@ def _rows(run: Run, after: int, limit: int) -> str:
     return '{"rows": [%s], "last_id": %d}' % (", ".join(numbered_text(row, metrics) for row in found), last)
 
 
+def options_of(store: StoreReader) -> ComparisonOptions:
+    """Return what was compared; raises FormatError where the store does not say it."""
+    return ComparisonOptions.from_identity(os.path.dirname(store.path), store.fact("inputs") or {})
+
+
 def metrics_of(store: StoreReader) -> Any:
     """Return the metrics that each row of the run's result.json has."""
     try:
-        return store.options().metrics
+        return options_of(store).metrics
     except GoldwatchError:
         return METRICS
 

@@ -9,13 +9,13 @@ from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import name_order
 from ..model.graphs import ModelGraphs
 from .deciding import decides
-from .estimates import Estimate, Estimator, first_of
 from .explaining import TensorReader, explained
 from .first_divergence import FirstDivergence, divergence_of, earlier
 from .inputs import Inputs
 from .limits import Limits
 from .observations import Observations, ObservedOp
-from .second_look import looked_at
+from .own_error.estimates import Estimate, Estimator, first_of
+from .own_error.second_look import looked_at
 from .suspects import Suspect, find_suspects
 
 ABSENT = "absent"

@@ -10,12 +10,12 @@ import numpy as np
 
 from ..comparing.patterns import MOST_ELEMENTS, AlignedPair
 from ..comparing.row import FAIL, PASS
-from .decisions import Redone, redo
-from .estimates import Estimate
 from .explanations import BLAMELESS, Other, Surroundings, explanations_of
 from .inputs import Inputs, InputState
 from .observations import Observation, Observations, ObservedOp
-from .recomputing import contradicts
+from .own_error.decisions import Redone, redo
+from .own_error.estimates import Estimate
+from .own_error.recomputing import contradicts
 from .suspects import Suspect
 
 MOST_READ = 3

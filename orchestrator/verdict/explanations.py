@@ -11,9 +11,9 @@ import numpy as np
 from ..comparing.patterns import AlignedPair, Finding, find_patterns
 from ..comparing.row import FAIL
 from ..tensors.axes import element_count
-from .estimates import SLICE, Estimate
 from .observations import Observation
-from .own_error import rounding, sum_noise
+from .own_error.estimates import SLICE, Estimate
+from .own_error.expected import rounding, sum_noise
 from .words import percent
 
 KINDS = (

@@ -6,12 +6,12 @@ import math
 from typing import Optional, Sequence
 
 from ..dumps.place import Place
-from .estimates import Estimate
 from .explanations import BLAMELESS
 from .first_divergence import FirstDivergence
 from .inputs import BAD, GOOD
 from .judging import beside_limit
-from .own_error import HOPELESS
+from .own_error.estimates import Estimate
+from .own_error.expected import HOPELESS
 from .suspects import Suspect
 from .words import percent
 

@@ -12,12 +12,12 @@ from goldwatch.comparing.row import Row
 from goldwatch.model.graph import ModelGraph
 from goldwatch.model.nodes import OpNode
 from goldwatch.verdict import Limits, summarise
-from goldwatch.verdict.amplification import amplification
-from goldwatch.verdict.estimates import Estimator, first_of
 from goldwatch.verdict.first_divergence import first_divergence
 from goldwatch.verdict.inputs import Inputs
 from goldwatch.verdict.observations import Observations
-from goldwatch.verdict.own_error import Measured, Normal, Normals, rounding
+from goldwatch.verdict.own_error.amplification import amplification
+from goldwatch.verdict.own_error.estimates import Estimator, first_of
+from goldwatch.verdict.own_error.expected import Measured, Normal, Normals, rounding
 from goldwatch.verdict.sentences import explain
 
 TYPES = ("Conv2D", "BatchNorm", "Relu")

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from goldwatch.verdict.chance import independent, scatter
-from goldwatch.verdict.own_error import Measured, Normals
+from goldwatch.verdict.own_error.chance import independent, scatter
+from goldwatch.verdict.own_error.expected import Measured, Normals
 
 
 def stored(values, dtype=np.float16):

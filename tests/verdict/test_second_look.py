@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from goldwatch.comparing.patterns import AlignedPair, lattice_step
-from goldwatch.verdict.recomputing import known, own_error
+from goldwatch.verdict.own_error.recomputing import known, own_error
 
 
 def noisy(random, values, share):

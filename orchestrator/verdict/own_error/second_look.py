@@ -8,19 +8,19 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, lattice_step
-from ..comparing.patterns.finding import Difference
-from ..comparing.row import FAIL
-from ..tensors.axes import element_count
-from ..tensors.rounding import ulp
+from ...comparing.patterns import MOST_ELEMENTS, AlignedPair, lattice_step
+from ...comparing.patterns.finding import Difference
+from ...comparing.row import FAIL
+from ...tensors.axes import element_count
+from ...tensors.rounding import ulp
+from ..inputs import GOOD, joined
+from ..observations import FACTOR_SHARE, Observation, ObservedOp
+from ..words import percent
 from .chance import independent, scatter
 from .estimates import Estimate, Told
-from .inputs import GOOD, joined
-from .observations import FACTOR_SHARE, Observation, ObservedOp
+from .expected import HOPELESS, PRIOR_SPREAD, RARE_SPREAD, SUSPECT_SCORE, rounding, sum_noise
 from .outliers import each_by_itself, ordinary
-from .own_error import HOPELESS, PRIOR_SPREAD, RARE_SPREAD, SUSPECT_SCORE, rounding, sum_noise
 from .recomputing import OwnError, known, normalises, only_rounds, own_error
-from .words import percent
 
 MOST_LOOKED_AT = 64
 """Outputs of which the tensors are read; those outside their limits though their inputs are not, then those nearest to a suspicion."""

@@ -11,16 +11,16 @@ from types import TracebackType
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Type
 
 from ..comparing.row import FAIL, Row
-from ..engine.options import ComparisonOptions
-from ..errors import FormatError
-from ..results.database import connect_reader, translated
-from ..results.identity import LAYOUT_VERSION, check_identity
-from ..results.lock import LOCK_FILE
-from ..results.opening import STORE_FILE, read_fact
-from ..results.rowsql import RowReader, from_sql_text
-from ..results.rowview import PLACE_ORDER
+from ..errors import FormatError, GoldwatchError
+from .database import connect_reader, translated
+from .identity import LAYOUT_VERSION, check_identity
+from .lock import LOCK_FILE
+from .opening import STORE_FILE, read_fact
+from .records import VOID
+from .rowsql import RowReader, from_sql_text
+from .rowview import PLACE_ORDER
 
-log = logging.getLogger("goldwatch.service")
+log = logging.getLogger("goldwatch.results")
 
 _BUSY_MS = 2000
 _LOCK_BYTES = 4096
@@ -71,9 +71,10 @@ class StoreReader:
         with translated(self.path):
             return read_fact(self._connection, self.path, key, default)
 
-    def options(self) -> ComparisonOptions:
-        """Return what was compared; raises FormatError where the store does not say it."""
-        return ComparisonOptions.from_identity(os.path.dirname(self.path), self.fact("inputs") or {})
+    def size_of(self, key: str) -> int:
+        """Return how many characters a fact has as it is stored, 0 without."""
+        found = self.query("SELECT length(value) FROM run WHERE key = ?", (key,))
+        return int(found[0][0]) if found else 0
 
     def counts(self) -> Dict[str, int]:
         """Return the number of rows by verdict."""
@@ -86,6 +87,18 @@ class StoreReader:
     def given(self) -> int:
         """Return the highest id that was ever given to a row."""
         found = self.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
+        return int(found[0][0]) if found else 0
+
+    def void(self) -> int:
+        """Return the id up to which rows may have been told otherwise before (fact ``void`` of schemas/store.sql), 0 without."""
+        try:
+            return int(self.fact(VOID, 0))
+        except (GoldwatchError, ValueError, TypeError):
+            return self.given()
+
+    def began_ns(self) -> int:
+        """Return when the store was made, in nanoseconds since 1970; 0 where it does not say it."""
+        found = self.query("SELECT time_ns FROM event ORDER BY id LIMIT 1")
         return int(found[0][0]) if found else 0
 
     def removals(self) -> int:

@@ -13,9 +13,9 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..comparing.patterns import AlignedPair
-from .observations import Observation
-from .own_error import RARE_SPREAD, SUSPECT_SCORE, rounding
+from ...comparing.patterns import AlignedPair
+from ..observations import Observation
+from .expected import RARE_SPREAD, SUSPECT_SCORE, rounding
 
 Array = Any
 

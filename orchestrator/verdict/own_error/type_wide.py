@@ -14,7 +14,7 @@ from typing import Dict, List, NamedTuple, Sequence
 import numpy as np
 
 from .estimates import Estimate
-from .own_error import HOPELESS, rounding
+from .expected import HOPELESS, rounding
 
 ENOUGH = 6
 _DEVIATIONS = 6.0

@@ -6,15 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..dumps.place import Place
-from ..records import quickly_made
-from ..tensors.axes import element_count
+from ...dumps.place import Place
+from ...records import quickly_made
+from ...tensors.axes import element_count
+from ..inputs import BAD, UNKNOWN, Inputs, InputState, joined
+from ..observations import FACTOR_SHARE, Observation, Observations, ObservedOp
 from .amplification import amplification
 from .chance import scatter
 from .decisions import Decision, Redone, decided, orders
-from .inputs import BAD, UNKNOWN, Inputs, InputState, joined
-from .observations import FACTOR_SHARE, Observation, Observations, ObservedOp
-from .own_error import (
+from .expected import (
     HOPELESS,
     SMALLEST_SLICE_SPREAD,
     SMALLEST_SPREAD,

@@ -18,7 +18,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..records import quickly_made
+from ...records import quickly_made
 
 SUSPECT_SCORE = 4.5
 """Scores above this make a suspect: 1.5 times the measured score of healthy operators (docs/verdict.md)."""

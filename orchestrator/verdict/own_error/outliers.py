@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..comparing.patterns import AlignedPair
+from ...comparing.patterns import AlignedPair
 
 ORDINARY = 0.9
 """The share of the elements, the smallest ones, that are ordinary."""

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ..comparing.patterns import AlignedPair
+from ...comparing.patterns import AlignedPair
 from .normalising import NORMALISING, normalisations
 
 Array = Any
