@@ -207,6 +207,11 @@ def row_key(row: Row) -> str:
     return _key_text(row.time, row.device, row.model, row.model_id, row.step, row.target_file, row.op, row.kind, row.tensor_index)
 
 
+def key_of(place: Place, target_file: Optional[str], op: str, kind: str, tensor_index: Optional[int]) -> str:
+    """Return the :func:`row_key` of the row with these fields."""
+    return _encode_key((*place, target_file, op, kind, tensor_index))
+
+
 def key_of_values(values: Mapping[str, Any]) -> str:
     """Return the :func:`row_key` of the row with these columns."""
     parts = [from_sql_text(values[name]) for name in _KEY_FIELDS]

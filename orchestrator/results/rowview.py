@@ -10,10 +10,9 @@ from .rowsql import PLACE_COLUMNS, RowReader, to_sql_text
 
 PLACE_ORDER = "time, CAST(device AS INTEGER), device, model, model_id, CAST(step AS INTEGER), step"
 
-_ORDERS = {
-    "index": PLACE_ORDER + ', "index", position, timestamp_us, target_file, kind, tensor_index, id',
-    "arrival": "id",
-}
+INDEX_ORDER = PLACE_ORDER + ', "index", position, timestamp_us, target_file, kind, tensor_index, id'
+
+_ORDERS = {"index": INDEX_ORDER, "arrival": "id"}
 _PAGE_ROWS = 256
 
 Query = Callable[[str, Sequence[Any]], List[Tuple[Any, ...]]]
