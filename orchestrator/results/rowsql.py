@@ -209,7 +209,7 @@ def row_key(row: Row) -> str:
 
 def key_of(place: Place, target_file: Optional[str], op: str, kind: str, tensor_index: Optional[int]) -> str:
     """Return the :func:`row_key` of the row with these fields."""
-    return _encode_key((*place, target_file, op, kind, tensor_index))
+    return _key_text(*place, target_file, op, kind, tensor_index)
 
 
 def key_of_values(values: Mapping[str, Any]) -> str:
