@@ -110,9 +110,13 @@ class Planner:
 
     def waits_for_group(self, entry: DumpEntry) -> bool:
         """Tell whether this dump's op belongs to an L1 fusion group: which of the group have rows is known when all have come."""
+        return self.l1_group(entry) is not None
+
+    def l1_group(self, entry: DumpEntry) -> Optional[Tuple[int, str]]:
+        """Return the L1 fusion group that a dump's op belongs to; None where there is none, or it does not matter."""
         if self.two_dumps or self._model is None or not self._has_l1_groups:
-            return False
-        return self._model.l1_group(dumped_op(entry, None)) is not None
+            return None
+        return self._model.l1_group(dumped_op(entry, None))
 
     def _has_output(self, op: str, index: int) -> bool:
         return self.golden.find(op, index, "output", self.place) is not None
@@ -314,6 +318,11 @@ class Planner:
 
     def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
         return planned_row(plan, self.place, entry)
+
+    def lost(self, entry: DumpEntry, reason: str) -> FilePlan:
+        """Return what a dump file comes to whose comparison ended every process that tried it."""
+        plan = self._unreadable(entry, reason)
+        return replace(plan, rows=tuple(row.but(cause="crashed") for row in plan.rows))
 
     def unnamed(self, rel: str) -> Row:
         """Return the row of a dump file whose hash name no mapping.csv explains."""
