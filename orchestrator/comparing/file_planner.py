@@ -173,15 +173,16 @@ class Planner:
             if plan.status == OMITTED:
                 omitted.append((plan.tensor, plan.reason))
                 continue
-            row = self._row(plan, entry)
             if plan.kind == OP:
-                rows.append(row)
+                rows.append(self._row(plan, entry))
                 continue
-            if (plan.tensor_index or 0) >= len(dump.inputs if plan.kind == INPUT else dump.outputs):
+            infos = dump.inputs if plan.kind == INPUT else dump.outputs
+            if (plan.tensor_index or 0) >= len(infos):
+                row = self._row(plan, entry)
                 rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
                 continue
-            info = dump.info(plan.kind, plan.tensor_index or 0)
-            row = row.but(target_dtype=info.dtype.name, address=info.address, shape=info.shape)
+            info = infos[plan.tensor_index or 0]
+            row = planned_row(plan, self.place, entry, info)
             if dump.state != COMPLETE:
                 damage = size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes)
                 rows.append(refuse(row.but(reason=""), damage.message, CORRUPT))
