@@ -172,6 +172,7 @@ class LivePage {
       make('p', {class: 'big'}, make('span', {class: 'verdict', 'data-is': verdict}, shown)),
       ...(sentence ? [make('p', {class: 'sentence'}, printable(sentence))] : []),
       make('p', {class: 'counts'}, [total + ': ', ...(counts.length ? counts : ['none'])]),
+      ...(ended && run.summary.models.length > 1 ? run.summary.models.map((model) => make('p', {}, printable(modelText(model)))) : []),
       ...(ended && run.summary.warnings.length ? [make('ul', {class: 'warnings'}, run.summary.warnings.map((warning) => make('li', {}, printable(warning))))] : []),
       make('p', {class: 'quiet', id: 'progress'}, [...bar, ' ' + done.join(', ')]));
     document.title = (now.verdict || now.state) + ': ' + nameOf(run);
@@ -225,6 +226,11 @@ class LivePage {
 
 function plural(count, word) {
   return count + ' ' + word + (count === 1 ? '' : 's');
+}
+
+function modelText(model) {
+  const agree = model.devices_agree === null ? '' : model.devices_agree ? '; its devices agree' : '; its devices do not agree';
+  return 'model ' + model.model + ': ' + plural(model.rows, 'row') + ', ' + model.failed + ' outside their limits' + agree;
 }
 
 // What is known of a suspect, as the report's plain.py says it.

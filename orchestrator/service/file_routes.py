@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import stat
@@ -126,28 +125,26 @@ async def _made(run: Run, name: str) -> Any:
     """
     with tempfile.TemporaryDirectory(prefix="goldwatch-") as folder:
         path = os.path.join(folder, name)
-        words = ("-m", "goldwatch", "report", run.path, MADE[name], path, "--format", "json")
+        words = ("-m", "goldwatch", "report", run.path, MADE[name], path, "-q")
         # The current folder is where modules are looked for first: no one else's.
         process = await asyncio.create_subprocess_exec(
-            sys.executable, *words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            sys.executable, *words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
         try:
-            said, _ = await process.communicate()
+            _, said = await process.communicate()
         finally:
             if process.returncode is None:
                 process.kill()
         if not os.path.isfile(path):
-            raise _refusal(said)
+            raise _refusal(said.decode("utf-8", "replace"))
         stream = open_input(path)
     return stream, os.fstat(stream.fileno()).st_size
 
 
-def _refusal(said: bytes) -> Problem:
-    try:
-        error = json.loads(said.decode("utf-8"))["error"]
-        return Problem(409, str(error["message"]), error["hint"], str(error["kind"]))
-    except (ValueError, KeyError, TypeError):
-        return Problem(409, "the report could not be made", "ask again")
+def _refusal(said: str) -> Problem:
+    """Return what the command said as a refusal; of a mistake of its own nothing is shown."""
+    found = re.match(r"goldwatch: (.+)\n(?:  hint: (.+)\n)?\Z", said)
+    return Problem(409, *(found.groups() if found else ("the report could not be made", "ask again")))
 
 
 async def _pieces(stream: Any, size: int) -> AsyncIterator[bytes]:

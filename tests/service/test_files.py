@@ -68,3 +68,19 @@ def test_reports_of_a_run_that_goes_on(serving, live, row, tmp_path):
     status, _, body = server.ask("/api/runs/%s/files/report.md" % found["id"])
     assert status == 200 and b"op2" in body
     assert json.dumps(server.json("/api/runs/%s/files" % found["id"])).count("name") == 3
+
+
+def test_a_report_is_what_the_command_writes(run, tmp_path):
+    server, name, out = run
+    for file, option in (("report.html", "--html"), ("junit.xml", "--junit"), ("report.md", "--markdown")):
+        assert run_here(["goldwatch", "report", out, option, tmp_path / file]).returncode == 0
+        assert server.ask("/api/runs/%s/files/%s" % (name, file))[2] == (tmp_path / file).read_bytes()
+
+
+def test_a_report_of_a_damaged_run_is_refused(serving, tmp_path):
+    (tmp_path / "lab" / "out").mkdir(parents=True)
+    (tmp_path / "lab" / "out" / "run.sqlite").write_bytes(b"nothing")
+    server = serving(tmp_path / "lab")
+    (found,) = server.runs()
+    error = server.json("/api/runs/%s/files/report.md" % found["id"], 409)["error"]
+    assert "SQLite" in error["message"] and error["kind"] == "conflict"
