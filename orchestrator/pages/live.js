@@ -12,7 +12,7 @@ class LiveRows extends Rows {
   take(found) {
     const fresh = [];
     for (const row of found) {
-      const key = JSON.stringify([row.time, row.device, row.model, row.model_id, row.step, row.target_file, row.op, row.kind, row.tensor_index]);
+      const key = JSON.stringify([row.time, row.device, row.model, row.model_id, row.step, row.target_file, row.op, row.kind, row.tensor_index, row.host]);
       const at = this.known.get(key);
       if (at === undefined) {
         this.known.set(key, this.length + fresh.length);
@@ -57,7 +57,7 @@ function columnsOf(rows) {
   const counts = (name) => each((row) => (row[name] && (row[name].target || row[name].golden) ? [row[name].target, row[name].golden] : null));
   return {
     count: rows.length, verdicts: LIVE_VERDICTS, kinds: LIVE_KINDS, texts, metrics,
-    places: each((row) => [row.time, row.device, row.model, row.model_id, row.step]),
+    places: each((row) => [row.time, row.device, row.model, row.model_id, row.step, ...(row.host === undefined ? [] : [row.host])]),
     columns: {
       place: rows.map((_, at) => at), verdict: each((row) => LIVE_VERDICTS.indexOf(row.verdict)), kind: each((row) => LIVE_KINDS.indexOf(row.kind)),
       index: each((row) => row.index), op_sequence: each((row) => row.op_sequence), nan: counts('nan'), inf: counts('inf'),

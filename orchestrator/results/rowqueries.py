@@ -59,8 +59,10 @@ class RowQueries:
 
     def places(self) -> List[Place]:
         """Return the places that rows were stored for, in the order of the result table."""
-        names = ", ".join(PLACE_COLUMNS)
-        found = self._query("SELECT DISTINCT %s FROM row ORDER BY %s" % (names, PLACE_ORDER))
+        names, order = ", ".join(PLACE_COLUMNS), PLACE_ORDER
+        if self._reader.hosts:
+            names, order = names + ", host", "host, " + order
+        found = self._query("SELECT DISTINCT %s FROM row ORDER BY %s" % (names, order))
         return [Place(*(from_sql_text(value) for value in values)) for values in found]
 
     def counts(self, place: Optional[Place] = None) -> Dict[str, int]:

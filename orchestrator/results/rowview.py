@@ -25,7 +25,8 @@ class RowView:
     def __init__(self, query: Query, reader: RowReader, order: str, chosen: Tuple[str, List[Any]]) -> None:
         self._query = query
         self._reader = reader
-        self._order = _ORDERS[order]
+        # Only stores of several hosts have that column.
+        self._order = ("host, " if reader.hosts and order == "index" else "") + _ORDERS[order]
         self._where, self._values = chosen
 
     def __len__(self) -> int:
@@ -50,7 +51,10 @@ def selection(
     values: List[Any] = []
     if place is not None:
         terms += ["%s IS ?" % name for name in PLACE_COLUMNS]
-        values += [to_sql_text(part) for part in place]
+        values += [to_sql_text(part) for part in place[: len(PLACE_COLUMNS)]]
+        if place.host is not None:
+            terms.append("host = ?")
+            values.append(to_sql_text(place.host))
     if verdict is not None:
         terms.append("verdict = ?")
         values.append(verdict)

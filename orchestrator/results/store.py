@@ -24,7 +24,7 @@ from .opening import STORE_FILE, Opened, open_to_read, open_to_write, read_fact
 from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
 from .records import Event, FileRecord
 from .rowqueries import RowQueries
-from .rowsql import COLUMN_LIST, COLUMNS, INSERT, RowReader, SqlValue, checksum, from_sql_text, row_values, to_sql_text
+from .rowsql import COLUMNS, RowReader, SqlValue, checksum, column_list, from_sql_text, row_values, to_sql_text
 from .rowview import selection
 
 _STARTED = "YYYYmmddHHMMSS"
@@ -59,10 +59,12 @@ class RunStore(RowQueries):
         columns = [name for _, name, *_ in self._query("PRAGMA table_info(row)")]
         # A writer has compared all checksums when it opened the store.
         self._reader = RowReader(path, columns, checked=lock is None)
+        names = column_list(self._reader.hosts)
+        self._insert = "INSERT INTO row (%s, sum) VALUES (%s)" % (names, ", ".join("?" * (names.count(",") + 2)))
         _open_stores.add(self)
 
     @classmethod
-    def begin(cls, out: str, inputs: Mapping[str, Any], force: bool = False) -> RunStore:
+    def begin(cls, out: str, inputs: Mapping[str, Any], force: bool = False, hosts: bool = False) -> RunStore:
         """Make the store of ``out``, or go on with the one that is there.
 
         Rows that are not as they were stored are dropped, so that they are found again; ``notes`` and an event say so. A store of an
@@ -77,6 +79,8 @@ class RunStore(RowQueries):
         force
             Discard a store of other inputs, or a damaged one, and start anew. A store of the same inputs goes on all the same; another
             program's database is never discarded.
+        hosts
+            The run is of several hosts (schemas/hosts.sql): each row has one.
 
         Raises
         ------
@@ -97,12 +101,12 @@ class RunStore(RowQueries):
                 require_own_file(path + suffix)
             remove_leftovers(out)
             try:
-                opened = open_to_write(path, inputs)
+                opened = open_to_write(path, inputs, hosts)
             except (OtherResults, FormatError) as error:
                 if not force or isinstance(error, ForeignStore) or not may_discard(path):
                     raise
                 discard_store(path)
-                opened = open_to_write(path, inputs)
+                opened = open_to_write(path, inputs, hosts)
             return cls._started_with(path, opened, inputs, lock)
         except BaseException:
             lock.release()
@@ -169,6 +173,11 @@ class RunStore(RowQueries):
         if not isinstance(found, str) or len(found) != len(_STARTED) or not found.isdigit():
             raise DamagedStore("damaged: the time of its first start is %r, not %s" % (found, _STARTED), self.path)
         return found
+
+    @property
+    def has_hosts(self) -> bool:
+        """Whether the run is of several hosts (schemas/hosts.sql)."""
+        return self._reader.hosts
 
     def close(self) -> None:
         """Close the store and give the lock back; a second call does nothing."""
@@ -238,13 +247,13 @@ class RunStore(RowQueries):
         values = row_values(row)
         found = checksum(values)
         try:
-            self._connection.execute(INSERT, (*values, found))
+            self._connection.execute(self._insert, (*values, found))
         except sqlite3.IntegrityError:
             # Found again as it was, such as by a run that goes on: nothing happened.
             if self._connection.execute("SELECT sum FROM row WHERE key = ?", values[:1]).fetchone() == (found,):
                 return
             self._take_out(values[0], "replaced", "now %s%s" % (row.verdict, " (%s)" % row.reason if row.reason else ""))
-            self._connection.execute(INSERT, (*values, found))
+            self._connection.execute(self._insert, (*values, found))
 
     def remove(self, keys: Iterable[str], why: str) -> None:
         """Take rows out again, each with an event; unknown keys are passed over."""
@@ -278,7 +287,7 @@ class RunStore(RowQueries):
         with self.transaction():
             for op, number in numbers.items():
                 terms = "%s%s op = ? AND op_sequence IS NULL AND \"index\" <> ?" % (where, " AND" if where else " WHERE")
-                for rowid, *row in self._query("SELECT id, %s FROM row%s" % (COLUMN_LIST, terms), (*values, to_sql_text(op), number)):
+                for rowid, *row in self._query("SELECT id, %s FROM row%s" % (column_list(), terms), (*values, to_sql_text(op), number)):
                     row[at] = number
                     self._connection.execute('UPDATE row SET "index" = ?, sum = ? WHERE id = ?', (number, checksum(row), rowid))
                     changed += 1
@@ -355,6 +364,15 @@ class RunStore(RowQueries):
     def _query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
         with self._mutex, translated(self.path):
             return self._connection.execute(sql, values).fetchall()
+
+    def query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
+        """Return all lines of a query about tables of this store that are another module's."""
+        return self._query(sql, values)
+
+    def write_lines(self, sql: str, lines: Iterable[Sequence[SqlValue]]) -> None:
+        """Do the same to such a table for each of several lines, in one transaction."""
+        with self.transaction():
+            self._connection.executemany(sql, lines)
 
     def _write(self, sql: str, values: Sequence[SqlValue]) -> None:
         self._connection.execute(sql, (*values, checksum(values)))

@@ -270,8 +270,8 @@ def _unmasked(distance: float, slices: float, count: int) -> float:
 def execution_key(row: Row) -> Tuple[Any, ...]:
     """Return a sort key for the execution order.
 
-    Steps by number come first, then devices, then time. Within a place (graph, id) of the json decide, with equal ids the json's order;
-    without a json the timestamp. Of one op's rows the outputs come first.
+    Steps by number come first, then devices, those of one number by host, then time. Within a place (graph, id) of
+    the json decide, with equal ids the json's order; without a json the timestamp. Of one op's rows the outputs come first.
     """
     position = row.group.index(row.op) if row.op in row.group else 0
     if row.op_sequence is None:
@@ -279,5 +279,5 @@ def execution_key(row: Row) -> Tuple[Any, ...]:
     else:
         order = (row.graph_index, row.op_sequence, row.index, position, row.timestamp_us)
     number = -1 if row.tensor_index is None else row.tensor_index
-    places = tuple(name_order(name) for name in (row.step, row.device, row.time, row.model, row.model_id))
+    places = tuple(name_order(name) for name in (row.step, row.device, row.host, row.time, row.model, row.model_id))
     return (*places, order, row.target_file or "", _KIND_RANK.get(row.kind, 3), number)
