@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import signal
 import sys
 from typing import Callable, NoReturn
 
@@ -29,6 +27,9 @@ def _command_line() -> Callable[[], NoReturn]:
 def main() -> None:
     """Run the command line and exit."""
     try:
+        # Imported in here: Python answers a Ctrl-C before with a traceback.
+        import gc
+
         from goldwatch.interrupts import heed_interrupts
 
         heed_interrupts()
@@ -41,6 +42,8 @@ def main() -> None:
             sys.stderr.write("goldwatch: interrupted\n")
         sys.exit(130)
     finally:
+        import signal
+
         if callable(signal.getsignal(signal.SIGINT)):
             # All is done: while Python itself ends, a Ctrl-C would print a traceback.
             signal.signal(signal.SIGINT, signal.SIG_DFL)

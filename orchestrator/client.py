@@ -40,6 +40,14 @@ class Refused(InputError):
         self.status = status
 
 
+def _advice(url: str, why: object) -> str:
+    if isinstance(why, ssl.SSLCertVerificationError):
+        return "where its certificate is your own, name it: SSL_CERT_FILE=cert.pem goldwatch …"
+    if isinstance(why, http.client.RemoteDisconnected) and url.startswith("http:"):
+        return "if it speaks https, write https:// in its address"
+    return "check the address, and that the service runs"
+
+
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """The token goes to the named server and to no other."""
 
@@ -101,7 +109,7 @@ class Client:
             raise self._refused(error) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             why = getattr(error, "reason", None) or error
-            raise Unreachable("%s does not answer: %s" % (self.url, why), hint="check the address, and that the service runs") from None
+            raise Unreachable("%s does not answer: %s" % (self.url, why), hint=_advice(self.url, why)) from None
 
     def _refused(self, error: urllib.error.HTTPError) -> Refused:
         try:

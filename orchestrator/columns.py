@@ -8,7 +8,7 @@ from typing import List
 
 ELLIPSIS = "..."
 
-_WORD = re.compile(r"\s*\S+(?: %\S*)?")
+_WORD = re.compile(r"\s*(?:limit [<>]=? |[<>]=? )?\S+(?: %\S*)?")
 
 
 def width_of(text: str) -> int:

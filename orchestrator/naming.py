@@ -165,6 +165,13 @@ def parse_golden_name(file_name: str) -> Optional[GoldenName]:
     return GoldenName(match.group("op"), int(match.group("index")), int(match.group("timestamp")), match.group("suffix"))
 
 
+def meant_golden_name(file_name: str) -> Optional[str]:
+    """Return what a file should be called whose name is a golden file's but for letters outside the rule; None for any other."""
+    op_name, *rest = file_name.rsplit(".", 3)
+    meant = ".".join([sanitise_golden(op_name), *rest])
+    return meant if parse_golden_name(file_name) is None and parse_golden_name(meant) is not None else None
+
+
 def compose_golden_name(op_name: str, output_index: int, timestamp_us: int, suffix: str = "npy") -> str:
     """Return ``{sanitised op_name}.{output_index}.{16-digit timestamp}.{suffix}``, however long; see :func:`fits`."""
     return "%s.%d.%s.%s" % (sanitise_golden(op_name), output_index, str(timestamp_us).zfill(TIMESTAMP_DIGITS), suffix)

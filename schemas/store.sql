@@ -20,6 +20,7 @@
 --   columns       the columns of these tables
 --   summary       result.json's summary, once the run has finished; not there while it goes on
 --   judged        how a finished run was judged: what was forgiven, and its last sentence
+--   void          rows up to this id may have been others before: some were removed or renumbered, or discarded with an earlier store here
 --   graphs        the networks: ops, what feeds them, shapes and layouts; so that a report needs nothing but this file
 CREATE TABLE run (
     key   TEXT PRIMARY KEY NOT NULL,

@@ -15,15 +15,15 @@ import time
 
 import hypothesis
 import pytest
-from browser import lacking
+from browser import browser, lacking
 
 # Started in the background of a script, these tests inherit that Ctrl-C is ignored, and with them every program that they interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-# In CI a test draws the same examples at every run; elsewhere others each time.
-hypothesis.settings.register_profile("goldwatch-ci", derandomize=True, deadline=None)
-if os.environ.get("CI"):
-    hypothesis.settings.load_profile("goldwatch-ci")
+# In CI a test draws the same examples at every run, elsewhere others each time; on a busy machine it may take as long as it likes.
+patient = [hypothesis.HealthCheck.too_slow]
+hypothesis.settings.register_profile("goldwatch", deadline=None, suppress_health_check=patient, derandomize=bool(os.environ.get("CI")))
+hypothesis.settings.load_profile("goldwatch")
 
 
 def pytest_addoption(parser):
@@ -45,6 +45,13 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_report_header():
     return ["the pages are NOT tested in a browser: %s" % problem for problem in [lacking()] if problem]
+
+
+@pytest.fixture(scope="module")
+def driver():
+    """A real browser, for the tests of a module."""
+    with browser() as found:
+        yield found
 
 
 @pytest.fixture

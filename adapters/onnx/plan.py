@@ -16,7 +16,6 @@ INITIALIZER = "an initializer (weights), which the device never dumps"
 NOT_TAKEN = "of the branch of %s that was not taken"
 BODY = "in the body of %s (%s), which atc cannot convert"
 NOT_NEEDED = "no row of the model compares it"
-FED = "its values were given"
 Key = Tuple[str, int]
 
 

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, Iterable, List, Match, NoReturn, Optiona
 import click
 
 from ..blas import importing_unthreaded
-from ..columns import width_of, wrap
+from ..columns import cut, width_of, wrap
 from ..errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_USAGE, GoldwatchError
 from ..filesystem import open_input
 from ..interrupts import caused_by_interrupt
@@ -168,8 +168,10 @@ def say_now(message: str) -> None:
 
 
 def show_status(text: str) -> None:
-    """Put ``text`` in place of the terminal's last line of stderr; an empty one takes the line away."""
-    sys.stderr.write("\r\x1b[K" + printable(text))
+    """Put ``text``, or what of it fits, in place of the terminal's last line of stderr; an empty one takes the line away."""
+    width = columns_of(sys.stderr)
+    shown = printable(text)
+    sys.stderr.write("\r\x1b[K" + (shown if width is None else cut(shown, width - 1)))
     sys.stderr.flush()
 
 

@@ -9,10 +9,10 @@ import click
 from ..adapters.caffe.deinplace import Deinplaced, deinplace_file
 from ..adapters.caffe.dump import DumpOptions
 from ..adapters.caffe.dump import dump as run_dump
-from .common import format_option, print_json, put, say, set_up_logging, verbosity_options
-from .golden_words import golden_words
+from .common import format_option, print_json, put, put_wrapped, say, set_up_logging, verbosity_options
+from .golden_words import counted, golden_words
+from .progress import ProgressBar
 from .sizes import parse_size
-from .tensor_bar import TensorBar, counted
 
 
 @click.group()
@@ -98,8 +98,9 @@ def dump(output_format: str, quiet: bool, verbose: int, max_input: str, **option
     Example: goldwatch golden caffe dump net.prototxt net.caffemodel -i data=input.npy -o golden
     """
     set_up_logging(quiet, verbose)
-    with golden_words(), TensorBar(quiet) as progress:
-        result = run_dump(DumpOptions(max_input_bytes=parse_size(max_input, "--max-input") or 0, **options), progress)
+    with golden_words(), ProgressBar("tensors", quiet) as progress:
+        progress.update(0, 0)
+        result = run_dump(DumpOptions(max_input_bytes=parse_size(max_input, "--max-input") or 0, **options), progress.update)
     for note in result["notes"]:
         say(note, quiet)
     for warning in result["warnings"]:
@@ -108,7 +109,7 @@ def dump(output_format: str, quiet: bool, verbose: int, max_input: str, **option
         print_json(result)
         return
     for run in result["runs"]:
-        put(counted(run, result["backend"], result["backend_version"]))
+        put_wrapped(counted(run, result["backend"], result["backend_version"]))
 
 
 def _tell(path: str, done: Deinplaced, quiet: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any, Collection, Dict, Optional, Tuple
 
 import click
@@ -12,9 +11,9 @@ from ..adapters.onnx.dump import BACKENDS, DumpOptions
 from ..adapters.onnx.dump import dump as run_dump
 from ..errors import InputError, NotComparable, UsageError
 from ..model.atc import atc_inputs
-from .common import columns_of, format_option, print_json, put_escaped, say, set_up_logging, verbosity_options, wrapped
-from .golden_words import golden_words
-from .tensor_bar import TensorBar, counted
+from .common import format_option, print_json, put_wrapped, say, set_up_logging, verbosity_options
+from .golden_words import counted, golden_words
+from .progress import ProgressBar
 
 
 @click.group()
@@ -65,14 +64,15 @@ def dump(output_format: str, quiet: bool, verbose: int, oms: Tuple[str, ...], ev
     if everything and not oms:
         raise UsageError("--all goes with -f: without it every tensor is saved")
     chosen = DumpOptions(**options, **(_from_om(oms, everything) if oms else {}), decode=_decode)
-    with golden_words(), TensorBar(quiet) as progress:
-        result = run_dump(chosen, progress)
+    with golden_words(), ProgressBar("tensors", quiet) as progress:
+        progress.update(0, 0)
+        result = run_dump(chosen, progress.update)
     for warning in result["warnings"]:
         say("warning: " + warning)
     if output_format == "json":
         print_json(result)
         return
-    put_escaped(wrapped(counted(result, result["backend"], result["backend_version"]), columns_of(sys.stdout)))
+    put_wrapped(counted(result, result["backend"], result["backend_version"]))
     if result["inputs"]:
         paths = [os.path.join(result["out"], entry["bin"]) for entry in result["inputs"]]
         say("inputs for the device's run: %s" % ", ".join(paths), quiet)

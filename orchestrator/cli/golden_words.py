@@ -1,10 +1,10 @@
-"""What the library says of golden data, in the words of the command line."""
+"""What the library says of golden data, in the words of the command line, and what was saved."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from typing import Iterator, Match
+from typing import Any, Iterator, Mapping, Match
 
 from ..errors import GoldwatchError
 
@@ -50,6 +50,15 @@ def golden_words() -> Iterator[None]:
 def with_options(text: str) -> str:
     """Return a text of the library's with options in the place of parameters."""
     return _PARAMETER.sub(_option, text)
+
+
+def counted(run: Mapping[str, Any], backend: str, version: str) -> str:
+    """Return what was saved into one folder, as a line."""
+    counts = run["counts"]
+    files, tensors = ("" if counts[what] == 1 else "s" for what in ("written", "skipped"))
+    text = "%s: %d golden file%s by %s %s, %d tensor%s skipped (manifest.json says why)"
+    text %= (run["out"], counts["written"], files, backend, version, counts["skipped"], tensors)
+    return text + (", %d parked for name collisions (mapping.csv)" % counts["parked"] if counts["parked"] else "")
 
 
 def _option(match: Match[str]) -> str:

@@ -7,10 +7,11 @@ import time
 from types import TracebackType
 from typing import Optional, Type
 
-from .common import is_terminal, show_status
+from .common import columns_of, is_terminal, show_status
 
 _EVERY_S = 0.1
-_WIDTH = 30
+_WIDTH, _LEAST_WIDTH = 30, 5
+_COLUMNS = 80
 
 
 class ProgressBar:
@@ -52,8 +53,13 @@ class ProgressBar:
 
 
 def bar_text(what: str, done: int, total: int) -> str:
-    """Return the line of a work of which so many of all steps are done."""
+    """Return the line of a work of which so many of all steps are done, as wide as stderr's terminal takes."""
     if not total:
         return what + " ..."
-    filled = _WIDTH * done // total
-    return "%s [%s%s] %d/%d" % (what, "#" * filled, "." * (_WIDTH - filled), done, total)
+    counts = "%d/%d" % (done, total)
+    room = (columns_of(sys.stderr) or _COLUMNS) - len("%s [] %d/%d " % (what, total, total))
+    if room < _LEAST_WIDTH:
+        return "%s %s" % (counts, what)
+    width = min(_WIDTH, room)
+    filled = width * done // total
+    return "%s [%s%s] %s" % (what, "#" * filled, "." * (width - filled), counts)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import shlex
 from typing import TYPE_CHECKING, List, Optional
 
 from ..comparing.row import FAIL
 from ..engine.result import RunResult
 from ..errors import GoldwatchError, UsageError
-from .common import put, put_wrapped, say
+from .common import put_wrapped, say
 from .golden_words import with_options
+from .shell import shell_word
 
 if TYPE_CHECKING:
     from ..replay.options import ReplayOptions
@@ -41,7 +41,7 @@ def replay_words(result: RunResult) -> List[str]:
     if found is None:
         return []
     words = ["goldwatch", "replay", step_folder(result), found, "-f", options.model, "-o", os.path.join(options.out, FOLDER)]
-    return [shlex.quote(word) for word in [*words, "--result", options.out]]
+    return [shell_word(word) for word in [*words, "--result", options.out]]
 
 
 def planned_replay(original: Optional[str], model: Optional[str], target: str, out: str) -> Optional[ReplayOptions]:
@@ -67,8 +67,8 @@ def planned_replay(original: Optional[str], model: Optional[str], target: str, o
     return options
 
 
-def append_replay(options: ReplayOptions, result: RunResult, jobs: int, quiet: bool, as_json: bool) -> bool:
-    """Replay the step where a run diverges first and print the sentence; tell whether an operator has an error of its own.
+def append_replay(options: ReplayOptions, result: RunResult, jobs: int, quiet: bool, as_json: bool) -> Optional[RunResult]:
+    """Replay the step where a run diverges first, print the sentence and return what it came to; None where it could not be made.
 
     What makes the replay impossible is said, and leaves the run's own verdict as it is.
     """
@@ -80,11 +80,10 @@ def append_replay(options: ReplayOptions, result: RunResult, jobs: int, quiet: b
         found = replay(replace(options, target=step_folder(result)), jobs, force=True)
     except GoldwatchError as error:
         say("warning: no replay: " + with_options(error.message))
-        return False
+        return None
     said = "replay: %s Results: %s" % (found.sentence, found.files[-1])
     if as_json:
         say(said, quiet)
     else:
-        put()
-        put_wrapped(said, "")
-    return bool(found.summary.culprits)
+        put_wrapped(said)
+    return found

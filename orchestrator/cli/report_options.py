@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from typing import Any, Callable, Dict, Mapping, Tuple, Type, TypeVar
 
 import click
@@ -19,6 +18,7 @@ from ..results.markdown import MarkdownFile
 from ..results.tablefile import CsvFile, JsonFile
 from ..results.told import ReportFile
 from .outputs import own_files, require_room
+from .shell import shell_word
 from .verdict_text import closer_words
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -84,5 +84,5 @@ def _commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> Dict[st
         words = closer_words(options, suspect["op"], place, unmodelled=True)
         if words:
             folder = os.path.join(os.path.abspath(options.out), "detail" if not number else "detail-%d" % (number + 1))
-            found[suspect["op"]] = " ".join([*words[:-1], shlex.quote(folder)])
+            found[suspect["op"]] = " ".join([*words[:-1], shell_word(folder)])
     return found

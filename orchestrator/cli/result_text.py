@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from typing import Any, Callable, List, Optional, Sequence, Tuple, TypeVar
 
@@ -19,7 +18,8 @@ from .common import columns_of, print_result_file, put, put_escaped, put_wrapped
 from .progress import ProgressBar
 from .replay_next import replay_words
 from .report_options import FILES, Reports, write_reports
-from .verdict_text import closer_words, shell_lines, verdict_lines
+from .shell import shell_lines, shell_word
+from .verdict_text import closer_words, verdict_lines
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,6 +42,14 @@ def print_result(result: RunResult, given: Any, planned: Reports) -> None:
     GoldwatchError
         A file could not be written; the text is printed all the same.
     """
+    problem = print_found(result, given, planned)
+    print_end(result, given)
+    if problem is not None:
+        raise problem
+
+
+def print_found(result: RunResult, given: Any, planned: Reports) -> Optional[GoldwatchError]:
+    """Do all of :func:`print_result` but the last lines; return why a file could not be written, None where all are."""
     problem: Optional[GoldwatchError] = None
     try:
         with ProgressBar("writing the report", given["quiet"]) as bar:
@@ -54,8 +62,18 @@ def print_result(result: RunResult, given: Any, planned: Reports) -> None:
         _print_text(result, given["table"])
     elif problem is None:
         print_result_file(result.files[-1])
-    if problem is not None:
-        raise problem
+    return problem
+
+
+def print_end(result: RunResult, given: Any, replayed: Optional[RunResult] = None) -> None:
+    """Print the last lines of a text: verdict, culprit, and the command to go on with, behind a replay that was made the replay's."""
+    if given["output_format"] == "json":
+        return
+    width = columns_of(sys.stdout)
+    _put_verdict(result, width, use_colour(sys.stdout))
+    put_wrapped(result.sentence, "")
+    for line in shell_lines("next:", next_words(replayed or result), width or 10**9):
+        put(line)
 
 
 def _print_text(result: RunResult, table: str) -> None:
@@ -76,10 +94,6 @@ def _print_text(result: RunResult, table: str) -> None:
     for line in verdict_lines(result, width):
         put(line)
     put_wrapped("Results: %s, %s" % (_tables(result), result.files[-1]))
-    _put_verdict(result, width, colour)
-    put_wrapped(result.sentence, "")
-    for line in shell_lines("next:", next_words(result), width or 10**9):
-        put(line)
 
 
 def _tables(result: RunResult) -> str:
@@ -122,4 +136,4 @@ def next_words(result: RunResult) -> List[str]:
         words = words or closer_words(result.options, op, place)
     out = result.options.out
     kind = next(iter(FILES))
-    return words or ["goldwatch", "report", shlex.quote(out), "--" + kind, shlex.quote(os.path.join(out, "report." + kind))]
+    return words or ["goldwatch", "report", shell_word(out), "--" + kind, shell_word(os.path.join(out, "report." + kind))]

@@ -9,6 +9,7 @@ from typing import Any, Optional, Tuple
 
 import click
 
+from ..engine.result import RunResult
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, InputError, UsageError
 from ..launch.prepare import ACL, NPU, PLAN, Prepared, find_program, make_golden, prepare
 from ..launch.program import LOG_FILE, Program
@@ -22,7 +23,8 @@ from .compare import make_options
 from .live_display import LiveDisplay
 from .replay_next import append_replay, planned_replay
 from .report_options import Reports, planned_reports
-from .watch import make_watch_options, print_watch_result, stop, watch_options
+from .result_text import print_end, print_found
+from .watch import make_watch_options, stop, tell_deleted, watch_options
 
 
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
@@ -104,14 +106,19 @@ def _follow(
         display.clear()
         result = watch.finish(program.document(), display.on_stage)
         display.clear()
-        print_watch_result(watch, result, given, reports)
-        failure = program.failure()
-        if failure:
-            say(failure)
-        if nothing is not None:
-            say(nothing.message)
+        tell_deleted(watch, given["quiet"])
+        problem = print_found(result, given, reports)
+        for text in (program.failure(), nothing.message if nothing is not None else None):
+            if text:
+                say(text)
         code = EXIT_FAIL if watch.stopped_by == "divergence" else exit_code(result.summary, program.stopped, options.strict)
-    if planned is not None and nothing is None:
-        own = append_replay(planned, result, given["jobs"] or default_jobs(), given["quiet"], given["output_format"] == "json")
-        return EXIT_FAIL if own and code in (EXIT_PASS, EXIT_INCOMPLETE) else code
-    return code
+    replayed: Optional[RunResult] = None
+    try:
+        if planned is not None and nothing is None:
+            replayed = append_replay(planned, result, given["jobs"] or default_jobs(), given["quiet"], given["output_format"] == "json")
+    finally:
+        print_end(result, given, replayed)
+    if problem is not None:
+        raise problem
+    own = replayed is not None and bool(replayed.summary.culprits)
+    return EXIT_FAIL if own and code in (EXIT_PASS, EXIT_INCOMPLETE) else code

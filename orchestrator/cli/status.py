@@ -14,6 +14,7 @@ from .submit import job_code, server_options
 
 _CODES = {"pass": EXIT_PASS, "fail": EXIT_FAIL}
 _NOT_FOUND = 404
+_ASKED = 200
 
 
 @click.command()
@@ -65,7 +66,7 @@ def _run(client: Client, name: Optional[str], job: Optional[Dict[str, Any]]) -> 
     if job is not None:
         return job
     text = (name or "").rstrip("/")
-    runs: List[Dict[str, Any]] = client.get("/api/runs?limit=1000")["runs"]
+    runs: List[Dict[str, Any]] = client.get("/api/runs?limit=1000&q=" + quote(text.rpartition("/")[2][:_ASKED], safe=""))["runs"]
     matching = [one for one in runs if one["path"] == text or one["path"].endswith("/" + text)]
     if len(matching) != 1:
         said = "there is no run %s" if not matching else "several runs are called %s"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+import sys
 import time
 from dataclasses import replace
 from typing import Any, Dict, List, Mapping, Optional, Tuple
@@ -16,7 +16,8 @@ from ..submodel.listing import ListedNode, list_nodes
 from ..submodel.plan import Plan, SubmodelOptions, make_plan, open_sources
 from ..submodel.search import Proposal
 from ..submodel.writing import write_export
-from .common import format_option, print_json, put, put_cells, say, say_note, set_up_logging, verbosity_options
+from .common import columns_of, format_option, print_json, put, put_cells, say, say_note, set_up_logging, verbosity_options
+from .shell import shell_lines, shell_word
 from .submodel_next import next_steps
 from .submodel_search import check_search, proposed
 
@@ -148,7 +149,9 @@ def _tell(plan: Plan, document: Dict[str, Any], folder: Optional[str], quiet: bo
         say("missing: %s: %s" % (entry["what"], entry["reason"]))
     say("Next%s:" % (", in %s" % folder if folder else ""), quiet)
     for name in ("atc", "golden", "compare", "replay"):
-        say("  " + " ".join(shlex.quote(word) for word in document["next"][name]), quiet)
+        command, *words = map(shell_word, document["next"][name])
+        for line in shell_lines("  " + command, words, columns_of(sys.stderr) or 10**9):
+            say(line, quiet)
     for note in document["next"]["notes"]:
         say("  " + note, quiet)
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import shlex
-from typing import Any, List, Mapping, Optional, Sequence
+from typing import Any, List, Mapping, Optional
 
-from ..columns import left, width_of
 from ..dumps.place import NOWHERE, Place
 from ..engine.options import ComparisonOptions
 from ..engine.result import RunResult
-from ..naming import printable
 from ..verdict.summary import Summary
 from ..verdict.suspects import Suspect
 from .common import wrapped
+from .shell import shell_lines, shell_word
 
 _MOST_SHOWN = 5
 _MOST_EXPLANATIONS = 2
 _ALIKE = 0.02
-_INDENT = 4
 
 
 def verdict_lines(result: RunResult, width: Optional[int]) -> List[str]:
@@ -77,32 +74,6 @@ def closer_words(options: ComparisonOptions, op: str, place: Place, unmodelled: 
         "-o", os.path.join(options.out, "detail"),
     ]  # fmt: skip
     return [shell_word(word) for word in words]
-
-
-def shell_word(word: str) -> str:
-    """Return a word as bash and zsh take it; what cannot be shown as it is, such as a line's end, is written ``$'\\x0a'``."""
-    if printable(word) == word:
-        return shlex.quote(word)
-    shown = {"\\": "\\\\", "'": "\\'"}
-    for letter in {letter for letter in word if printable(letter) != letter}:
-        shown[letter] = "".join("\\x%02x" % byte for byte in letter.encode("utf-8", "surrogateescape"))
-    return "$'%s'" % "".join(shown.get(letter, letter) for letter in word)
-
-
-def shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:
-    """Return a command in lines that a shell takes as one, none longer than ``width`` but where a quoted word is."""
-    lines = [head]
-    for word in words:
-        if width_of(lines[-1]) + 1 + width_of(word) <= width - 2:
-            lines[-1] += " " + word
-            continue
-        lines[-1] += " \\"
-        lines.append(" " * _INDENT + word)
-        while width_of(lines[-1]) > width - 2 and "'" not in word:
-            # A backslash within a word: what follows it must begin the next line.
-            head = left(lines[-1], width - 1)
-            lines[-1:] = [head + "\\", lines[-1][len(head) :]]
-    return lines
 
 
 def _host(host: Mapping[str, Any]) -> str:

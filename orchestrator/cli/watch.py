@@ -6,7 +6,6 @@ from typing import Any, Callable, Tuple, TypeVar
 
 import click
 
-from ..engine.result import RunResult
 from ..errors import UsageError
 from ..processes import default_jobs
 from ..watching.ends import Signals
@@ -16,7 +15,7 @@ from .common import say, say_now, set_up_logging
 from .compare import comparison_options, make_options
 from .live_display import LiveDisplay
 from .merge import merge_command, merge_options
-from .report_options import Reports, planned_reports
+from .report_options import planned_reports
 from .result_text import print_result
 from .sizes import parse_size
 
@@ -98,7 +97,8 @@ def watch_command(folders: Tuple[str, ...], out: str, **given: Any) -> int:
             display.clear()
             result = watch.finish(on_stage=display.on_stage)
             display.clear()
-            print_watch_result(watch, result, given, planned)
+            tell_deleted(watch, given["quiet"])
+            print_result(result, given, planned)
             return result.exit_code
 
 
@@ -118,9 +118,8 @@ def stop(watch: Watch, name: str) -> None:
     say_now("%s: what has come is judged now; once more: stop at once (code 130)" % name)
 
 
-def print_watch_result(watch: Watch, result: RunResult, given: Any, planned: Reports) -> None:
-    """Print what a watch came to, and what it deleted."""
-    print_result(result, given, planned)
+def tell_deleted(watch: Watch, quiet: bool) -> None:
+    """Say what a watch has deleted."""
     keeper = watch.keeper
     if keeper.deleted:
-        say("%d dump files were deleted after their comparison (%d bytes)" % (keeper.deleted, keeper.deleted_bytes), given["quiet"])
+        say("%d dump files were deleted after their comparison (%d bytes)" % (keeper.deleted, keeper.deleted_bytes), quiet)

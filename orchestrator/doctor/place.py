@@ -38,7 +38,7 @@ def place(path: str, tick: Tick = lambda count: None) -> Dict[str, Any]:
     folder = path if os.path.isdir(path) else os.path.dirname(here)
     mount = mount_of(folder)
     kind = mount.kind if mount is not None else ""
-    below, unlisted = count_folders(folder, tick)
+    below, unlisted = count_folders(folder, tick) if folder == path else (0, 0)
     return {
         "path": here,
         "file_system": kind or None,

@@ -6,7 +6,7 @@ import os
 import stat
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Deque, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Deque, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from ..errors import FormatError, require_folder
 from ..naming import (
@@ -14,6 +14,7 @@ from ..naming import (
     DumpName,
     GoldenName,
     is_hash_name,
+    meant_golden_name,
     parse_dump_name,
     parse_golden_name,
     read_mapping,
@@ -123,8 +124,20 @@ def list_folder(folder: str, rel: str = "") -> FolderListing:
         _sort_in(listing, entry, hashes)
     if hashes:
         _resolve(listing, hashes)
+    listing.notes += misnamed_notes([os.path.join(rel, name) for name in listing.others])
     listing.dumps.sort(key=lambda entry: (entry.name.timestamp_us, entry.rel))
     return listing
+
+
+def misnamed_notes(files: Sequence[str]) -> List[str]:
+    """Return a sentence about those of some files that would be golden files but for letters in their names."""
+    names = ((file, meant_golden_name(os.path.basename(file))) for file in files)
+    found = [(file, meant) for file, meant in names if meant is not None]
+    if not found:
+        return []
+    count = "1 file has" if len(found) == 1 else "%d files have" % len(found)
+    text = "%s the name of golden data but for letters outside A-Z a-z 0-9 _ - in the op's name: rename %s to %s"
+    return [text % (count, *found[0]) + ("" if len(found) == 1 else ", and the others likewise")]
 
 
 def _sort_in(listing: FolderListing, entry: os.DirEntry[str], hashes: List[str]) -> None:

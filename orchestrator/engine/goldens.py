@@ -11,7 +11,7 @@ from ..dumps.golden import GoldenSet
 from ..dumps.header import COMPLETE
 from ..dumps.place import Place, is_number
 from ..errors import GoldwatchError
-from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, parse_golden_name
+from ..naming import MAPPING_FILE, is_hash_name, meant_golden_name, parse_dump_name, parse_golden_name
 from ..results.store import RunStore
 from .options import EACH, ONE
 from .signature import Signature, look_at
@@ -45,6 +45,7 @@ class Goldens:
         self.revision = 0
         self.changed_at = time.monotonic()
         self.seen = 0
+        self.misnamed: Set[str] = set()
         self.every = GoldenSet.empty(folder)
         self._of_step: Dict[str, GoldenSet] = {}
         self._own_steps: Set[str] = set()
@@ -159,6 +160,8 @@ class Goldens:
         if name == MAPPING_FILE:
             return self._look_at_mapping(path)
         if not self._is_golden(name):
+            if meant_golden_name(name) is not None:
+                self.misnamed.add(path)
             return False
         found = look_at(path)
         if found is None:

@@ -32,6 +32,7 @@ _FEW, _LITTLE_BYTES = 200, 16 << 20
 _WORTH_BYTES = 32 << 20
 # A golden tensor's pairs are compared together: those that are known only by the last files planned wait for more.
 _UNRIPE = 256
+_NOTES_TOLD = 3
 
 
 def compare_folders(
@@ -89,7 +90,7 @@ class _Listing:
         graphs.require(combo.place.model for combo in self.tree.combos)
         if not len(self.golden):
             raise InputError(
-                "GOLDEN: %s: no golden data was found at or below it" % self.options.golden,
+                "; ".join(["GOLDEN: %s: no golden data was found at or below it" % self.options.golden, *self.golden.notes[:_NOTES_TOLD]]),
                 hint="golden files are named {op_name}.{output_index}.{timestamp}.npy (or .pb, .quant), or are device dumps",
             )
         if self.options.unfused is not None and self.golden.kind != "npu":

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Dict, List
 
 from ..comparing.row import FAIL, GOLDEN_MISSING, NOT_COMPARED, PASS
+from ..dumps.listing import misnamed_notes
 from ..dumps.place import name_order
 from ..model.graph import ModelGraph
 from ..naming import nearest_names
@@ -20,7 +21,8 @@ _STEPS_SHOWN = 8
 def unmatched(run: Run) -> List[str]:
     """Say it, a sentence each, where the dumped ops are not the model's, golden data lack steps, or nothing has golden data at all."""
     counts = run.store.counts()
-    said = [*_of_another_model(run), *_steps(run)]
+    misnamed = misnamed_notes([path for path in sorted(run.goldens.misnamed) if os.path.lexists(path)])
+    said = [*_of_another_model(run), *_steps(run), *misnamed]
     if counts.get(PASS) or counts.get(FAIL) or run.engine.progress.pairs:
         return said
     return said + _without_golden(run)

@@ -80,7 +80,7 @@ class Merge:
         self._batch: Optional[Batch] = None
         self._fresh: Set[str] = {source.host for source in self.sources}
         self._states = {source.host: WAITING for source in self.sources}
-        self._voids: Dict[str, Any] = {}
+        self._voids: Dict[str, int] = {}
         self._activity = self._told = time.monotonic()
         self._take_back_at = 0.0
         self._all_ended_said = False
@@ -257,7 +257,7 @@ class Merge:
             try:
                 with self._by_host[host].open() as reader:
                     found, events[host] = reader.taken_out(read.last_event)
-                    void = reader.fact("void", 0)
+                    void = reader.void()
                     if found or self._voids.get(host) != void or at_once:
                         self.merged.reconcile(reader, host)
                     self._voids[host] = void

@@ -131,11 +131,6 @@ class Reader(StoreReader):
             self.close()
             raise
 
-    def began_ns(self) -> int:
-        """Return when the store was made, in nanoseconds since 1970; 0 while that is not written."""
-        found = self.query("SELECT time_ns FROM event ORDER BY id LIMIT 1")
-        return int(found[0][0]) if found else 0
-
     def taken_out(self, after: int) -> Tuple[Set[str], int]:
         """Return the ops of which rows were taken out or replaced since an event, and the last event."""
         last = self.last_event()

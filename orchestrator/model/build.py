@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Match, Optional, Tuple
 
 from ..errors import FormatError
 from .nodes import QUANT_TYPE, OpNode, TensorDesc
-from .omjson import DUMP_ATTRS, json_type
+from .omjson import json_type
 
 _MAX_NOTES = 100
 _MAX_PARTS = 2000000
@@ -130,7 +130,6 @@ class GraphBuilder:
             is_multiop=self._attr_bool(attrs, "_datadump_is_multiop", pointer),
             l1_group=group or None,
             no_task=self._attr_bool(attrs, "_no_task", pointer),
-            dump_attrs=tuple((key, _plain(attrs[key])) for key in attrs if key in DUMP_ATTRS),
             quantisation=self._quantisation(attrs, pointer) if op_type == QUANT_TYPE else None,
         )
 

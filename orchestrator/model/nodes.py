@@ -93,8 +93,6 @@ class OpNode:
         ``_no_task``: the op does nothing on the device.
     no_output
         The file gives it no output and no op takes one from it (while other ops of the file have outputs).
-    dump_attrs
-        The attributes that show a dump configuration (``_enable_dump``, ``_dump_path`` …), as text.
     quantisation
         (scale, offset) of an :data:`QUANT_TYPE` that says both; else None.
     """
@@ -114,7 +112,6 @@ class OpNode:
     l1_group: Optional[str] = None
     no_task: bool = False
     no_output: bool = False
-    dump_attrs: Tuple[Tuple[str, str], ...] = ()
     quantisation: Optional[Tuple[float, float]] = None
 
     @property

@@ -24,22 +24,17 @@ _LONG_DIGITS = 4000
 _DIGITS = bytes.maketrans(b"0123456789", b"0" * 10)
 
 OP_ATTRS = frozenset(["_datadump_original_op_names", "_datadump_is_multiop", "_L1_fusion_sub_graph_no", "_no_task", "scale", "offset"])
-"""Op attributes that a graph keeps, besides those of :data:`DUMP_ATTRS`."""
+"""Op attributes that a graph keeps."""
 
 DESC_ATTRS = frozenset(
     ["_datadump_origin_name", "_datadump_origin_output_index", "_datadump_origin_format", "origin_format", "origin_shape"]
 )
 """Attributes of ``input_desc`` and ``output_desc`` that a graph keeps."""
 
-DUMP_ATTRS = frozenset(
-    ["_enable_dump", "_enable_dump_debug", "_dump_path", "_dump_step", "_dump_mode", "_dump_layer", "_dump_data", "_dump_debug_mode"]
-)
-"""Op attributes that show a dump configuration."""
-
 MODEL_ATTRS = frozenset(["atc_cmdline"])
 """Attributes of the whole model that a graph keeps."""
 
-KEPT_ATTRS = OP_ATTRS | DESC_ATTRS | DUMP_ATTRS | MODEL_ATTRS
+KEPT_ATTRS = OP_ATTRS | DESC_ATTRS | MODEL_ATTRS
 _ENTRY = frozenset(["key", "value"])
 
 

@@ -1,7 +1,7 @@
 // One row in detail: all metrics, shapes and files; histogram and axes where compare-op has looked at the tensor.
 
 class Detail {
-  // extra: {details: by row, commands: by op, link(row): a fragment that names the row for others}; neighbour(row, step) gives the row before or behind; changed(row or null) is told.
+  // extra: {details: by row, commands: by op; link(row), find(fragment): how rows are named in addresses, by their number without}; neighbour(row, step) gives the row before or behind; changed(row or null) is told.
   constructor(rows, panel, extra, neighbour, changed) {
     this.rows = rows;
     this.panel = panel;
@@ -15,14 +15,19 @@ class Detail {
 
   // Show the row that the address names, or none.
   follow() {
-    const found = /^#row-(\d+)$/.exec(location.hash), row = found && Number(found[1]) < this.rows.length ? Number(found[1]) : null;
+    const found = /^#row-(\d+)$/.exec(location.hash), number = found && Number(found[1]) < this.rows.length ? Number(found[1]) : null;
+    const row = this.extra.find ? this.extra.find(location.hash) : number;
     if (row === this.row) return;
     if (row === null) this.hide();
     else this.show(row);
   }
 
+  address(row) {
+    return this.extra.link ? this.extra.link(row) : '#row-' + row;
+  }
+
   open(row) {
-    location.hash = 'row-' + row;  // its event comes later, and finds the row shown
+    location.hash = this.address(row);  // its event comes later, and finds the row shown
     this.show(row);
   }
 
@@ -63,7 +68,7 @@ class Detail {
     }
     const close = make('button', {type: 'button', class: 'close'}, 'close (Esc)');
     close.addEventListener('click', () => this.close());
-    bar.append(make('a', {href: this.extra.link ? this.extra.link(row) : '#row-' + row}, 'link'), close);
+    bar.append(make('a', {href: this.address(row)}, 'link'), close);
     return bar;
   }
 

@@ -83,6 +83,19 @@ function drawNetwork(holder, drawing, select) {
     elements[number].setAttribute('data-selected', '1');
     if (!still) centre(number);
   }
+  // Give ops other verdicts: verdictOf(name) of those whose rows came meanwhile.
+  function colour(verdictOf) {
+    drawing.ops.forEach((op, number) => {
+      const verdict = verdictOf(op.name);
+      if (verdict === op.verdict) return;
+      op.verdict = verdict;
+      const group = elements[number];
+      group.setAttribute('data-verdict', verdict);
+      group.querySelector('.halo').setAttribute('d', outline(op, verdict, 5));
+      group.querySelector('.box').setAttribute('d', outline(op, verdict, 0));
+      group.querySelector('.type').textContent = (VERDICT_SIGNS[verdict] || '') + op.type;
+    });
+  }
   // Marks by place: start, end, between, or 'start end' for an op that is both: its data-mark is start, and it has data-end.
   function mark(marks) {
     elements.forEach((group, number) => {
@@ -120,7 +133,7 @@ function drawNetwork(holder, drawing, select) {
     if (group && !holder.dataset.dragged) select(Number(group.dataset.place));
   });
   zoomTo(1, 0, 0);
-  return {zoom, fit, centre, show, mark, count: drawing.ops.length};
+  return {zoom, fit, centre, show, colour, mark, count: drawing.ops.length};
 }
 
 // A mouse drags, two fingers zoom; one finger pans as the browser does it.

@@ -2,80 +2,25 @@
 
 const TAKEN_EVERY_MS = 200, LOOKED_EVERY_MS = 5000;
 
-// Rows as result.json has them, kept as Rows keeps them. A row that was found again takes the place of the one before.
-class LiveRows extends Rows {
-  constructor() {
-    super(columnsOf([]));
-    this.known = new Map();
-  }
-
-  take(found) {
-    const fresh = [];
-    for (const row of found) {
-      const key = JSON.stringify([row.time, row.device, row.model, row.model_id, row.step, row.target_file, row.op, row.kind, row.tensor_index, row.host]);
-      const at = this.known.get(key);
-      if (at === undefined) {
-        this.known.set(key, this.length + fresh.length);
-        fresh.push(row);
-      } else if (at >= this.length) {
-        fresh[at - this.length] = row;
-      } else {
-        this.replace(at, row);
-      }
-    }
-    this.append(columnsOf(fresh));
-  }
-
-  replace(at, row) {
-    const document = columnsOf([row]);
-    const put = (table, name, value) => { (table[name] || (table[name] = []))[at] = value; };
-    for (const name in document.texts) put(this.texts, name, document.texts[name][0][0]);
-    for (const name in document.columns) put(this.columns, name, document.columns[name][0]);
-    for (const name in this.metrics) if (!(name in document.metrics)) this.metrics[name][at] = null;
-    for (const name in document.metrics) put(this.metrics, name, document.metrics[name][0]);
-    this.columns.place[at] = this.placeNumber(document.places[0]);
-    this.searchable.length = Math.min(this.searchable.length, at);
-  }
+// How others are led to a row: its op, and where its worst row is not meant, the tensor and the place.
+function rowLink(rows, row) {
+  const op = '#op-' + encodeURIComponent(rows.text('op', row));
+  return worstRow(rows, rows.text('op', row)) === row ? op : op + '&' + encodeURIComponent(rowPart(rows, row));
 }
 
-const LIVE_VERDICTS = ['pass', 'fail', 'not_compared', 'expected_absent'], LIVE_KINDS = ['input', 'output', 'op'];
-const LIVE_TEXTS = ['op', 'op_type', 'tensor', 'golden', 'reason', 'target_file', 'golden_file', 'target_dtype', 'golden_dtype', 'decided_by', 'warning'];
-const LIVE_FIRST = ['CosineSimilarity', 'RelativeEuclideanDistance', 'WorstSliceDistance', 'MaxAbsoluteError'];
-
-// The document that Rows.append takes of rows of result.json.
-function columnsOf(rows) {
-  const texts = {}, metrics = {}, each = (value) => rows.map(value);
-  for (const name of LIVE_TEXTS) texts[name] = [each((row) => row[name]), rows.map((_, at) => at)];
-  texts.shape = [each((row) => (row.shape === null ? null : row.shape.join(' × ') || 'scalar')), rows.map((_, at) => at)];
-  texts.group = [each((row) => (row.group.length > 1 ? row.group.join(', ') : null)), rows.map((_, at) => at)];
-  const names = new Set(rows.flatMap((row) => Object.keys(row.metrics)));
-  const ordered = [...LIVE_FIRST.filter((name) => names.has(name)), ...[...names].filter((name) => !LIVE_FIRST.includes(name) && name !== 'StandardDeviation')];
-  for (const name of ordered) {
-    const values = each((row) => liveMetric(name, row));
-    if (values.some((value) => value !== null)) metrics[name] = values;
-  }
-  const counts = (name) => each((row) => (row[name] && (row[name].target || row[name].golden) ? [row[name].target, row[name].golden] : null));
-  return {
-    count: rows.length, verdicts: LIVE_VERDICTS, kinds: LIVE_KINDS, texts, metrics,
-    places: each((row) => [row.time, row.device, row.model, row.model_id, row.step, ...(row.host === undefined ? [] : [row.host])]),
-    columns: {
-      place: rows.map((_, at) => at), verdict: each((row) => LIVE_VERDICTS.indexOf(row.verdict)), kind: each((row) => LIVE_KINDS.indexOf(row.kind)),
-      index: each((row) => row.index), op_sequence: each((row) => row.op_sequence), nan: counts('nan'), inf: counts('inf'),
-      overflow: each((row) => (row.overflow === null ? null : Number(row.overflow))),
-      slice: each((row) => (row.worst_slice ? [row.worst_slice.axis, row.worst_slice.index] : null)),
-      deviation: each((row) => {
-        const found = row.metrics.StandardDeviation;
-        return found ? [found.target.mean, found.target.std, found.golden.mean, found.golden.std] : null;
-      }),
-    },
-  };
+function rowPart(rows, row) {
+  return [rows.text('tensor', row), ...rows.places[rows.place(row)].map((part) => part || '')].join(' ');
 }
 
-// A metric as the page holds it: of the cosine its distance to 1. result.json writes NaN too where nothing was measured.
-function liveMetric(name, row) {
-  const value = row.metrics[name];
-  if (value === undefined || value === null || (value === 'NaN' && (row.verdict !== 'fail' || name === 'DifferentElements'))) return null;
-  return name === 'CosineSimilarity' && typeof value === 'number' ? 1 - value : value;
+// The row that an address names, null where there is none (yet).
+function linkedRow(rows, fragment) {
+  const found = /^#op-([^&]+)(?:&(.+))?$/.exec(fragment);
+  if (!found) return null;
+  let op, part;
+  try { [op, part] = found.slice(1).map((text) => (text === undefined ? null : decodeURIComponent(text))); } catch (error) { return null; }
+  if (part === null) return worstRow(rows, op);
+  for (let row = 0; row < rows.length; row++) if (rows.text('op', row) === op && rowPart(rows, row) === part) return row;
+  return null;
 }
 
 class LivePage {
@@ -83,12 +28,16 @@ class LivePage {
     this.id = id;
     this.api = '/api/runs/' + encodeURIComponent(id);
     this.rows = new LiveRows();
+    this.extra = {suspects: [], limits: this.rows.limits, details: {}, commands: {}, graphs: [],
+      link: (row) => rowLink(this.rows, row), find: (fragment) => linkedRow(this.rows, fragment)};
     this.waiting = [];
     this.last = 0;
+    this.looked = 0;
     this.shown = null;
+    this.source = null;
     this.run = null;
     this.divergence = null;
-    window.addEventListener('hashchange', () => this.follow());
+    document.addEventListener('visibilitychange', () => this.connect());
   }
 
   at(name) {
@@ -97,6 +46,7 @@ class LivePage {
 
   async start() {
     await this.look();
+    await this.files();
     this.about();
     this.connect();
     ready();
@@ -104,22 +54,31 @@ class LivePage {
 
   // Read what the run is; a run that was begun anew is another one.
   async look() {
+    this.looked = Date.now();
     const run = await ask(this.api);
     if (this.run && this.run.started !== run.started) location.reload();
     this.run = run;
     this.tell(run);
     this.suspects();
     this.notes(run.events || []);
-    const files = await ask(this.api + '/files');
-    this.at('files').replaceChildren(...files.files.flatMap((file) => [make('a', {href: this.api + '/files/' + encodeURIComponent(file.name), download: file.name}, file.name), ' ']));
   }
 
+  async files() {
+    const found = await ask(this.api + '/files');
+    this.at('files').replaceChildren(...found.files.flatMap((file) => [make('a', {href: this.api + '/files/' + encodeURIComponent(file.name), download: file.name}, file.name), ' ']));
+  }
+
+  // A browser has few connections to a service: a page that nobody sees takes none, and goes on where it was when it is seen.
   connect() {
-    const source = new EventSource(this.api + '/events?after=' + this.last);
-    let opened = false;
+    clearTimeout(this.again);
+    if (this.source) this.source.close();
+    this.source = null;
+    if (document.hidden) { this.watch(); return; }
+    const source = this.source = new EventSource(this.api + '/events?after=' + this.last);
+    let opened = this.last > 0;
     source.addEventListener('open', () => {
       this.at('connection').textContent = '';
-      if (opened || this.last) this.look().catch(() => {});
+      if (opened) this.look().catch(() => {});
       opened = true;
     });
     source.addEventListener('row', (event) => {
@@ -127,7 +86,10 @@ class LivePage {
       this.waiting.push(JSON.parse(event.data));
       if (!this.timer) this.timer = setTimeout(() => this.take(), TAKEN_EVERY_MS);
     });
-    source.addEventListener('progress', (event) => this.tell(JSON.parse(event.data)));
+    source.addEventListener('progress', (event) => {
+      this.tell(JSON.parse(event.data));
+      if (Date.now() - this.looked > LOOKED_EVERY_MS) this.look().catch(() => {});
+    });
     source.addEventListener('divergence', (event) => {
       this.divergence = JSON.parse(event.data);
       this.suspects();
@@ -137,21 +99,35 @@ class LivePage {
       source.close();
       this.take();
       this.at('connection').textContent = '';
-      this.look().then(() => this.watch(), () => this.watch());
+      this.finish().then(() => this.watch(), () => this.watch());
     });
     source.addEventListener('error', () => {
       this.at('connection').textContent = 'The service does not answer; trying again …';
       // A browser tries again by itself, but not after an answer that is no stream.
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => this.connect(), 1000);
+      if (source.readyState === EventSource.CLOSED) this.again = setTimeout(() => this.connect(), 1000);
     });
   }
 
-  // A run that has ended may be begun anew or go on.
+  // All rows are here; were one missing, which must not be, they would be read anew, once.
+  async finish() {
+    await this.look();
+    await this.files();
+    const lacking = this.run.last_id === this.last && this.run.rows !== this.rows.length, tried = 'goldwatch ' + this.id;
+    if (lacking && sessionStorage.getItem(tried) !== String(this.last)) {
+      sessionStorage.setItem(tried, this.last);
+      location.reload();
+    }
+    if (lacking) this.at('connection').textContent = this.rows.length + ' of ' + this.run.rows + ' rows could be read.';
+    this.suspects(true);
+  }
+
+  // A run that has ended may be begun anew or go on; one that nobody sees is asked about in a while.
   watch() {
-    setTimeout(async () => {
+    clearTimeout(this.again);
+    this.again = setTimeout(async () => {
       try {
         await this.look();
-        if (this.run.state === 'running') { this.connect(); return; }
+        if (!document.hidden && (this.run.state === 'running' || this.run.last_id !== this.last)) { this.connect(); return; }
       } catch (error) { /* asked again */ }
       this.watch();
     }, LOOKED_EVERY_MS);
@@ -165,26 +141,18 @@ class LivePage {
     if (found.length) this.rows.take(found);
     document.documentElement.dataset.rows = this.rows.length;
     document.documentElement.dataset.last = this.last;
-    if (!this.shown && this.rows.metricNames().length) this.show();
-    this.follow();
+    if (!this.shown && this.rows.length) {
+      this.shown = showReport(this.rows, this.extra);
+      this.network();
+    } else if (this.shown && this.shown.detail.row === null && location.hash !== this.followed) this.shown.detail.follow();
+    // An op that the address names is opened as soon as it has a row, once.
+    if (this.shown && this.shown.detail.row !== null) this.followed = location.hash;
   }
 
-  show() {
-    const link = (row) => '#op-' + encodeURIComponent(this.rows.text('op', row));
-    this.shown = showReport(this.rows, {suspects: [], limits: {}, details: {}, commands: {}, graphs: [], link});
-  }
-
-  // Open the op that the address names, as soon as it has a row.
-  follow() {
-    const found = /^#op-(.+)$/.exec(location.hash);
-    if (!found || !this.shown) {
-      if (this.shown) this.shown.detail.follow();
-      return;
-    }
-    let op = found[1];
-    try { op = decodeURIComponent(op); } catch (error) { return; }
-    const row = worstRow(this.rows, op);
-    if (row !== null) location.replace('#row-' + row);
+  // Draw the network around the first suspect, or the first op outside its limits.
+  async network() {
+    const found = await ask(this.api + '/graphs').catch(() => ({graphs: []}));
+    if (found.graphs.length) this.shown.network(found.graphs);
   }
 
   tell(now) {
@@ -204,8 +172,15 @@ class LivePage {
     if (!this.shown) this.at('rows-note').textContent = now.rows ? 'Rows come …' : 'No rows so far.';
   }
 
-  suspects() {
+  // Tell who is suspect; where that changed, the network is drawn around another op.
+  suspects(ended) {
     const summary = this.run && this.run.summary, found = summary ? [...(summary.suspects || []), ...(summary.culprits || [])] : [];
+    const first = summary ? summary.first_divergence : this.divergence, focus = found.length ? found[0].op : first && first.op;
+    if (this.shown && (ended || focus !== this.focus)) {
+      this.network();
+      this.shown.mark(found.map((one) => this.rowOf(one)).filter((row) => row !== null));
+    }
+    this.focus = focus;
     const link = (op) => make('a', {href: '#op-' + encodeURIComponent(op), class: 'name'}, printable(op));
     if (found.length) {
       this.at('suspects').replaceChildren(make('div', {class: 'cards'}, found.map((one, at) => make('article', {class: 'card', 'data-op': one.op}, [
@@ -215,10 +190,18 @@ class LivePage {
       ]))));
       return;
     }
-    const first = summary ? summary.first_divergence : this.divergence;
     this.at('suspects').replaceChildren(first && first.op !== null
       ? make('p', {id: 'divergence'}, ['The first outside its limits' + (summary ? '' : ' so far') + ' is ', link(first.op), '.'])
       : make('p', {class: 'quiet'}, summary ? 'No operator is suspect.' : 'Nothing is outside its limits so far.'));
+  }
+
+  rowOf(suspect) {
+    const place = suspect.place && [suspect.place.time, suspect.place.device, suspect.place.model, suspect.place.model_id, suspect.place.step];
+    for (let row = 0; row < this.rows.length; row++) {
+      if (this.rows.text('tensor', row) !== suspect.tensor) continue;
+      if (!place || place.every((part, at) => part === this.rows.places[this.rows.place(row)][at])) return row;
+    }
+    return null;
   }
 
   notes(events) {

@@ -6,17 +6,16 @@ class Overview {
     this.rows = rows;
     this.body = body;
     this.choose = choose;
-    this.models = [...new Set(rows.places.map((place) => this.modelOf(place)))];
-    this.model = this.models[0];
+    this.models = [];
     this.device = null;
-    this.modelChoice = make('select', {'aria-label': 'model'}, this.models.map((name) => make('option', {value: name}, printable(name) || 'all')));
+    this.modelChoice = make('select', {'aria-label': 'model'});
     this.deviceChoice = make('select', {'aria-label': 'device'});
     this.modelChoice.addEventListener('change', () => { this.model = this.modelChoice.value; this.device = null; this.gather(); });
     this.deviceChoice.addEventListener('change', () => { this.device = this.deviceChoice.value; this.drawOps(); });
     const devices = make('div', {class: 'frame', tabindex: 0, role: 'application', 'aria-label': 'tensors outside their limits by device and step'});
     const ops = make('div', {class: 'frame', tabindex: 0, role: 'application', 'aria-label': 'the largest distance by op and step'});
     body.replaceChildren(
-      make('div', {class: 'heat-head'}, [make('b', {}, 'Devices × steps: tensors outside their limits'), this.models.length > 1 ? this.modelChoice : '']), devices,
+      make('div', {class: 'heat-head'}, [make('b', {}, 'Devices × steps: tensors outside their limits'), this.modelChoice]), devices,
       make('div', {class: 'heat-head'}, [make('b', {}, 'Ops × steps: ' + distanceHeading(this.metric())), make('label', {}, ['on ', this.deviceChoice])]), ops);
     this.deviceMap = new HeatMap(devices, (device, step) => this.aboutDevice(device, step), (device, step) => this.choosePlace(device, step));
     this.opMap = new HeatMap(ops, (op, step) => this.aboutOp(op, step), (op, step) => this.chooseOp(op, step));
@@ -33,10 +32,23 @@ class Overview {
     return [2, 3, 0].filter((at) => at === 2 || varying.includes(at)).map((at) => place[at]).filter((part) => part !== null).join(' / ');
   }
 
+  // The models that there are; the chosen one stays while it is called so.
+  offerModels() {
+    const found = [...new Set(this.rows.places.map((place) => this.modelOf(place)))];
+    if (found.join('\n') === this.models.join('\n') && found.length) return;
+    this.models = found;
+    if (!found.includes(this.model)) this.model = found[0];
+    this.modelChoice.replaceChildren(...found.map((name) => make('option', {value: name}, printable(name) || 'all')));
+    this.modelChoice.value = this.model;
+    this.modelChoice.hidden = found.length < 2;
+  }
+
   gather() {
+    this.offerModels();
     const rows = this.rows, mine = new Map();
     rows.places.forEach((place, number) => { if (this.modelOf(place) === this.model) mine.set(number, place); });
     const named = (name) => [...new Set([...mine.values()].map(name))].sort(byNumber);
+    const before = this.device === null || this.device === 'all' ? undefined : this.devices[this.device];
     this.devices = named(deviceOf);
     this.steps = named((place) => place[4]);
     this.placeAt = new Map([...mine].map(([number, place]) => [this.devices.indexOf(deviceOf(place)) + '/' + this.steps.indexOf(place[4]), number]));
@@ -61,6 +73,7 @@ class Overview {
     }
     const names = ['all devices, the worst', ...this.devices.map((name) => 'device ' + (name === null ? '–' : name))];
     this.deviceChoice.replaceChildren(...names.map((name, at) => make('option', {value: at ? at - 1 : 'all'}, printable(name))));
+    this.deviceChoice.value = this.devices.includes(before) ? this.devices.indexOf(before) : 'all';
     this.deviceMap.show(this.devices.map(label), this.steps.map(label), (device, step) => this.count(device, step), (device, step) => this.count(device, step) > 0,
       (device, step) => this.count(device, step));
     this.drawOps();

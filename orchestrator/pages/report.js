@@ -1,38 +1,77 @@
 // The report of a run: reads the data, makes the parts, joins them by the row that is open.
 
-// Make all parts over rows; extra: {suspects: [[op, row]], limits, details, commands, graphs}. A live page calls it with rows that grow.
+// Make all parts over rows; extra: {suspects: [[op, row]], limits, details, commands, graphs}. A live page calls it with rows that grow, and
+// with link(row), the fragment that names a row for others, and find(fragment), the row that it names or null.
 function showReport(rows, extra) {
   const at = (id) => document.getElementById(id), marked = new Set(extra.suspects.map(([, row]) => row).filter((row) => row !== null));
-  const compared = rows.metricNames().length > 0;
   at('rows-note').hidden = true;
-  for (const id of ['filter-part', ...(compared ? ['network', 'two'] : [])]) at(id).hidden = false;
-  let table = null;
-  let graphs = null;
+  at('filter-part').hidden = false;
+  let table = null, plot = null, overview = null, graphs = null, offered = '';
   const detail = new Detail(rows, at('detail'), extra, (row, step) => table.neighbour(row, step), (row) => {
     table.show(row);
     if (graphs && row !== null) graphs.show(rows.text('op', row));
   });
   const open = (row) => detail.open(row);
   table = new RowTable(rows, {view: at('rows-view'), table: at('rows'), filter: at('filter'), status: at('rows-status')}, open);
-  const places = choosePlaces(rows, extra, table, compared ? new Plot(rows, {frame: at('plot'), choice: at('plot-metrics'), status: at('plot-status')}, open, marked, extra.limits) : null);
-  if (compared) new Scatter(rows, {frame: at('scatter'), across: at('two-x'), up: at('two-y')}, open);
-  if (rows.places.length > 1 && compared) {
-    at('overview').hidden = false;
-    new Overview(rows, at('overview-body'), (place, row) => {
-      places.choose(place);
-      if (row !== null) open(row);
-    });
-  }
-  if (extra.graphs.length) {
-    at('graph-part').hidden = false;
-    graphs = reportGraphs(at('graph'), extra.graphs, (op) => {
+  const places = choosePlaces(rows, extra, table, () => plot);
+  // What needs metrics, or several places, comes as soon as there are some.
+  const grow = () => {
+    const metrics = rows.metricNames();
+    if (!metrics.length) return;
+    if (!plot) {
+      at('network').hidden = at('two').hidden = false;
+      plot = new Plot(rows, {frame: at('plot'), choice: at('plot-metrics'), status: at('plot-status')}, open, marked, extra.limits);
+      new Scatter(rows, {frame: at('scatter'), across: at('two-x'), up: at('two-y')}, open);
+      places.draw();
+    } else if (offered !== metrics.join()) plot.offerMetrics();
+    offered = metrics.join();
+    if (rows.places.length > 1 && !overview) {
+      at('overview').hidden = false;
+      overview = new Overview(rows, at('overview-body'), (place, row) => {
+        places.choose(place);
+        if (row !== null) open(row);
+      });
+    }
+  };
+  const network = (found) => {
+    at('graph-part').hidden = !found.length;
+    at('graph').replaceChildren();
+    graphs = found.length ? reportGraphs(at('graph'), found, (op) => {
       const row = worstRow(rows, op);
       if (row !== null) open(row);
-    });
-  }
+    }) : null;
+  };
+  const colour = () => {
+    if (!graphs) return;
+    const verdicts = worstVerdicts(rows);
+    graphs.colour((op) => verdicts.get(op) || null);
+  };
+  rows.onChange(() => { grow(); colour(); });
+  grow();
+  network(extra.graphs);
   addCopyButtons(document);
   detail.follow();
-  return {table, detail, open};
+  return {
+    table, detail, open,
+    // Draw networks that came later, without verdicts.
+    network(found) { network(found); colour(); },
+    // Mark other rows as suspects.
+    mark(found) {
+      marked.clear();
+      for (const row of found) marked.add(row);
+      places.draw();
+    },
+  };
+}
+
+// The worst verdict of each op.
+function worstVerdicts(rows) {
+  const found = new Map();
+  for (let row = 0; row < rows.length; row++) {
+    const op = rows.text('op', row), verdict = rows.verdict(row), known = found.get(op);
+    if (known === undefined || URGENCY[verdict] < URGENCY[known]) found.set(op, verdict);
+  }
+  return found;
 }
 
 // The row that shows an op best: the worst verdict, outputs before inputs; null where it has none.
@@ -46,7 +85,7 @@ function worstRow(rows, op) {
 }
 
 // Which place of a training is plotted: at first that of the best suspect, else the first one that has something failing.
-function choosePlaces(rows, extra, table, plot) {
+function choosePlaces(rows, extra, table, plotNow) {
   const at = (id) => document.getElementById(id), select = at('plot-place'), back = at('unrestrict');
   let place = 0;
   const items = () => {
@@ -59,7 +98,7 @@ function choosePlaces(rows, extra, table, plot) {
     // Rows of a run that goes on come in any order.
     return (found.length ? found : others).sort((a, b) => rows.column('index', a) - rows.column('index', b) || a - b);
   };
-  const draw = () => { if (plot) plot.show(items()); };
+  const draw = () => { if (plotNow()) plotNow().show(items()); };
   const choose = (number) => {
     place = number;
     select.value = number;
@@ -81,7 +120,7 @@ function choosePlaces(rows, extra, table, plot) {
   rows.onChange(() => { offer(); draw(); });
   offer();
   draw();
-  return {choose};
+  return {choose, draw};
 }
 
 async function startReport() {

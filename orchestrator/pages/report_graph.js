@@ -41,5 +41,6 @@ function reportGraphs(holder, graphs, open) {
       const place = part.ops.findIndex((op) => op.name === name);
       if (place >= 0) network.show(place);
     },
+    colour: (verdictOf) => network.colour(verdictOf),
   };
 }

@@ -9,7 +9,9 @@ from .network import MOST_DRAWN, drawing, near, network_ops
 _NEAR = 60
 
 
-def report_graphs(documents: Sequence[Mapping[str, Any]], verdicts: Mapping[str, str], suspects: Sequence[str]) -> List[Dict[str, Any]]:
+def report_graphs(
+    documents: Sequence[Mapping[str, Any]], verdicts: Mapping[str, str], suspects: Sequence[str], whole: bool = True
+) -> List[Dict[str, Any]]:
     """Return what report_graph.js draws of each network, that of the first suspect first.
 
     Parameters
@@ -20,6 +22,8 @@ def report_graphs(documents: Sequence[Mapping[str, Any]], verdicts: Mapping[str,
         The worst verdict by op name.
     suspects
         Names of ops, worst first; where there is none, the first failing op, else the first op stands in the middle.
+    whole
+        Whether to draw more than the neighbourhood.
 
     Returns
     -------
@@ -37,15 +41,15 @@ def report_graphs(documents: Sequence[Mapping[str, Any]], verdicts: Mapping[str,
             continue
         middle = number[focus] if focus is not None else 0
         around = near(ops, [middle], _NEAR)
-        whole: Optional[Dict[str, Any]] = None
-        if len(around) < len(ops):
-            whole = drawing(ops, verdicts, None if len(ops) <= MOST_DRAWN else near(ops, [middle], MOST_DRAWN))
+        more: Optional[Dict[str, Any]] = None
+        if whole and len(around) < len(ops):
+            more = drawing(ops, verdicts, None if len(ops) <= MOST_DRAWN else near(ops, [middle], MOST_DRAWN))
         entry = {
             "model": document["model"],
             "count": len(ops),
             "focus": ops[middle].name,
             "near": drawing(ops, verdicts, around),
-            "whole": whole,
+            "whole": more,
         }
         found.append((0 if ops[middle].name in suspects else 1, entry))
     return [entry for _, entry in sorted(found, key=lambda pair: pair[0])]

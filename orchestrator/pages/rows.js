@@ -115,6 +115,9 @@ function extend(table, name, length, values) {
   for (const value of values) column.push(value);
 }
 
+// One limit of a row's decided_by, what it is restricted to left out.
+const LIMIT = /^(?:.*:)?([^:<>=]+)(<=|<|>)([-+.0-9a-z]+)$/;
+
 // The limits of a row's decided_by: for each metric what tells whether a distance keeps it.
 const readLimits = {};
 
@@ -122,7 +125,7 @@ function limitsOf(decided) {
   if (!(decided in readLimits)) {
     const found = readLimits[decided] = {};
     for (const limit of decided.split('; ')) {
-      const match = /^(?:.*:)?([^:<>=]+)(<=|<|>)([-+.0-9a-z]+)$/.exec(limit);
+      const match = LIMIT.exec(limit);
       if (!match) continue;
       const most = match[1] === 'CosineSimilarity' ? 1 - Number(match[3]) : Number(match[3]);
       found[match[1]] = match[2] === '<=' ? (value) => value <= most : (value) => value < most;

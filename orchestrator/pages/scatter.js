@@ -7,20 +7,28 @@ class Scatter {
     this.parts = parts;
     this.open = open;
     this.cursor = null;
-    const names = rows.metricNames(), pick = (wanted, other) => (names.includes(wanted) ? wanted : names[Math.min(other, names.length - 1)]);
-    for (const [select, chosen] of [[parts.across, pick('CosineSimilarity', 0)], [parts.up, pick('MaxAbsoluteError', 1)]]) {
-      select.replaceChildren(...names.map((name) => make('option', {value: name}, distanceHeading(name))));
-      select.value = chosen;
-      select.addEventListener('change', () => this.gather());
-    }
+    for (const select of [parts.across, parts.up]) select.addEventListener('change', () => this.gather());
+    this.offer();
     this.drawing = new Drawing(parts.frame, window.innerWidth < 700 ? 300 : 400, (...to) => this.paint(...to));
     this.drawing.canvas.addEventListener('pointermove', (event) => this.point(this.nearest(event)));
     this.drawing.canvas.addEventListener('pointerleave', () => this.point(null));
     this.drawing.canvas.addEventListener('click', (event) => { const at = this.nearest(event); if (at !== null) this.open(this.points[at].row); });
     parts.frame.addEventListener('keydown', (event) => this.onKey(event));
     parts.frame.addEventListener('blur', () => this.point(null));
-    rows.onChange(() => this.gather());
+    rows.onChange(() => { this.offer(); this.gather(); });
     this.gather();
+  }
+
+  // Offer the metrics that there are; what was chosen stays.
+  offer() {
+    const names = this.rows.metricNames(), pick = (wanted, other) => (names.includes(wanted) ? wanted : names[Math.min(other, names.length - 1)]);
+    if (names.join() === this.offered) return;
+    this.offered = names.join();
+    for (const [select, chosen] of [[this.parts.across, pick('CosineSimilarity', 0)], [this.parts.up, pick('MaxAbsoluteError', 1)]]) {
+      const before = select.value;
+      select.replaceChildren(...names.map((name) => make('option', {value: name}, distanceHeading(name))));
+      select.value = before || chosen;
+    }
   }
 
   gather() {

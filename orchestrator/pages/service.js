@@ -1,12 +1,15 @@
 // What the pages of the service share: asking, logging in, names and sizes.
 
 class NeedsToken extends Error {}
+class Refused extends Error {}
 
-async function ask(path) {
-  const answer = await fetch(path, {headers: {'X-Goldwatch': '1'}});
+// Ask for a document, or send one.
+async function ask(path, sent) {
+  const headers = {'X-Goldwatch': '1'};
+  const answer = await fetch(path, sent === undefined ? {headers} : {method: 'POST', headers: {...headers, 'Content-Type': 'application/json'}, body: JSON.stringify(sent)});
   if (answer.status === 401) throw new NeedsToken();
   const found = await answer.json();
-  if (!answer.ok) throw new Error(found.error.message);
+  if (!answer.ok) throw new Refused(found.error.message);
   return found;
 }
 

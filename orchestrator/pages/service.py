@@ -11,6 +11,8 @@ from .shell import asset, script, style
 
 _HEADS = ("verdict", "run", "model", "devices", "steps", "rows", "fail", "progress", "started", "age", "host")
 _NUMBERS = ("devices", "steps", "rows", "fail", "age")
+_JOB_HEADS = ("state", "command", "submitted", "took", "exit code", "run", "log", "")
+_NAVIGATION = '<nav aria-label="pages"><a href="/">all runs</a> <a href="/jobs">jobs</a></nav>\n<p id="connection" role="status"></p>\n'
 _LIVE_ROWS = '<table id="rows" data-shown="0">\n<thead><tr></tr></thead>\n<tbody></tbody>\n</table>'
 
 
@@ -19,10 +21,12 @@ def static_files() -> Mapping[str, Tuple[str, str]]:
     """Return media type and text of each script and style sheet by its name."""
     javascript, css = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
     return {
-        "run.js": (javascript, script((*SCRIPTS, "service.js", "live.js"))),
+        "run.js": (javascript, script((*SCRIPTS, "service.js", "live_rows.js", "live.js"))),
         "run.css": (css, style((*STYLES, "service.css"))),
         "runs.js": (javascript, script(("common.js", "rows.js", "service.js", "runs.js"))),
         "runs.css": (css, style((*STYLES, "service.css"))),
+        "jobs.js": (javascript, script(("common.js", "service.js", "jobs.js"))),
+        "jobs.css": (css, style((*STYLES, "service.css"))),
     }
 
 
@@ -36,8 +40,7 @@ def run_page() -> str:
         "note": '<p class="quiet" id="rows-note">No rows so far.</p>',
         "rows": _LIVE_ROWS,
     }
-    head = '<p><a href="/">all runs</a></p>\n<p id="connection" role="status"></p>\n'
-    return _shell("run", "run", '<div id="live" hidden></div>\n' + report.replace("</header>", head + "</header>", 1))
+    return _shell("run", "run", '<div id="live" hidden></div>\n' + report.replace("</header>", _NAVIGATION + "</header>", 1))
 
 
 def list_page() -> str:
@@ -46,12 +49,24 @@ def list_page() -> str:
     choices = "".join('<option value="%s">%s</option>' % pair for pair in (("", "any"), ("fail", "fail"), ("incomplete", "incomplete"),
                                                                             ("pass", "pass"), ("none", "none so far")))  # fmt: skip
     body = (
-        '<header>\n<h1>Runs</h1>\n<p id="connection" role="status"></p>\n</header>\n<main>\n<div class="choices">'
+        '<header>\n<h1>Runs</h1>\n%s</header>\n<main>\n<div class="choices">'
         '<label>filter <input id="filter" type="search" placeholder="folder, model, host or state" autocomplete="off"></label>'
         '<label>verdict <select id="verdict-choice">%s</select></label><span id="runs-status" role="status" class="quiet"></span></div>\n'
-        '<div class="view"><table id="runs">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n</main>'
+        '<div class="view"><table id="runs" class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n</main>'
     )
-    return _shell("runs", "Runs", body % (choices, heads))
+    return _shell("runs", "Runs", body % (_NAVIGATION, choices, heads))
+
+
+def jobs_page() -> str:
+    """Return the page with the list of jobs; a job's log is behind ``#job-ID``."""
+    heads = "".join('<th scope="col">%s</th>' % name for name in _JOB_HEADS)
+    body = (
+        '<header>\n<h1>Jobs</h1>\n%s</header>\n<main>\n<p id="jobs-status" role="status" class="quiet"></p>\n'
+        '<div class="view"><table id="jobs" class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n'
+        '<section id="job" hidden aria-labelledby="job-head">\n<h2 id="job-head"></h2>\n'
+        '<pre id="log" tabindex="0"></pre>\n</section>\n</main>'
+    )
+    return _shell("jobs", "Jobs", body % (_NAVIGATION, heads))
 
 
 def _shell(name: str, title: str, body: str) -> str:

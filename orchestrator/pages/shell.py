@@ -17,9 +17,6 @@ from typing import Any, Mapping, Sequence
 
 from ..naming import printable
 
-READY = "data-ready"
-"""The attribute of ``html`` that a page's script sets to ``1`` when everything is drawn."""
-
 PACKED_BYTES = 200000
 """JSON of so many bytes or more is packed."""
 

@@ -8,12 +8,12 @@ from typing import Dict, Iterable, List, Sequence, Set, Tuple
 from ..errors import InputError
 from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.cut import Cut
+from ..submodel.device_ops import KEEPING
 from ..submodel.onnx_original import OnnxOriginal
 from ..submodel.original import Output, outputs_in, read_original
 
 Value = Output
 _JOINS = ("Exit", "RefExit", "Merge", "RefMerge")
-_KEEPING = frozenset(["Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
 _RANDOM = ("Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
 
 
@@ -55,11 +55,13 @@ class Original:
     def fold(self, computed: Iterable[str]) -> None:
         """Take note of the originals that device ops were made from: of an ONNX model the others that keep values come along in cuts.
 
-        The compiler takes them out, so that their inputs are recorded and their outputs are not.
+        The compiler takes them out, so that their inputs are recorded and their outputs are not. What depends on shapes alone comes along
+        too, but where the device computes it, as it does when a shape is not known before the run.
         """
-        if self.kind == "onnx":
+        if isinstance(self.model, OnnxOriginal):
             made = {number for name in computed for number in self.model.numbers(name)}
-            self._folded = {number for number, kind in enumerate(self.model.types) if kind in _KEEPING and number not in made}
+            self.model.leave_to_device(made)
+            self._folded = {number for number, kind in enumerate(self.model.types) if kind in KEEPING and number not in made}
 
     def has(self, op: str, index: int) -> bool:
         """Tell whether the model has such a value."""

@@ -7,7 +7,7 @@ import os
 import sqlite3
 from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
-from ..errors import MissingPath
+from ..errors import GoldwatchError, MissingPath
 from .database import connect_reader, connect_writer, set_journal, translated
 from .identity import (
     LAYOUT_VERSION,
@@ -180,3 +180,17 @@ def read_fact(connection: sqlite3.Connection, path: str, key: str, default: Any 
         return json.loads(found[1])
     except (ValueError, TypeError, RecursionError) as error:
         raise DamagedStore("damaged: what it says of the run (%s) is not as it was stored" % key, path) from error
+
+
+def highest_id(path: str) -> int:
+    """Return the highest id that the store at ``path`` ever gave to a row; 0 where it cannot be told."""
+    try:
+        connection = connect_reader(path)
+        try:
+            with translated(path):
+                found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'row'").fetchone()
+        finally:
+            connection.close()
+    except GoldwatchError:
+        return 0
+    return found[0] if found and isinstance(found[0], int) and 0 <= found[0] < 1 << 53 else 0

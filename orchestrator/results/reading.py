@@ -11,11 +11,12 @@ from types import TracebackType
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Type, TypeVar
 
 from ..comparing.row import FAIL, Row
-from ..errors import FormatError
+from ..errors import FormatError, GoldwatchError
 from .database import connect_reader, translated
 from .identity import LAYOUT_VERSION, check_identity
 from .lock import LOCK_FILE
 from .opening import STORE_FILE, read_fact
+from .records import VOID
 from .rowsql import RowReader, from_sql_text
 from .rowview import PLACE_ORDER
 
@@ -91,6 +92,11 @@ class StoreReader:
         with translated(self.path):
             return read_fact(self._connection, self.path, key, default)
 
+    def size_of(self, key: str) -> int:
+        """Return how many characters a fact has as it is stored, 0 without."""
+        found = self.query("SELECT length(value) FROM run WHERE key = ?", (key,))
+        return int(found[0][0]) if found else 0
+
     def counts(self) -> Dict[str, int]:
         """Return the number of rows by verdict."""
         return {str(verdict): int(count) for verdict, count in self.query("SELECT verdict, count(*) FROM row GROUP BY verdict")}
@@ -102,6 +108,18 @@ class StoreReader:
     def given(self) -> int:
         """Return the highest id that was ever given to a row."""
         found = self.query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
+        return int(found[0][0]) if found else 0
+
+    def void(self) -> int:
+        """Return the id up to which rows may have been told otherwise before (fact ``void`` of schemas/store.sql), 0 without."""
+        try:
+            return int(self.fact(VOID, 0))
+        except (GoldwatchError, ValueError, TypeError):
+            return self.given()
+
+    def began_ns(self) -> int:
+        """Return when the store was made, in nanoseconds since 1970; 0 where it does not say it."""
+        found = self.query("SELECT time_ns FROM event ORDER BY id LIMIT 1")
         return int(found[0][0]) if found else 0
 
     def removals(self) -> int:

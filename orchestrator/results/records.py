@@ -7,6 +7,9 @@ from typing import NamedTuple, Optional
 EXPECTED = "expected"
 """The fact of table ``run`` that tells how much there is to compare, where that is known beforehand: ``{"files", "bytes"}``."""
 
+VOID = "void"
+"""The fact of table ``run`` that tells the highest id given to a row when rows were last removed, renumbered or discarded."""
+
 
 class FileRecord(NamedTuple):
     """One line of table ``file``: size in bytes, modification time in nanoseconds, state."""

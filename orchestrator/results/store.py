@@ -20,9 +20,9 @@ from ..filesystem import remove_leftovers, require_own_file
 from .database import translated
 from .identity import LAYOUT_VERSION, DamagedStore, ForeignStore, may_discard
 from .lock import OutLock
-from .opening import STORE_FILE, Opened, open_to_read, open_to_write, read_fact
+from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write, read_fact
 from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
-from .records import Event, FileRecord
+from .records import VOID, Event, FileRecord
 from .rowqueries import RowQueries
 from .rowsql import COLUMNS, RowReader, SqlValue, checksum, column_list, from_sql_text, row_values, to_sql_text
 from .rowview import selection
@@ -105,8 +105,11 @@ class RunStore(RowQueries):
             except (OtherResults, FormatError) as error:
                 if not force or isinstance(error, ForeignStore) or not may_discard(path):
                     raise
+                given = highest_id(path)
                 discard_store(path)
                 opened = open_to_write(path, inputs, hosts)
+                if given:
+                    opened.facts[VOID] = given
             return cls._started_with(path, opened, inputs, lock)
         except BaseException:
             lock.release()
@@ -123,6 +126,8 @@ class RunStore(RowQueries):
                     facts = {"inputs": inputs, "started": time.strftime("%Y%m%d%H%M%S"), "version": __version__}
                     for key, value in dict(facts, **opened.facts).items():
                         store.set(key, value)
+                    # Nobody who saw a row of a store that was here takes one of this for it.
+                    opened.connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('row', ?)", (opened.facts.get(VOID, 0),))
                     opened.connection.execute("COMMIT")
                 with store.transaction():
                     # Until it finishes again, an earlier end's summary is of other rows.
@@ -260,6 +265,13 @@ class RunStore(RowQueries):
         with self.transaction():
             for key in keys:
                 self._take_out(to_sql_text(key), "removed", why)
+            self._make_void()
+
+    def _make_void(self) -> None:
+        """Note that rows up to now are not what they were."""
+        given = self._query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
+        if given:
+            self.set(VOID, given[0][0])
 
     def _take_out(self, key: SqlValue, kind: str, why: str) -> None:
         found = self._connection.execute(
@@ -291,6 +303,8 @@ class RunStore(RowQueries):
                     row[at] = number
                     self._connection.execute('UPDATE row SET "index" = ?, sum = ? WHERE id = ?', (number, checksum(row), rowid))
                     changed += 1
+            if changed:
+                self._make_void()
         return changed
 
     @contextlib.contextmanager

@@ -194,7 +194,7 @@ def check_exposure(address: Address, token: Optional[str], tls: bool, public_url
         raise UsageError("a server behind a proxy needs the proxy's public URL, and no other server has one")
     if public_url is not None:
         parts = urlsplit(public_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query or parts.username:
+        if parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/") or parts.query or parts.username:
             raise UsageError("%s: expected a URL such as https://goldwatch.example.org, without a path" % public_url)
     if token is None and (behind_proxy or not address.is_loopback):
         raise UsageError(

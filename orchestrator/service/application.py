@@ -19,6 +19,7 @@ from .bodies import read_json
 from .event_routes import EventRoutes
 from .file_routes import FileRoutes
 from .foreman import Foreman
+from .graph_routes import GraphRoutes
 from .guard import Guard
 from .info import Book
 from .job_routes import JobRoutes
@@ -71,6 +72,7 @@ def make_service(roots: Roots, access: Access, foreman: Optional[Foreman] = None
         *general.routes(),
         *RunRoutes(runs, book).routes(),
         *EventRoutes(runs, tails).routes(),
+        *GraphRoutes(runs, book).routes(),
         *PageRoutes().routes(),
         *FileRoutes(runs).routes(),
         *JobRoutes(foreman, may_send=not read_only).routes(),
@@ -113,7 +115,7 @@ class _General:
         return PlainTextResponse(text, headers={"Content-Type": MEDIA_TYPE})
 
     async def openapi(self, request: Request) -> Response:
-        return json_answer(openapi_document(self.access.url, self.read_only))
+        return json_answer(openapi_document(self.access.url, self.read_only, self.access.cookie))
 
     async def login(self, request: Request) -> Response:
         """Answer ``{"token"}`` with a cookie that stands for it, as long as the browser is open."""

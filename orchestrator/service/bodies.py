@@ -24,4 +24,5 @@ async def read_json(request: Request) -> Any:
     try:
         return parse_json(await request.body()).value
     except JsonProblem as error:
-        raise Problem(400, "line %d, column %d: %s" % (error.line, error.column, error.message), error.fix) from None
+        message = error.message.replace("the file", "the body")
+        raise Problem(400, "line %d, column %d: %s" % (error.line, error.column, message), "send a document in JSON, in UTF-8") from None

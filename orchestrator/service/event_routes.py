@@ -58,14 +58,15 @@ class EventRoutes:
             self._streams -= 1
 
     async def _pieces(self, tail: Tail, asked: str) -> AsyncIterator[bytes]:
-        known = asked.isascii() and asked.isdigit() and len(asked) < 19 and int(asked) <= tail.given
+        known = asked.isascii() and asked.isdigit() and len(asked) < 19 and tail.knows(int(asked))
         if not known:
             yield event("reset")
         at, generation = int(asked) if known else 0, tail.generation
         progress: Optional[bytes] = None
         divergence: Optional[bytes] = None
         while not self.tails.stopping:
-            version = tail.version
+            # In this order: rows that were read before the end are told before it.
+            ended, over, version = tail.ended, tail.over, tail.version
             if generation != tail.generation:
                 at, generation, progress, divergence = 0, tail.generation, None, None
                 yield event("reset")
@@ -82,8 +83,9 @@ class EventRoutes:
             if tail.progress is not None and tail.progress != progress:
                 progress = tail.progress
                 yield event("progress", progress)
-            if tail.ended:
+            if ended:
                 yield event("end")
+            if ended or over:
                 return
             if not await tail.news(version, _BEAT_S):
                 yield b": beat\n\n"

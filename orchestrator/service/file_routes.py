@@ -24,6 +24,7 @@ from ..results.markdown import MarkdownFile
 from ..results.reading import StoreReader
 from ..results.told import ReportFile
 from .answers import Problem, json_answer
+from .job_request import REPORT_NAME
 from .runs import Run, Runs
 
 MADE: Mapping[str, Type[ReportFile]] = {"report.html": HtmlFile, "junit.xml": JunitFile, "report.md": MarkdownFile}
@@ -31,7 +32,6 @@ MADE: Mapping[str, Type[ReportFile]] = {"report.html": HtmlFile, "junit.xml": Ju
 
 _TYPES = {".json": "application/json", ".csv": "text/csv; charset=utf-8", ".html": "text/html; charset=utf-8", ".xml": "application/xml",
           ".md": "text/markdown; charset=utf-8"}  # fmt: skip
-_DIFF = re.compile(r"diff[-\w.]*\.(html|md|json)\Z", re.A)
 _WINDOW_BYTES = 1 << 18
 _NAME = re.compile(r"[^!#$&+.\w^`|~-]", re.A)
 
@@ -83,7 +83,7 @@ def _files(run: Run) -> List[Dict[str, Any]]:
         # What a run wrote before its store was damaged may still be had.
         pass
     with os.scandir(run.path) as entries:
-        names += sorted(entry.name for entry in entries if _DIFF.match(entry.name))
+        names += sorted(entry.name for entry in entries if REPORT_NAME.match(entry.name) and entry.name not in MADE)
     found = []
     for name in dict.fromkeys(names):
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from typing import Any, Dict, List, MutableMapping, Optional, Tuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,8 +18,9 @@ log = logging.getLogger("goldwatch.service")
 BODY_BYTES = 64 * 1024
 BODY_S = 10.0
 _WRONG_S = 1.0
-_OPEN = ("/healthz", "/login", "/static/")
+_BEARER = {"WWW-Authenticate": "Bearer"}
 _LOGGED_CHARACTERS = 200
+_ABSOLUTE = re.compile(r"https?://([^/]*)(/.*)?\Z", re.I | re.S)
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -56,6 +58,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         exchange = _Exchange(scope, receive, send)
+        _relative(scope)
         try:
             await self._check(scope, exchange)
             await self.app(scope, exchange.receive, exchange.send)
@@ -112,8 +115,10 @@ class Guard:
             return
         if given:
             await self.failed(scope)
+            hint = "send Authorization: Bearer TOKEN with the line of its token file"
+            raise Problem(401, "this is not the service's token", hint, headers=_BEARER)
         hint = "send Authorization: Bearer TOKEN, or log in on the page"
-        raise Problem(401, "a token is needed", hint, headers={"WWW-Authenticate": "Bearer"})
+        raise Problem(401, "a token is needed", hint, headers=_BEARER)
 
     async def failed(self, scope: Scope) -> None:
         """Note a wrong token; raise 429, and not at once, for a client that gives many."""
@@ -174,6 +179,16 @@ def _headers(scope: Scope) -> Dict[str, List[str]]:
     for name, value in scope["headers"]:
         found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
     return found
+
+
+def _relative(scope: Scope) -> None:
+    """Take a target in absolute form (RFC 9112, 3.2.2) as its path; the host that it names stands before the header's."""
+    found = _ABSOLUTE.match(scope["path"])
+    if found:
+        scope["path"] = found.group(2) or "/"
+        scope["raw_path"] = scope["path"].encode("utf-8", "surrogateescape")
+        host = (b"host", found.group(1).encode("latin-1", "replace"))
+        scope["headers"] = [host, *(pair for pair in scope["headers"] if pair[0] != b"host")]
 
 
 def _shown(scope: Scope) -> str:

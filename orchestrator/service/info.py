@@ -107,7 +107,7 @@ def _read(run: Run, memory: _Memory, written: bool, found: Any) -> Standing:
             return _described(run, memory, store, written, written_s)
     except (GoldwatchError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         message = error.message if isinstance(error, GoldwatchError) else "the store cannot be read: %s" % error
-        counts = {name: 0 for name in ("rows", "passed", "failed", "not_compared", "expected_absent")}
+        counts = {name: 0 for name in ("rows", "last_id", "passed", "failed", "not_compared", "expected_absent")}
         known: Dict[str, Any] = {"state": RUNNING if written else STOPPED, "verdict": None, "model": None, "devices": [], "steps": []}
         fields = {**known, **counts, "progress": None, "started": None, "host": host_of(run.path), "error": message}
         return Standing(fields, None, written_s, 0, None)
@@ -130,6 +130,7 @@ def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, wri
         "devices": _names(memory.devices),
         "steps": _names(memory.steps),
         "rows": rows,
+        "last_id": store.given(),
         "passed": counts.get(PASS, 0),
         "failed": counts.get(FAIL, 0),
         "not_compared": counts.get(NOT_COMPARED, 0),

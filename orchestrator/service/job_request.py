@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
 from ..errors import FormatError
@@ -25,10 +26,15 @@ REFUSED: Mapping[str, str] = {
 """Options that no client may give, each with the reason."""
 
 PATHS = frozenset({"model", "quant-json", "unfused-om", "weights", "result", "limits"})
-OUTPUTS = frozenset({"out", "html", "junit", "markdown", "csv", "json"})
+REPORTS = frozenset({"html", "junit", "markdown", "csv", "json"})
+OUTPUTS = REPORTS | {"out"}
 """Options that name a file or folder: one that is read, one that is written."""
 
+REPORT_NAME = re.compile(r"(?:report|junit|diff)[-\w.]*\.(?:html|xml|md|csv|json)\Z", re.A)
+"""Names of files that a job may write into its run's folder, where they may be had."""
+
 _NAMED_LIMITS = ("default", "vendor")
+_REPORT_HINT = "such as report.html, report.csv, junit.xml or diff-before.html in it; GET …/files/report.html makes one without"
 _DIFF_FILES = {"html": "diff.html", "markdown": "diff.md"}
 
 
@@ -58,9 +64,9 @@ def job_request(document: Any, roots: Roots) -> JobRequest:
     Raises
     ------
     Problem
-        400: it is none; 403: an option is refused.
+        400: it is none; 403: an option is refused, or a report would be written over something else.
     OutsideRoots
-        A path does not lie below the ROOTs.
+        A path does not lie below the ROOTs, or a link in a folder that is read leads elsewhere.
     """
     try:
         check_document(document, "job", "the job")
@@ -73,16 +79,28 @@ def job_request(document: Any, roots: Roots) -> JobRequest:
     for name, value in options.items():
         is_path = name in OUTPUTS or (name in PATHS and not (name == "limits" and value in _NAMED_LIMITS))
         named[name] = roots.resolve(value, name) if is_path else value
-    if command == "diff" and not set(named) & set(_DIFF_FILES):
+    # Of folders that are not there diff itself says so.
+    if command == "diff" and not set(named) & set(_DIFF_FILES) and os.path.isdir(paths[1]):
         named.update({name: os.path.join(paths[1], file) for name, file in _DIFF_FILES.items()})
+    folder = named.get("out", paths[1] if command == "diff" else None)
+    for name in REPORTS & set(named):
+        place, file = os.path.split(named[name])
+        if place != folder or not REPORT_NAME.match(file):
+            raise Problem(403, "%s: a job writes reports into its run's folder only" % name, _REPORT_HINT, kind="refused")
+    for name, path in (*((name, named[name]) for name in sorted(PATHS & set(named))), ("args", paths[0]), ("args", paths[1])):
+        roots.require_links_inside(path, name)
     words = [command]
     for name, value in named.items():
         if value is True:
             words.append("--" + name)
         elif value is not False:
-            words += ["--%s=%s" % (name, one) for one in (value if isinstance(value, list) else [value])]
-    folder = named.get("out", paths[1] if command == "diff" else None)
+            words += ["--%s=%s" % (name, _word(one)) for one in (value if isinstance(value, list) else [value])]
     return JobRequest(command, args, options, [*words, "--", *paths], None if folder is None else run_id(folder))
+
+
+def _word(value: Any) -> str:
+    """Return a value as it stands in a command line; JSON knows no difference between 2 and 2.0."""
+    return "%d" % value if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _check_options(command: str, options: Mapping[str, Any]) -> None:

@@ -41,6 +41,7 @@ _RUN = _object(
     devices=_list_of(_TEXT),
     steps=_list_of(_TEXT),
     rows=_COUNT,
+    last_id={**_COUNT, "description": "The highest id that was given to a row: another one means news."},
     passed=_COUNT,
     failed=_COUNT,
     not_compared=_COUNT,
@@ -101,6 +102,8 @@ class Operation(NamedTuple):
         The schema of what is sent, or None.
     status
         Of the answer when all is well.
+    headers
+        (name, description) of what else may be sent.
     """
 
     method: str
@@ -111,9 +114,10 @@ class Operation(NamedTuple):
     body: Optional[Dict[str, Any]] = None
     status: int = 200
     open: bool = False
+    headers: Tuple[Tuple[str, str], ...] = ()
 
 
-_PAGE = (("limit", _COUNT, "How many at most."),)
+_PAGE = (("limit", _COUNT, "How many at most; of runs 100 and never more than 1,000, of rows 1,000 and never more than 10,000."),)
 READING: List[Operation] = [
     Operation("get", "/healthz", "Whether the service lives; needs no token.", _object(status=_TEXT, version=_TEXT), open=True),
     Operation("get", "/metrics", "Counts of all runs in Prometheus' text form.", "text/plain"),
@@ -133,6 +137,11 @@ READING: List[Operation] = [
         "get", "/api/runs/{run}/events",
         "Server-sent events: row, progress, divergence, reset, end. Resumed by Last-Event-ID, which goes before `after`.",
         "text/event-stream", (("after", _COUNT, "Only rows with a higher id."),),
+        headers=(("Last-Event-ID", "The id of the last row that the client saw."),),
+    ),
+    Operation(
+        "get", "/api/runs/{run}/graphs", "The networks around the first suspect, or the first op outside its limits, as pages draw them.",
+        _object(graphs=_list_of(_object(model=_TEXT, count=_COUNT, focus=_TEXT, near={"type": "object"}))),
     ),
     Operation("get", "/api/runs/{run}/files", "The files of a run.", _object(files=_list_of(_object(name=_TEXT, size=_or_null(_COUNT))))),
     Operation("get", "/api/runs/{run}/files/{name}", "A file: result.json and the CSVs as they are; reports are made.", "*/*"),
@@ -143,17 +152,27 @@ JOBS: List[Operation] = [
     Operation("get", _JOB_PATH, "One job.", _ref("Job")),
     Operation("get", _JOB_PATH + "/log", "The end of what the job's command printed.", "text/plain"),
 ]
+_BY_COOKIE = (("X-Goldwatch", "Anything; needed by who is known by the cookie."),)
 SENDING: List[Operation] = [
-    Operation("post", "/api/runs", "Put a command into the queue.", _ref("Job"), body=_ref("JobRequest"), status=202),
-    Operation("post", _JOB_PATH + "/cancel", "End a job, or have it not begin.", _ref("Job"), status=202),
-]
+    Operation("post", "/api/runs", "Put a command into the queue.", _ref("Job"), body=_ref("JobRequest"), status=202, headers=_BY_COOKIE),
+    Operation(
+        "post", _JOB_PATH + "/cancel", "End a job, or have it not begin; one that has ended stays as it is.",
+        _ref("Job"), status=202, headers=_BY_COOKIE,
+    ),
+]  # fmt: skip
 LOGIN = Operation(
     "post", "/login", "A cookie for browsers that stands for the token.", _object(status=_TEXT), body=_object(token=_TEXT), open=True
 )
 
 
-def openapi_document(url: str, read_only: bool = False) -> Dict[str, Any]:
-    """Return the document of a service at a URL; a read-only one has nothing to send to, but for the token of a browser."""
+def openapi_document(url: str, read_only: bool = False, cookie: str = "goldwatch-8470") -> Dict[str, Any]:
+    """Return the document of a service at a URL; a read-only one has nothing to send to, but for the token of a browser.
+
+    Parameters
+    ----------
+    cookie
+        Its name (:attr:`goldwatch.service.access.Access.cookie`).
+    """
     paths: Dict[str, Any] = {}
     for operation in [*READING, *JOBS, *(() if read_only else SENDING), LOGIN]:
         paths.setdefault(operation.path, {})[operation.method] = _described(operation)
@@ -167,7 +186,7 @@ def openapi_document(url: str, read_only: bool = False) -> Dict[str, Any]:
             "schemas": _SCHEMAS,
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer"},
-                "cookie": {"type": "apiKey", "in": "cookie", "name": "goldwatch-PORT"},
+                "cookie": {"type": "apiKey", "in": "cookie", "name": cookie},
             },
         },
     }
@@ -177,6 +196,7 @@ def _described(operation: Operation) -> Dict[str, Any]:
     names = [part[1:-1] for part in operation.path.split("/") if part.startswith("{")]
     parameters = [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in names]
     parameters += [{"name": name, "in": "query", "schema": schema, "description": text} for name, schema, text in operation.query]
+    parameters += [{"name": name, "in": "header", "schema": _TEXT, "description": text} for name, text in operation.headers]
     answer = operation.answer
     content = {answer: {"schema": _TEXT}} if isinstance(answer, str) else {"application/json": {"schema": answer}}
     error = {"description": "Refused.", "content": {"application/json": {"schema": _ref("Error")}}}

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ..pages.service import list_page, run_page, static_files
+from ..pages.service import jobs_page, list_page, run_page, static_files
 from .answers import Problem
 from .guard import PAGE_POLICY
 
@@ -22,6 +22,7 @@ class PageRoutes:
         """Return the routes."""
         return [
             Route("/", self.list, methods=["GET"]),
+            Route("/jobs", self.jobs, methods=["GET"]),
             Route("/runs/{run}", self.run, methods=["GET"]),
             Route("/static/{name}", self.static, methods=["GET"]),
         ]
@@ -29,6 +30,10 @@ class PageRoutes:
     async def list(self, request: Request) -> Response:
         """Answer the page of all runs."""
         return Response(list_page(), headers=_PAGE)
+
+    async def jobs(self, request: Request) -> Response:
+        """Answer the page of all jobs."""
+        return Response(jobs_page(), headers=_PAGE)
 
     async def run(self, request: Request) -> Response:
         """Answer the page of a run, whether there is one or not: its script asks."""

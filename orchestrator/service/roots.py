@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Sequence, Tuple
+from typing import List, Sequence, Set, Tuple
 
 from ..errors import GoldwatchError, require_folder
 from ..naming import printable
@@ -57,12 +57,51 @@ class Roots:
         if not text or "\0" in text or len(text) > 4096:
             raise OutsideRoots("%s: not a path" % what)
         real = os.path.realpath(os.path.join(self.folders[0], text))
+        if below(real, self.state):
+            raise OutsideRoots("%s: %s is the service's own folder" % (what, printable(text)), hint="name another one")
         if not self.holds(real):
             raise OutsideRoots(
                 "%s: %s does not lie below the folders of this service" % (what, printable(text)),
                 hint="paths are absolute or relative to the first ROOT; a link that leads outside is refused",
             )
         return real
+
+    def require_links_inside(self, real: str, what: str) -> None:
+        """See that no link in a folder, or in one that its links lead to, leads outside.
+
+        Parameters
+        ----------
+        real
+            A path of :meth:`resolve`; what is no folder, or cannot be listed, has no links.
+
+        Raises
+        ------
+        OutsideRoots
+            One does.
+        """
+        seen: Set[str] = set()
+        waiting: List[str] = [real]
+        while waiting:
+            folder = waiting.pop()
+            if folder in seen:
+                continue
+            seen.add(folder)
+            try:
+                with os.scandir(folder) as entries:
+                    kinds = [(entry.path, entry.is_symlink(), entry.is_dir(follow_symlinks=False)) for entry in entries]
+            except OSError:
+                continue
+            for path, is_link, is_folder in kinds:
+                if not is_link and not is_folder:
+                    continue
+                place = os.path.realpath(path) if is_link else path
+                if is_link and not self.holds(place):
+                    shown = printable(os.path.relpath(path, real))
+                    raise OutsideRoots(
+                        "%s: the link %s in it leads outside the folders of this service" % (what, shown),
+                        hint="serve the folder that it leads to as well, or compare on the machine itself",
+                    )
+                waiting.append(place)
 
 
 def below(path: str, folder: str) -> bool:

@@ -57,6 +57,8 @@ class Tail:
         The newest events' data, or None.
     ended
         Whether the run has; nothing comes any more.
+    over
+        Whether nobody reads any more: the run has ended, or the tail had to give up, and who looks on asks again.
     """
 
     def __init__(self, run: Run, book: Book) -> None:
@@ -64,9 +66,11 @@ class Tail:
         self.generation = 0
         self.last_id = 0
         self.given = 0
+        self.void = 0
         self.progress: Optional[bytes] = None
         self.divergence: Optional[bytes] = None
         self.ended = False
+        self.over = False
         self.lookers = 0
         self._book = book
         self.version = 0
@@ -76,7 +80,7 @@ class Tail:
         self._metrics: Any = METRICS
         self._first: Optional[Row] = None
         self._ids, self._numbers = array("q"), array("q")
-        self._inode = 0
+        self._began_ns = 0
         self._removals = 0
         self._seen: Any = None
         self._looked = self._counted = self._checked = -1e9
@@ -85,15 +89,25 @@ class Tail:
 
     async def follow(self) -> None:
         """Read until the run has ended or nobody has looked on for a while."""
+        try:
+            await self._follow()
+        finally:
+            self.over = True
+            self.wake()
+
+    async def _follow(self) -> None:
         lonely_since: Optional[float] = None
+        failed = 0
         while not self.ended:
             try:
                 await run_in_threadpool(self._look)
+                failed = 0
             except (GoldwatchError, OSError, ValueError) as error:
-                # A writer that is just beginning or ending; a store that is gone is told as stopped.
+                # A writer that is just beginning or ending, whose last rows must still be read; a store that is gone is told as stopped.
                 log.debug("%s: %s", self.run.id, error)
                 self._seen = None
-                self.ended = not await run_in_threadpool(is_written, self.run.path)
+                failed += 1
+                self.ended = failed > _TRIES and not await run_in_threadpool(is_written, self.run.path)
                 if self.ended:
                     self.progress = self.progress or self._progress_data()
             self._tell_news()
@@ -101,6 +115,10 @@ class Tail:
             if lonely_since is not None and time.monotonic() - lonely_since > _LONELY_S:
                 return
             await asyncio.sleep(_POLL_S)
+
+    def knows(self, number: int) -> bool:
+        """Tell whether a client that saw this row id last may go on behind it: all that it saw still holds."""
+        return number == 0 or self.void < number <= max(self.given, self.last_id)
 
     def _tell_news(self) -> None:
         told = (self.generation, self.last_id, self.progress, self.divergence, self.ended)
@@ -153,25 +171,26 @@ class Tail:
             return
         self._seen, self._looked = found, now
         with StoreReader(self.run.path) as store:
-            self._check_identity(store, found)
+            self._check_identity(store)
             grown = self._read(store)
             self._check_rows(store, grown, not written)
         self._count(not written)
         self.ended = not written and not self._dirty
 
-    def _check_identity(self, store: StoreReader, found: Any) -> None:
-        inode, given = (found[0][0] if found[0] else 0), store.given()
-        if self._inode and (inode != self._inode or given < self.given):
+    def _check_identity(self, store: StoreReader) -> None:
+        # No inode: a new file may have the number of the one that was removed for it.
+        began_ns, given, void = store.began_ns(), store.given(), store.void()
+        if (self._began_ns and began_ns != self._began_ns) or given < self.given:
             self._reset()
-        if not self._inode or inode != self._inode:
-            self._inode, self._metrics, self._removals = inode, metrics_of(store), store.removals()
+        if not self._began_ns:
+            self._began_ns, self._metrics, self._removals = began_ns, metrics_of(store), store.removals()
             self._dirty = True
-        self.given = given
+        self.given, self.void = given, void
 
     def _reset(self) -> None:
         self.generation += 1
         self.last_id = self.given = 0
-        self._inode = 0
+        self._began_ns = 0
         self._batches = ()
         self._first = None
         self._ids, self._numbers = array("q"), array("q")
@@ -222,7 +241,7 @@ class Tail:
         void = void or any(there.get(number, index) != index for number, index in zip(self._ids, self._numbers))
         if void:
             self._reset()
-            self._check_identity(store, self._seen)
+            self._check_identity(store)
             self._read(store)
         elif self._first is not None:
             # One that was failing may have been replaced.

@@ -15,12 +15,12 @@ from ..errors import GoldwatchError, InputError, UsageError
 from ..model.nodes import OpNode
 from ..naming import printable
 from ..netfiles.onnx_ranks import fitted
-from ..tensors.axes import layout_of
+from ..tensors.axes import element_count, layout_of, plain_shape
 from ..tensors.dtypes import Array
 from .cut import Cut, CutInput, Shape, Value
 from .device_ops import DeviceOps
 from .dump_files import RunDumps, input_that_came_in, recorded_array, recorded_shape
-from .original import Original
+from .original import Original, Output
 
 TARGET, GOLDEN, USER = "target", "golden", "user"
 _INTEGERS = "iub"
@@ -65,11 +65,12 @@ class Border:
 
 @dataclass(frozen=True)
 class _Recorded:
-    """A tensor in a dump file that holds the value of a border, and the layout of the original."""
+    """A tensor in a dump file that holds the value of a border, the layout of the original, and its shape where the border has another."""
 
     file: AnyDump
     info: TensorInfo
     layout: Optional[str]
+    other_shape: Optional[Shape] = None
 
 
 class Borders:
@@ -160,14 +161,17 @@ class Borders:
         elif origin == TARGET:
             held = [each for each, source in self._told_shapes(entry, recorded) if source in ("om", "dump")]
             as_held = next((each for each in held if fitted(each, self._dims(entry.tensor)) == shape), shape)
-            file, array = recorded[0].file.path, self._target_array(entry, recorded[0], as_held).reshape(shape)
+            file, array = recorded[0].file.path, self._target_array(entry, recorded[0], as_held, shape)
         elif origin == GOLDEN and golden is not None and self._golden is not None:
             file, array = golden.path, _of_shape(self._golden.tensor(golden).array(), shape, golden.path)
         return Border(entry, shape, source, dtype, None if array is None else _as_dtype(array, dtype), origin, file)
 
-    def _target_array(self, entry: CutInput, found: _Recorded, shape: Shape) -> Array:
+    def _target_array(self, entry: CutInput, found: _Recorded, as_held: Shape, shape: Shape) -> Array:
         try:
-            return recorded_array(found.file.tensor(found.info.kind, found.info.index), shape, found.layout)
+            array = recorded_array(found.file.tensor(found.info.kind, found.info.index), found.other_shape or as_held, found.layout)
+            if array.size != element_count(shape):
+                raise InputError("%d elements are recorded, the shape %s has %d" % (array.size, list(shape), element_count(shape)))
+            return array.reshape(shape)
         except GoldwatchError as error:
             where = "%s: %s %d, which holds %s" % (found.file.path, found.info.kind, found.info.index, printable(entry.tensor))
             message = "%s: %s" % (where, error.message)
@@ -179,19 +183,23 @@ class Borders:
             return
         if self._ops is None:
             for reader, place in entry.readers:
-                yield from self._in_file(reader, None, "input", place, None)
-            yield from self._in_file(entry.producer, None, "output", entry.output_index, None)
+                yield from self._in_file(reader, None, "input", place)
+            yield from self._in_file(entry.producer, None, "output", entry.output_index)
             return
         value = (entry.producer, entry.output_index)
-        for reader, _ in entry.readers:
-            for number in original.numbers(reader):
-                for op, index in self._ops.takers(number, value):
-                    layout = op.input_descs[index].origin_format if index < len(op.input_descs) else None
-                    yield from self._in_file(op.name, op, "input", index, layout)
-        for op, index in self._ops.makers(value):
-            yield from self._in_file(op.name, op, "output", index, op.output_descs[index].origin_format)
+        for each in dict.fromkeys([value, self._ops.held_value(value)]):
+            for op, index in self._takers(entry, each):
+                yield from self._in_file(op.name, op, "input", index, each != value)
+            for op, index in self._ops.makers(each):
+                yield from self._in_file(op.name, op, "output", index, each != value)
 
-    def _in_file(self, name: str, op: Optional[OpNode], kind: str, index: int, layout: Optional[str]) -> Iterator[_Recorded]:
+    def _takers(self, entry: CutInput, value: Output) -> Iterator[Tuple[OpNode, int]]:
+        """Yield the inputs by which the readers of an input take a value."""
+        if self._ops is not None:
+            for number in [number for reader, _ in entry.readers for number in self._ops.original.numbers(reader)]:
+                yield from self._ops.takers(number, value)
+
+    def _in_file(self, name: str, op: Optional[OpNode], kind: str, index: int, other: bool = False) -> Iterator[_Recorded]:
         """Yield a tensor of the file of the op of this name, where it is there and usable."""
         assert self._dumps is not None
         if name not in self._opened:
@@ -204,8 +212,14 @@ class Borders:
             info = input_that_came_in(file, op, index)
         else:
             info = file.outputs[index] if index < len(file.outputs) and file.outputs[index].problem is None else None
-        if info is not None:
-            yield _Recorded(file, info, layout)
+        if info is None:
+            return
+        descs = [] if op is None else op.input_descs if kind == "input" else op.output_descs
+        desc = descs[index] if index < len(descs) else None
+        layout = None if desc is None else desc.origin_format
+        shape = None if desc is None or not other else desc.origin_shape or recorded_shape(info)
+        if shape is not None or not other:
+            yield _Recorded(file, info, layout, shape)
 
     def _golden_tensor(self, entry: CutInput) -> Optional[GoldenEntry]:
         return None if self._golden is None else self._golden.find(entry.producer, entry.output_index)
@@ -213,12 +227,12 @@ class Borders:
     def _shape(self, entry: CutInput, recorded: List[_Recorded]) -> Tuple[Shape, str]:
         known = list(self._known_shapes(entry, recorded))
         if not known:
-            blocked = next((found.info for found in recorded), None)
+            blocked = next((found.info for found in recorded if found.other_shape is None), None)
             device = "" if blocked is None else "; the device's shape %s %s alone is not enough, it counts padding" % (
                 blocked.format, list(blocked.shape))  # fmt: skip
             raise UnknownShape(
                 "the shape of input %s (%s) is unknown%s" % (printable(entry.name), printable(entry.tensor), device),
-                hint="golden data, the om json or a dump tell it, or you do (%s=1,64,56,56)" % printable(entry.tensor),
+                hint="golden data, the om json or a dump tell it, or you do (%s)" % self._example(entry, recorded),
             )
         shape, source = known[0]
         for other, where in known[1:]:
@@ -229,6 +243,17 @@ class Borders:
                     hint="they are of different runs or models: give those that belong together",
                 )
         return shape, source
+
+    def _example(self, entry: CutInput, recorded: List[_Recorded]) -> str:
+        """Return ``NAME=SHAPE`` for a hint: as the device has it (perhaps padded) where it has as many axes, else of that many axes."""
+        value = (entry.producer, entry.output_index)
+        descs = [] if self._ops is None else [op.input_descs[index] for op, index in self._takers(entry, self._ops.held_value(value))]
+        told = [desc.origin_shape or plain_shape(desc.layout or "ND", desc.shape) for desc in descs]
+        told += [plain_shape(each.info.format, each.info.shape) for each in recorded]
+        dims = self._dims(entry.tensor)
+        fitting = [shape for shape in told if shape and min(shape) >= 0 and (dims is None or len(shape) == len(dims))]
+        shape = fitting[0] if fitting else [dim or 1 for dim in dims or (1, 64, 56, 56)]
+        return "%s=%s" % (printable(entry.tensor), ",".join(map(str, shape)))
 
     def _known_shapes(self, entry: CutInput, recorded: List[_Recorded]) -> Iterator[Tuple[Shape, str]]:
         """Yield every shape that somebody tells; the model's own word counts only where nobody else has one, or where it stays."""
@@ -261,7 +286,7 @@ class Borders:
                     break
         for each in recorded:
             shape = recorded_shape(each.info)
-            if shape is not None:
+            if shape is not None and each.other_shape is None:
                 yield shape, "dump"
                 break
 

@@ -15,7 +15,7 @@ from ..naming import printable
 from ..netfiles.caffe_cut import cut_net
 from ..netfiles.caffe_net import Net, initial_state
 from ..netfiles.prototxt import Document, read_document
-from .cut import Cut, CutInput, Graph, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised, unique
+from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised, unique
 
 DATA_TYPES = frozenset(
     ["Data", "ImageData", "HDF5Data", "DummyData", "WindowData", "MemoryData", "AnnotatedData", "VideoData", "DenseImageData"]
@@ -25,7 +25,7 @@ DATA_TYPES = frozenset(
 _OTHER_WEIGHTED = frozenset(["Embed", "LSTM", "RNN"])
 
 
-class CaffeOriginal:
+class CaffeOriginal(NamedNodes):
     """A net filtered for TEST.
 
     Parameters
@@ -78,10 +78,6 @@ class CaffeOriginal:
     def read(cls, path: str) -> CaffeOriginal:
         """Read a prototxt; raises as :func:`goldwatch.netfiles.prototxt.read_document` and the class."""
         return cls(read_document(path))
-
-    def numbers(self, name: str) -> List[int]:
-        """Return the numbers of the layers of this name."""
-        return list(self._numbers.get(name, ()))
 
     def lines(self, numbers: Iterable[int]) -> str:
         """Return in which lines of the file layers begin, as words."""

@@ -186,6 +186,24 @@ def unique(name: str, taken: Set[str]) -> str:
     return found
 
 
+class NamedNodes:
+    """Nodes that are found by their names, without lines and without a file of weights, as those of ONNX and TensorFlow."""
+
+    _numbers: Dict[str, List[int]]
+
+    def numbers(self, name: str) -> List[int]:
+        """Return the numbers of the nodes of this name in a list, empty where there is none."""
+        return list(self._numbers.get(name, ()))
+
+    def lines(self, numbers: Iterable[int]) -> str:
+        """Return where nodes stand in the file: nothing, it has no lines."""
+        return ""
+
+    def weighted(self, number: int) -> bool:
+        """Tell whether a node has a record in a file of weights: never, the model holds them."""
+        return False
+
+
 def numbers_of(names: Sequence[str]) -> Dict[str, List[int]]:
     """Return the numbers of the nodes of each name."""
     found: Dict[str, List[int]] = {}

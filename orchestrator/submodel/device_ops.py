@@ -18,6 +18,9 @@ from ..model.row_plan import PAIR
 from ..naming import printable
 from .original import Original, outputs_in
 
+KEEPING = frozenset(["Dropout", "ExpandDims", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
+"""Types of nodes whose output has the values of their input, perhaps in another shape."""
+
 _NOT_COMPUTED = CONSTANT_TYPES | VARIABLE_TYPES
 _LEAST_KNOWN = 0.5
 Output = Tuple[OpNode, int]
@@ -168,6 +171,16 @@ class DeviceOps:
         """Return the original value, ``(node name, output index)``, that an output holds; None when that cannot be told."""
         found = self._counterparts.of_output(op, index)
         return (found.golden_op, found.golden_index or 0) if found.status == PAIR and found.golden_op is not None else None
+
+    def held_value(self, value: Tuple[str, int]) -> Tuple[str, int]:
+        """Return the value that the device holds in the place of one: what came into nodes that keep values and that no op was made of."""
+        numbers = self.original.numbers(value[0])
+        while len(numbers) == 1 and self.original.types[numbers[0]] in KEEPING and numbers[0] not in self._of:
+            source, index = self.original.graph.sources[numbers[0]][0]
+            if source < 0:
+                break
+            numbers, value = [source], (self.original.names[source], index)
+        return value
 
     def makers(self, value: Tuple[str, int]) -> List[Output]:
         """Return the outputs that hold an original value: those that compute it first, then its copies by Cast and TransData."""

@@ -22,7 +22,7 @@ from ..netfiles.onnx_ranks import Ranks
 from ..netfiles.onnx_types import type_name
 from ..netfiles.onnx_values import OnnxValue
 from ..netfiles.wirefile import WireFile
-from .cut import Cut, CutInput, Graph, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised, unique
+from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised, unique
 
 DATA_FILE = "dump.onnx.data"
 _INPUT = "Input"
@@ -34,7 +34,7 @@ Told = Tuple[str, Optional[Dims]]
 """The type (empty: nobody knows) and the shape (None: nobody knows, also of a dim) of a value."""
 
 
-class OnnxOriginal:
+class OnnxOriginal(NamedNodes):
     """An ONNX model.
 
     Parameters
@@ -89,6 +89,7 @@ class OnnxOriginal:
             randomness = Randomness(model, file)
             self._random = {number for number, node in enumerate(graph.nodes, self._first) if randomness.draws(node)}
         self._constants = self._find_constants()
+        self._pulled = self._constants
         self._declared = {value.name: value for value in [*graph.inputs, *graph.value_info.values(), *graph.outputs]}
         self.dtypes = self._find_dtypes()
         self._ranks: Optional[Dict[str, int]] = None
@@ -98,21 +99,14 @@ class OnnxOriginal:
         """Read a model; raises as the class."""
         return cls(OnnxModel(path))
 
-    def numbers(self, name: str) -> List[int]:
-        """Return the number of the node of this name in a list, empty where there is none."""
-        return list(self._numbers.get(name, ()))
-
-    def lines(self, numbers: Iterable[int]) -> str:
-        """Return where nodes stand in the file: nothing, it has no lines."""
-        return ""
-
-    def weighted(self, number: int) -> bool:
-        """Tell whether a node has a record in a file of weights: never, the model holds them."""
-        return False
-
     def is_constant(self, number: int) -> bool:
         """Tell whether a node depends on constants and on shapes only."""
         return number in self._constants
+
+    def leave_to_device(self, computed: Set[int]) -> None:
+        """Take note of the nodes that a device computes by itself: those of them that depend on shapes no longer come along in cuts."""
+        shapes = (number for number, kind in enumerate(self.types) if kind in _SHAPES)
+        self._pulled = self._constants - (computed & self.graph.descendants(shapes))
 
     def is_weight(self, name: str) -> bool:
         """Tell whether a name in an om stands for an initializer: its own, behind which the parser puts a number."""
@@ -226,7 +220,7 @@ class OnnxOriginal:
         waiting = sorted(chosen)
         while waiting:
             for source, _ in self.graph.sources[waiting.pop()]:
-                if source not in inside and source in self._constants:
+                if source not in inside and source in self._pulled:
                     inside.add(source)
                     waiting.append(source)
         return inside

@@ -15,7 +15,7 @@ from ..netfiles.graphdef import GraphFile, GraphNode
 from ..netfiles.graphdef_cut import write_graph
 from ..netfiles.tf_ops import DTYPES, OpOutputs, op_outputs, output_types
 from ..netfiles.wirefile import WireFile
-from .cut import Cut, CutInput, Graph, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised, unique
+from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised, unique
 from .tf_flow import CONTROL_FLOW, Flow
 
 INPUT_TYPES = frozenset(["Placeholder", "PlaceholderWithDefault", "PlaceholderV2"])
@@ -23,7 +23,7 @@ _VARIABLES = frozenset(["Variable", "VariableV2", "VarHandleOp", "AutoReloadVari
 _NO_BORDER = frozenset(["resource", "variant", "string"])
 
 
-class TfOriginal:
+class TfOriginal(NamedNodes):
     """A frozen graph.
 
     Attributes
@@ -87,18 +87,6 @@ class TfOriginal:
     def read(cls, path: str) -> TfOriginal:
         """Read a frozen graph; raises as the class."""
         return cls(GraphFile(path))
-
-    def numbers(self, name: str) -> List[int]:
-        """Return the number of the node of this name in a list, empty where there is none."""
-        return list(self._numbers.get(name, ()))
-
-    def lines(self, numbers: Iterable[int]) -> str:
-        """Return where nodes stand in the file: nothing, it has no lines."""
-        return ""
-
-    def weighted(self, number: int) -> bool:
-        """Tell whether a node has a record in a file of weights: never, constants are nodes."""
-        return False
 
     def shapes(self) -> Dict[Value, Shape]:
         """Return the shapes that the graph itself gives to its inputs, where all dims are known."""

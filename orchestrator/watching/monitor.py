@@ -115,7 +115,6 @@ class Monitor(FileSystemEventHandler):
         self._observer: Any = BaseObserver(ChangeEmitter)
         self._folders: Deque[Tuple[str, bool]] = deque()
         self._checked_at = -1e9
-        self._lost = False
         self.wake: Callable[[], None] = lambda: None
 
     def add(self, root: Root) -> None:

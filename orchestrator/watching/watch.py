@@ -115,7 +115,7 @@ class Watch:
         self.arrivals.seen = len(self.catalogue.files)
         self.hook = DivergenceHook(self.watch.on_divergence, self.store, self.say)
         earlier = sum(self.store.counts().values()) if self.store.continued else 0
-        self.standings = Standings(self.on_standing, self.engine, self.arrivals, self.folders, self.hook, earlier)
+        self.standings = Standings(self.on_standing, self.engine, self.arrivals, self.folders, self.store, earlier)
         before = note_regions if run.options.check_addresses else lambda file: None
         self.keeper = Keeper(self.watch, self.catalogue, self.goldens, self.store, self.say, before)
         self.tables = TableKeeper(run.write_tables, self.say)
@@ -273,7 +273,7 @@ class Watch:
                 self.on_file(file, [verdict for verdict, _ in self.store.verdicts_of_file(file.rel)])
 
     def _row_stored(self, row: Row) -> None:
-        self.standings.rows += 1
+        self.standings.see(row)
         self.hook.see(row)
         if self.on_row is not None:
             self.on_row(row)

@@ -54,6 +54,7 @@ def test_the_document_and_the_folders_below(alone, tmp_path):
 
 def test_a_file_means_its_folder_and_what_is_not_there_is_4(alone, tmp_path):
     (tmp_path / "file").write_text("")
+    (tmp_path / "beside").mkdir()
     assert document_of(str(tmp_path / "file"))["place"]["folders"] == 0
     for name in ("none", "file/below", "nul\0"):
         done = run_here(["goldwatch", "doctor", str(tmp_path / name)])

@@ -90,6 +90,16 @@ def test_mixed_and_empty(tmp_path: Any, touch: Touch) -> None:
         GoldenSet.open(str(tmp_path / "absent"))
 
 
+def test_a_name_with_letters_outside_the_rule_is_told_with_the_right_one(tmp_path: Any, touch: Touch) -> None:
+    for name in ("block_(0)", "b$é", "conv 1"):
+        touch(str(tmp_path / ("%s.0.%s.npy" % (name, T0))))
+    touch(str(tmp_path / "notes (1).npy"))
+    assert GoldenSet.open(str(tmp_path)).notes == [
+        "3 files have the name of golden data but for letters outside A-Z a-z 0-9 _ - in the op's name: "
+        "rename b$é.0.%s.npy to b__.0.%s.npy, and the others likewise" % (T0, T0)
+    ]
+
+
 def test_collisions(tmp_path: Any, touch: Touch) -> None:
     for name in ("bn.1", "bn_1", "other"):
         touch(str(tmp_path / ("%s.0.%s.npy" % (name, T0))))

@@ -13,6 +13,7 @@ import urllib.parse
 NAMES = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "driver": ("chromedriver",)}
 TIMEOUT_S = 60
 READY = "return document.documentElement.getAttribute('data-ready') === '1'"
+SIDEWAYS = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 def found(what):

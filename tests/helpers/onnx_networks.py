@@ -79,3 +79,19 @@ def transformer(width=32, heads=4, length=8):
     initializers = [build.weight(name, array) for name, array in weights.items()] + [split, merge]
     shape = (1, length, width)
     return build.model(nodes, [build.value("x", shape)], [build.value("y", shape)], initializers)
+
+
+def flattened_at_run_time():
+    """What PyTorch writes for ``x.relu().view(x.size(0), -1)`` where the batch is not known: the new shape is computed in the run."""
+    nodes = [
+        node("Relu", ["x"], ["r"], name="relu"),
+        node("Shape", ["r"], ["dims"], name="shape"),
+        node("Gather", ["dims", "first"], ["batch"], name="gather", axis=0),
+        node("Unsqueeze", ["batch", "axes"], ["head"], name="unsqueeze"),
+        node("Concat", ["head", "rest"], ["wanted"], name="concat", axis=0),
+        node("Reshape", ["r", "wanted"], ["f"], name="reshape"),
+        node("Neg", ["f"], ["y"], name="neg"),
+    ]
+    numbers = {"first": np.array(0, np.int64), "axes": np.array([0], np.int64), "rest": np.array([-1], np.int64)}
+    initializers = [build.weight(name, array) for name, array in numbers.items()]
+    return build.model(nodes, [build.value("x", ("N", 3, 4, 5))], [build.value("y", ("N", "M"))], initializers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from browser import browser, console, resize, show
+from browser import SIDEWAYS, browser, console, resize, show
 from report_pages import HOSTILE, make_row
 
 from goldwatch.pages.diff_page import diff_page
@@ -12,14 +12,7 @@ from goldwatch.results.store import RunStore
 
 pytestmark = pytest.mark.browser
 
-SIDEWAYS = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 SHOWN = "return document.querySelectorAll('.changes:not([hidden]) tbody tr:not([hidden])').length"
-
-
-@pytest.fixture(scope="module")
-def driver():
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

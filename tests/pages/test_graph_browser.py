@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from browser import browser, console, resize, show
+from browser import SIDEWAYS, browser, console, resize, show
 from in_process import run_here
 
 try:
@@ -20,7 +20,6 @@ except ImportError:  # then conftest leaves all tests in a browser out, and says
 pytestmark = pytest.mark.browser
 
 HOSTILE = "a'b\"</script><script>alert(1)</script>\u202e$(touch x) `id` \\ [0]*?"
-SIDEWAYS = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 MARKS = "return [...document.querySelectorAll('#graph [data-mark]')].map((it) => [it.dataset.op, it.dataset.mark]).sort()"
 
 
@@ -62,12 +61,6 @@ layer { name: "conv1" type: "Convolution" bottom: "data" top: "c" convolution_pa
 layer { name: "side" type: "Power" bottom: "c" top: "s" }
 layer { name: "relu2" type: "ReLU" bottom: "s" top: "r" }
 """
-
-
-@pytest.fixture(scope="module")
-def driver():
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import re
 
 import numpy
 import pytest
-from browser import browser, console, resize, show
+from browser import SIDEWAYS, browser, console, resize, show
 from in_process import run_here
 from report_pages import HOSTILE, chain, make_row, network, write_page
 
@@ -15,14 +15,7 @@ from goldwatch.pages.shell import asset
 
 pytestmark = pytest.mark.browser
 
-SIDEWAYS = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 SHOWN = "return Number(document.querySelector('#rows').dataset.shown)"
-
-
-@pytest.fixture(scope="module")
-def driver():
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture(autouse=True)

@@ -96,8 +96,10 @@ def test_run_appends_a_replay(compared) -> None:
     words = [sys.executable, "-m", *run_words(compared, "--replay", "net.prototxt")]
     done = subprocess.run(words, cwd=str(compared), stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
     assert done.returncode == 1, done.stderr
-    last = done.stdout.splitlines()[-1]
-    assert last.startswith("replay: 2 operators have an error of their own, the worst is ") and "out/replay/result.json" in last
+    said, verdict, culprit, following = done.stdout.splitlines()[-4:]
+    assert said.startswith("replay: 2 operators have an error of their own, the worst is ") and "out/replay/result.json" in said
+    assert verdict.startswith("fail: ") and "is the first operator outside its limits" in culprit
+    assert following.startswith("next: goldwatch compare-op ") and following.endswith("-o out/replay/detail")
     with open(str(compared / "out" / "replay" / "result.json"), encoding="ascii") as stream:
         assert {entry["op"] for entry in json.load(stream)["summary"]["culprits"]} == {"cat", "fc"}
 

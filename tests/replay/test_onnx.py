@@ -265,6 +265,15 @@ def test_a_transformer_block(tmp_path, fault) -> None:
     assert len(list(result.rows("pass"))) == 27 - (fault is not None)
 
 
+@pytest.mark.parametrize("fault", [None, "relu", "neg"])
+def test_shapes_that_the_device_computes_are_no_values_of_the_tensor(tmp_path, fault) -> None:
+    path = build.save(tmp_path / "net.onnx", networks.flattened_at_run_time())
+    x = half(np.random.RandomState(4).standard_normal((2, 3, 4, 5)))
+    model = on_device(path, {"x": x}, (), None if fault is None else (fault, lambda array: array * 2))
+    result = run(tmp_path, path, model)
+    assert reasons(result) == {} and culprits(result) == ([] if fault is None else [fault])
+
+
 def test_a_model_that_is_too_new_for_onnxruntime_is_told_once(device, tmp_path) -> None:
     made = as_onnx(device)
     made.model.opset_import[0].version = 99

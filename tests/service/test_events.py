@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -151,6 +152,146 @@ def test_a_row_found_again_comes_with_its_new_id(watched, row):
     assert seen[-1][2]["op"] == "op1" and "reset" not in {kind for kind, _, _ in seen}
     store.close()
     assert rows_of([*seen, *events]) == [1, 2, 3, 4]
+
+
+def names_of(pieces):
+    """Return (kind, id or None) of events as they go out."""
+    found = []
+    for event in b"".join(pieces).split(b"\n\n"):
+        fields = dict(line.split(b": ", 1) for line in event.splitlines() if b": " in line)
+        if b"event" in fields:
+            found.append((fields[b"event"].decode(), int(fields[b"id"]) if b"id" in fields else None))
+    return found
+
+
+@pytest.fixture
+def tail(live):
+    """(store, tail) of a run that goes on, inside the test's process; the tail reads when it is told to."""
+    from goldwatch.service.info import Book
+    from goldwatch.service.runs import Run
+    from goldwatch.service.tail import Tail
+
+    store = live("out")
+    return store, Tail(Run("0" * 16, os.path.dirname(store.path)), Book())
+
+
+def stream_of(tail, between, asked="0"):
+    """Return the events of a client that is as slow as can be: ``between(kind)`` happens while it takes one."""
+    from goldwatch.service.event_routes import EventRoutes
+    from goldwatch.service.tail import Tails
+
+    async def take():
+        pieces = []
+        async for piece in EventRoutes(None, Tails(None))._pieces(tail, asked):
+            pieces.append(piece)
+            between(names_of([piece])[-1][0])
+        return names_of(pieces)
+
+    return asyncio.run(take())
+
+
+@pytest.mark.parametrize("moment", ["divergence", "progress"])
+def test_the_last_rows_of_a_run_come_before_its_end(tail, row, moment):
+    """Rows and the end that the tail finds while a client takes something else."""
+    store, tail = tail
+    store.put_all([row(0), row(1, verdict=FAIL)])
+    tail._look()
+
+    def finish(kind):
+        if kind == moment and not tail.ended:
+            store.put_all([row(number) for number in range(2, 1200)])
+            store.close()
+            tail._look()
+            tail._tell_news()
+            assert tail.ended
+
+    found = stream_of(tail, finish)
+    assert [number for kind, number in found if kind == "row"] == list(range(1, 1201))
+    assert found[-1] == ("end", None) and ("progress", None) in found
+
+
+def test_a_store_that_cannot_be_read_just_when_its_run_ends_is_read_later(tail, row, monkeypatch):
+    from goldwatch.errors import EnvironmentProblem
+    from goldwatch.service import tail as module
+
+    store, tail = tail
+    store.put_all([row(number) for number in range(5)])
+    tail._look()
+    store.put(row(5))
+    store.close()
+    troubles = [EnvironmentProblem("the writer puts its journal away")] * 4
+
+    class Reader(module.StoreReader):
+        def __init__(self, folder):
+            if troubles:
+                raise troubles.pop()
+            super().__init__(folder)
+
+    monkeypatch.setattr(module, "StoreReader", Reader)
+    asyncio.run(tail.follow())
+    assert not troubles and tail.ended and tail.last_id == 6 and json.loads(tail.progress)["state"] == "stopped"
+
+
+def test_a_tail_that_fails_lets_go_of_who_looks_on(tail, row, monkeypatch):
+    store, tail = tail
+    store.put(row(0))
+    tail._look()
+    monkeypatch.setattr(tail, "_look", lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(tail.follow())
+    # Without an end: it asks again.
+    assert stream_of(tail, lambda kind: None) == [("row", 1), ("progress", None)]
+
+
+def test_a_larger_store_in_the_same_file_is_another_one(tail, live, row):
+    """A store that is begun anew may be given the number of the file that it replaces, and soon has more rows."""
+    store, tail = tail
+    store.put_all([row(number) for number in range(10)])
+    store.close()
+    tail._look()
+    other = live("other", root="elsewhere")
+    other.put_all([row(number) for number in range(100, 140)])
+    other.close()
+    with open(other.path, "rb") as source, open(store.path, "r+b") as target:
+        target.write(source.read())
+        target.truncate()
+    generation = tail.generation
+    tail._look()
+    assert tail.generation > generation and tail.last_id == 40
+
+
+def change(store, row, how):
+    (place,) = store.places()
+    if how == "renumbered":
+        store.renumber(place, {"op3": 77})
+    else:
+        store.remove([store.keys_by_file()[0][0]], "for a test")
+
+
+@pytest.mark.parametrize("how", ["renumbered", "removed"])
+def test_who_was_away_while_rows_changed_begins_anew(watched, row, how):
+    server, store, run = watched
+    store.put_all([row(number, op_sequence=None) for number in range(10)])
+    change(store, row, how)
+    store.put(row(10))
+    store.close()
+    left = list(range(1 if how == "renumbered" else 2, 12))
+    events = until_end(server.stream(run, last=10))
+    assert events[0][0] == "reset" and rows_of(events) == left
+    # Who saw a row of afterwards knows it all.
+    events = until_end(server.stream(run, last=11))
+    assert "reset" not in {kind for kind, _, _ in events} and rows_of(events) == []
+
+
+def test_who_was_away_while_a_run_was_begun_anew_begins_anew(watched, live, row, tmp_path):
+    server, store, run = watched
+    store.put_all([row(number) for number in range(10)])
+    store.close()
+    anew = live("out", force=True, max_elements=4096)
+    anew.put_all([row(number) for number in range(100, 130)])
+    anew.close()
+    events = until_end(server.stream(run, last=10))
+    assert events[0][0] == "reset" and len(rows_of(events)) == 30 and min(rows_of(events)) > 10
 
 
 def test_many_look_on_while_the_run_goes_on(watched, row):

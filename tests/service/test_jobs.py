@@ -101,6 +101,14 @@ def test_what_diff_finds_is_a_file_of_the_second_run(serving, lab, until):
         ({"options": {"out": "linked/new"}}, 403),
         ({"options": {"out": ".goldwatch-serve/jobs"}}, 403),
         ({"options": {"out": "out", "html": "../page.html"}}, 403),
+        ({"options": {"out": "out", "html": "page.html"}}, 403),
+        ({"options": {"out": "out", "html": "other/report.html"}}, 403),
+        ({"options": {"out": "out", "csv": "out/run.sqlite"}}, 403),
+        ({"options": {"out": "out", "json": "out/model.json"}}, 403),
+        ({"options": {"out": "out", "csv": "out/more/report.csv"}}, 403),
+        ({"args": ["dump", "holey"]}, 403),
+        ({"args": ["round", "net/golden"]}, 403),
+        ({"options": {"model": "holey", "out": "out"}}, 403),
         ({"options": {"out": "out", "limits": "../limits.json"}}, 403),
         ({"options": {"out": "out", "on-divergence": "touch x"}}, 403),
         ({"options": {"out": "out", "custom": "net"}}, 403),
@@ -124,6 +132,11 @@ def test_what_may_not_be_asked_for_is_refused(tmp_path, change, status):
     for name in ("lab", "outside"):
         (tmp_path / name).mkdir()
     os.symlink(str(tmp_path / "outside"), str(tmp_path / "lab" / "linked"))
+    # Links inside of what is read: one that leads outside, and one that leads to it.
+    (tmp_path / "lab" / "holey" / "deep").mkdir(parents=True)
+    os.symlink(str(tmp_path / "outside"), str(tmp_path / "lab" / "holey" / "deep" / "link"))
+    (tmp_path / "lab" / "round").mkdir()
+    os.symlink("../holey", str(tmp_path / "lab" / "round" / "link"))
     roots = Roots([str(tmp_path / "lab")], str(tmp_path / "lab" / ".goldwatch-serve"))
     with pytest.raises((Problem, GoldwatchError)) as raised:
         job_request({**COMPARE, **change}, roots)

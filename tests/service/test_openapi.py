@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import jsonschema
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
@@ -23,14 +25,64 @@ def test_it_describes_the_routes_that_there_are(tmp_path):
     service = make_service(Roots([str(tmp_path)], str(tmp_path / "state")), Access(Address("127.0.0.1", 1), "token", False, None))
     there = {(method.lower(), route.path) for route in service.routes for method in route.methods - {"HEAD"}}
     told = {(method, path) for path, methods in openapi_document("http://a")["paths"].items() for method in methods}
-    pages = {("get", "/"), ("get", "/runs/{run}"), ("get", "/static/{name}")}
+    pages = {("get", "/"), ("get", "/jobs"), ("get", "/runs/{run}"), ("get", "/static/{name}")}
     assert there - pages == told
 
 
-@pytest.mark.parametrize("path", ["/api/runs", "/healthz"])
-def test_answers_are_as_it_says(serving, live, row, tmp_path, path):
-    live("out").put(row(1))
+@pytest.fixture
+def asked(serving, live, row, tmp_path):
+    """(server, values of the paths' names) with a run that goes on, one that cannot be read, one that finished, and a job."""
+    store = live("out")
+    store.put_all([row(1), row(2, verdict="fail")])
+    store.set("graphs", [{"model": "net", "graphs": ["net"], "ops": []}])
+    (tmp_path / "lab" / "damaged").mkdir()
+    (tmp_path / "lab" / "damaged" / "run.sqlite").write_bytes(b"nothing")
     server = serving(tmp_path / "lab")
+    job = server.json("/api/runs", 202, method="POST", body={"command": "compare", "args": ["a", "b"], "options": {"out": "new"}})
+    run = next(run["id"] for run in server.runs() if run["path"].endswith("out"))
+    return server, {"run": run, "job": job["id"], "name": "report.md"}
+
+
+def checked(document, operation, status, value):
+    answers = operation["responses"]
+    schema = answers.get(str(status), answers["default"])["content"]["application/json"]["schema"]
+    jsonschema.validate(value, {**schema, "components": document["components"]}, jsonschema.Draft202012Validator)
+
+
+def test_answers_are_as_it_says(asked):
+    server, names = asked
     document = server.json("/api/openapi.json")
-    schema = document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
-    jsonschema.validate(server.json(path), {**schema, "components": document["components"]}, jsonschema.Draft202012Validator)
+    seen = set()
+    for path, methods in document["paths"].items():
+        operation = methods.get("get")
+        if operation is None or path.endswith("/events"):
+            continue
+        for given in (names, dict.fromkeys(names, "nothing")):
+            status, headers, body = server.ask(path.format(**given))
+            kind = headers["Content-Type"].partition(";")[0]
+            assert status == 200 if given is names else status in (200, 404)
+            if status == 200 and kind != "application/json":
+                assert {kind, "*/*"} & set(operation["responses"]["200"]["content"])
+            else:
+                checked(document, operation, status, json.loads(body))
+                seen.add((path, status))
+        checked(document, operation, 401, server.json(path, 401, token=False)) if "security" not in operation else None
+    assert ("/api/runs/{run}/graphs", 200) in seen and ("/api/jobs/{job}", 404) in seen
+
+
+def test_what_is_sent_is_answered_as_it_says(asked):
+    server, names = asked
+    document = server.json("/api/openapi.json")
+    post = document["paths"]["/api/runs"]["post"]
+    for body, status in (
+        ({"command": "diff", "args": ["a", "b"]}, 202),
+        ({"command": "sh", "args": ["a", "b"]}, 400),
+        ({"command": "compare", "args": ["/etc", "b"], "options": {"out": "x"}}, 403),
+    ):
+        checked(document, post, status, server.json("/api/runs", status, method="POST", body=body))
+    cancel = document["paths"]["/api/jobs/{job}/cancel"]["post"]
+    for job, status in ((names["job"], 202), ("nothing", 404)):
+        checked(document, cancel, status, server.json("/api/jobs/%s/cancel" % job, status, method="POST"))
+    login = document["paths"]["/login"]["post"]
+    for token, status in ((server.token, 200), ("wrong", 401)):
+        checked(document, login, status, server.json("/login", status, method="POST", body={"token": token}, token=False))

@@ -5,19 +5,11 @@ from __future__ import annotations
 import signal
 
 import pytest
-from browser import browser, console, resize
+from browser import READY, SIDEWAYS, console, resize
 from service_client import TOKEN
 
 pytestmark = pytest.mark.browser
 
-SIDEWAYS = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-READY = "return document.documentElement.getAttribute('data-ready') === '1'"
-
-
-@pytest.fixture(scope="module")
-def driver():
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture(autouse=True)
@@ -184,3 +176,97 @@ def test_what_a_page_may_do(watched):
         assert b"<script>" not in body and b"<style" not in body
     assert server.ask("/static/../../secret", token=False)[0] == 404
     assert server.ask("/static/run.js", token=False)[1]["Content-Type"].startswith("text/javascript")
+
+
+def network_of(count):
+    """Return the stored network of a chain of ops."""
+    desc = {"dtype": "float16", "layout": "ND", "shape": [1, 8]}
+    ops = [
+        {"name": "op%d" % number, "type": "Conv2D", "id": number, "graph": 0, "originals": None, "controls": [],
+         "inputs": [["op%d" % (number - 1), 0]] if number else [], "input_descs": [desc], "output_descs": [desc]}
+        for number in range(count)
+    ]  # fmt: skip
+    return {"model": "net", "graphs": ["net"], "ops": ops}
+
+
+def test_the_network_is_drawn_around_what_is_wrong_first(watched, row, page):
+    server, store, run = watched
+    store.set("graphs", [network_of(200)])
+    page.open(server, "/runs/" + run)
+    verdict = 'return (document.querySelector("#graph [data-op=%s]") || {dataset: {}}).dataset.verdict || ""'
+    page.until(lambda: page.driver.execute_script(verdict % "op3") == "pass")
+    assert page.driver.execute_script(verdict % "op150") == ""
+    store.put(row(150, verdict="fail"))
+    page.until(lambda: page.driver.execute_script(verdict % "op150") == "fail")
+    store.put(row(151, verdict="not_compared"))
+    page.until(lambda: page.driver.execute_script(verdict % "op151") == "not_compared")
+    # A click opens the op's row; its address leads others there.
+    click = "document.querySelector('#graph [data-op=op150] .box').dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    page.driver.execute_script(click)
+    page.until(lambda: "op150:output:0" in page.text("#detail") and page.driver.current_url.endswith("#op-op150"))
+    assert console(page.driver) == []
+
+
+def test_parts_come_as_soon_as_rows_have_what_they_show(watched, live, row, page):
+    server, _, _ = watched
+    store = live("later")
+    store.put(row(0, verdict="not_compared", metrics={}, reason="the golden file is missing"))
+    run = page.until(lambda: next((found["id"] for found in server.runs() if found["path"].endswith("later")), None))
+    shown = "return [...document.querySelectorAll('#network, #overview')].map((part) => !part.hidden)"
+    page.open(server, "/runs/" + run)
+    page.until(lambda: "1 row" in page.text("#rows-status"))
+    assert page.driver.execute_script(shown) == [False, False]
+    store.put(row(1))
+    page.until(lambda: page.driver.execute_script(shown) == [True, False])
+    store.put(row(1, step="1"))
+    page.until(lambda: page.driver.execute_script(shown) == [True, True])
+    assert page.rows() == 3 and console(page.driver) == []
+
+
+def test_a_link_leads_to_one_of_several_rows_of_an_op(watched, row, page):
+    server, store, run = watched
+    store.put_all([row(3, step=str(step)) for step in range(1, 4)])
+    page.open(server, "/runs/" + run)
+    page.until(lambda: page.rows() == 8)
+    page.driver.execute_script("document.querySelector('#rows tr[data-row=\"6\"]').click()")
+    page.until(lambda: "step 2" in page.text("#detail"))
+    link = page.driver.current_url
+    assert "#op-op3&" in link
+    page.driver.get("about:blank")
+    page.driver.get(link)
+    page.until(lambda: "step 2" in page.text("#detail"))
+
+
+def test_a_run_that_goes_on_after_its_end_is_followed(watched, live, row, page):
+    server, store, run = watched
+    page.open(server, "/runs/" + run)
+    page.until(lambda: page.rows() == 5)
+    store.close()
+    page.until(lambda: "stopped" in page.text("#verdict .verdict"))
+    # It is over again before the page asks.
+    again = live("out")
+    again.put_all([row(number) for number in range(5, 9)])
+    again.close()
+    page.until(lambda: page.rows() == 9)
+    assert console(page.driver) == []
+
+
+def test_jobs_are_seen_read_and_cancelled(serving, tmp_path, page):
+    for name in ("dump", "golden"):
+        (tmp_path / "lab" / name).mkdir(parents=True)
+    server = serving(tmp_path / "lab")
+    watch = {"command": "watch", "args": ["dump", "golden"], "options": {"out": "out"}}
+    job = server.json("/api/runs", 202, method="POST", body=watch)
+    compare = {"command": "compare", "args": ["nothing", "golden"], "options": {"out": "x"}}
+    wrong = server.json("/api/runs", 202, method="POST", body=compare)
+    page.open(server, "/jobs")
+    page.log_in(server)
+    page.until(lambda: page.texts("#jobs [data-job='%s'] .verdict" % job["id"]) == ["running"])
+    assert "watch dump golden --out=out" in page.text("#jobs [data-job='%s']" % job["id"])
+    page.driver.execute_script("document.querySelector('[data-key=\"cancel-%s\"]').click()" % job["id"])
+    page.until(lambda: page.texts("#jobs [data-job='%s'] .verdict" % job["id"]) == ["cancelled"])
+    page.until(lambda: page.texts("#jobs [data-job='%s'] .verdict" % wrong["id"]) == ["failed"])
+    page.driver.execute_script("document.querySelector('[data-key=\"log-%s\"]').click()" % wrong["id"])
+    page.until(lambda: "nothing" in page.text("#log"))
+    resize(page.driver, 390, 800)
+    assert page.driver.execute_script(SIDEWAYS) <= 0

@@ -27,7 +27,8 @@ def test_a_token_is_needed_for_everything_but_health(server):
     for path in ("/api/runs", "/api/openapi.json", "/metrics", "/api/nothing", "/api/runs?token=" + TOKEN):
         status, headers, _ = server.ask(path, token=False)
         assert (path, status, headers["WWW-Authenticate"]) == (path, 401, "Bearer")
-    assert server.ask("/api/runs", token=False, headers={"Authorization": "Bearer wrong"})[0] == 401
+    status, _, body = server.ask("/api/runs", token=False, headers={"Authorization": "Bearer wrong"})
+    assert status == 401 and b"not the service's token" in body
     assert server.ask("/api/runs", token=False, headers={"Authorization": "Basic " + TOKEN})[0] == 401
 
 
@@ -41,6 +42,17 @@ def test_only_its_own_names_are_answered(server):
     two = server.raw(b"GET /healthz HTTP/1.1\r\nHost: %s\r\nHost: evil.example\r\n\r\n" % own.encode())
     assert two.startswith(b"HTTP/1.1 400")
     assert server.raw(b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 421")
+
+
+def test_a_target_in_absolute_form_is_one_as_well(server):
+    """RFC 9112, 3.2.2: a server must accept it, and believe the host that it names."""
+    own = b"127.0.0.1:%d" % server.port
+    request = b"GET http://%s%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n%s\r\n"
+    token = b"Authorization: Bearer %s\r\n" % TOKEN.encode()
+    assert server.raw(request % (own, b"/api/runs?limit=1", own, token)).startswith(b"HTTP/1.1 200")
+    assert server.raw(request % (own, b"", own, b"")).startswith(b"HTTP/1.1 200")
+    assert server.raw(request % (own, b"/api/runs", own, b"")).startswith(b"HTTP/1.1 401")
+    assert server.raw(request % (b"evil.example", b"/api/runs", own, token)).startswith(b"HTTP/1.1 421")
 
 
 def test_pages_of_other_origins_get_nothing(server):
@@ -164,6 +176,7 @@ def test_it_ends_at_sigterm_with_0(server):
         (["--public-url", "https://a.example"], 2, "proxy"),
         (["--behind-proxy", "--public-url", "https://a.example"], 2, "token"),
         (["--behind-proxy", "--public-url", "a.example", "--token-file", "token"], 2, "URL"),
+        (["--behind-proxy", "--public-url", "http://a.example", "--token-file", "token"], 2, "https://"),
         (["--token-file", "missing"], 4, "missing"),
         (["--token-file", "empty"], 4, "token"),
         (["--tls-key", "token"], 2, "--tls-cert"),
@@ -194,7 +207,7 @@ def test_a_token_that_others_may_read_is_warned_of(tmp_path):
     assert token_warnings(str(path), TOKEN) == []
 
 
-def test_tls(serving, tmp_path, until):
+def test_tls(serving, tmp_path, until, monkeypatch):
     """A certificate of our own; plain requests get nothing, and a client that never shakes hands is in nobody's way."""
     certificate = tmp_path / "cert.pem"
     made = subprocess.run(
@@ -214,6 +227,16 @@ def test_tls(serving, tmp_path, until):
         with urllib.request.urlopen(request, context=context, timeout=60) as answer:
             assert answer.status == 200
     assert not server.raw(b"GET /healthz HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200")
+    # What a terminal is told, and what helps.
+    token = tmp_path / "t"
+    token.write_text(TOKEN)
+    words = ["goldwatch", "status", "--server", server.url, "--token-file", str(token)]
+    done = run_here(words)
+    assert done.returncode == 4 and "SSL_CERT_FILE" in done.stderr
+    done = run_here([*words[:3], server.url.replace("https", "http"), *words[4:]])
+    assert done.returncode == 4 and "https://" in done.stderr
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    assert run_here(words).returncode == 0
 
 
 def test_behind_a_proxy_the_public_name_counts(serving, tmp_path):

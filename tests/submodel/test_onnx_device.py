@@ -106,3 +106,40 @@ def test_axes_that_the_device_adds_are_taken_off(exported, cut, tmp_path):
     (tmp_path / "golden" / "conv.0.1700000000000000.npy").unlink()
     np.save(str(tmp_path / "golden" / "conv.0.1700000000000001.npy"), np.ones((2, 20, 9), np.float32))
     assert "golden says [2, 20, 9], om says [2, 20, 8]" in cut(*words, "--golden", "golden", model="net.onnx", code=4).stderr
+
+
+def test_behind_a_reshape_that_the_compiler_took_out(exported, cut, tmp_path):
+    """The device's values are taken in the original's shape; where nobody knows that, the hint shows one of as many axes."""
+    net = Builder()
+    net.node("Relu", ["x"], ["r"], "relu")
+    net.node("Reshape", ["r", net.put("s", np.array([2, -1], np.int64))], ["f"], "reshape")
+    net.node("Neg", ["f"], ["y"], "neg")
+    build.save(tmp_path / "net.onnx", net.model([("x", onnx.TensorProto.FLOAT, [2, 3, 4, 5])], [("y", onnx.TensorProto.FLOAT, None)]))
+    x = np.random.RandomState(0).standard_normal((2, 3, 4, 5)).astype(np.float16)
+    model = DeviceModel("net")
+    model.add(DeviceOp("x", "Data", outputs=(DeviceTensor(x, origin_name="x"),)))
+    relu = DeviceTensor(np.maximum(x, 0), "NC1HWC0", origin_name="relu")
+    model.add(DeviceOp("relu", "Relu", (("x", 0),), (relu,), ("relu",)))
+    model.add(DeviceOp("neg", "Neg", (("relu", 0),), (DeviceTensor(-relu.array.reshape(2, -1), "ND", origin_name="neg"),), ("neg",)))
+    DumpServer(str(tmp_path / "dump"), list(model.dumps())).run()
+    model.write_json(str(tmp_path / "om.json"))
+    given = ["--start", "neg", "--end", "neg", "--om", "om.json"]
+    assert "or you do (f=1,1)" in cut(*given, "--dump", "dump", model="net.onnx", code=4).stderr
+    wrong = cut(*given, "--dump", "dump", "--shape", "f=2,61", model="net.onnx", code=4)
+    assert "120 elements are recorded, the shape [2, 61] has 122" in wrong.stderr
+    (tmp_path / "golden").mkdir()
+    np.save(str(tmp_path / "golden" / "reshape.0.1700000000000000.npy"), np.zeros((2, 60), np.float32))
+    folder, document = exported(*given, "--dump", "dump", "--golden", "golden", model="net.onnx", code=3)
+    (entry,) = document["inputs"]
+    assert entry["from"] == "target" and entry["shape"] == [2, 60] and entry["shape_source"] == "golden"
+    assert np.array_equal(np.load(os.path.join(folder, entry["npy"])), relu.array.reshape(2, 60))
+    # An op that reads it in that shape tells its sizes.
+    document = json.loads((tmp_path / "om.json").read_text())
+    for op in document["graph"][0]["op"]:
+        if op["name"] == "neg":
+            desc = op["input_desc"][0]
+            desc["shape"] = {"dim": [2, 60]}
+            desc["layout"] = "ND"
+            desc["attr"] = [entry for entry in desc["attr"] if "origin" not in entry["key"]]
+    (tmp_path / "om.json").write_text(json.dumps(document))
+    assert "or you do (f=2,60)" in cut(*given, model="net.onnx", code=4).stderr

@@ -1,4 +1,4 @@
-"""How the terminal shows what a run came to."""
+"""Commands to copy: their words and their lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from goldwatch.cli.verdict_text import shell_lines, shell_word
+from goldwatch.cli.shell import shell_lines, shell_word
 from goldwatch.naming import printable
 
 
@@ -27,3 +27,13 @@ def test_a_word_with_control_characters_can_be_shown_and_pasted(word):
     assert printable(shown) == shown
     found = subprocess.run(["bash", "-c", "printf %s " + shown], stdout=subprocess.PIPE, check=True).stdout
     assert found == os.fsencode(word)
+
+
+def test_an_option_stays_with_its_value_and_a_path_is_broken_behind_a_slash():
+    words = ["goldwatch", "replay", "dump/20260102030405/0/net/1/0", "net.prototxt", "-f", "model.json", "--result", "out"]
+    assert shell_lines("next:", words, 80) == [
+        "next: goldwatch replay dump/20260102030405/0/net/1/0 net.prototxt \\",
+        "    -f model.json --result out",
+    ]
+    assert shell_lines("next:", ["a", "/first/second/third/fourth"], 24) == ["next: a \\", "    /first/second/\\", "third/fourth"]
+    assert shell_lines("x" * 18, ["-f", "a" * 20], 20)[1] == "    -f \\"

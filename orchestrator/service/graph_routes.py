@@ -1,0 +1,67 @@
+"""The route that tells how a run's networks look around its first suspect."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from typing import Any, List, Tuple
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ..errors import FormatError
+from ..pages.report_graph import report_graphs
+from ..results.network import GRAPHS
+from ..results.reading import StoreReader
+from .answers import json_text
+from .info import Book
+from .runs import Run, Runs
+
+_KEPT = 16
+
+
+class GraphRoutes:
+    """Answers who draws networks; what many pages ask for is laid out once."""
+
+    def __init__(self, runs: Runs, book: Book) -> None:
+        self.runs = runs
+        self.book = book
+        self._mutex = threading.Lock()
+        self._kept: "OrderedDict[Tuple[Any, ...], str]" = OrderedDict()
+
+    def routes(self) -> List[Route]:
+        """Return the routes."""
+        return [Route("/api/runs/{run}/graphs", self.graphs, methods=["GET"])]
+
+    async def graphs(self, request: Request) -> Response:
+        """Answer ``{"graphs"}``: drawings of the nearest ops, verdicts left out; that of the first suspect first."""
+        run = await run_in_threadpool(self.runs.find, request.path_params["run"])
+        return json_text(await run_in_threadpool(self._graphs, run))
+
+    def _graphs(self, run: Run) -> str:
+        with self._mutex, StoreReader(run.path) as store:
+            focus = self._focus(run, store)
+            # The networks of a run change at its end, once.
+            key = (run.path, store.began_ns(), store.size_of(GRAPHS), focus)
+            if key not in self._kept:
+                self._kept[key] = _drawn(store, focus)
+            self._kept.move_to_end(key)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+            return self._kept[key]
+
+    def _focus(self, run: Run, store: StoreReader) -> Tuple[str, ...]:
+        summary = self.book.standing(run).summary or {}
+        names = [entry["op"] for name in ("suspects", "culprits") for entry in summary.get(name) or ()]
+        first = None if names else store.first_failing()
+        return tuple(names if first is None else [first.op])
+
+
+def _drawn(store: StoreReader, focus: Tuple[str, ...]) -> str:
+    try:
+        return json.dumps({"graphs": report_graphs(store.fact(GRAPHS) or [], {}, focus, whole=False)}, ensure_ascii=True, allow_nan=False)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise FormatError("damaged: its networks cannot be read (%s)" % type(error).__name__, store.path) from None

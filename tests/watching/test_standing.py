@@ -1,0 +1,39 @@
+"""The first divergence on the live line is the first in the network, whatever came first in time."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from goldwatch.comparing.row import Row
+from goldwatch.watching import standing
+from goldwatch.watching.standing import Standings
+
+
+def row(number: int, verdict: str = "fail", step: str = "0") -> Row:
+    return Row(number, "op%d" % number, "Relu", "op%d:output:0" % number, "output", verdict, op_sequence=number, step=step)
+
+
+def test_the_first_failing_row_in_execution_order_is_shown(monkeypatch) -> None:
+    monkeypatch.setattr(standing, "_TOLD_S", 0.0)
+    stored, told = [row(7)], []
+    progress = SimpleNamespace(pairs=0, pairs_done=0, failed=0, bytes_done=0)
+    standings = Standings(
+        told.append,
+        SimpleNamespace(progress=progress),
+        SimpleNamespace(counts=lambda: (0, 0)),
+        SimpleNamespace(targets=()),
+        SimpleNamespace(rows=lambda order, verdict: iter(stored)),
+        len(stored),
+    )
+
+    def first_after(*rows: Row):
+        for each in rows:
+            standings.see(each)
+        standings.tell()
+        return told[-1].first
+
+    assert first_after() == row(7), "a continued run knows it from its store"
+    assert first_after(row(9), row(3), row(5), row(1, "pass"), row(2, step="4")) == row(3)
+    stored[:] = [row(9), row(7), row(5)]
+    assert first_after(row(3, "pass")) == row(5), "compared anew, it passes"
+    assert told[-1].rows == 7
