@@ -10,10 +10,10 @@ import click
 from ..errors import GoldwatchError, UsageError, require_file
 from ..filesystem import replacing
 from ..pages.graph_page import Commands, graph_page
-from ..pages.graph_result import read_result
+from ..pages.graph_result import doubt, read_result
 from ..pages.models import OM, PageModel, read_page_model, within
 from ..submodel.original import read_original
-from .common import put, set_up_logging, verbosity_options
+from .common import put, say, set_up_logging, verbosity_options
 from .outputs import refuse_replacing
 
 _ORIGINALS = (".prototxt", ".pb", ".onnx")
@@ -64,6 +64,9 @@ def graph(
     page = graph_page(found, commands, compared)
     with replacing(output) as stream:
         stream.write(page)
+    doubtful = "" if compared is None else doubt(found, compared)
+    if doubtful:
+        say("warning: %s: %s" % (result, doubtful))
     put("wrote %s (%d ops)" % (output, len(found.ops)))
 
 

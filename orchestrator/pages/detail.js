@@ -128,8 +128,8 @@ class Detail {
       parts.push(make('p', {}, [make('b', {}, one.kind), ' (' + digits(100 * one.share, 3) + ' %): ' + printable(one.sentence)]));
     }
     if (found.bad !== undefined) parts.push(make('p', {class: 'quiet'}, found.bad + ' of ' + found.count + ' elements are off by more than rounding.'));
-    parts.push(make('h3', {}, 'Histogram of the errors'), histogram(found.histogram, 'error'));
-    if (found.signed_ulp_histogram) parts.push(make('h3', {}, 'Histogram in units of the last place'), histogram(found.signed_ulp_histogram, 'units'));
+    parts.push(make('h3', {}, 'Histogram of the errors'), ...histogram(found.histogram, 'error'));
+    if (found.signed_ulp_histogram) parts.push(make('h3', {}, 'Histogram in units of the last place'), ...histogram(found.signed_ulp_histogram, 'units'));
     parts.push(make('h3', {}, 'Where the error sits: share of the squared error along each axis'));
     for (const axis in found.where) parts.push(...axisHeat(axis, found.where[axis]));
     if (found.files.length) parts.push(make('h3', {}, 'Files'), ...found.files.map((name) => make('p', {class: 'name'}, printable(name))));
@@ -166,7 +166,7 @@ function histogram(found, unit) {
     const said = size >= 1e4 ? edge.toExponential(size % 10 ** Math.floor(Math.log10(size)) ? 1 : 0).replace('e+', 'e') : digits(edge, 3);
     svg.append(make('text', {x: at * wide, y: 142, class: 'edge', 'text-anchor': anchor}, said));
   });
-  return svg;
+  return [make('p', {class: 'quiet'}, 'How many elements have an error of this size; a bar grows with the logarithm of its count.'), svg];
 }
 
 // A strip of cells along an axis, the darker the more of the error lies there, and the strongest in words.

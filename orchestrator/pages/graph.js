@@ -2,6 +2,14 @@
 
 const VERDICT_SIGNS = {pass: '✓ ', fail: '✕ ', not_compared: '? ', expected_absent: '– '};
 
+// As wide as a letter of an edge's label is.
+const LABEL_LETTER = 5.8;
+
+// How many columns a text takes; Chinese, Japanese and Korean letters take two.
+function columns(text) {
+  return [...text].reduce((sum, letter) => sum + (/[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/.test(letter) ? 2 : 1), 0);
+}
+
 // The outline of an op: failing ones have six corners.
 function outline(op, verdict, grow) {
   const left = op.x - op.width / 2 - grow, right = op.x + op.width / 2 + grow, top = op.y - op.height / 2 - grow, bottom = op.y + op.height / 2 + grow;
@@ -32,7 +40,9 @@ function drawNetwork(holder, drawing, select) {
     const line = make('path', {class: text === null ? 'edge waits' : 'edge', d: edgePath(points)});
     lines.push([source, target, line]);
     edges.append(line);
-    if (text) boxes.append(make('text', {class: 'label', x: x, y: y}, text));
+    if (!text) continue;
+    const wide = LABEL_LETTER * columns(text) + 4;
+    boxes.append(make('rect', {class: 'label-back', x: x - wide / 2, y: y - 8.5, width: wide, height: 11}), make('text', {class: 'label', x: x, y: y}, text));
   }
   drawing.ops.forEach((op, number) => {
     const top = op.y - op.height / 2;
@@ -108,7 +118,8 @@ function drawNetwork(holder, drawing, select) {
       group.setAttribute('data-mark', both ? 'start' : found);
       if (found !== 'between') {
         const op = drawing.ops[number];
-        group.append(make('text', {class: 'flag', x: op.x - op.width / 2, y: op.y - op.height / 2 - 10}, found.toUpperCase()));
+        // Below the box, where no edge has its label.
+        group.append(make('text', {class: 'flag', x: op.x - op.width / 2, y: op.y + op.height / 2 + 17}, found.toUpperCase()));
       }
     });
   }

@@ -79,7 +79,8 @@ function makeChoice(data) {
     const which = ['start', 'end'].find((each) => ops[choice[each]][each] === null);
     return which ? `${printable(ops[choice[which]].name)} cannot be the ${which} of a cut: ${printable(ops[choice[which]].why)}` : '';
   };
-  // {submodel, config}: the finished commands, null where one does not apply.
+  // {submodel, config, asked}: the commands, null where one does not apply; the tensors of whose shapes the reader has to fill in what
+  // stands in the command as ?.
   choice.commands = () => {
     const words = (before, inner, after) => [...before, ...inner, ...after].map(shellWord).join(' ');
     const start = ops[choice.start].start, end = ops[choice.end].end;
@@ -89,10 +90,12 @@ function makeChoice(data) {
       for (const [producer, , tensor, dims] of ops[number].inputs) {
         if (data.shapes && dims && !choice.between.has(producer)) shapes.set(tensor, dims);
       }
+      if (data.shapes && ops[number].asked) shapes.set(...ops[number].asked);
     }
     const given = [...shapes].flatMap(([tensor, dims]) => ['--shape', `${tensor}=${dims}`]);
     const layers = [...choice.between].sort((a, b) => a - b).map((number) => ops[number].layer).filter((name) => name !== null);
     return {
+      asked: choice.noSubmodel() ? [] : [...shapes].filter(([, dims]) => dims.includes('?')).map(([tensor]) => tensor),
       submodel: choice.noSubmodel() ? null : words(data.submodel[0], ['--start', start, '--end', end, ...given], data.submodel[1]),
       config: data.config && layers.length ? words(data.config[0], layers.flatMap((name) => ['--layers', globWord(name)]), data.config[1]) : null,
     };

@@ -174,10 +174,15 @@ function startPage(data) {
       make('dt', {class: 'end'}, 'end'), make('dd', {}, [name(choice.end)])])];
     if (choice.lost) parts.push(make('p', {role: 'status'}, choice.lost));
     if (choice.start !== null && choice.end !== null) {
-      const {submodel, config} = choice.commands();
+      const {submodel, config, asked} = choice.commands();
       const count = choice.between.size;
       parts.push(make('p', {role: 'status'}, `${count} ${count === 1 ? 'op' : 'ops'} from start to end`));
       if (submodel) parts.push(commandPart('cut them out:', 'command', submodel, count));
+      if (asked.length) {
+        const names = asked.slice(0, 4).map((name) => shortened(name, 80)).join(', ') + (asked.length > 4 ? ` and ${asked.length - 4} more` : '');
+        parts.push(make('p', {id: 'to-fill-in'}, [make('b', {}, 'Put a number for each ?'), ` (for a lone ? all dims, such as 1,64,56,56): the file does not tell the shape of ${names}. `
+          + 'A page made with --om, --golden or --result has the shapes.']));
+      }
       else parts.push(make('p', {class: 'quiet', id: 'no-command'}, 'no command cuts them out: ' + choice.noSubmodel()));
       if (config) parts.push(commandPart('dump only them:', submodel ? 'config-command' : 'command', config, count));
       if (!config && data.config) parts.push(make('p', {}, 'None of these ops has a dump.'));

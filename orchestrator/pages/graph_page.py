@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..naming import printable
-from .graph_result import GraphResult
+from .graph_result import GraphResult, doubt
 from .models import OM, PageModel
 from .network import MOST_DRAWN, Flow, NetworkOp, drawing, near
 from .shell import page, text
@@ -44,7 +44,7 @@ def graph_page(model: PageModel, commands: Commands, result: Optional[GraphResul
     bad = [number for number, op in enumerate(ops) if verdicts.get(op.name) == "fail"]
     chosen = near(ops, bad[:1] or [0], MOST_DRAWN) if len(ops) > MOST_DRAWN else None
     data = {
-        "ops": [dict(detail, name=op.name) for op, detail in zip(ops, model.details)],
+        "ops": [dict(_asking(model, number, result), name=op.name) for number, op in enumerate(ops)],
         "drawing": drawing(ops, verdicts, chosen),
         "rows": _rows(model, result),
         "submodel": commands.submodel,
@@ -54,7 +54,8 @@ def graph_page(model: PageModel, commands: Commands, result: Optional[GraphResul
         "first": bad[0] if bad else None,
     }
     title = printable(model.name or model.path)
-    return page("%s: the network" % title, _body(model, ops, verdicts, title, chosen), {"network": data}, _STYLES, _SCRIPTS)
+    doubtful = "" if result is None else doubt(model, result)
+    return page("%s: the network" % title, _body(model, ops, verdicts, title, chosen, doubtful), {"network": data}, _STYLES, _SCRIPTS)
 
 
 def _with_shapes(model: PageModel, result: GraphResult) -> List[NetworkOp]:
@@ -73,6 +74,22 @@ def _with_shapes(model: PageModel, result: GraphResult) -> List[NetworkOp]:
     return [op._replace(inputs=tuple(map(shown, op.inputs))) for op in model.ops]
 
 
+def _asking(model: PageModel, number: int, result: Optional[GraphResult]) -> Dict[str, Any]:
+    """Return the details of an op with the shapes that were recorded in the place of those that a cut would have to be told."""
+    detail = model.details[number]
+    if result is None or model.kind == OM:
+        return detail
+    flows = iter(model.ops[number].inputs)
+
+    def told(entry: List[Any]) -> List[Any]:
+        flow = None if entry[0] is None else next(flows)
+        shape = None if flow is None else result.shapes.get((model.ops[flow.source].name, flow.output))
+        unknown = entry[3] is not None and "?" in entry[3]
+        return entry if shape is None or not unknown else [*entry[:3], ",".join(map(str, shape))]
+
+    return dict(detail, inputs=[told(entry) for entry in detail["inputs"]])
+
+
 def _verdicts(model: PageModel, result: GraphResult) -> Dict[str, str]:
     found = {}
     for op in model.ops:
@@ -89,14 +106,18 @@ def _rows(model: PageModel, result: Optional[GraphResult]) -> Dict[str, Any]:
     return {name: {"rows": result.rows[name], "more": result.left_out.get(name, 0)} for name in names}
 
 
-def _body(model: PageModel, ops: Sequence[NetworkOp], verdicts: Dict[str, str], title: str, chosen: Optional[Sequence[int]]) -> str:
+def _body(
+    model: PageModel, ops: Sequence[NetworkOp], verdicts: Dict[str, str], title: str, chosen: Optional[Sequence[int]], doubtful: str
+) -> str:
     counts = "%s: %d %s" % (_KINDS[model.kind], len(ops), "op" if len(ops) == 1 else "ops")
     failing = sum(verdicts.get(op.name) == "fail" for op in ops)
-    found = ["%d of them outside their limits" % failing] if failing else ["none of them outside its limits"] if verdicts else []
+    found = ["%d of them outside their limits" % failing] if failing else []
+    found += ["none of them outside its limits"] if verdicts and not failing and not doubtful else []
     if chosen is not None:
         found.append("drawn are the %d ops nearest to the first %s; the search finds all" % (len(chosen), "bad one" if failing else "one"))
     line = "; ".join([counts, *found])
-    return _BODY % {"title": text(title), "line": text(line), "plain": _plain(ops, model.details, verdicts)}
+    note = '\n<p id="doubt" role="note"><b>%s</b></p>' % text(doubtful[:1].upper() + doubtful[1:]) if doubtful else ""
+    return _BODY % {"title": text(title), "line": text(line), "note": note, "plain": _plain(ops, model.details, verdicts)}
 
 
 def _plain(ops: Sequence[NetworkOp], details: Sequence[Dict[str, Any]], verdicts: Dict[str, str]) -> str:
@@ -120,7 +141,7 @@ def _plain(ops: Sequence[NetworkOp], details: Sequence[Dict[str, Any]], verdicts
 
 _BODY = """<header>
 <h1 class="name">%(title)s</h1>
-<p class="quiet">%(line)s</p>
+<p class="quiet">%(line)s</p>%(note)s
 </header>
 <main class="workbench" id="workbench" hidden>
 <div class="side">

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..naming import printable
 from ..results.rowsql import plain_number
 from ..results.store import RunStore
+from .models import OM, PageModel
 
 _WORST_FIRST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT)
 _SHOWN_ROWS = 12
@@ -29,6 +31,8 @@ class GraphResult(NamedTuple):
         Of the outputs that were compared, by original name and output number, in the golden's layout.
     inputs
         TARGET and GOLDEN of the run where they still exist.
+    ops, originals
+        The names of all ops that have rows, and of the original nodes that they came from.
     """
 
     verdicts: Dict[str, str]
@@ -36,6 +40,8 @@ class GraphResult(NamedTuple):
     left_out: Dict[str, int]
     shapes: Dict[Tuple[str, int], Tuple[int, ...]]
     inputs: Dict[str, str]
+    ops: Set[str]
+    originals: Set[str]
 
 
 def read_result(out: str) -> GraphResult:
@@ -46,10 +52,12 @@ def read_result(out: str) -> GraphResult:
     MissingPath, DamagedStore, ForeignStore, EnvironmentProblem
         As :meth:`goldwatch.results.store.RunStore.open`.
     """
-    found = GraphResult({}, {}, {}, {}, {})
+    found = GraphResult({}, {}, {}, {}, {}, set(), set())
     with RunStore.open(out) as store:
         for row in store.rows():
             originals = row.golden.split(",") if row.golden != "*" else []
+            found.ops.add(row.op)
+            found.originals.update(originals)
             for name in dict.fromkeys([row.op, *originals]):
                 _take(found, name, row)
             if originals and row.kind == "output" and row.shape is not None and row.tensor_index is not None:
@@ -60,6 +68,18 @@ def read_result(out: str) -> GraphResult:
         if isinstance(path, str) and os.path.isdir(path):
             found.inputs[key] = path
     return found
+
+
+def doubt(model: PageModel, result: GraphResult) -> str:
+    """Return a sentence where most of a result's ops are not in a model; else nothing."""
+    own = {op.name for op in model.ops}
+    found = result.ops if model.kind == OM else result.originals or result.ops
+    missing = sorted(found - own)
+    if 2 * len(missing) <= len(found):
+        return ""
+    count = "none of the result's %d ops is" % len(found) if len(missing) == len(found) else "%d of the result's %d ops are not" % (
+        len(missing), len(found))  # fmt: skip
+    return "%s in this model (such as %s): is it the result of another one?" % (count, printable(missing[0]))
 
 
 def _take(found: GraphResult, name: str, row: Row) -> None:

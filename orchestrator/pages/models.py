@@ -31,8 +31,9 @@ class PageModel(NamedTuple):
     details
         Of each op ``{"type", "originals": [name] or null, "inputs": [[number of the producer or null, words, …]], "outputs": [words],
         "parameters": [[name, words]], "start", "end", "why", "layer"}``: the original nodes by which a part of the model begins and ends
-        here (null: it cannot), why it cannot, and the name by which a dump configuration has it (null: it has no dump). An input of a
-        Caffe layer has its blob and shape (``1,3,224,224`` or null) as well.
+        here (null: it cannot), why it cannot, and the name by which a dump configuration has it (null: it has no dump). An input of an
+        original's node has its tensor and what a cut that it comes into is to be told of its shape (``1,3,224,224``, ``?`` for what
+        nobody knows; null: nothing) as well; so has, as ``asked``, a node that is an input of the model.
     """
 
     kind: str

@@ -12,7 +12,7 @@ from ..netfiles.attributes import Parameters, graphdef_parameters, layer_paramet
 from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.cut import Shape, Value
 from ..submodel.onnx_original import OnnxOriginal
-from ..submodel.original import Original
+from ..submodel.original import MODEL_INPUTS, Original
 from ..submodel.tf_original import TfOriginal
 from .network import Flow, NetworkOp
 
@@ -39,6 +39,21 @@ def original_network(original: Original, golden: Optional[GoldenSet]) -> Tuple[L
         layout = " NCHW" if caffe and shape is not None and len(shape) == 4 else ""
         return declared.get(name) or name if shape is None else "%s%s" % (shape_words(shape), layout)
 
+    known = original.shapes()
+
+    def asked(value: Value, name: str) -> Optional[str]:
+        """Return what a cut that this value comes into is to be told of its shape, ``?`` for what nobody knows; None: nothing."""
+        number = value[0]
+        if number < -1 or (number >= 0 and original.is_constant(number)):
+            return None
+        if not caffe and value in known:
+            return None
+        shape = shapes.get(value)
+        if shape is not None:
+            return ",".join(map(str, shape))
+        dims = original.dims(name) if isinstance(original, OnnxOriginal) else None
+        return "?" if dims is None else ",".join("?" if dim is None else str(dim) for dim in dims)
+
     ops = [NetworkOp(blob, "input", ()) for blob in fields]
     details = [
         detail("input", [], [words((-1, index), fields[index])], [], no_choice("an input of the net is no node")) for index in range(first)
@@ -50,15 +65,18 @@ def original_network(original: Original, golden: Optional[GoldenSet]) -> Tuple[L
             producer, index = value
             own = tensor(value, number, place)
             source = None if producer < -1 else index if producer == -1 else producer + first
-            shape = shapes.get(value) if caffe else None
-            inputs.append([source, _named(words(value, own), own), own, None if shape is None else shape_words(shape)])
+            inputs.append([source, _named(words(value, own), own), own, asked(value, own)])
             if source is not None:
                 flows.append(Flow(source, words(value, own), index))
         controls = tuple(other + first for other in original.controls[number]) if isinstance(original, TfOriginal) else ()
         ops.append(NetworkOp(name, original.types[number], tuple(flows), controls))
         choice = choice_of(name) if len(original.numbers(name)) == 1 else no_choice("several nodes have this name")
-        outputs = [_named(words((number, index), own), own) for index, own in enumerate(original.tensors[number])]
+        tensors = original.tensors[number]
+        outputs = [_named(words((number, index), own), own) for index, own in enumerate(tensors)]
         details.append(detail(original.types[number], inputs, outputs, parameters[number], choice))
+        # A cut that begins at the model's own input has it for its own.
+        dims = asked((number, 0), tensors[0]) if not caffe and original.types[number] in MODEL_INPUTS and tensors else None
+        details[-1]["asked"] = None if dims is None else [tensors[0], dims]
     return ops, details
 
 

@@ -96,6 +96,8 @@ class Plot {
     for (const name of this.chosen) {
       for (let at = this.from; at <= this.to; at++) values.push(this.items.length ? this.rows.metric(name, this.items[at]) : null);
     }
+    // A limit is always in sight, however far from it the values are.
+    values.push(...this.chosen.map((name) => this.limits[name]).filter((limit) => typeof limit === 'number' && limit > 0));
     const axis = this.axis = new LogAxis(values, bottom, PLOT_TOP);
     context.textBaseline = 'middle';
     for (const [y, said] of axis.marks(26)) {

@@ -50,10 +50,9 @@ def net_on_device(folder, more=""):
     run(folder, "python -m goldwatch.testing caffe net.prototxt net.caffemodel . -i data=input.npy " + more)
 
 
-def wrong_padding(folder):
-    net_on_device(folder, "--op-fault res2a_branch2b=pad")
-    run(folder, "python -m goldwatch.testing caffe net.prototxt net.caffemodel mended -i data=input.npy")
-    os.rename(str(folder / "mended" / "dump"), str(folder / "dump_mended"))
+def checkout(folder):
+    """A checkout of goldwatch, which the page calls so."""
+    (folder / "goldwatch").symlink_to(ROOT)
 
 
 def with_golden(folder, more=""):
@@ -162,7 +161,7 @@ FOLDERS = {
     "docs/diff.md": two_results,
     "docs/doctor.md": dump_folder,
     "docs/graph.md": report,
-    "docs/guide.md": wrong_padding,
+    "docs/guide.md": checkout,
     "docs/inspect.md": three_ops,
     "docs/metrics.md": metrics,
     "docs/migrating.md": migrating,

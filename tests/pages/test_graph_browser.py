@@ -6,9 +6,15 @@ import json
 import subprocess
 import sys
 
+import onnx_models
+import onnx_networks
 import pytest
 from browser import SIDEWAYS, browser, console, resize, show
 from in_process import run_here
+
+from goldwatch.pages.graph_page import Commands, graph_page
+from goldwatch.pages.graph_result import GraphResult
+from goldwatch.pages.models import read_page_model
 
 try:
     from selenium.webdriver import ActionChains
@@ -236,6 +242,60 @@ def test_a_caffe_net_shows_shapes_and_its_command_cuts(driver, folder, tmp_path)
     assert done.returncode == 0, done.stderr
 
 
+def test_an_onnx_cut_says_which_shapes_to_fill_in_and_then_runs(driver, tmp_path):
+    onnx_models.save(tmp_path / "net.onnx", onnx_networks.cnn())
+    assert run_here(["goldwatch", "graph", "net.onnx", "-o", "page.html"], tmp_path).returncode == 0
+    show(driver, tmp_path / "page.html")
+    choose(driver, "/relu/Relu", "start")
+    choose(driver, "/Add", "end")
+    words = words_of(element(driver, "#command").text)
+    assert words[3:] == ["--start", "/relu/Relu", "--end", "/Add", "--shape", "n1=?,?,?,?", "-o", "cuts"]
+    assert "the file does not tell the shape of n1." in element(driver, "#to-fill-in").text
+    done = run_here([word.replace("?,?,?,?", "1,16,16,16") for word in words], tmp_path)
+    assert done.returncode == 0, done.stderr
+    choose(driver, "x", "start")
+    assert "x=?,3,16,16" in words_of(element(driver, "#command").text), "a dim that the model leaves open"
+
+    found = read_page_model(str(tmp_path / "net.onnx"))
+    result = GraphResult({}, {}, {}, {("/bn/BatchNormalization", 0): (1, 16, 16, 16)}, {}, set(), set())
+    (tmp_path / "told.html").write_text(graph_page(found, Commands([["goldwatch"], []], "", None, False), result))
+    show(driver, tmp_path / "told.html")
+    choose(driver, "/relu/Relu", "start")
+    choose(driver, "/Add", "end")
+    assert words_of(element(driver, "#command").text)[-1] == "n1=1,16,16,16", "a result's rows tell the shape"
+    assert not driver.find_elements("css selector", "#to-fill-in")
+
+
+def test_a_result_of_another_model_is_doubted(driver, folder, tmp_path):
+    made = [sys.executable, "-m", "goldwatch.testing"]
+    for words in (
+        [*made, "make", ".", "--ops", "3", "--size", "4k"],
+        [*made, "serve", ".", "dump"],
+        ["goldwatch", "compare", "dump", "golden", "-f", "model.json", "-o", "out"],
+    ):
+        assert run_here(words, tmp_path).returncode == 0
+    done = run_here(["goldwatch", "graph", folder / "om.json", "--result", "out", "-o", "page.html"], tmp_path)
+    assert done.returncode == 0 and "4 of the result's 5 ops are not in this model (such as Node_Output)" in done.stderr
+    show(driver, tmp_path / "page.html")
+    assert element(driver, "#doubt").text.startswith("4 of the result's 5 ops are not in this model")
+    own = run_here(["goldwatch", "graph", "model.json", "--result", "out", "-o", "page.html"], tmp_path)
+    assert "warning" not in own.stderr and 'id="doubt"' not in (tmp_path / "page.html").read_text()
+
+
+def test_no_line_runs_through_a_label_and_no_label_lies_under_a_mark(om):
+    choose(om, "add", "start")
+    choose(om, "conv10", "end")
+    boxes = """return [...document.querySelectorAll(arguments[0])].map((it) => {
+      const box = it.getBoundingClientRect();
+      return [box.left, box.top, box.right, box.bottom];
+    })"""
+    labels, backs = (om.execute_script(boxes, "#graph ." + name) for name in ("label", "label-back"))
+    assert len(labels) == len(backs) == 7
+    assert all(back[0] <= label[0] and label[2] <= back[2] for label, back in zip(labels, backs))
+    flags = om.execute_script(boxes, "#graph .flag")
+    assert not [1 for a in flags for b in backs if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]]
+
+
 def test_the_page_of_an_om_knows_the_original_beside_it(driver, folder, tmp_path):
     (tmp_path / "own.prototxt").write_text(ORIGINAL)
     command = ["goldwatch", "graph", "om.json", "--model", tmp_path / "own.prototxt", "-o", tmp_path / "both.html"]
@@ -278,7 +338,7 @@ def test_one_op_is_start_and_end_and_its_label_fits(om, width, name):
     flag = marked[0].find_element("css selector", ".flag")
     assert flag.get_attribute("textContent") == "START END"
     inside = """const [box, around] = [arguments[0], arguments[0].ownerSVGElement].map((it) => it.getBoundingClientRect());
-    return box.left >= around.left && box.right <= around.right && box.top >= around.top"""
+    return box.left >= around.left && box.right <= around.right && box.top >= around.top && box.bottom <= around.bottom"""
     assert om.execute_script(inside, flag)
     choose(om, "conv1", "start")
     assert not om.execute_script("return document.querySelectorAll('#graph [data-end]').length")

@@ -276,7 +276,7 @@ def test_what_compare_op_found_is_drawn(driver, tmp_path):
         assert run_here(["goldwatch", *words, "target.npy", "golden.npy"], tmp_path).returncode == 1
     show(driver, tmp_path / "page.html", "#row-0")
     detail = element(driver, "#detail")
-    assert detail.find_element("css selector", "svg.bars").is_displayed()
+    assert detail.find_element("css selector", "svg.bars").is_displayed() and "logarithm of its count" in detail.text
     assert "axis 1 (3): most at index 1, 100 %" in detail.text
     strips = detail.find_elements("css selector", "svg.strip")
     opacity = "return [...arguments[0].querySelectorAll('rect')].map((cell) => Number(cell.getAttribute('fill-opacity')))"
@@ -349,6 +349,18 @@ def test_only_the_metric_that_is_outside_is_marked_so(driver, tmp_path):
       const rows = new Rows(JSON.parse(document.querySelector('#report').textContent).rows);
       return [0, 1, 2].map((row) => arguments[0].map((name) => rows.isOutside(name, row)));"""
     assert driver.execute_script(outside, list(metrics)) == [[False, True, False], [True, True, True], [False, False, False]]
+
+
+@pytest.mark.parametrize("far", [0.0, 2.0])
+def test_the_limit_is_drawn_however_far_from_it_the_values_are(driver, tmp_path, far):
+    metrics = {"CosineSimilarity": 1 - far, "RelativeEuclideanDistance": far}
+    rows = [make_row(number, decided_by="CosineSimilarity>0.99; RelativeEuclideanDistance<0.03", metrics=metrics) for number in range(3)]
+    write_page(tmp_path / "page.html", rows)
+    show(driver, tmp_path / "page.html")
+    driver.execute_script("""window.said = []; const own = CanvasRenderingContext2D.prototype.fillText;
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) { said.push(text); own.call(this, text, ...rest); };""")
+    driver.find_element("css selector", "#plot").send_keys("0")
+    assert {"limit 0.01", "limit 0.03"} <= set(driver.execute_script("return said"))
 
 
 def test_a_page_without_rows_is_drawn(driver, tmp_path):
