@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import GoldwatchError
 from ..processes import ProcessDied, Processes
@@ -19,6 +19,23 @@ _MAX_CRASHES = 3
 _LOST = "the process that compared it died %d times (out of memory?); look at the kernel log" % _MAX_CRASHES
 # So much is compared in this process rather than waiting for others to start.
 _AT_ONCE_BYTES = 8 << 20
+
+
+class Finished(NamedTuple):
+    """A finished batch: its tasks, a row of each, and what :attr:`Settings.render` made of each row (nothing without one)."""
+
+    tasks: Sequence[PairTask]
+    rows: List[Row]
+    rendered: List[Any]
+
+
+def _compared(tasks: Sequence[PairTask], settings: Settings, first: Optional[Row] = None) -> Tuple[List[Row], List[Any]]:
+    rows = compare_pairs(tasks, settings, first)
+    return rows, _rendered(rows, settings)
+
+
+def _rendered(rows: List[Row], settings: Settings) -> List[Any]:
+    return [] if settings.render is None else [settings.render(row) for row in rows]
 
 
 @dataclass
@@ -63,7 +80,7 @@ class Workers:
         self.deaths = 0
         self._processes = Processes(self.jobs)
         self._running: Dict[Future[Any], _Call] = {}
-        self._finished: List[Tuple[Sequence[PairTask], List[Row]]] = []
+        self._finished: List[Finished] = []
 
     def start(self, most: Optional[int] = None) -> None:
         """Start the processes, no more than ``most``, without waiting for them; a second call does nothing."""
@@ -87,14 +104,14 @@ class Workers:
     def submit(self, tasks: Sequence[PairTask]) -> None:
         """Hand out one batch; its rows come from :meth:`collect`. A batch that begins with a huge pair keeps all processes busy."""
         if self.jobs == 1 or (not self._processes.there and sum(task.nbytes for task in tasks) <= _AT_ONCE_BYTES):
-            self._finished.append((tasks, compare_pairs(tasks, self.settings)))
+            self._finished.append(Finished(tasks, *_compared(tasks, self.settings)))
         elif parts_of(tasks[0], self.settings) > 1:
             self._submit_split(tasks, SplitPair(tasks[0], self.settings))
         else:
             self._submit(self._whole(tasks))
 
     def _whole(self, tasks: Sequence[PairTask], first: Optional[Row] = None, crashes: int = 0) -> _Call:
-        return _Call(tasks, (compare_pairs, tasks, self.settings, first), crashes=crashes)
+        return _Call(tasks, (_compared, tasks, self.settings, first), crashes=crashes)
 
     def _submit_split(self, tasks: Sequence[PairTask], split: SplitPair) -> None:
         for function in split.calls():
@@ -111,8 +128,8 @@ class Workers:
         if self.on_done is not None:
             self.on_done()
 
-    def collect(self, timeout_s: Optional[float] = None) -> List[Tuple[Sequence[PairTask], List[Row]]]:
-        """Return what is finished as ``(tasks, rows)``, waiting up to ``timeout_s`` seconds for the first (None: for ever)."""
+    def collect(self, timeout_s: Optional[float] = None) -> List[Finished]:
+        """Return what is finished, waiting up to ``timeout_s`` seconds for the first (None: for ever)."""
         if self._running:
             done, _ = wait(list(self._running), timeout=0.0 if self._finished else timeout_s, return_when=FIRST_COMPLETED)
             for future in done:
@@ -131,9 +148,12 @@ class Workers:
             self._failed(call, error)
         else:
             if call.split is None:
-                self._finished.append((call.tasks, result))
+                self._finished.append(Finished(call.tasks, *result))
             else:
                 self._take_share(call.tasks, call.split, result)
+
+    def _finish(self, tasks: Sequence[PairTask], rows: List[Row]) -> None:
+        self._finished.append(Finished(tasks, rows, _rendered(rows, self.settings)))
 
     def _take_share(self, tasks: Sequence[PairTask], split: SplitPair, result: Any) -> None:
         if split.abandoned:
@@ -152,7 +172,7 @@ class Workers:
             self._give_up(call.tasks, call.split)
         else:
             text = "%s: %s" % (type(error).__name__, error)
-            self._finished.append((call.tasks, [refuse(task.row, text, "crashed") for task in call.tasks]))
+            self._finish(call.tasks, [refuse(task.row, text, "crashed") for task in call.tasks])
 
     def _give_up(self, tasks: Sequence[PairTask], split: SplitPair) -> None:
         """Compare a pair in one piece after all: its row then says what is wrong."""
@@ -164,7 +184,7 @@ class Workers:
         if split.row is None:
             self._submit_split(tasks, split)
         elif len(tasks) == 1:
-            self._finished.append((tasks, [split.row]))
+            self._finish(tasks, [split.row])
         else:
             self._submit(self._whole(tasks, split.row))
 
@@ -178,7 +198,7 @@ class Workers:
         elif call.crashes + 1 < _MAX_CRASHES:
             self._submit(self._whole(call.tasks, crashes=call.crashes + 1))
         else:
-            self._finished.append((call.tasks, [refuse(task.row, _LOST, "crashed") for task in call.tasks]))
+            self._finish(call.tasks, [refuse(task.row, _LOST, "crashed") for task in call.tasks])
 
     def close(self, now: bool = False) -> None:
         """End the processes, and no others; ``now`` drops what they are doing."""

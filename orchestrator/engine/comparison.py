@@ -7,7 +7,6 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Callable, Collection, Iterator, List, Mapping, Optional, Tuple, Type
 
-from ..comparing.row import Row
 from ..comparing.workers import Workers
 from ..dumps.place import Place
 from ..errors import Interrupted, UsageError, require_file, require_folder
@@ -16,9 +15,11 @@ from ..model.graphs import ModelGraphs
 from ..results.csvfile import Columns
 from ..results.files import write_tables
 from ..results.finishing import ResultFiles, Rows
+from ..results.kept import Renderer, absolute
 from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore
 from ..verdict.run_sentence import run_sentence
+from ..verdict.seen import SeenRow
 from ..verdict.summary import Summary, exit_code, summarise
 from .addresses import find_overlaps
 from .catalogue import Catalogue
@@ -111,9 +112,16 @@ class Run:
         dumps_too = os.path.realpath(self.options.golden) != self.catalogue.root
         self.goldens = Goldens(self.options.golden, self.options.golden_steps, self.store, dumps_too)
         self.engine = Engine(self.options, self.graphs, self.store, self.workers, self.catalogue, self.goldens, self.on_row)
+        self.render_rows()
+
+    def render_rows(self) -> None:
+        """Have rows rendered as they are made, for the tables that are known by now to be written."""
+        render = Renderer(self._columns, tuple(self.options.metrics), self._mapping and absolute(self._mapping))
+        self.workers.settings = replace(self.workers.settings, render=render)
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         self.workers.close(now=kind is not None)
+        self.engine.kept.close()
         try:
             if caused_by_interrupt(error):
                 if self.tables_when_interrupted:
@@ -162,9 +170,10 @@ class Run:
         seen = self.graphs.seen(self.store.places())
         if len(seen) != len(self.graphs):
             self.store.set(GRAPHS, [network_document(graph) for graph in seen])
-        with ResultFiles(self.store, self._columns, self._mapping, self.options.metrics) as results:
+        with ResultFiles(self.store, self._columns, self._mapping, self.options.metrics, self.engine.kept) as results:
             judged = (self.options.limits, program, self.graphs, self.options.allow_missing, reader)
-            summary = summarise(_told(results.rows, on_stage), ops, *judged, self.unmatched, self.steps_without_golden)
+            rows = _told(results.rows, on_stage)
+            summary = summarise(rows, ops, *judged, self.unmatched, self.steps_without_golden, results.whole)
             summary = self._with_overlaps(summary)
             forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
             sentence = run_sentence(summary, self.unmatched)
@@ -183,7 +192,7 @@ class Run:
         return replace(summary, warnings=summary.warnings + warnings, address_overlaps=tuple(overlap.document() for overlap in found))
 
 
-def _told(rows: Rows, on_stage: OnStage) -> Iterator[Row]:
+def _told(rows: Rows, on_stage: OnStage) -> Iterator[SeenRow]:
     """Yield rows, and tell of each some hundred that they are written, then that they are judged."""
     total = len(rows)
     for number, row in enumerate(rows):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from ..comparing.file_plan import FilePlan
 from ..comparing.pair_task import PairTask
@@ -12,6 +14,7 @@ from ..comparing.workers import Workers
 from ..dumps.place import Place
 from ..dumps.slices import slices_told
 from ..model.graphs import ModelGraphs
+from ..results.kept import KeptRows
 from ..results.rowsql import row_key
 from ..results.store import RunStore
 from .cancelled import CancelledOutputs
@@ -52,6 +55,8 @@ class Engine:
         Those seen, and whether anything still comes to them.
     closing
         Whatever was held for the end is planned now.
+    kept
+        What finishing needs of the stored rows.
     overflow_seen
         Overflow records beside the dumps name ops that have rows.
     retry
@@ -93,6 +98,8 @@ class Engine:
         self._with_rows: Set[str] = set()
         self._valid: Dict[str, Tuple[str, Dict[str, Optional[str]]]] = {}
         self._below = os.path.join(catalogue.root, "")
+        self.kept = KeptRows(os.path.dirname(store.path))
+        self._rendered: Dict[int, Any] = {}
 
     def continue_store(self, keep_gone: bool) -> None:
         """Believe the stored rows that hold still; all other files are marked, so that a later start does not believe their rows.
@@ -265,7 +272,8 @@ class Engine:
         """Store rows, of one file or of none."""
         if not rows:
             return
-        self.store.put_all(rows)
+        self.store.put_all(rows, self._keep)
+        self._rendered.clear()
         for row in rows:
             self.changed_places.add(row.place)
             self.progress.failed += row.verdict == FAIL
@@ -273,6 +281,19 @@ class Engine:
                 self.on_row(row)
         if file is not None:
             file.has_rows = True
+
+    def _keep(self, row: Row, number: int, checksum: str) -> None:
+        """Keep what finishing needs of a row that was stored."""
+        render = self.workers.settings.render
+        if render is None:
+            return
+        made = self._rendered.get(id(row))
+        try:
+            self.kept.keep(number, checksum, render(row) if made is None else made)
+        except OSError:
+            # Such as a full disk: finishing reads the store then.
+            self.kept.close()
+            self.workers.settings = replace(self.workers.settings, render=None)
 
     def _choice(self, file: TargetFile) -> int:
         """Return what stands for the golden files that the tensors are compared with, as they are now."""
@@ -350,12 +371,15 @@ class Engine:
         with self.store.transaction():
             taken: List[Row] = []
             complete: List[TargetFile] = []
-            for tasks, rows in finished:
+            for tasks, rows, rendered in finished:
                 self.progress.pairs_done += len(tasks)
-                for task, row in zip(tasks, rows):
+                for task, row, made in zip_longest(tasks, rows, rendered):
                     file = self._take_result(task, row)
                     if file is not None:
-                        taken.append(self._cancelled.judged(row))
+                        judged = self._cancelled.judged(row)
+                        taken.append(judged)
+                        if judged is row:
+                            self._rendered[id(row)] = made
                         file.has_rows = True
                         if not file.pending:
                             complete.append(file)

@@ -103,6 +103,7 @@ class _Listing:
         """Compare everything: pairs are compared while later files are still planned, the biggest known first."""
         engine = run.engine
         run.goldens.take(self.golden)
+        run.render_rows()
         run.notes += self.tree.notes + _golden_notes(run)
         run.left_out += self.tree.left_notes
         run.catalogue.left = {combo.place[:3] for combo in self.tree.left}

@@ -14,8 +14,8 @@ from ..results.rowsql import from_sql_text
 from ..results.store import RunStore
 from ..verdict.by_model import ABSENT, Difference, ModelSummary
 from ..verdict.first_divergence import FirstDivergence, first_divergence
-from ..verdict.observations import execution_key
 from ..verdict.run_sentence import run_sentence
+from ..verdict.seen import execution_key
 from ..verdict.summary import INCOMPLETE, Summary, summarise
 from .options import ComparisonOptions
 

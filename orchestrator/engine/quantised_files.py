@@ -180,7 +180,7 @@ def _compare(tasks: Iterable[PairTask], workers: Workers, store: RunStore, on_pr
     while queue.ripe or workers.in_flight:
         while queue.ripe and not workers.full:
             workers.submit(queue.batch())
-        for batch, rows in workers.collect(1.0):
+        for batch, rows, _ in workers.collect(1.0):
             with store.transaction():
                 store.put_all(rows)
             progress.pairs_done += len(batch)

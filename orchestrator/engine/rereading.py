@@ -11,7 +11,8 @@ from ..comparing.pair_task import PairTask
 from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, align
 from ..errors import GoldwatchError
 from ..verdict.explaining import TensorReader
-from ..verdict.observations import Observation, ObservedOp
+from ..verdict.observations import ObservedOp
+from ..verdict.seen import Observation
 from .engine import Engine
 
 _YOUNGER_S = 60.0

@@ -71,7 +71,7 @@ def judged_result(
     """
     mapping = (options.target, options.golden) if options.mapping else None
     with ResultFiles(store, options.columns(golden_address), mapping, options.metrics) as results:
-        summary = summarise(results.rows, ops, options.limits, graph=graph, allow_missing=options.allow_missing)
+        summary = summarise(results.rows, ops, options.limits, graph=graph, allow_missing=options.allow_missing, whole=results.whole)
         sentence = run_sentence(summary)
         store.set(JUDGED, {"allow_missing": options.allow_missing, "strict": options.strict, "unmatched": [], "sentence": sentence})
         files = results.finish(summary, options.limits)

@@ -12,7 +12,7 @@ from ..results.hosts import HOSTS
 from ..results.rowsql import COLUMNS, checksum, from_sql_text, row_key, to_sql_text
 from ..results.store import RunStore
 from ..verdict.first_divergence import earlier
-from ..verdict.observations import execution_key
+from ..verdict.seen import execution_key
 from .places import PlaceTable
 from .source import NOT_PASSED, Read, Reader, Source
 from .step_ops import METRICS, Gathered

@@ -88,8 +88,8 @@ def replay(
             store.put_all([*plan.rows, *pieces.rows])
         _compare(tasks, Workers(jobs, compared.settings()), store, on_progress)
         with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
-            judged = summarise(results.rows, len(graph.ops), limits, graph=graph)
-            summary = replayed(judged, results.rows, limits, fails, bool(options.ops))
+            judged = summarise(results.rows, len(graph.ops), limits, graph=graph, whole=results.whole)
+            summary = replayed(judged, store.rows("index"), limits, fails, bool(options.ops))
             store.set(JUDGED, {"comparison": REPLAY, "golden_fails": fails, "sentence": summary.sentence})
             files = results.finish(summary, limits, REPLAY)
         told = (*notes, *runner.notes, *store.notes)
@@ -154,7 +154,7 @@ def _compare(tasks: List[PairTask], workers: Workers, store: RunStore, on_progre
         while queue.ripe or workers.in_flight:
             while queue.ripe and not workers.full:
                 workers.submit(queue.batch())
-            for batch, rows in workers.collect(1.0):
+            for batch, rows, _ in workers.collect(1.0):
                 with store.transaction():
                     store.put_all(rows)
                 count += len(batch)

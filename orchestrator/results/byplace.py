@@ -8,7 +8,7 @@ from typing import Counter as Counts
 from typing import Dict, Iterator, List, Optional, Sequence
 
 from ..columns import cut, padded, shorten, width_of
-from ..comparing.row import FAIL, NOT_COMPARED, PASS, Row
+from ..comparing.row import FAIL, NOT_COMPARED, PASS
 from ..dumps.place import Place
 from ..naming import printable
 from .placenames import place_names
@@ -40,14 +40,13 @@ class ByPlace:
         self._found: Dict[Place, PlaceCounts] = {}
         self._last = PlaceCounts(Place())
 
-    def add(self, row: Row) -> None:
+    def add(self, place: Place, verdict: str, tensor: str) -> None:
         """Count a row."""
-        place = row.place
         if self._last.place != place or not self._found:
             self._last = self._found.setdefault(place, PlaceCounts(place))
-        self._last.counts[row.verdict] += 1
-        if row.verdict == FAIL and self._last.first is None:
-            self._last.first = row.tensor
+        self._last.counts[verdict] += 1
+        if verdict == FAIL and self._last.first is None:
+            self._last.first = tensor
 
     @property
     def worst_first(self) -> List[PlaceCounts]:

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from dataclasses import asdict
 from types import TracebackType
-from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple, Type
+from typing import IO, Any, Collection, Dict, List, Optional, Sequence, Tuple, Type
 
 from ..comparing.row import Row
 from ..dumps.place import NOWHERE, Place
@@ -105,24 +105,35 @@ class TableFiles:
         if place != self._place:
             self._begin(place)
         try:
-            self._table.writerow(cells(row, self._columns))
+            csv.writer(self._table, lineterminator="\n").writerow(cells(row, self._columns))
             if self._mapping:
-                self._map.writerow(mapping_cells(row, *self._mapping))
+                csv.writer(self._map, lineterminator="\n").writerow(mapping_cells(row, *self._mapping))
+        except OSError as error:
+            refuse_writing(self.written[-1], error)
+
+    def add_lines(self, place: Place, lines: str, mapping_lines: str = "") -> None:
+        """Write lines of a place's table, and of its mapping table."""
+        if place != self._place:
+            self._begin(place)
+        try:
+            self._table.write(lines)
+            if self._mapping:
+                self._map.write(mapping_lines)
         except OSError as error:
             refuse_writing(self.written[-1], error)
 
     def _begin(self, place: Place) -> None:
         self._open.close()
         self._place = place
-        self._table = self._writer(self._names[place], header(self._columns))
+        self._table = self._stream(self._names[place], header(self._columns))
         if self._mapping:
-            self._map = self._writer(self._mappings[place], MAPPING_HEADER)
+            self._map = self._stream(self._mappings[place], MAPPING_HEADER)
 
-    def _writer(self, name: str, names: Sequence[str]) -> Any:
+    def _stream(self, name: str, names: Sequence[str]) -> IO[str]:
         self.written.append(os.path.join(self._out, name))
-        writer = csv.writer(self._open.enter_context(replacing(self.written[-1])), lineterminator="\n")
-        writer.writerow(names)
-        return writer
+        stream = self._open.enter_context(replacing(self.written[-1]))
+        csv.writer(stream, lineterminator="\n").writerow(names)
+        return stream
 
     def write(self, only: Optional[Collection[Place]] = None) -> List[str]:
         """Write the tables of these places (by default of all) and those that are not there yet; return their paths."""

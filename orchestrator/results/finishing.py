@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
+from itertools import groupby
 from types import TracebackType
-from typing import IO, Iterator, List, Optional, Sequence, Set, Tuple, Type
+from typing import Iterator, List, Optional, Sequence, Set, Tuple, Type
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, METRICS, NOT_COMPARED, Row
 from ..dumps.place import Place
 from ..filesystem import refuse_writing, replacing
 from ..verdict.limits import Limits
+from ..verdict.seen import SeenRow
 from ..verdict.summary import Summary
 from .byplace import ByPlace, PlaceCounts
 from .csvfile import Columns
 from .files import TableFiles
-from .jsonfile import FIRST_ROW, NEXT_ROW, RESULT_FILE, head_text, row_text, tail_text
+from .identity import DamagedStore
+from .jsonfile import FIRST_ROW, NEXT_ROW, RESULT_FILE, head_text, tail_text
+from .kept import KeptRows, Renderer, absolute
 from .network import SUMMARY
-from .rowsql import plain_tree, row_key
+from .rowsql import key_of, plain_tree, row_key
 from .store import RunStore
 from .table import SHOWN_ROWS, Chosen
 
-_COPY_BYTES = 1 << 20
+_PAGE_ROWS = 256
 _SUSPECTS = 3
 _AROUND = 6
 _REACH = 10
@@ -32,8 +34,7 @@ _REACH = 10
 class ResultFiles:
     """Writes the result tables, the mapping tables and result.json of a store while somebody walks its rows.
 
-    Use it as a context manager: walk :attr:`rows` once (judging them), then call :meth:`finish`. Memory does not grow with the rows; those
-    of result.json wait in a file without a name in OUT, because what stands before them is known after them.
+    Use it as a context manager: walk :attr:`rows` once (judging them), then call :meth:`finish`.
 
     Parameters
     ----------
@@ -45,6 +46,8 @@ class ResultFiles:
         The folders that TARGET's and GOLDEN's files are named from, to write the mapping tables too; None: none are written.
     metrics
         The metrics that each row of result.json has.
+    kept
+        Rows that were rendered when they were stored, with these metrics; others are rendered now.
 
     Attributes
     ----------
@@ -60,7 +63,12 @@ class ResultFiles:
     """
 
     def __init__(
-        self, store: RunStore, columns: Columns, mapping: Optional[Tuple[str, str]] = None, metrics: Sequence[str] = METRICS
+        self,
+        store: RunStore,
+        columns: Columns,
+        mapping: Optional[Tuple[str, str]] = None,
+        metrics: Sequence[str] = METRICS,
+        kept: Optional[KeptRows] = None,
     ) -> None:
         self.store = store
         self.path = os.path.join(os.path.dirname(store.path), RESULT_FILE)
@@ -68,19 +76,57 @@ class ResultFiles:
         self.by_place = ByPlace()
         self._tables = TableFiles(store, columns, mapping)
         self.told: Tuple[Tuple[Tuple[Row, ...], ...], Tuple[PlaceCounts, ...]] = ((), ())
-        self._metrics = tuple(metrics)
+        self._render = Renderer(columns, tuple(metrics), mapping and absolute(mapping))
+        self._kept = kept or KeptRows(os.path.dirname(self.path))
+        self._numbers = store.numbers()
         self._walked = False
 
     def __enter__(self) -> ResultFiles:
-        with self._refusing():
-            self._spool: IO[str] = tempfile.TemporaryFile("w+", encoding="ascii", newline="", dir=os.path.dirname(self.path) or os.curdir)
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        with self._refusing():
-            self._spool.close()
+        self._kept.close()
         if error is not None:
             self._tables.abort(error)
+
+    @property
+    def rows(self) -> Rows:
+        """All rows in the order of the table, as the verdict sees them; the walk feeds the files."""
+        return Rows(self)
+
+    def walk(self) -> Iterator[SeenRow]:
+        """Yield what the verdict sees of each row, and write the tables."""
+        write = not self._walked
+        self._walked = True
+        for page in self._pages():
+            if write:
+                self._write(page)
+            yield from [seen for _, seen in page]
+        if write:
+            self._tables.close()
+
+    def _pages(self) -> Iterator[List[Tuple[int, SeenRow]]]:
+        """Yield number and what is seen of some rows after the other, rendering those that are not kept."""
+        kept, render = self._kept, self._render
+        for start in range(0, len(self._numbers), _PAGE_ROWS):
+            page = self._numbers[start : start + _PAGE_ROWS]
+            lacking = {number: checksum for number, checksum in page if not kept.has(number, checksum, render)}
+            with self._refusing():
+                for number, row in self.store.numbered(list(lacking)).items() if lacking else ():
+                    kept.keep(number, lacking[number], render(row))
+            yield [(number, kept.seen(number)) for number, _ in page]
+
+    def _write(self, page: List[Tuple[int, SeenRow]]) -> None:
+        """Write the tables' lines of some rows, and take note of those that matter first."""
+        for place, run in groupby(page, lambda entry: entry[1].place):
+            numbers = []
+            for number, seen in run:
+                numbers.append(number)
+                self.chosen.add(seen.verdict, number)
+                self.by_place.add(place, seen.verdict, seen.found.tensor)
+            with self._refusing():
+                lines = self._kept.lines(numbers), self._kept.mapping_lines(numbers) if self._render.mapping else ""
+            self._tables.add_lines(place, *lines)
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
@@ -89,28 +135,13 @@ class ResultFiles:
         except OSError as error:
             refuse_writing(self.path, error)
 
-    @property
-    def rows(self) -> Rows:
-        """All rows in the order of the table, as often as wanted; the first walk feeds the files."""
-        return Rows(self)
-
-    def walk(self) -> Iterator[Row]:
-        """Yield each row after it went to all files; from the second walk on only yield it."""
-        rows = self.store.rows("index")
-        if self._walked:
-            yield from rows
-            return
-        self._walked = True
-        separator = FIRST_ROW
-        for row in rows:
-            with self._refusing():
-                self._spool.write(separator + row_text(row, self._metrics))
-            self._tables.add(row)
-            self.chosen.add(row)
-            self.by_place.add(row)
-            separator = NEXT_ROW
-            yield row
-        self._tables.close()
+    def whole(self, row: SeenRow) -> Row:
+        """Return the stored row that the verdict sees."""
+        number = row.found.number if row.found.number >= 0 else None
+        found = self.store.row(key_of(row.place, row.file or None, row.op, row.found.kind, number))
+        if found is None:
+            raise DamagedStore("a row is no longer there", self.store.path)
+        return found
 
     def _shown(self, summary: Summary) -> Tuple[Tuple[Row, ...], ...]:
         """Return the rows that matter first, in blocks: of the first suspects and around them, then others that did not pass.
@@ -129,7 +160,9 @@ class ResultFiles:
             blocks.append(block)
         if len(self.by_place.worst_first) > 1 and not (summary.failed or summary.not_compared):
             return tuple(blocks)
-        rest = [row for row in self.chosen.rows if row_key(row) not in seen and (row.verdict in (FAIL, NOT_COMPARED) or not blocks)]
+        chosen = self.store.numbered(self.chosen.numbers)
+        others = [chosen[number] for number in self.chosen.numbers]
+        rest = [row for row in others if row_key(row) not in seen and (row.verdict in (FAIL, NOT_COMPARED) or not blocks)]
         blocks.append(tuple(rest[: max(0, SHOWN_ROWS - sum(map(len, blocks)))]))
         return tuple(block for block in blocks if block)
 
@@ -158,10 +191,12 @@ class ResultFiles:
             for _ in self.walk():
                 pass
         document = plain_tree(summary.document())
+        numbers = [number for number, _ in self._numbers]
         with replacing(self.path) as stream:
             stream.write(head_text(document, limits, comparison))
-            self._spool.seek(0)
-            shutil.copyfileobj(self._spool, stream, _COPY_BYTES)
+            for start in range(0, len(numbers), _PAGE_ROWS):
+                text = self._kept.documents(numbers[start : start + _PAGE_ROWS])
+                stream.write(text if start else FIRST_ROW + text[len(NEXT_ROW) :])
             for piece in tail_text(self.store.omitted()):
                 stream.write(piece)
         self.store.set(SUMMARY, document)
@@ -170,13 +205,13 @@ class ResultFiles:
 
 
 class Rows:
-    """The rows of :class:`ResultFiles` as an iterable that can be walked again."""
+    """The rows of :class:`ResultFiles` as the verdict sees them, an iterable that can be walked again."""
 
     def __init__(self, files: ResultFiles) -> None:
         self._files = files
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[SeenRow]:
         return self._files.walk()
 
     def __len__(self) -> int:
-        return len(self._files.store.rows())
+        return len(self._files._numbers)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
+from ..comparing.row import Row
 from ..dumps.place import Place
 from .rowsql import PLACE_COLUMNS, RowReader, from_sql_text, to_sql_text
-from .rowview import PLACE_ORDER, RowView, selection
+from .rowview import PLACE_ORDER, RowView, order_of_table, selection
 
 
 class RowQueries:
@@ -56,6 +57,20 @@ class RowQueries:
             Only the rows with an Index from the first to the second.
         """
         return RowView(self._query, self._reader, order, selection(place, verdict, op, indexes))
+
+    def numbers(self) -> List[Tuple[int, str]]:
+        """Return number (id) and checksum of each row, in the order of the table."""
+        return [(number, found) for number, found in self._query("SELECT id, sum FROM row ORDER BY %s" % order_of_table(self._reader.hosts))]
+
+    def numbered(self, numbers: Sequence[int]) -> Dict[int, Row]:
+        """Return the rows with these numbers, some hundred at most."""
+        sql = "SELECT %s, id FROM row WHERE id IN (%s)" % (self._reader.selected, ", ".join("?" * len(numbers)))
+        return {values[-1]: self._reader.row(values[:-1]) for values in self._query(sql, numbers)}
+
+    def row(self, key: str) -> Optional[Row]:
+        """Return the row with a :func:`goldwatch.results.rowsql.row_key`."""
+        found = self._query("SELECT %s FROM row WHERE key = ?" % self._reader.selected, (to_sql_text(key),))
+        return self._reader.row(found[0]) if found else None
 
     def places(self) -> List[Place]:
         """Return the places that rows were stored for, in the order of the result table."""

@@ -212,6 +212,12 @@ def row_key(row: Row) -> str:
     return _encode_key(parts if row.host is None else (*parts, row.host))
 
 
+def key_of(place: Place, target_file: Optional[str], op: str, kind: str, tensor_index: Optional[int]) -> str:
+    """Return the :func:`row_key` of the row with these fields."""
+    parts = (*place[:5], target_file, op, kind, tensor_index)
+    return _encode_key(parts if place.host is None else (*parts, place.host))
+
+
 def key_of_values(values: Mapping[str, Any]) -> str:
     """Return the :func:`row_key` of the row with these columns."""
     parts = [from_sql_text(values[name]) for name in _KEY_FIELDS]

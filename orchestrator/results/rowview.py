@@ -10,13 +10,15 @@ from .rowsql import PLACE_COLUMNS, RowReader, to_sql_text
 
 PLACE_ORDER = "time, CAST(device AS INTEGER), device, model, model_id, CAST(step AS INTEGER), step"
 
-_ORDERS = {
-    "index": PLACE_ORDER + ', "index", position, timestamp_us, target_file, kind, tensor_index, id',
-    "arrival": "id",
-}
+_INDEX_ORDER = PLACE_ORDER + ', "index", position, timestamp_us, target_file, kind, tensor_index, id'
 _PAGE_ROWS = 256
 
 Query = Callable[[str, Sequence[Any]], List[Tuple[Any, ...]]]
+
+
+def order_of_table(hosts: bool) -> str:
+    """Return the columns that rows are ordered by; only stores of several hosts have a host."""
+    return ("host, " if hosts else "") + _INDEX_ORDER
 
 
 class RowView:
@@ -25,8 +27,7 @@ class RowView:
     def __init__(self, query: Query, reader: RowReader, order: str, chosen: Tuple[str, List[Any]]) -> None:
         self._query = query
         self._reader = reader
-        # Only stores of several hosts have that column.
-        self._order = ("host, " if reader.hosts and order == "index" else "") + _ORDERS[order]
+        self._order = {"index": order_of_table(reader.hosts), "arrival": "id"}[order]
         self._where, self._values = chosen
 
     def __len__(self) -> int:

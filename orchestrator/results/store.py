@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from types import TracebackType
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Type
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Type
 
 from .. import __version__
 from ..comparing.row import Row
@@ -28,6 +28,7 @@ from .rowsql import COLUMNS, RowReader, SqlValue, checksum, column_list, from_sq
 from .rowview import selection
 
 _STARTED = "YYYYmmddHHMMSS"
+OnStored = Callable[[Row, int, str], None]
 
 
 class RunStore(RowQueries):
@@ -242,23 +243,32 @@ class RunStore(RowQueries):
         """
         self.put_all([row])
 
-    def put_all(self, rows: Iterable[Row]) -> None:
-        """Store rows in one transaction, each as :meth:`put` does."""
+    def put_all(self, rows: Iterable[Row], told: OnStored = lambda row, number, checksum: None) -> None:
+        """Store rows in one transaction, each as :meth:`put` does.
+
+        Parameters
+        ----------
+        told
+            Called with each row, its number (id) and its checksum; not with rows that were there as they are.
+        """
         with self.transaction():
             for row in rows:
-                self._put(row)
+                stored = self._put(row)
+                if stored is not None:
+                    told(row, *stored)
 
-    def _put(self, row: Row) -> None:
+    def _put(self, row: Row) -> Optional[Tuple[int, str]]:
         values = row_values(row)
         found = checksum(values)
         try:
-            self._connection.execute(self._insert, (*values, found))
+            number = self._connection.execute(self._insert, (*values, found)).lastrowid
         except sqlite3.IntegrityError:
             # Found again as it was, such as by a run that goes on: nothing happened.
             if self._connection.execute("SELECT sum FROM row WHERE key = ?", values[:1]).fetchone() == (found,):
-                return
+                return None
             self._take_out(values[0], "replaced", "now %s%s" % (row.verdict, " (%s)" % row.reason if row.reason else ""))
-            self._connection.execute(self._insert, (*values, found))
+            number = self._connection.execute(self._insert, (*values, found)).lastrowid
+        return number or 0, found
 
     def remove(self, keys: Iterable[str], why: str) -> None:
         """Take rows out again, each with an event; unknown keys are passed over."""

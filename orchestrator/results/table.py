@@ -131,21 +131,21 @@ class Chosen:
     def __init__(self, most: int) -> None:
         self.total = 0
         self._most = most
-        self._heap: List[Tuple[int, int, Row]] = []
+        self._heap: List[Tuple[int, int, int]] = []
 
-    def add(self, row: Row) -> None:
-        """See one more row, in the order of the table."""
-        entry = (-_URGENCY[row.verdict], -self.total, row)
-        self.total += 1
+    def add(self, verdict: str, number: int) -> None:
+        """See one more row, by the number that the store has it under, in the order of the table."""
+        urgency = -_URGENCY[verdict]
         if len(self._heap) < self._most:
-            heapq.heappush(self._heap, entry)
-        elif self._heap and entry[:2] > self._heap[0][:2]:
-            heapq.heapreplace(self._heap, entry)
+            heapq.heappush(self._heap, (urgency, -self.total, number))
+        elif self._heap and urgency > self._heap[0][0]:
+            heapq.heapreplace(self._heap, (urgency, -self.total, number))
+        self.total += 1
 
     @property
-    def rows(self) -> List[Row]:
-        """The rows that were kept, in their order."""
-        return [row for _, _, row in sorted(self._heap, key=lambda entry: -entry[1])]
+    def numbers(self) -> List[int]:
+        """The numbers of the rows that were kept, in their order."""
+        return [number for _, _, number in sorted(self._heap, key=lambda entry: -entry[1])]
 
 
 def _line(row: Row, metrics: Sequence[str], first_tensor: Optional[str]) -> List[str]:

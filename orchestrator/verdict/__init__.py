@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .first_divergence import FirstDivergence
     from .judging import Judgement, RowJudge, judge, judge_row, not_applicable, number_text, short_text
     from .limits import VENDOR, Limit, Limits, Subject, parse_limit, parse_limits
-    from .observations import execution_key
+    from .seen import execution_key
     from .sentences import explain
     from .summary import Summary, exit_code, summarise
     from .suspects import Suspect
@@ -46,7 +46,7 @@ __getattr__ = imported_when_used(
     first_divergence=("FirstDivergence",),
     judging=("Judgement", "RowJudge", "judge", "judge_row", "not_applicable", "number_text", "short_text"),
     limits=("VENDOR", "Limit", "Limits", "Subject", "parse_limit", "parse_limits"),
-    observations=("execution_key",),
+    seen=("execution_key",),
     sentences=("explain",),
     summary=("Summary", "exit_code", "summarise"),
     suspects=("Suspect",),

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import name_order
 from ..model.graphs import ModelGraphs
 from .deciding import decides
 from .explaining import TensorReader, explained
-from .first_divergence import FirstDivergence, divergence_of, earlier
+from .first_divergence import FirstDivergence, divergence_of
 from .inputs import Inputs
 from .limits import Limits
 from .observations import Observations, ObservedOp
 from .own_error.estimates import Estimate, Estimator, first_of
 from .own_error.second_look import looked_at
+from .seen import SeenRow
 from .suspects import Suspect, find_suspects
 
 ABSENT = "absent"
@@ -122,29 +123,30 @@ class JudgedModel:
     seen
         Its rows.
     first_row, first, own
-        Its first failing row, what that stands for, and the estimate of that operator.
+        Its first failing row as the verdict sees it, what that stands for, and the estimate of that operator.
     suspects
         Its operators that are wrong by themselves, best first.
     """
 
     def __init__(self) -> None:
         self.seen = Observations()
-        self.first_row: Optional[Row] = None
+        self.first_row: Optional[SeenRow] = None
+        self._whole: Optional[Row] = None
         self.first: Optional[FirstDivergence] = None
         self.own: Optional[Estimate] = None
         self.suspects: List[Suspect] = []
 
-    def add(self, row: Row) -> None:
-        """Take one row."""
-        self.seen.add(row)
-        self.first_row = earlier(self.first_row, row)
+    def failed(self, row: SeenRow, whole: Optional[Row]) -> None:
+        """Take note of a failing row, and of all that there is of it where that is at hand."""
+        if self.first_row is None or row.key < self.first_row.key:
+            self.first_row, self._whole = row, whole
 
-    def judge(self, limits: Limits, graphs: ModelGraphs, reader: TensorReader) -> None:
-        """Find the first divergence and the suspects, once all rows have come."""
+    def judge(self, limits: Limits, graphs: ModelGraphs, reader: TensorReader, whole: Callable[[SeenRow], Row]) -> None:
+        """Find the first divergence and the suspects, once all rows have come; ``whole`` returns all that there is of a row."""
         inputs = Inputs(self.seen, graphs)
         estimates = looked_at(Estimator(self.seen, inputs, decides, reader.redo).run(), reader.pair)
         if self.first_row is not None:
-            self.first = divergence_of(self.first_row, inputs, self.seen, limits)
+            self.first = divergence_of(self._whole or whole(self.first_row), inputs, self.seen, limits)
             self.own = first_of(estimates, self.first.op, self.first.place)
         self.suspects = explained(find_suspects(estimates, self.seen), self.seen, inputs, reader)
 

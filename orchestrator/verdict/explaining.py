@@ -12,10 +12,11 @@ from ..comparing.patterns import MOST_ELEMENTS, AlignedPair
 from ..comparing.row import FAIL, PASS
 from .explanations import BLAMELESS, Other, Surroundings, explanations_of
 from .inputs import Inputs, InputState
-from .observations import Observation, Observations, ObservedOp
+from .observations import Observations, ObservedOp
 from .own_error.decisions import Redone, redo
 from .own_error.estimates import Estimate
 from .own_error.recomputing import contradicts
+from .seen import Observation
 from .suspects import Suspect
 
 MOST_READ = 3

@@ -11,7 +11,8 @@ from ..model.graphs import AnyGraph
 from .inputs import BAD, UNKNOWN, Inputs, InputState, overall
 from .judging import judge_row
 from .limits import Limit, Limits
-from .observations import Observations, ObservedOp, execution_key
+from .observations import Observations, ObservedOp
+from .seen import execution_key
 
 
 class Skipped(NamedTuple):

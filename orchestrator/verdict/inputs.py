@@ -11,7 +11,8 @@ from ..model.graph import ModelGraph
 from ..model.graphs import AnyGraph, ModelGraphs
 from ..model.never import CONSTANT_TYPES, INPUT_TYPES, VARIABLE_TYPES
 from ..model.nodes import OpNode
-from .observations import Observation, Observations, ObservedOp
+from .observations import Observations, ObservedOp
+from .seen import Observation
 
 GOOD = "good"
 BAD = "bad"
@@ -64,14 +65,16 @@ class Inputs:
         self._graphs = ModelGraphs.of_all(graph)
         self._first: Optional[Dict[Place, ObservedOp]] = None
         self._of: Dict[ObservedOp, Tuple[InputState, ...]] = {}
+        self._nodes: Dict[Tuple[Optional[str], str, str], Optional[OpNode]] = {}
 
     def node(self, op: ObservedOp) -> Optional[OpNode]:
         """Return the model's op that an observed one is."""
-        graph = self._graph(op)
-        if graph is None:
-            return None
-        named = graph.ops_named(op.name)
-        return next((node for node in named if node.type == op.type), named[0] if named else None)
+        key = (op.place.model, op.name, op.type)
+        if key not in self._nodes:
+            graph = self._graph(op)
+            named = graph.ops_named(op.name) if graph is not None else ()
+            self._nodes[key] = next((node for node in named if node.type == op.type), named[0] if named else None)
+        return self._nodes[key]
 
     def _graph(self, op: ObservedOp) -> Optional[ModelGraph]:
         return self._graphs.of(op.place.model)
@@ -191,6 +194,5 @@ def overall(inputs: Sequence[InputState]) -> str:
 
 def joined(distances: Sequence[float]) -> float:
     """Return the root of the sum of squares; infinite where one is no number."""
-    if any(math.isnan(value) for value in distances):
-        return math.inf
-    return math.sqrt(sum(value * value for value in distances))
+    found = math.sqrt(sum([value * value for value in distances]))
+    return found if found == found else math.inf

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
-from ..comparing.row import CORRUPT, EXPECTED_ABSENT, FAIL, MISSING_CAUSES, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, Row
+from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..model.graphs import AnyGraph, ModelGraphs
 from ..naming import run_name
-from ..tensors.axes import element_count
 from .by_model import JudgedModel, ModelSummary
 from .explaining import TensorReader
 from .first_divergence import FirstDivergence
 from .limits import Limits
-from .observations import execution_key
+from .seen import (
+    EMPTY,
+    GOLDEN_NAN,
+    LACKS_FILE,
+    OUTPUT_COMPARED,
+    PAIRED,
+    READABLE,
+    REMARKABLE,
+    SAMPLE,
+    WITH_NAN,
+    SeenRow,
+    seen_row,
+)
 from .sentences import explain
 from .suspects import Suspect
-from .unused_limits import UnusedLimits
+from .unused_limits import unused_limits
 from .words import listed
 
 INCOMPLETE = "incomplete"
@@ -128,8 +139,12 @@ class Summary:
         }
 
 
+def _nothing_more(row: SeenRow) -> Row:
+    raise LookupError("only what the verdict sees of %s is known" % row.found.tensor)
+
+
 def summarise(
-    rows: Iterable[Row],
+    rows: Iterable[Union[Row, SeenRow]],
     ops: int,
     limits: Limits,
     program: Optional[Mapping[str, Any]] = None,
@@ -138,6 +153,7 @@ def summarise(
     reader: Optional[TensorReader] = None,
     warnings: Iterable[str] = (),
     steps_without_golden: Sequence[str] = (),
+    whole: Callable[[SeenRow], Row] = _nothing_more,
 ) -> Summary:
     """Count the rows and judge the run.
 
@@ -160,36 +176,21 @@ def summarise(
         Sentences to go into the summary.
     steps_without_golden
         Dumped steps that have no rows for want of golden data: as rows that lack a golden file.
+    whole
+        Returns all that there is of a row; needed where rows come as :class:`goldwatch.verdict.seen.SeenRow`.
     """
-    models: Dict[Optional[str], JudgedModel] = {}
-    missing = outputs = paired = readable = 0
-    unused = UnusedLimits()
-    empty: List[str] = []
-    with_nan: List[str] = []
-    golden_nan: List[str] = []
-    sampled: List[str] = []
-    for row in rows:
-        if row.warning == NOTHING_FINITE:
-            empty.append(row.tensor)
-        elif row.verdict == PASS and row.nan is not None and row.nan["target"]:
-            with_nan.append(row.tensor)
-        elif row.verdict == FAIL and _golden_is_nan(row):
-            golden_nan.append(row.golden or row.tensor)
-        if row.warning == SAMPLED:
-            sampled.append(row.tensor)
-        models.setdefault(run_name(row.model), JudgedModel()).add(row)
-        unused.add(row)
-        outputs += row.kind == "output" and (row.verdict == FAIL or (row.verdict == PASS and row.warning != NOTHING_FINITE))
-        paired += row.verdict in (PASS, FAIL) or (row.kind != "op" and row.golden_file is not None)
-        readable += row.target_file is not None and row.cause != CORRUPT
-        missing += row.verdict == NOT_COMPARED and row.cause in MISSING_CAUSES
+    walk = _Walk(rows)
+    models, tensors, dtypes, marked = walk.models, walk.tensors, walk.dtypes, walk.marked
     for model in models.values():
-        model.judge(limits, ModelGraphs.of_all(graph), reader or TensorReader())
+        model.judge(limits, ModelGraphs.of_all(graph), reader or TensorReader(), whole)
+    ops_seen = [op for model in models.values() for op in model.seen.ops.values()]
+    names = {"op": {op.name for op in ops_seen}, "type": {op.type for op in ops_seen}, "dtype": dtypes}
+    missing, outputs = marked(LACKS_FILE), marked(OUTPUT_COMPARED)
     verdicts = (PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT)
     counts = {verdict: sum(model.seen.counts.get(verdict, 0) for model in models.values()) for verdict in verdicts}
     total = sum(counts.values())
     unforgiven = counts[NOT_COMPARED] - missing if allow_missing else counts[NOT_COMPARED] + len(steps_without_golden)
-    failing = {execution_key(row): model for model in models.values() for row in [model.first_row] if row is not None}
+    failing = {row.key: model for model in models.values() for row in [model.first_row] if row is not None}
     worst = failing[min(failing)] if failing else JudgedModel()
     suspects = sorted((suspect for model in models.values() for suspect in model.suspects), key=lambda suspect: -suspect.score)
     compared = bool(counts[PASS] or counts[FAIL])
@@ -203,27 +204,65 @@ def summarise(
         expected_absent=counts[EXPECTED_ABSENT],
         missing=missing,
         outputs=outputs,
-        empty=len(empty),
+        empty=marked(EMPTY),
         forgiven=missing if allow_missing else 0,
-        unpaired=not paired and bool(readable or (steps_without_golden and not total)),
+        unpaired=not marked(PAIRED) and bool(marked(READABLE) or (steps_without_golden and not total)),
         program=program,
         first=worst.first,
         suspects=tuple(suspects),
-        warnings=(*warnings, *_without_limits(limits), *_of_tensors(empty, with_nan, golden_nan, sampled), *unused.warnings(limits)),
+        warnings=(*warnings, *_without_limits(limits), *_of_tensors(tensors), *unused_limits(limits, names)),
         models=tuple(model.summary() for model in models.values()),
         steps_without_golden=tuple(steps_without_golden),
         sentence=explain(worst.first, compared, suspects, worst.own),
-        sampled=len(sampled),
+        sampled=marked(SAMPLE),
     )
 
 
-def _of_tensors(empty: List[str], with_nan: List[str], golden_nan: List[str], sampled: List[str]) -> Tuple[str, ...]:
-    throughout = _about(golden_nan, "golden data that are NaN throughout, which no device's output fits")
-    return (*_without_finite(empty), *_with_nan(with_nan), *throughout, *_sampled(sampled))
+class _Walk:
+    """One walk over all rows.
+
+    Attributes
+    ----------
+    models
+        By name.
+    tensors
+        Tensors that a warning names, by mark (:class:`goldwatch.verdict.seen.SeenRow`).
+    dtypes
+        Of the targets.
+    """
+
+    def __init__(self, rows: Iterable[Union[Row, SeenRow]]) -> None:
+        self.models: Dict[Optional[str], JudgedModel] = {}
+        self.tensors: Dict[int, List[str]] = {EMPTY: [], WITH_NAN: [], GOLDEN_NAN: [], SAMPLE: []}
+        self.dtypes: Set[str] = set()
+        self._marks: Dict[int, int] = {}
+        last, model = None, JudgedModel()
+        for row in rows:
+            seen = row if isinstance(row, SeenRow) else seen_row(row)
+            if seen.place is not last:
+                last = seen.place
+                model = self.models.setdefault(run_name(last.model), JudgedModel())
+            model.seen.add(seen)
+            if seen.verdict == FAIL:
+                model.failed(seen, row if isinstance(row, Row) else None)
+            self.dtypes.add(seen.found.dtype)
+            self._marks[seen.marks] = self._marks.get(seen.marks, 0) + 1
+            if seen.marks & REMARKABLE:
+                self._remark(seen)
+
+    def _remark(self, row: SeenRow) -> None:
+        for mark, tensors in self.tensors.items():
+            if row.marks & mark:
+                tensors.append(row.found.golden or row.found.tensor if mark == GOLDEN_NAN else row.found.tensor)
+
+    def marked(self, mark: int) -> int:
+        """Return how many rows have a mark."""
+        return sum(count for marks, count in self._marks.items() if marks & mark)
 
 
-def _golden_is_nan(row: Row) -> bool:
-    return row.nan is not None and row.shape is not None and row.nan["golden"] == element_count(row.shape) and not row.nan["target"]
+def _of_tensors(tensors: Mapping[int, List[str]]) -> Tuple[str, ...]:
+    throughout = _about(tensors[GOLDEN_NAN], "golden data that are NaN throughout, which no device's output fits")
+    return (*_without_finite(tensors[EMPTY]), *_with_nan(tensors[WITH_NAN]), *throughout, *_sampled(tensors[SAMPLE]))
 
 
 def _without_limits(limits: Limits) -> Tuple[str, ...]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Set
+from typing import Collection, Dict, List, Mapping
 
-from ..comparing.row import Row
 from ..naming import nearest_names
 from ..tensors.dtypes import dtype_by_name
 from .limits import DEFAULTS, VENDOR, Limits, Subject
@@ -18,35 +17,29 @@ _MOST_SAID = 5
 _NEAREST = 3
 
 
-class UnusedLimits:
-    """Collects what limits may be restricted to, and finds those that were for nothing."""
+def unused_limits(limits: Limits, names: Mapping[str, Collection[str]]) -> List[str]:
+    """Return a sentence for each selector of the limits, but for those that goldwatch has by itself, that chose no row.
 
-    def __init__(self) -> None:
-        self._names: Dict[str, Set[str]] = {"op": set(), "type": set(), "dtype": set()}
-
-    def add(self, row: Row) -> None:
-        """Take one row."""
-        self._names["op"].add(row.op)
-        self._names["type"].add(row.op_type)
-        self._names["dtype"].add(row.target_dtype or "")
-
-    def warnings(self, limits: Limits) -> List[str]:
-        """Return a sentence for each selector of the limits, but for those that goldwatch has by itself, that chose no row."""
-        said: Dict[str, str] = {}
-        for limit in limits.entries:
-            if not limit.selector or limit in DEFAULTS or limit in VENDOR or limit.key in said:
-                continue
-            if limit.selector == "dtype" and dtype_by_name(limit.pattern) is not None:
-                continue  # a type that there is, but not in this run
-            names = self._names[limit.selector]
-            if limit.pattern in names or any(limit.matches(Subject(**{_FIELDS[limit.selector]: name})) for name in names):
-                continue
-            near = nearest_names(limit.pattern, sorted(filter(None, names)), _NEAREST, 0.5)
-            text = "the limit for %s decided nothing: %s" % (limit.key, _WORDS[limit.selector])
-            said[limit.key] = text + ("; the nearest are %s" % ", ".join(near) if near else "")
-        found = list(said.values())
-        more = ["and %d more limits decided nothing" % (len(found) - _MOST_SAID)] if len(found) > _MOST_SAID else []
-        return found[:_MOST_SAID] + more
+    Parameters
+    ----------
+    names
+        What limits may be restricted to and rows have: each ``op``, ``type`` and ``dtype`` (empty where a row has none).
+    """
+    said: Dict[str, str] = {}
+    for limit in limits.entries:
+        if not limit.selector or limit in DEFAULTS or limit in VENDOR or limit.key in said:
+            continue
+        if limit.selector == "dtype" and dtype_by_name(limit.pattern) is not None:
+            continue  # a type that there is, but not in this run
+        known = names[limit.selector]
+        if limit.pattern in known or any(limit.matches(Subject(**{_FIELDS[limit.selector]: name})) for name in known):
+            continue
+        near = nearest_names(limit.pattern, sorted(filter(None, known)), _NEAREST, 0.5)
+        text = "the limit for %s decided nothing: %s" % (limit.key, _WORDS[limit.selector])
+        said[limit.key] = text + ("; the nearest are %s" % ", ".join(near) if near else "")
+    found = list(said.values())
+    more = ["and %d more limits decided nothing" % (len(found) - _MOST_SAID)] if len(found) > _MOST_SAID else []
+    return found[:_MOST_SAID] + more
 
 
 _FIELDS = {"op": "op", "type": "op_type", "dtype": "dtype"}

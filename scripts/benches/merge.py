@@ -42,7 +42,8 @@ def rows_of(seed, devices, steps, ops):
                         tensor="%s:%s:%d" % (op, kind, index), verdict=FAIL if bad else PASS, reason="it differs" if bad else "",
                         time="20260102030405", device=str(device), model="net", model_id="1", step=str(step), shape=(4, 1024),
                         target_dtype="float16", golden_dtype="float32", metrics=metrics, nan={"target": 0, "golden": 0},
-                        inf={"target": 0, "golden": 0}, decided_by="CosineSimilarity>0.99", target_file="%d/net/1/%d/%s.bin" % (device, step, op),
+                        inf={"target": 0, "golden": 0}, decided_by="CosineSimilarity>0.99",
+                        target_file="%d/net/1/%d/%s.bin" % (device, step, op),
                         golden_file="%d/%s.npy" % (step, op), timestamp_us=1767323045000000 + number,
                     )  # fmt: skip
 

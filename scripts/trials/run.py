@@ -19,7 +19,8 @@ from goldwatch.tensors.tensor import Tensor
 from goldwatch.verdict.explaining import TensorReader
 from goldwatch.verdict.judging import RowJudge
 from goldwatch.verdict.limits import Limits
-from goldwatch.verdict.observations import Observation, ObservedOp
+from goldwatch.verdict.observations import ObservedOp
+from goldwatch.verdict.seen import Observation
 from goldwatch.verdict.summary import Summary, summarise
 
 from .faults import FAULTS, Fault

@@ -86,7 +86,7 @@ def run_all(pool, batches):
     while waiting or pool.in_flight:
         while waiting and not pool.full:
             pool.submit(waiting.pop(0))
-        for tasks, found in pool.collect(30.0):
+        for tasks, found, _ in pool.collect(30.0):
             assert len(tasks) == len(found)
             for row in found:
                 assert row.tensor not in rows

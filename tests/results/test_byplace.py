@@ -6,7 +6,7 @@ from goldwatch.results.byplace import ByPlace, place_lines
 def counted(rows):
     found = ByPlace()
     for row in rows:
-        found.add(row)
+        found.add(row.place, row.verdict, row.tensor)
     return found.worst_first
 
 

@@ -8,13 +8,14 @@ import os
 import numpy as np
 import pytest
 
-import goldwatch.results.finishing as finishing
+import goldwatch.results.kept as kept
 from goldwatch.errors import EnvironmentProblem
 from goldwatch.model.graph import load_model
 from goldwatch.results.csvfile import Columns, cells, mapping_cells
 from goldwatch.results.finishing import ResultFiles
+from goldwatch.results.kept import KeptRows, Renderer
 from goldwatch.results.network import GRAPHS, SUMMARY, network_document
-from goldwatch.results.rowsql import RowReader
+from goldwatch.results.rowsql import RowReader, row_key
 from goldwatch.results.store import RunStore
 from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
 from goldwatch.verdict import Limits, summarise
@@ -40,8 +41,8 @@ def test_one_walk_feeds_every_file(store, monkeypatch):
     real = RowReader.row
     monkeypatch.setattr(RowReader, "row", lambda self, values: read.append(1) or real(self, values))
     with ResultFiles(store, Columns(), ("t", "g")) as files:
-        summary = summarise(files.rows, 5, Limits())
-        assert len(read) == len(rows), "one walk judges and writes"
+        summary = summarise(files.rows, 5, Limits(), whole=files.whole)
+        assert len(read) == len(rows) + 1, "one walk judges and writes; of the first failing row the verdict wants all"
         paths = files.finish(summary, Limits())
     assert len(read) <= len(rows) + 100, "those around the first divergence are shown"
     names = [os.path.basename(path).rsplit("_", 1)[0] for path in paths[:-1]]
@@ -56,8 +57,9 @@ def test_one_walk_feeds_every_file(store, monkeypatch):
     assert document["omitted"] == [{"tensor": "x:output:0", "reason": "inner"}]
     assert [row["tensor"] for row in document["rows"]] == [row.tensor for row in rows]
     assert document["summary"] == store.get(SUMMARY) and document["summary"]["failed"] == 2
-    chosen = files.chosen
-    assert chosen.total == 600 and len(chosen.rows) == 20 and [row.step for row in chosen.rows if row.verdict == "fail"] == ["9", "10"]
+    chosen = store.numbered(files.chosen.numbers)
+    assert files.chosen.total == 600 and len(chosen) == 20
+    assert [chosen[number].step for number in files.chosen.numbers if chosen[number].verdict == "fail"] == ["9", "10"]
     assert sorted(os.listdir(os.path.dirname(store.path))) == sorted(
         [*map(os.path.basename, paths), "run.lock", "run.sqlite", "run.sqlite-shm", "run.sqlite-wal"]
     )
@@ -79,7 +81,7 @@ def test_a_store_without_rows(tmp_path):
 
 def test_a_walk_that_breaks_leaves_the_older_files(store):
     with ResultFiles(store, Columns()) as files:
-        paths = files.finish(summarise(files.rows, 5, Limits()), Limits())
+        paths = files.finish(summarise(files.rows, 5, Limits(), whole=files.whole), Limits())
     before = [open(path).read() for path in paths]  # noqa: SIM115  closed by the collector
     store.set("x", 1)
     for error in (KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")):
@@ -96,9 +98,9 @@ def test_a_full_disk_is_told(store, monkeypatch):
     def full(row, metrics):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(finishing, "row_text", full)
+    monkeypatch.setattr(kept, "row_text", full)
     with pytest.raises(EnvironmentProblem, match="the disk is full"), ResultFiles(store, Columns()) as files:
-        files.finish(summarise(files.rows, 5, Limits()), Limits())
+        files.finish(summarise(files.rows, 5, Limits(), whole=files.whole), Limits())
 
 
 def test_the_network_is_kept(tmp_path):
@@ -120,3 +122,36 @@ def test_the_network_is_kept(tmp_path):
     assert conv["inputs"] == [["data", 0]] and conv["originals"] == ["conv1", "relu1"] and conv["type"] == "Conv2D"
     assert conv["output_descs"][0]["layout"] == "NC1HWC0" and conv["output_descs"][0]["shape"] == [1, 1, 4, 5, 16]
     assert conv["output_descs"][0]["origin_layout"] == "NCHW" and conv["output_descs"][0]["origin"] == "conv1"
+
+
+def test_rows_that_were_rendered_when_they_were_stored_are_not_read_again(store, make_row, monkeypatch):
+    render, kept = Renderer(Columns()), KeptRows(os.path.dirname(store.path))
+    more = [make_row(number, op="more%d" % number, device="1", model="m", model_id="1", step="9") for number in range(50)]
+    store.put_all(more, lambda row, number, checksum: kept.keep(number, checksum, render(row)))
+    # A row that is changed or removed after it was rendered is as the store has it.
+    store.put_all([more[3].but(verdict="fail", reason="found again")])
+    store.remove([row_key(more[7])], "gone")
+    store.put_all([more[5]], lambda row, number, checksum: pytest.fail("it was there as it is"))
+    expected = [cells(row, Columns()) for row in store.rows("index", more[0].place)]
+    read = []
+    real = RowReader.row
+    monkeypatch.setattr(RowReader, "row", lambda self, values: read.append(1) or real(self, values))
+    with ResultFiles(store, Columns(), kept=kept) as files:
+        summary = summarise(files.rows, 5, Limits(), whole=files.whole)
+        assert len(read) == 600 + 1 + 1, "those of the fixture, the one that was changed, and the first failing one"
+        paths = files.finish(summary, Limits())
+    assert summary.rows == 649 and summary.failed == 3
+    by_name = {os.path.basename(path).rsplit("_", 1)[0]: path for path in paths}
+    assert len(expected) == 49 and table(by_name["1_m_9_result"]) == expected
+    with open(paths[-1], encoding="ascii") as stream:
+        assert [row["tensor"] for row in json.load(stream)["rows"]] == [row.tensor for row in store.rows("index")]
+
+
+def test_rows_rendered_for_other_tables_are_rendered_anew(store, make_row):
+    kept = KeptRows(os.path.dirname(store.path))
+    row = make_row(0, op="more", device="1", overflow=True)
+    store.put_all([row], lambda row, number, checksum: kept.keep(number, checksum, Renderer(Columns())(row)))
+    wanted = Columns(overflow=True)
+    with ResultFiles(store, wanted, kept=kept) as files:
+        paths = files.finish(summarise(files.rows, 5, Limits(), whole=files.whole), Limits())
+    assert cells(row, wanted) in [line for path in paths[:-1] for line in table(path)]

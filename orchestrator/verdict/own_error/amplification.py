@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Sequence
 
-from ..observations import Observation
+from ..seen import Observation
 
 _ADDING = frozenset("add addv2 addn accumulatenv2 sub biasadd bias".split())
 """An absolute error of one input is one of the output, neither larger nor smaller."""

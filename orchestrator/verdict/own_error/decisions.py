@@ -14,7 +14,7 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from ...comparing.patterns import AlignedPair
-from ..observations import Observation
+from ..seen import Observation
 from .expected import RARE_SPREAD, SUSPECT_SCORE, rounding
 
 Array = Any

@@ -6,11 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
+
 from ...dumps.place import Place
 from ...records import quickly_made
 from ...tensors.axes import element_count
 from ..inputs import BAD, UNKNOWN, Inputs, InputState, joined
-from ..observations import FACTOR_SHARE, Observation, Observations, ObservedOp
+from ..observations import Observations, ObservedOp
+from ..seen import FACTOR_SHARE, Observation
 from .amplification import amplification
 from .chance import scatter
 from .decisions import Decision, Redone, decided, orders
@@ -27,6 +30,7 @@ from .expected import (
     type_noise,
 )
 from .recomputing import only_moves
+from .scoring import Outputs, Way, scores
 
 HIGHEST_SCORE = 99.0
 """The score of what needs no estimate: NaN out of finite inputs, other integers out of equal ones."""
@@ -57,8 +61,6 @@ class _Measure(NamedTuple):
     ----------
     name
         ``all`` elements; the worst ``slice``; a common ``factor`` of all elements.
-    of
-        From a row to the distance.
     rounding
         The share of rounding that this measure sees.
     spread
@@ -68,16 +70,15 @@ class _Measure(NamedTuple):
     """
 
     name: str
-    of: Callable[[Observation], float]
     rounding: float
     spread: float
     rare: bool
 
 
 _MEASURES = (
-    _Measure(ALL, lambda row: row.distance, 1.0, SMALLEST_SPREAD, True),
-    _Measure(SLICE, lambda row: row.distance if math.isnan(row.slice_distance) else row.slice_distance, 1.0, SMALLEST_SLICE_SPREAD, True),
-    _Measure(FACTOR, lambda row: row.factor_distance, FACTOR_SHARE, SMALLEST_SLICE_SPREAD, False),
+    _Measure(ALL, 1.0, SMALLEST_SPREAD, True),
+    _Measure(SLICE, 1.0, SMALLEST_SLICE_SPREAD, True),
+    _Measure(FACTOR, FACTOR_SHARE, SMALLEST_SLICE_SPREAD, False),
 )
 
 _Sizes = Tuple[Tuple[float, float], ...]
@@ -157,8 +158,8 @@ class _Found(NamedTuple):
         The inputs' distance together.
     sizes
         The same for each measure, beside the output's, as far as it may have grown by what the operator computes.
-    rounded
-        The output's rounding.
+    rounded, sums
+        The output's rounding, and the noise of a sum of its type.
     """
 
     op: ObservedOp
@@ -168,6 +169,7 @@ class _Found(NamedTuple):
     fed: float
     sizes: _Sizes
     rounded: float
+    sums: float
 
 
 class Estimator:
@@ -204,7 +206,36 @@ class Estimator:
             if not entry.output.whole and not entry.output.spoiled and not self._is_decision(entry.op, entry.output)
         ]
         self._normal = [Normals([_entry(entry, number) for entry in smooth], one.spread) for number, one in enumerate(_MEASURES)]
-        return self._of_other_input() + [self._estimate(entry) for entry in found]
+        plain = self._plain(smooth)
+        return self._of_other_input() + [plain.get(id(entry)) or self._estimate(entry) for entry in found]
+
+    def _plain(self, smooth: Sequence[_Found]) -> Dict[int, Estimate]:
+        """Return the estimates of outputs of which there is nothing to be said, most of all, by identity; all at once."""
+        some = [entry for entry in smooth if not only_moves(entry.op.type)]
+        if not some:
+            return {}
+        numbers: Dict[Tuple[str, str], int] = {}
+        ops = np.array([numbers.setdefault((entry.op.name, entry.op.type), len(numbers)) for entry in some])
+        sizes = np.array([entry.sizes for entry in some])
+        columns = [
+            (entry.rounded, entry.sums, type_noise(entry.op.type, entry.output.dtype), _scatter(entry)) for entry in some
+        ]
+        outputs = Outputs(ops, sizes[:, :, 0], sizes[:, :, 1], *np.array(columns).T)
+        ways = [
+            Way(one.rounding, one.rare, one.name == SLICE, [self._normal[number].of(*op) for op in numbers])
+            for number, one in enumerate(_MEASURES)
+        ]
+        found = scores(outputs, ways, [self._normal[0].of_other_types(op_type) for _, op_type in numbers])
+        made = {}
+        for entry, op, score, expected, inherited, plain in zip(some, ops, *(part.tolist() for part in found)):
+            if plain:
+                (distance, grown), fed = entry.sizes[0], entry.fed
+                if not entry.known and grown < HOPELESS:
+                    fed = joined([state.seen.distance for state in entry.inputs if state.seen is not None])
+                shown, normal = Shown(ALL, distance, fed, expected), ways[0].normals[op]
+                distances = (distance, entry.fed, expected, inherited)
+                made[id(entry)] = Estimate(entry.op, entry.output, entry.inputs, entry.known, *distances, score, shown, False, normal)
+        return made
 
     def _of_other_input(self) -> List[Estimate]:
         """Return an estimate for each place where the network's own input differs: device and golden run were fed with other data."""
@@ -233,20 +264,20 @@ class Estimator:
         before = self._before.setdefault(op.place, [0.0] * len(_MEASURES))
         # Where nothing tells what feeds the operator, it may be the worst that ran before.
         nothing = not rows and self._inputs.node(op) is None
-        fed = list(before) if nothing else [joined([measure.of(row) for row in rows]) for measure in _MEASURES]
+        measured = [_measured(row) for row in rows]
+        fed = tuple(before) if nothing else _together(measured)
         grown = [amplification(op.type, row, output) for row in rows]
-        if any(times != 1.0 for times in grown) and not nothing:
-            sizes = [joined([times * measure.of(row) for times, row in zip(grown, rows)]) for measure in _MEASURES]
-        else:
-            sizes = fed
-        made = [measure.of(output) for measure in _MEASURES]
+        sizes = fed
+        if not nothing and any(times != 1.0 for times in grown):
+            sizes = _together([tuple([times * value for value in values]) for times, values in zip(grown, measured)])
+        made = _measured(output)
         before[:] = [max(worst, value) if value < math.inf else worst for worst, value in zip(before, made)]
         rounded = rounding(output.dtype, output.rms) * max([1.0, *grown])
-        return _Found(op, output, states, known, fed[0], tuple(zip(made, sizes)), rounded)
+        return _Found(op, output, states, known, fed[0], tuple(zip(made, sizes)), rounded, sum_noise(output.dtype))
 
     def _estimate(self, found: _Found) -> Estimate:
         op, output, (distance, grown) = found.op, found.output, found.sizes[0]
-        normal, sums = self._normal[0].of(op.name, op.type), sum_noise(output.dtype)
+        normal, sums = self._normal[0].of(op.name, op.type), found.sums
         expected, inherited = normal.most(grown, found.rounded, sums), normal.expected(grown, 0.0)
         score, shown, whole_type = 0.0, Shown(ALL, distance, found.fed, expected), False
         decision = self._decision(found) if self._is_decision(op, output) and not output.spoiled else None
@@ -258,12 +289,12 @@ class Estimator:
         elif output.whole:
             score = HIGHEST_SCORE if output.different and found.known and self._equal_inputs(found) else 0.0
         elif grown < HOPELESS and not _moved(found):
-            score, shown, whole_type = self._measured(found, normal)
+            score, shown, whole_type = self._scored(found, normal)
         score = min(score, HIGHEST_SCORE)
         distances = (distance, found.fed, expected, inherited)
         return Estimate(op, output, found.inputs, found.known, *distances, score, shown, whole_type, normal, decision)
 
-    def _measured(self, found: _Found, normal: Normal) -> Tuple[float, Shown, bool]:
+    def _scored(self, found: _Found, normal: Normal) -> Tuple[float, Shown, bool]:
         """Return the score by the measure that shows an error best, that measure, and whether it takes other types to see it."""
         scored = [self._by(found, number) for number in range(len(_MEASURES))]
         score = max(one for one, _ in scored)
@@ -283,12 +314,12 @@ class Estimator:
         measure, (value, grown) = _MEASURES[number], found.sizes[number]
         least = value if measure.name == SLICE else found.output.distance
         normal = self._normal[number].of(found.op.name, found.op.type)
-        rounded, sums = measure.rounding * found.rounded, measure.rounding * sum_noise(found.output.dtype)
+        rounded, sums = measure.rounding * found.rounded, measure.rounding * found.sums
         # Golden values that are only rounded accuse nobody, and of one element rounding is a common factor.
         judged = least > _HALF_A_STEP * found.rounded and (measure.rare or not normal.rare)
         expected = normal.most(grown, rounded, sums)
         score = normal.beyond(value, expected, _scatter(found)) if judged else 0.0
-        fed = joined([measure.of(state.seen) for state in found.inputs if state.seen is not None])
+        fed = joined([_measured(state.seen)[number] for state in found.inputs if state.seen is not None])
         return score, Shown(measure.name, value, fed, expected)
 
     def _is_decision(self, op: ObservedOp, output: Observation) -> bool:
@@ -318,6 +349,17 @@ class Estimator:
         return not any(state.seen.different or state.seen.distance > 0 for state in found.inputs if state.seen is not None)
 
 
+def _measured(row: Observation) -> Tuple[float, ...]:
+    """Return the distance of a tensor by each of :data:`_MEASURES`."""
+    distance, slices = row.distance, row.slice_distance
+    return distance, slices if slices == slices else distance, row.factor_distance
+
+
+def _together(measured: Sequence[Tuple[float, ...]]) -> Tuple[float, ...]:
+    """Return :func:`goldwatch.verdict.inputs.joined` of the tensors, by each measure."""
+    return tuple([joined([values[number] for values in measured]) for number in range(len(_MEASURES))])
+
+
 def _moved(found: _Found) -> bool:
     """Tell whether an operator that only moves its input has exactly its input's error: other slices hold it then, no more of it."""
     rows = [state.seen for state in found.inputs if state.seen is not None]
@@ -332,8 +374,8 @@ def _scatter(found: _Found) -> float:
 
 def _entry(found: _Found, number: int) -> Measured:
     measure, (value, fed) = _MEASURES[number], found.sizes[number]
-    sums = measure.rounding * sum_noise(found.output.dtype)
-    return Measured(found.op.name, found.op.type, value, fed, measure.rounding * found.rounded, sums)
+    op, share = found.op, measure.rounding
+    return Measured(op.name, op.type, value, fed, share * found.rounded, share * found.sums)
 
 
 def first_of(estimates: List[Estimate], op: str, place: Place) -> Optional[Estimate]:

@@ -117,8 +117,9 @@ class Normal:
     seen
         Inputs up to this distance showed how errors are passed on.
     alternatives
-        Squares of every g and n, [k, 2], that fit the operators nearly as well. Where the inputs of all lie about alike, g and n cannot be
-        told apart: of an operator whose inputs are far smaller (the first one's are exact) either may be true.
+        Squares of g and n, [k, 2], that fit the operators nearly as well: of every such g the largest n. Where the inputs of all lie
+        about alike, g and n cannot be told apart: of an operator whose inputs are far smaller (the first one's are exact) either may be
+        true.
     """
 
     gain: float
@@ -274,7 +275,9 @@ class _Fit:
         alike = likely & (costs <= max(_LEAST_DEVIATION, float(costs[likely].min())) * math.exp(_NEARLY / others))
         gain, noise = float(self._gains[best[0]]), float(_NOISES[best[1]])
         off = self._logs[rest] - 0.5 * np.log(gain**2 * self._carried[rest] + noise**2)
-        alternatives = np.stack([squares[alike] for squares in np.broadcast_arrays(self._gains[:, None] ** 2, _NOISES**2)], axis=1)
+        # Of those with the same g the largest n explains most.
+        some = alike.any(axis=1)
+        alternatives = np.stack([self._gains[some] ** 2, np.where(alike, _NOISES**2, 0.0).max(axis=1)[some]], axis=1)
         spread = 1.4826 * float(np.median(np.abs(off - np.median(off))))
         return _Fitted(gain, noise, spread, _BEYOND * math.sqrt(float(np.median(self._carried[rest]))), alternatives)
 

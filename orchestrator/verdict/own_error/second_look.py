@@ -14,7 +14,8 @@ from ...comparing.row import FAIL
 from ...tensors.axes import element_count
 from ...tensors.rounding import ulp
 from ..inputs import GOOD, joined
-from ..observations import FACTOR_SHARE, Observation, ObservedOp
+from ..observations import ObservedOp
+from ..seen import FACTOR_SHARE, Observation
 from ..words import percent
 from .chance import independent, scatter
 from .estimates import Estimate, Told

@@ -1,0 +1,151 @@
+"""What finishing needs of each row, made when the row is: its texts in a file without a name, and what the verdict sees of it."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import os
+import tempfile
+from dataclasses import dataclass
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from ..comparing.row import METRICS, Row
+from ..verdict.seen import SeenRow, seen_row
+from .csvfile import Columns, cells, mapping_cells
+from .jsonfile import NEXT_ROW, row_text
+
+
+class Rendered(NamedTuple):
+    """A row as the result files have it, and as the verdict sees it.
+
+    Attributes
+    ----------
+    document
+        Its text in result.json, behind what stands between two rows.
+    line, mapping
+        Its lines in the result table and in the mapping table (empty where there is none).
+    by
+        What rendered it.
+    """
+
+    document: bytes
+    line: bytes
+    mapping: bytes
+    seen: SeenRow
+    by: Renderer
+
+
+@dataclass(frozen=True)
+class Renderer:
+    """Renders rows, wherever they are made; picklable.
+
+    Attributes
+    ----------
+    columns
+        Of the result tables, as far as is known now.
+    metrics
+        Those that each row of result.json has.
+    mapping
+        The folders (absolute) that TARGET's and GOLDEN's files are named from, where mapping tables are written.
+    """
+
+    columns: Columns
+    metrics: Tuple[str, ...] = METRICS
+    mapping: Optional[Tuple[str, str]] = None
+
+    def __call__(self, row: Row) -> Rendered:
+        """Render a row."""
+        document = NEXT_ROW + row_text(row, self.metrics)
+        mapping = b"" if self.mapping is None else _line(mapping_cells(row, *self.mapping))
+        return Rendered(document.encode("ascii"), _line(cells(row, self.columns)), mapping, seen_row(row), self)
+
+
+def absolute(mapping: Tuple[str, str]) -> Tuple[str, str]:
+    """Return the two folders of a mapping table, absolute: rows are rendered in other processes too."""
+    return os.path.abspath(mapping[0]), os.path.abspath(mapping[1])
+
+
+def _line(found: Sequence[str]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(found)
+    return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+class _Kept(NamedTuple):
+    """A row that is kept: its checksum, where its texts begin, and where each of them ends."""
+
+    sum: str
+    start: int
+    ends: Tuple[int, int, int]
+    by: Renderer
+    seen: SeenRow
+
+
+class KeptRows:
+    """Rows of a run that are rendered already, by the number (id) under which the store has them.
+
+    Nothing depends on it: a row that is not kept, or was changed since, is read from the store and rendered then. A disk that is full
+    ends the keeping, not the run.
+
+    Parameters
+    ----------
+    folder
+        Where the file is made; it has no name there, and is gone with the process.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder or os.curdir
+        self._kept: Dict[int, _Kept] = {}
+        self._spool: Optional[io.BufferedRandom] = None
+        self._size = 0
+        self._by: Optional[Renderer] = None
+
+    def keep(self, number: int, checksum: str, made: Rendered) -> None:
+        """Keep a row; raises OSError where its texts cannot be written."""
+        if self._spool is None:
+            self._spool = tempfile.TemporaryFile("w+b", dir=self._folder)  # noqa: SIM115  open as long as rows are kept
+        start, sizes = self._size, [len(text) for text in made[:3]]
+        self._spool.write(b"".join(made[:3]))
+        ends = start + sizes[0], start + sizes[0] + sizes[1], start + sum(sizes)
+        self._size = ends[-1]
+        if self._by != made.by:
+            self._by = made.by
+        self._kept[number] = _Kept(checksum, start, ends, self._by, made.seen)
+
+    def has(self, number: int, checksum: str, by: Renderer) -> bool:
+        """Tell whether a row is kept as the store has it, rendered as is wanted."""
+        found = self._kept.get(number)
+        return found is not None and found.sum == checksum and (found.by is by or found.by == by)
+
+    def seen(self, number: int) -> SeenRow:
+        """Return what the verdict sees of a kept row."""
+        return self._kept[number].seen
+
+    def documents(self, numbers: Sequence[int]) -> str:
+        """Return the texts of kept rows for result.json, each behind what stands between two rows."""
+        return self._texts([(found.start, found.ends[0]) for found in map(self._kept.__getitem__, numbers)])
+
+    def lines(self, numbers: Sequence[int]) -> str:
+        """Return the lines of kept rows in result tables."""
+        return self._texts([found.ends[:2] for found in map(self._kept.__getitem__, numbers)])
+
+    def mapping_lines(self, numbers: Sequence[int]) -> str:
+        """Return the lines of kept rows in mapping tables."""
+        return self._texts([found.ends[1:] for found in map(self._kept.__getitem__, numbers)])
+
+    def _texts(self, parts: List[Tuple[int, int]]) -> str:
+        if self._spool is None:
+            return ""
+        self._spool.flush()
+        file = self._spool.fileno()
+        return b"".join([os.pread(file, end - start, start) for start, end in parts]).decode("utf-8")
+
+    def close(self) -> None:
+        """Forget all rows."""
+        self._kept.clear()
+        if self._spool is not None:
+            # What a full disk did not take is tried again here.
+            with contextlib.suppress(OSError):
+                self._spool.close()
+            self._spool = None

@@ -1,0 +1,298 @@
+"""What judging and explaining need of one row, as little of it as they do; made wherever the row is made."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, Mapping, NamedTuple, Optional, Tuple
+
+from ..comparing.row import (
+    CORRUPT,
+    EXPECTED_ABSENT,
+    FAIL,
+    MISSING_CAUSES,
+    NOT_COMPARED,
+    NOTHING_FINITE,
+    PASS,
+    SAMPLED,
+    Row,
+)
+from ..dumps.place import Place, name_order
+from ..model.row_plan import DEQUANTISED_MARK
+from ..tensors.axes import element_count
+from .judging import metric_number
+
+COSINE = "CosineSimilarity"
+DISTANCE = "RelativeEuclideanDistance"
+SLICE_DISTANCE = "WorstSliceDistance"
+DIFFERENT = "DifferentElements"
+SPREAD = "StandardDeviation"
+_LEAST_TOLD = 1e-6
+"""Below this distance the cosine's own rounding (some 1e-16 of 1 − d²/2) is no longer small against the square of the distance."""
+_MASK_RULES = 5.0
+_MASKS_DIFFER = 2.0
+FACTOR_SHARE = 0.2
+"""Of the distance, what counts as an error of the common factor too: noise has a small part along the golden values, now and then none."""
+
+_KIND_RANK = {"output": 0, "op": 1, "input": 2}
+
+LACKING, OUTPUT_COMPARED, PAIRED, READABLE, LACKS_FILE = 1, 2, 4, 8, 16
+EMPTY, WITH_NAN, GOLDEN_NAN, SAMPLE = 32, 64, 128, 256
+REMARKABLE = EMPTY | WITH_NAN | GOLDEN_NAN | SAMPLE
+"""Marks of a row, see :class:`SeenRow`."""
+
+
+class Observation(NamedTuple):
+    """What was found in one tensor.
+
+    Attributes
+    ----------
+    number
+        The tensor's index; -1 for a row about the whole op.
+    position
+        The row's number in the json's order.
+    distance, slice_distance
+        RelativeEuclideanDistance and WorstSliceDistance; NaN where there is none. Masked elements (−1e4 among attention scores) rule the
+        norm of a tensor, and leave a small distance where everything else is wrong; slices leave them out. Where the worst slice alone
+        would make several times the distance, were all slices of one norm, it is that. Masks of another size (the smallest number of
+        either type) make a distance that no slice has.
+    masked
+        The distance is not that of all elements, for one of these reasons: rms tells nothing of the elements it is of.
+    factor_distance
+        How far a common factor of all elements is from 1, with a fifth of the distance: a·y is the part of the target x along the golden y,
+        and with cosine c and distance d, (a − 1)² is d² − (1 − c²) but for terms of higher order. NaN where the cosine was not
+        computed, or the distance is too small for it.
+    factor
+        a itself: c·‖x‖/‖y‖. NaN where cosine or standard deviations were not computed.
+    rms, deviation
+        Root mean square and standard deviation of the golden elements; NaN where they were not computed.
+    different
+        Whether any element differs (a distance of 0 may hide none).
+    whole
+        Whole numbers or truth values on both sides: equal or not.
+    share
+        Of whole numbers and truth values, the share that differs; NaN of other types.
+    spoiled
+        NaN or Inf stand on one side only.
+    cosine
+        CosineSimilarity; NaN where there is none.
+    dtype, shape
+        As the row has them.
+    address
+        On the device; None where the dump does not tell it.
+    golden, golden_file
+        The golden tensor's name and file.
+    worst_slice
+        (axis, index), or None.
+    nan, inf
+        How many elements of target and golden are NaN, and how many are infinite.
+    """
+
+    kind: str
+    number: int
+    position: int
+    tensor: str
+    verdict: str
+    distance: float
+    slice_distance: float
+    masked: bool
+    factor_distance: float
+    factor: float
+    rms: float
+    deviation: float
+    different: bool
+    whole: bool
+    share: float
+    spoiled: bool
+    cosine: float
+    dtype: str
+    shape: Tuple[int, ...]
+    address: Optional[int]
+    golden: str
+    golden_file: Optional[str]
+    worst_slice: Optional[Tuple[int, int]]
+    nan: Tuple[int, int]
+    inf: Tuple[int, int]
+
+    @property
+    def compared(self) -> bool:
+        """Whether both tensors were there and could be compared."""
+        return self.verdict in (PASS, FAIL)
+
+    @property
+    def golden_spoiled(self) -> bool:
+        """Whether golden data are NaN or Inf throughout, and the target's are numbers: what computed them says nothing of the device."""
+        count = element_count(self.shape)
+        return self.spoiled and not (self.nan[0] or self.inf[0]) and self.nan[1] + self.inf[1] == count
+
+
+class SeenRow(NamedTuple):
+    """One row, as the verdict sees it; picklable, small.
+
+    Attributes
+    ----------
+    verdict
+        The row's.
+    place, op, op_type
+        As the row has them.
+    file
+        The target file; empty where there is none.
+    order
+        Sorts the ops of a place by execution.
+    marks
+        Bits: the op lacks this output (``LACKING``); ``OUTPUT_COMPARED``; the tensor has a counterpart (``PAIRED``); its file could be
+        read (``READABLE``); a file is missing (``LACKS_FILE``); nothing finite on either side (``EMPTY``); it passes beside NaN
+        (``WITH_NAN``); its golden data are NaN throughout (``GOLDEN_NAN``); only a sample was compared (``SAMPLE``).
+    found
+        What was found in the tensor.
+    """
+
+    verdict: str
+    place: Place
+    op: str
+    op_type: str
+    file: str
+    order: Tuple[int, ...]
+    marks: int
+    found: Observation
+
+    @property
+    def key(self) -> Tuple[Any, ...]:
+        """Sorts rows by execution, as :func:`execution_key` does."""
+        return (*_place_key(self.place), self.order, self.file, _KIND_RANK.get(self.found.kind, 3), self.found.number)
+
+
+def seen_row(row: Row) -> SeenRow:
+    """Return what the verdict needs of a row."""
+    judged = row
+    if DEQUANTISED_MARK in row.reason:
+        # Rounding to integers is what the op is for: it says nothing of the op's own error.
+        judged = row.but(verdict=EXPECTED_ABSENT, metrics={})
+    return SeenRow(row.verdict, row.place, row.op, row.op_type, row.target_file or "", _order(row), _marks(row, judged), _observe(judged))
+
+
+def _marks(row: Row, judged: Row) -> int:
+    verdict, kind = row.verdict, row.kind
+    marks = 0
+    if row.warning == NOTHING_FINITE:
+        marks = EMPTY
+    elif verdict == PASS and row.nan is not None and row.nan["target"]:
+        marks = WITH_NAN
+    elif verdict == FAIL and _golden_is_nan(row):
+        marks = GOLDEN_NAN
+    if row.warning == SAMPLED:
+        marks |= SAMPLE
+    if judged.verdict == NOT_COMPARED and kind != "input":
+        marks |= LACKING
+    if kind == "output" and (verdict == FAIL or (verdict == PASS and row.warning != NOTHING_FINITE)):
+        marks |= OUTPUT_COMPARED
+    if verdict in (PASS, FAIL) or (kind != "op" and row.golden_file is not None):
+        marks |= PAIRED
+    if row.target_file is not None and row.cause != CORRUPT:
+        marks |= READABLE
+    if verdict == NOT_COMPARED and row.cause in MISSING_CAUSES:
+        marks |= LACKS_FILE
+    return marks
+
+
+def _golden_is_nan(row: Row) -> bool:
+    return row.nan is not None and row.shape is not None and row.nan["golden"] == element_count(row.shape) and not row.nan["target"]
+
+
+def _observe(row: Row) -> Observation:
+    metrics = row.metrics
+    distance, slices = _number(metrics.get(DISTANCE)), _number(metrics.get(SLICE_DISTANCE))
+    count, cosine = _number(metrics.get(DIFFERENT)), _number(metrics.get(COSINE))
+    (target, _), (rms, deviation) = _spreads(metrics.get(SPREAD))
+    nan, inf = _counts(row.nan), _counts(row.inf)
+    unmasked = _unmasked(distance, slices, max(row.shape or (1,)))
+    return Observation(
+        kind=row.kind,
+        number=-1 if row.tensor_index is None else row.tensor_index,
+        position=row.index,
+        tensor=row.tensor,
+        verdict=row.verdict,
+        distance=unmasked,
+        slice_distance=slices,
+        masked=unmasked != distance and distance == distance,
+        factor_distance=_along(distance, cosine),
+        factor=cosine * target / rms if rms > 0 else math.nan,
+        rms=rms,
+        deviation=deviation,
+        different=count > 0 or (count != count and distance != 0),
+        whole=_is_whole(row.target_dtype) and (count == count or _is_whole(row.golden_dtype)),
+        share=count,
+        # Where NaN or Inf stand alike on both sides, the finite rest has a distance.
+        spoiled=row.verdict == FAIL and distance != distance and any(nan + inf),
+        cosine=cosine,
+        dtype=row.target_dtype or "",
+        shape=row.shape or (),
+        address=row.address,
+        golden=row.golden,
+        golden_file=row.golden_file,
+        worst_slice=row.worst_slice,
+        nan=nan,
+        inf=inf,
+    )
+
+
+def _number(value: Any) -> float:
+    return value if type(value) is float else metric_number(value)
+
+
+def _is_whole(dtype: Optional[str]) -> bool:
+    return dtype is not None and dtype.startswith(("int", "uint", "bool"))
+
+
+_NONE = (0, 0)
+_NO_SPREADS = ((math.nan, math.nan), (math.nan, math.nan))
+
+
+def _counts(counts: Optional[Mapping[str, int]]) -> Tuple[int, int]:
+    return _NONE if not counts else (counts.get("target", 0), counts.get("golden", 0))
+
+
+def _spreads(value: Any) -> Tuple[Tuple[float, float], Tuple[float, float]]:
+    """Return root mean square and standard deviation of target and golden, from means and standard deviations."""
+    return (_spread(value.get("target", {})), _spread(value.get("golden", {}))) if isinstance(value, Mapping) else _NO_SPREADS
+
+
+def _spread(side: Mapping[str, Any]) -> Tuple[float, float]:
+    mean, deviation = _number(side.get("mean")), _number(side.get("std"))
+    return math.hypot(mean, deviation), deviation
+
+
+def _along(distance: float, cosine: float) -> float:
+    """Return the distance of a tensor's common factor from 1."""
+    if cosine != cosine or not distance < math.inf or distance < _LEAST_TOLD:
+        return math.nan
+    return math.sqrt(max(distance * distance - (1.0 - cosine) * (1.0 + cosine), 0.0) + (FACTOR_SHARE * distance) ** 2)
+
+
+def _unmasked(distance: float, slices: float, count: int) -> float:
+    least = slices / math.sqrt(max(count, 1))
+    if distance > _MASKS_DIFFER * slices:
+        return slices
+    return least if least > _MASK_RULES * distance else distance
+
+
+def execution_key(row: Row) -> Tuple[Any, ...]:
+    """Return a sort key for the execution order.
+
+    Steps by number come first, then devices, those of one number by host, then time. Within a place (graph, id) of the json decide, with
+    equal ids the json's order; without a json the timestamp. Of one op's rows the outputs come first.
+    """
+    number = -1 if row.tensor_index is None else row.tensor_index
+    return (*_place_key(row.place), _order(row), row.target_file or "", _KIND_RANK.get(row.kind, 3), number)
+
+
+@lru_cache(maxsize=1024)
+def _place_key(place: Place) -> Tuple[Any, ...]:
+    return tuple(name_order(name) for name in (place.step, place.device, place.host, place.time, place.model, place.model_id))
+
+
+def _order(row: Row) -> Tuple[int, ...]:
+    if row.op_sequence is None:
+        return (row.timestamp_us, row.index)
+    position = row.group.index(row.op) if row.op in row.group else 0
+    return (row.graph_index, row.op_sequence, row.index, position, row.timestamp_us)
