@@ -60,7 +60,8 @@ class RowQueries:
 
     def numbers(self) -> List[Tuple[int, str]]:
         """Return number (id) and checksum of each row, in the order of the table."""
-        return [(number, found) for number, found in self._query("SELECT id, sum FROM row ORDER BY %s" % order_of_table(self._reader.hosts))]
+        sql = "SELECT id, sum FROM row ORDER BY %s" % order_of_table(self._reader.hosts)
+        return [(number, found) for number, found in self._query(sql)]
 
     def numbered(self, numbers: Sequence[int]) -> Dict[int, Row]:
         """Return the rows with these numbers, some hundred at most."""
