@@ -23,15 +23,16 @@ from .lock import OutLock
 from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write, read_fact
 from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
 from .records import VOID, Event, FileRecord
+from .rowlines import RowLines
 from .rowqueries import RowQueries
-from .rowsql import COLUMNS, RowReader, SqlValue, checksum, column_list, from_sql_text, row_values, to_sql_text
+from .rowsql import COLUMNS, RowReader, SqlValue, checksum, column_list, from_sql_text, insert_sql, row_values, to_sql_text
 from .rowview import selection
 
 _STARTED = "YYYYmmddHHMMSS"
 OnStored = Callable[[Row, int, str], None]
 
 
-class RunStore(RowQueries):
+class RunStore(RowLines, RowQueries):
     """Rows, files and events of one run at rest.
 
     Make one with :meth:`begin` (to write) or :meth:`open` (to read); use it as a context manager or call :meth:`close`. Every method may be
@@ -60,8 +61,7 @@ class RunStore(RowQueries):
         columns = [name for _, name, *_ in self._query("PRAGMA table_info(row)")]
         # A writer has compared all checksums when it opened the store.
         self._reader = RowReader(path, columns, checked=lock is None)
-        names = column_list(self._reader.hosts)
-        self._insert = "INSERT INTO row (%s, sum) VALUES (%s)" % (names, ", ".join("?" * (names.count(",") + 2)))
+        self._insert = insert_sql(self._reader.hosts)
         _open_stores.add(self)
 
     @classmethod
@@ -270,19 +270,6 @@ class RunStore(RowQueries):
             number = self._connection.execute(self._insert, (*values, found)).lastrowid
         return number or 0, found
 
-    def remove(self, keys: Iterable[str], why: str) -> None:
-        """Take rows out again, each with an event; unknown keys are passed over."""
-        with self.transaction():
-            for key in keys:
-                self._take_out(to_sql_text(key), "removed", why)
-            self._make_void()
-
-    def _make_void(self) -> None:
-        """Note that rows up to now are not what they were."""
-        given = self._query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
-        if given:
-            self.set(VOID, given[0][0])
-
     def _take_out(self, key: SqlValue, kind: str, why: str) -> None:
         found = self._connection.execute(
             "SELECT op, tensor, verdict, reason, target_file, CosineSimilarity FROM row WHERE key = ?", (key,)
@@ -382,8 +369,8 @@ class RunStore(RowQueries):
                 self.event("omitted", tensor, reason)
 
     def omitted(self) -> List[Tuple[str, str]]:
-        """Return the (tensor, reason) of what has no row."""
-        return [(event.op or "", event.text) for event in self.events("omitted")]
+        """Return the (tensor, reason) of what has no row, sorted: the same whoever found them in which order."""
+        return sorted((event.op or "", event.text) for event in self.events("omitted"))
 
     def _query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
         with self._mutex, translated(self.path):

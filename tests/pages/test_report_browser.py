@@ -351,6 +351,16 @@ def test_only_the_metric_that_is_outside_is_marked_so(driver, tmp_path):
     assert driver.execute_script(outside, list(metrics)) == [[False, True, False], [True, True, True], [False, False, False]]
 
 
+@pytest.mark.parametrize(("width", "last"), [(390, "verdict"), (1920, "MeanRelativeError")])
+def test_no_column_is_cut_off_where_it_could_be_seen(driver, page, width, last):
+    resize(driver, width, 1000)
+    show(driver, page)
+    edges = "return arguments[0].map((each) => document.querySelector(each).getBoundingClientRect().right)"
+    column, view = driver.execute_script(edges, ["#rows th[data-column=%s]" % last, "#rows-view"])
+    assert column <= view
+    resize(driver, 1280, 900)
+
+
 @pytest.mark.parametrize("far", [0.0, 2.0])
 def test_the_limit_is_drawn_however_far_from_it_the_values_are(driver, tmp_path, far):
     metrics = {"CosineSimilarity": 1 - far, "RelativeEuclideanDistance": far}
