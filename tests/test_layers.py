@@ -42,6 +42,7 @@ LAYERS = (
     ("goldwatch.convert",),
     ("goldwatch.config",),
     ("goldwatch.engine",),
+    ("goldwatch.cluster",),
     ("goldwatch.detail",),
     # Beside each other: neither imports the other.
     ("goldwatch.launch",),

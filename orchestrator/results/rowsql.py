@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..comparing.row import MEASURES, VERDICTS, Row
@@ -20,7 +21,7 @@ SqlValue = Union[None, int, float, str, bytes]
 
 _KNOWN = frozenset(MEASURES)
 _encode = json.JSONEncoder().encode
-_encode_key = json.JSONEncoder(separators=(",", ":")).encode
+_quoted = json.encoder.encode_basestring_ascii
 _INT64 = 1 << 63
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -193,7 +194,8 @@ COLUMNS = ("key", *(name for name, _ in FIELDS), *MEASURES, "user_metrics", "pos
 COLUMN_LIST = ", ".join('"%s"' % name for name in COLUMNS)
 INSERT = "INSERT INTO row (%s, sum) VALUES (%s)" % (COLUMN_LIST, ", ".join("?" * (len(COLUMNS) + 1)))
 
-_ENCODERS = tuple((name, kind.encode) for name, kind in FIELDS)
+_ENCODERS = tuple(kind.encode for _, kind in FIELDS)
+_FIELD_VALUES = itemgetter(*(name for name, _ in FIELDS))
 _DECODERS = {name: kind.decode for name, kind in FIELDS}
 _DEFAULTS = {
     field.name: field.default for field in dataclasses.fields(Row) if field.name != "metrics" and field.default is not dataclasses.MISSING
@@ -202,29 +204,30 @@ _DEFAULTS = {
 
 def row_key(row: Row) -> str:
     """Return what a row is about, the same in every run over the same files: place, target file, op, kind and tensor index."""
-    parts = (row.time, row.device, row.model, row.model_id, row.step, row.target_file, row.op, row.kind, row.tensor_index)
-    return _encode_key(parts)
+    return _key_text(row.time, row.device, row.model, row.model_id, row.step, row.target_file, row.op, row.kind, row.tensor_index)
 
 
 def key_of(place: Place, target_file: Optional[str], op: str, kind: str, tensor_index: Optional[int]) -> str:
     """Return the :func:`row_key` of the row with these fields."""
-    return _encode_key((*place, target_file, op, kind, tensor_index))
+    return _key_text(*place, target_file, op, kind, tensor_index)
 
 
 def key_of_values(values: Mapping[str, Any]) -> str:
     """Return the :func:`row_key` of the row with these columns."""
     parts = [from_sql_text(values[name]) for name in _KEY_FIELDS]
     parts[-1] = None if parts[-1] is None else int(parts[-1])
-    return _encode_key(parts)
+    return _key_text(*parts)
+
+
+def _key_text(*parts: Union[None, str, int]) -> str:
+    """Return the parts as a JSON list without spaces; an encoder would be made anew for each."""
+    return "[%s]" % ",".join(["null" if part is None else _quoted(part) if isinstance(part, str) else str(part) for part in parts])
 
 
 def row_values(row: Row) -> List[SqlValue]:
     """Return the values of :data:`COLUMNS`."""
-    fields = row.__dict__
     values: List[SqlValue] = [to_sql_text(row_key(row))]
-    for name, encode in _ENCODERS:
-        value = fields[name]
-        values.append(None if value is None else encode(value))
+    values += [None if value is None else encode(value) for value, encode in zip(_FIELD_VALUES(row.__dict__), _ENCODERS)]
     metrics = row.metrics
     for name in MEASURES:
         value = metrics.get(name)
@@ -241,9 +244,24 @@ def _to_metric(value: Any) -> SqlValue:
     if value is None:
         return None
     if isinstance(value, dict):
-        return _encode(plain_tree(value))
+        return _spread_text(value) or _encode(plain_tree(value))
     number = plain_number(value)
     return float(number) if isinstance(number, int) and not -_INT64 <= number < _INT64 else number
+
+
+def _spread_text(sides: Mapping[str, Any]) -> Optional[str]:
+    """Return a StandardDeviation of finite numbers as JSON; None for anything else."""
+    if tuple(sides) != ("target", "golden"):
+        return None
+    numbers: List[Any] = []
+    for side in sides.values():
+        if not isinstance(side, dict) or tuple(side) != ("mean", "std"):
+            return None
+        numbers += side.values()
+    for number in numbers:
+        if type(number) is not float or not -math.inf < number < math.inf:
+            return None
+    return '{"target": {"mean": %r, "std": %r}, "golden": {"mean": %r, "std": %r}}' % tuple(numbers)
 
 
 def _from_metric(name: str, value: Any) -> Any:

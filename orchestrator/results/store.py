@@ -23,6 +23,7 @@ from .lock import OutLock
 from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write, read_fact
 from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
 from .records import VOID, Event, FileRecord
+from .rowlines import RowLines
 from .rowqueries import RowQueries
 from .rowsql import COLUMN_LIST, COLUMNS, INSERT, RowReader, SqlValue, checksum, from_sql_text, row_values, to_sql_text
 from .rowview import selection
@@ -31,7 +32,7 @@ _STARTED = "YYYYmmddHHMMSS"
 OnStored = Callable[[Row, int, str], None]
 
 
-class RunStore(RowQueries):
+class RunStore(RowLines, RowQueries):
     """Rows, files and events of one run at rest.
 
     Make one with :meth:`begin` (to write) or :meth:`open` (to read); use it as a context manager or call :meth:`close`. Every method may be
@@ -261,19 +262,6 @@ class RunStore(RowQueries):
             number = self._connection.execute(INSERT, (*values, found)).lastrowid
         return number or 0, found
 
-    def remove(self, keys: Iterable[str], why: str) -> None:
-        """Take rows out again, each with an event; unknown keys are passed over."""
-        with self.transaction():
-            for key in keys:
-                self._take_out(to_sql_text(key), "removed", why)
-            self._make_void()
-
-    def _make_void(self) -> None:
-        """Note that rows up to now are not what they were."""
-        given = self._query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
-        if given:
-            self.set(VOID, given[0][0])
-
     def _take_out(self, key: SqlValue, kind: str, why: str) -> None:
         found = self._connection.execute(
             "SELECT op, tensor, verdict, reason, target_file, CosineSimilarity FROM row WHERE key = ?", (key,)
@@ -373,8 +361,8 @@ class RunStore(RowQueries):
                 self.event("omitted", tensor, reason)
 
     def omitted(self) -> List[Tuple[str, str]]:
-        """Return the (tensor, reason) of what has no row."""
-        return [(event.op or "", event.text) for event in self.events("omitted")]
+        """Return the (tensor, reason) of what has no row, sorted: the same whoever found them in which order."""
+        return sorted((event.op or "", event.text) for event in self.events("omitted"))
 
     def _query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
         with self._mutex, translated(self.path):
