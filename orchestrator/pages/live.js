@@ -202,7 +202,7 @@ class LivePage {
   }
 
   rowOf(suspect) {
-    const place = suspect.place && [suspect.place.time, suspect.place.device, suspect.place.model, suspect.place.model_id, suspect.place.step];
+    const place = suspect.place && [suspect.place.time, suspect.place.device, suspect.place.model, suspect.place.model_id, suspect.place.step, ...(suspect.place.host ? [suspect.place.host] : [])];
     for (let row = 0; row < this.rows.length; row++) {
       if (this.rows.text('tensor', row) !== suspect.tensor) continue;
       if (!place || place.every((part, at) => part === this.rows.places[this.rows.place(row)][at])) return row;
