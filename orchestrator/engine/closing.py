@@ -164,7 +164,8 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
         engine.put_rows(lost)
         kept.update(row_key(row) for row in lost)
         known = {file.rel for file in engine.catalogue.files.values() if file.state != EARLIER and file.place in taken}
-        stale = [key for key, target in engine.store.keys_by_file() if target not in known and key not in kept]
+        gone = [target for target in engine.store.targets() if target not in known]
+        stale = [key for target in gone for key in engine.store.keys_of_file(target) if key not in kept]
         if stale:
             engine.store.remove(stale, "no longer part of the run")
 

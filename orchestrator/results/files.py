@@ -170,9 +170,11 @@ class TableFiles:
 
     def abort(self, error: BaseException) -> None:
         """Leave the older table in the place of the one that is being written."""
-        self._open.__exit__(type(error), error, error.__traceback__)
-        with contextlib.suppress(EnvironmentProblem):
-            self._finish()
+        try:
+            self._open.__exit__(type(error), error, error.__traceback__)
+        finally:
+            with contextlib.suppress(EnvironmentProblem):
+                self._finish()
 
     def _done(self) -> None:
         """Bring the tables that are open to the disk, others meanwhile."""
