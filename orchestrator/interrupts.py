@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
 from types import FrameType
-from typing import List, Optional
+from typing import Iterator, List, Optional
 
 _AGAIN_S = 0.01
 _raised: List[int] = []
@@ -26,6 +27,16 @@ def heed_interrupts() -> None:
     """
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
+
+
+@contextlib.contextmanager
+def interrupts_withheld() -> Iterator[None]:
+    """Have Ctrl-C wait for the end of a block; threads and processes that are started in it never get one. For the main thread."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def heed_termination() -> None:

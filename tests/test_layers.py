@@ -42,10 +42,12 @@ LAYERS = (
     ("goldwatch.convert",),
     ("goldwatch.config",),
     ("goldwatch.engine",),
+    ("goldwatch.cluster",),
     ("goldwatch.detail",),
     # Beside each other: neither imports the other.
     ("goldwatch.launch",),
     ("goldwatch.watching",),
+    ("goldwatch.merging",),
     ("goldwatch.adapters",),
     ("goldwatch.submodel",),
     ("goldwatch.replay",),

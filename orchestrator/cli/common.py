@@ -37,6 +37,7 @@ _OPTIONS = {
     "unknown_shape": "--golden, --om, --dump, or --shape",
     "needs_om": "--om model.json",
     "unknown_node": "--list",
+    "unencrypted": "--insecure allows it",
 }
 """What the hints of these kinds of error are called on the command line."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Dict, Iterator, Optional, TypeVar
 
 import click
 
+from ..cluster.address import ClusterAddress, parse_cluster
 from ..engine.file_pair import is_file_pair
 from ..engine.listed import compare_folders
 from ..engine.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
@@ -106,6 +108,11 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
 @click.argument("target")
 @click.argument("golden")
 @click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files.")
+@click.option("--cluster", metavar="URL", help="Let a Dask cluster compare: tcp://HOST:PORT, tls://HOST:PORT, or local[:N].")
+@click.option("--tls-ca-file", metavar="FILE", help="Certificate authority of the cluster, in PEM.  [default: as Dask is configured]")
+@click.option("--tls-cert", metavar="FILE", help="Our certificate for the cluster.")
+@click.option("--tls-key", metavar="FILE", help="Its key.  [default: in the same file]")
+@click.option("--insecure", is_flag=True, help="Allow tcp:// to another machine.")
 @comparison_options
 def compare(target: str, golden: str, out: str, **given: Any) -> int:
     """Compare the dumps of a network or a training with golden data, or two dumps of one model.
@@ -118,19 +125,25 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     quiet = given["quiet"]
     set_up_logging(quiet, given["verbose"])
     options = make_options(target, golden, out, given)
+    cluster = cluster_address(given)
     planned = planned_reports(given, out)
     # Neither a missing path nor a special file is one of two files: the folders' checks name them.
     plain = [os.path.isfile(path) or os.path.isdir(path) for path in (target, golden)]
     if all(plain) and is_file_pair(target, golden):
+        if cluster is not None:
+            raise UsageError("--cluster is for folders: two files are compared here")
         result = compare_files(options, given["force"])
     else:
+        if cluster is not None and options.quantisation and not options.model:
+            raise UsageError("--cluster compares a device's dumps: a quantised net's own files are compared here")
         compare_all = compare_quantised_files if options.quantisation and not options.model else compare_folders
-        with ProgressBar("comparing", quiet) as bar:
+        with ProgressBar("comparing", quiet) as bar, comparers(cluster, bar) as elsewhere:
             result = compare_all(
                 options,
                 given["jobs"] or default_jobs(),
                 given["force"],
                 on_progress=lambda found: bar.show(found.stage, *found.steps),
+                **elsewhere,
             )
     for note in result.notes:
         say_note(note, quiet)
@@ -138,4 +151,27 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
         say("warning: " + text)
     print_result(result, given, planned)
     return result.exit_code
+
+
+def cluster_address(given: Any) -> Optional[ClusterAddress]:
+    """Return the cluster that is to compare; None for this machine."""
+    files = {name: given[name] for name in ("tls_ca_file", "tls_cert", "tls_key")}
+    if given["cluster"] is not None:
+        return parse_cluster(given["cluster"], given["insecure"], **files)
+    if given["insecure"] or any(files.values()):
+        raise UsageError("certificates and --insecure are for a cluster: they need --cluster")
+    return None
+
+
+@contextlib.contextmanager
+def comparers(cluster: Optional[ClusterAddress], bar: ProgressBar) -> Iterator[Dict[str, Any]]:
+    """Yield what tells a comparison who compares, once the cluster has been asked."""
+    if cluster is None:
+        yield {}
+        return
+    from ..cluster.comparers import cluster_comparers
+
+    bar.show("asking the cluster", 0, 0)
+    with cluster_comparers(cluster) as elsewhere:
+        yield {"comparers": elsewhere}
 

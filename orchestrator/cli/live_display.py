@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import List, Optional, Type
 
-from ..columns import cut, shorten
+from ..columns import cut, shorten, width_of
 from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..engine.target_file import TargetFile
 from ..naming import printable
@@ -15,7 +15,7 @@ from ..watching.standing import Standing
 from .common import columns_of, is_terminal, say, show_status
 from .progress import bar_text
 
-_LEAST_NAME = 12
+_LEAST_NAME, _FEWEST_LETTERS = 24, 6
 _EVERY_S = 0.1
 _MOST_FAILURES = 20
 """Failing rows that are told one by one on a terminal; the live line counts all."""
@@ -83,13 +83,7 @@ class LiveDisplay:
         if standing.seconds - seconds > 1.0:
             self._rate = (standing.bytes_done - done) / (standing.seconds - seconds) / 1e6
             self._last = (standing.seconds, standing.bytes_done)
-        text = "%d rows, %d waiting, %d queued, %d failed, %.1f MB/s" % (
-            standing.rows, standing.waiting, standing.queued, standing.failed, self._rate
-        )  # fmt: skip
-        width = (columns_of(sys.stderr) or 100) - 1
-        if standing.first is not None:
-            text += "; first " + shorten(printable(standing.first.tensor), max(_LEAST_NAME, width - len(text) - len("; first ")))
-        self._show(cut(text, width))
+        self._show(standing_text(standing, self._rate, (columns_of(sys.stderr) or 100) - 1))
 
     def on_stage(self, stage: str, done: int, total: int) -> None:
         """Show how far the work after the last comparison is."""
@@ -98,9 +92,31 @@ class LiveDisplay:
             self._staged_at = now
             self._show(bar_text(stage, done, total))
 
+    def show(self, text: str) -> None:
+        """Show a live line of the caller's."""
+        if self.terminal and not self.quiet:
+            self._show(text)
+
     def _show(self, text: str) -> None:
         show_status(text)
         self._line = True
+
+
+def standing_text(standing: Standing, megabytes_per_s: float, width: int) -> str:
+    """Return how far a watch is in at most so many columns; on a narrow terminal what matters least is left out."""
+    first = "" if standing.first is None else printable(standing.first.tensor)
+    room = width - (len("; first ") + min(_LEAST_NAME, width_of(first)) if first else 0)
+    text, *rest = (
+        "%d failed" % standing.failed, "%d rows" % standing.rows, "%d waiting" % standing.waiting, "%d queued" % standing.queued,
+        "%.1f MB/s" % megabytes_per_s,
+    )  # fmt: skip
+    for part in rest:
+        if len(text) + len(", " + part) > room:
+            break
+        text += ", " + part
+    if first:
+        text += "; first " + shorten(first, max(_FEWEST_LETTERS, width - len(text) - len("; first ")))
+    return cut(text, width)
 
 
 def _worst(verdicts: List[str]) -> str:
@@ -108,6 +124,6 @@ def _worst(verdicts: List[str]) -> str:
 
 
 def _where(row: Row) -> str:
-    parts = (("device", row.device), ("step", row.step))
+    parts = (("host", row.host), ("device", row.device), ("step", row.step))
     known = ", ".join("%s %s" % part for part in parts if part[1] is not None)
     return " (%s)" % known if known else ""

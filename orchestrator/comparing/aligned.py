@@ -15,6 +15,7 @@ from ..tensors.geometry import Geometry, is_stored_alike, match_layouts, match_s
 from ..tensors.layouts import plain_tensor
 from ..tensors.tensor import MemorySource, Tensor
 from ..tensors.user_conversions import UserConversions
+from .compiled.choice import compiled_kernel
 from .kernel import BLOCK
 from .pair_task import PairTask
 
@@ -105,9 +106,18 @@ def require_zero_padding(task: PairTask, geometry: Geometry) -> None:
 
 
 def blocks_of(
-    task: PairTask, golden: Tensor, geometry: Geometry, borders: FrozenSet[int] = frozenset(), part: Part = (0, 1), most: int = 0
+    task: PairTask,
+    golden: Tensor,
+    geometry: Geometry,
+    borders: FrozenSet[int] = frozenset(),
+    part: Part = (0, 1),
+    most: int = 0,
+    halves: bool = False,
 ) -> Iterator[Block]:
-    """Return the blocks of one share of a pair, small enough for the accumulators; ``borders`` and ``most`` as :func:`placed_blocks`."""
+    """Return the blocks of one share of a pair for the accumulators, small enough; ``borders`` and ``most`` as :func:`placed_blocks`.
+
+    ``halves``: as there, where the kernel takes them.
+    """
     # Complex numbers count as two.
     size = BLOCK // 2 if "c" in (task.target.dtype.kind, golden.dtype.kind) else BLOCK
-    return placed_blocks(task.target, golden, geometry, size, part, borders, most)
+    return placed_blocks(task.target, golden, geometry, size, part, borders, most, halves and compiled_kernel() is not None)

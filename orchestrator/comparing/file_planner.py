@@ -110,9 +110,13 @@ class Planner:
 
     def waits_for_group(self, entry: DumpEntry) -> bool:
         """Tell whether this dump's op belongs to an L1 fusion group: which of the group have rows is known when all have come."""
+        return self.l1_group(entry) is not None
+
+    def l1_group(self, entry: DumpEntry) -> Optional[Tuple[int, str]]:
+        """Return the L1 fusion group that a dump's op belongs to; None where there is none, or it does not matter."""
         if self.two_dumps or self._model is None or not self._has_l1_groups:
-            return False
-        return self._model.l1_group(dumped_op(entry, None)) is not None
+            return None
+        return self._model.l1_group(dumped_op(entry, None))
 
     def _has_output(self, op: str, index: int) -> bool:
         return self.golden.find(op, index, "output", self.place) is not None
@@ -169,15 +173,16 @@ class Planner:
             if plan.status == OMITTED:
                 omitted.append((plan.tensor, plan.reason))
                 continue
-            row = self._row(plan, entry)
             if plan.kind == OP:
-                rows.append(row)
+                rows.append(self._row(plan, entry))
                 continue
-            if (plan.tensor_index or 0) >= len(dump.inputs if plan.kind == INPUT else dump.outputs):
+            infos = dump.inputs if plan.kind == INPUT else dump.outputs
+            if (plan.tensor_index or 0) >= len(infos):
+                row = self._row(plan, entry)
                 rows.append(row.but(cause=DUMP_MISSING) if row.verdict == NOT_COMPARED else row)
                 continue
-            info = dump.info(plan.kind, plan.tensor_index or 0)
-            row = row.but(target_dtype=info.dtype.name, address=info.address, shape=info.shape)
+            info = infos[plan.tensor_index or 0]
+            row = planned_row(plan, self.place, entry, info)
             if dump.state != COMPLETE:
                 damage = size_error(dump.path, dump.state, dump.expected_bytes, dump.actual_bytes)
                 rows.append(refuse(row.but(reason=""), damage.message, CORRUPT))
@@ -313,6 +318,11 @@ class Planner:
 
     def _row(self, plan: RowPlan, entry: Optional[DumpEntry]) -> Row:
         return planned_row(plan, self.place, entry)
+
+    def lost(self, entry: DumpEntry, reason: str) -> FilePlan:
+        """Return what a dump file comes to whose comparison ended every process that tried it."""
+        plan = self._unreadable(entry, reason)
+        return replace(plan, rows=tuple(row.but(cause="crashed") for row in plan.rows))
 
     def unnamed(self, rel: str) -> Row:
         """Return the row of a dump file whose hash name no mapping.csv explains."""

@@ -13,6 +13,7 @@ from typing import Callable, Iterator, List, Optional, Tuple
 import numpy as np
 
 from ..errors import NotComparable, TypeNotComparable
+from ..tensors.dtypes import BFLOAT16, plain_floats
 from .sums import SAFE_BIG, SAFE_SMALL, PairSums
 
 BLOCK = 65536
@@ -78,6 +79,8 @@ def as_reals(x: np.ndarray, y: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
 
 def _real(a: np.ndarray) -> np.ndarray:
     kind = a.dtype.kind
+    if a.dtype == BFLOAT16:
+        return a
     if kind == "b":
         return a.view(np.uint8)
     if kind not in "fiu":
@@ -129,6 +132,7 @@ def load(a: np.ndarray, out: np.ndarray, bits: np.ndarray) -> np.ndarray:
     float16 goes through integer shifts: a half's 15 low bits, moved up by 13, are a float32 that is too small by
     2**112. So NaN and Inf of float16 come out as magnitudes of 65536 and more; :func:`load_limit` tells.
     """
+    a = plain_floats(a)
     n = a.size
     code = a.dtype.char
     if code == "d" and a.flags.c_contiguous:

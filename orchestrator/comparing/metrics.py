@@ -7,11 +7,13 @@ are exact. The divergence needs a second pass (:class:`KLPass`); :func:`compare_
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ..errors import UsageError
+from ..tensors.dtypes import BFLOAT16, plain_floats
 from .compiled.choice import compiled_kernel
 from .compiled.face import CompiledKernel
 from .differences import Differences
@@ -38,6 +40,20 @@ _WHOLE_TYPES = "?bBhHiIlLqQpP"
 _COMPLEX_TYPES = "FDG"
 _HALF_MAX = 65504.0
 _KEEP_BYTES = 4 * 1024 * 1024
+_NO_VALUES: Dict[str, Any] = {name: None if name == "StandardDeviation" else math.nan for name in MEASURES}
+
+
+def _char(values: np.ndarray) -> str:
+    return "f" if values.dtype == BFLOAT16 else values.dtype.char
+
+
+@lru_cache(maxsize=64)
+def _parts_of(metrics: Tuple[str, ...]) -> Tuple[bool, bool]:
+    """Tell whether any of the metrics needs the relative errors, and the variances; UsageError where one is unknown."""
+    unknown = [name for name in metrics if name not in MEASURES]
+    if unknown:
+        raise UsageError("unknown metric %s" % ", ".join(map(repr, unknown)), hint="the metrics are %s" % ", ".join(MEASURES))
+    return any(name in _RELATIVE for name in metrics), "StandardDeviation" in metrics
 
 
 class Accumulator:
@@ -66,13 +82,9 @@ class Accumulator:
     def __init__(
         self, metrics: Sequence[str] = METRICS, axes: Sequence[SliceAxis] = (), slack: Slack = NO_ROUNDING, sampled: bool = False
     ) -> None:
-        unknown = [name for name in metrics if name not in MEASURES]
-        if unknown:
-            raise UsageError("unknown metric %s" % ", ".join(map(repr, unknown)), hint="the metrics are %s" % ", ".join(MEASURES))
         self.metrics = tuple(metrics)
+        self._relative, self._spread = _parts_of(self.metrics)
         self.count = 0
-        self._relative = any(name in _RELATIVE for name in metrics)
-        self._spread = "StandardDeviation" in metrics
         self._slices = SliceSums(axes) if axes and WORST_SLICE in metrics else None
         self._differences: Optional[Differences] = Differences(slack.dtype) if DIFFERENT in metrics else None
         self._slack = slack.distance
@@ -88,7 +100,8 @@ class Accumulator:
         Parameters
         ----------
         x, y
-            Target and golden elements: arrays of one shape, any strides, any size, any real, complex or bool dtype.
+            Target and golden elements: arrays of one shape, any strides, any size, any real, complex or bool dtype, or
+            :data:`goldwatch.tensors.dtypes.BFLOAT16`.
         start, strides
             Where the block lies in the golden, as :class:`goldwatch.tensors.blocks.Block` tells; needed for slices and for the places of
             differing elements. Such a block has at most ``BLOCK`` real numbers.
@@ -99,7 +112,7 @@ class Accumulator:
             The shapes differ, or a dtype is not numeric.
         """
         if self._kinds is None:
-            self._begin(x.dtype.char, y.dtype.char)
+            self._begin(_char(x), _char(y))
         where = None if strides is None else Where(x.shape, start, strides)
         if where is not None and (x.dtype.kind == "c" or y.dtype.kind == "c"):
             # Real and imaginary parts lie side by side, in one slice.
@@ -126,7 +139,7 @@ class Accumulator:
         if may_be_masked_apart(sums) or (slices is not None and slices.may_mask(x_low, y_low, y_high)):
             return False
         if self._differences is not None:
-            self._differences.add(x, y, found.d, where)
+            self._differences.add(plain_floats(x), plain_floats(y), found.d, where)
         if slices is not None and where is not None:
             slices.add(found.y, found.d if sums.max_ad else None, (y_low, y_high), where, (found.y_tables, found.d_tables))
         self._take(sums)
@@ -141,6 +154,7 @@ class Accumulator:
 
     def _add_by_numpy(self, x: np.ndarray, y: np.ndarray, where: Optional[Where]) -> None:
         """Add one piece."""
+        x, y = plain_floats(x), plain_floats(y)
         work = workspace()
         x64, y64 = load(x, work.x, work.bits), load(y, work.y, work.bits)
         limits = load_limit(x.dtype), load_limit(y.dtype)
@@ -218,12 +232,12 @@ class Accumulator:
     def result(self) -> MetricResult:
         """Return the metrics of everything collected so far."""
         sums, odd = self._sums, self._odd
-        counted = both(odd, self._masked.odd)
+        counted = both(odd, self._masked.odd) if self._masked.count else odd
         masks = self._masked.are_masks(sums)
         if self._masked.count and not masks:
             sums, odd = sums.plus(self._masked.sums), counted
         notes, reasons, outcome = remarks_of(self.count, sums, odd, self._masked.sentence() if masks else "")
-        values: Dict[str, Any] = {name: None if name == "StandardDeviation" else math.nan for name in MEASURES}
+        values = dict(_NO_VALUES)
         if not odd.agree:
             if odd.inf_differs:
                 values["MaxAbsoluteError"] = math.inf
@@ -241,7 +255,7 @@ class Accumulator:
             not_applicable += [name for name in (*METRICS, WORST_SLICE) if name not in BOOL_METRICS]
             reasons.append("both tensors are bool: only %s and %s are defined" % BOOL_METRICS)
         for name in not_applicable:
-            values[name] = None if name == "StandardDeviation" else math.nan
+            values[name] = _NO_VALUES[name]
         return MetricResult(
             values={name: values[name] for name in self.metrics},
             nan={"target": counted.target_nan, "golden": counted.golden_nan},
@@ -331,8 +345,11 @@ class KLPass:
             return
         x, y = as_reals(x, y)
         work = workspace()
+        plain = self._plain and self._finite
         with np.errstate(all="ignore"):
             for xp, yp in pieces(x, y):
+                if not plain:
+                    xp, yp = plain_floats(xp), plain_floats(yp)
                 if self._first.masks_left_out:
                     xp, yp = xp.reshape(-1), yp.reshape(-1)
                     rest = ~masked_apart(xp, yp)

@@ -158,7 +158,8 @@ def measure(task: PairTask, golden: Tensor, geometry: Geometry, settings: Settin
     if parts == 1:
         axes, most = _axes(task, golden, geometry, settings), settings.max_elements
         # The second reading needs no slices, but of a sample it is the same.
-        once, again = (partial(blocks_of, task, golden, geometry, borders(wanted), most=most) for wanted in (axes, axes if most else ()))
+        blocks = partial(blocks_of, task, golden, geometry, most=most, halves=True)
+        once, again = (partial(blocks, borders(wanted)) for wanted in (axes, axes if most else ()))
         sampled = is_sampled(geometry, settings)
         return compare_blocks(once, settings.metrics, axes, slack or slack_of(task, golden), again, sampled)
     sums = sums_of(task, golden, geometry, settings, (0, parts))
@@ -177,7 +178,7 @@ def sums_of(task: PairTask, golden: Tensor, geometry: Geometry, settings: Settin
     """Return the sums of one share of a pair."""
     axes = _axes(task, golden, geometry, settings)
     sums = Accumulator(settings.metrics, axes, slack_of(task, golden), is_sampled(geometry, settings))
-    for block in blocks_of(task, golden, geometry, borders(axes), part, settings.max_elements):
+    for block in blocks_of(task, golden, geometry, borders(axes), part, settings.max_elements, halves=True):
         sums.update(*block)
     return sums
 
@@ -191,7 +192,7 @@ def divergence_of(task: PairTask, golden: Tensor, geometry: Geometry, first: Met
     """Return the second pass over one share of a pair; of a sample over the same elements as the first."""
     sums = KLPass(first)
     wanted = borders(_axes(task, golden, geometry, settings) if settings.max_elements else ())
-    for block in blocks_of(task, golden, geometry, wanted, part, settings.max_elements):
+    for block in blocks_of(task, golden, geometry, wanted, part, settings.max_elements, halves=True):
         sums.update(block.x, block.y)
     return sums
 

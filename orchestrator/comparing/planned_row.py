@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Optional
 
+from ..dumps.container import TensorInfo
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
 from ..model.row_plan import PAIR, RowPlan
 from .row import PASS, Row
 
 
-def planned_row(plan: RowPlan, place: Place, entry: Optional[DumpEntry]) -> Row:
-    """Return the row of a planned tensor but for its findings; ``entry`` is its dump file, where there is one."""
+def planned_row(plan: RowPlan, place: Place, entry: Optional[DumpEntry], info: Optional[TensorInfo] = None) -> Row:
+    """Return the row of a planned tensor but for its findings; ``entry`` is its dump file and ``info`` its header's, where it has one."""
     return Row(
         index=plan.index,
         op=plan.op,
@@ -24,7 +25,14 @@ def planned_row(plan: RowPlan, place: Place, entry: Optional[DumpEntry]) -> Row:
         graph_index=plan.graph_index,
         group=plan.group or (plan.op,),
         golden=plan.golden,
-        **place._asdict(),
+        time=place.time,
+        device=place.device,
+        model=place.model,
+        model_id=place.model_id,
+        step=place.step,
+        shape=info.shape if info is not None else None,
+        target_dtype=info.dtype.name if info is not None else None,
+        address=info.address if info is not None else None,
         reason=plan.reason,
         target_file=entry.rel if entry is not None else None,
         timestamp_us=entry.name.timestamp_us if entry is not None else 0,

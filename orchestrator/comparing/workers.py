@@ -61,6 +61,8 @@ class Workers:
         What to compute; the same for every pair.
     max_in_flight
         Batches handed out at most before :attr:`full` is true.
+    apart
+        Compare nothing in this process, whatever it costs to start others.
 
     Attributes
     ----------
@@ -70,12 +72,13 @@ class Workers:
         How many processes have died.
     """
 
-    def __init__(self, jobs: int, settings: Settings, max_in_flight: Optional[int] = None) -> None:
+    def __init__(self, jobs: int, settings: Settings, max_in_flight: Optional[int] = None, apart: bool = False) -> None:
         # A kernel that is asked for and not there is told at once, not in each row.
         compiled_kernel()
         self.on_done: Optional[Callable[[], None]] = None
         self.jobs = max(1, jobs)
         self.settings = settings
+        self._apart = apart
         self.max_in_flight = max_in_flight or 4 * self.jobs
         self.deaths = 0
         self._processes = Processes(self.jobs)
@@ -84,7 +87,7 @@ class Workers:
 
     def start(self, most: Optional[int] = None) -> None:
         """Start the processes, no more than ``most``, without waiting for them; a second call does nothing."""
-        if self.jobs > 1:
+        if self.jobs > 1 or self._apart:
             self._processes.start(ready, most=most)
 
     def pids(self) -> List[int]:
@@ -103,7 +106,7 @@ class Workers:
 
     def submit(self, tasks: Sequence[PairTask]) -> None:
         """Hand out one batch; its rows come from :meth:`collect`. A batch that begins with a huge pair keeps all processes busy."""
-        if self.jobs == 1 or (not self._processes.there and sum(task.nbytes for task in tasks) <= _AT_ONCE_BYTES):
+        if not self._apart and (self.jobs == 1 or (not self._processes.there and sum(task.nbytes for task in tasks) <= _AT_ONCE_BYTES)):
             self._finished.append(Finished(tasks, *_compared(tasks, self.settings)))
         elif parts_of(tasks[0], self.settings) > 1:
             self._submit_split(tasks, SplitPair(tasks[0], self.settings))

@@ -29,11 +29,15 @@ def settle(engine: Engine) -> List[str]:
     engine.places.settled = engine.closing = True
     with engine.store.transaction():
         _forget_moved(engine)
-        places = engine.catalogue.by_place()
-        engine.graphs.require(place.model for place in places)
-        said = _left_out(engine, places)
-        earlier: Dict[str, int] = {}
-        for place, files in places.items():
+        return tell_left_out(engine, settle_files(engine))
+
+
+def settle_files(engine: Engine) -> Dict[str, int]:
+    """Plan the files that waited for the end; return how many earlier dumps of which ops do not count."""
+    engine.closing = True
+    earlier: Dict[str, int] = {}
+    with engine.store.transaction():
+        for place, files in engine.catalogue.by_place().items():
             if not engine.places.is_taken(place):
                 continue
             _settle_groups(engine, place, files)
@@ -46,10 +50,29 @@ def settle(engine: Engine) -> List[str]:
                     _accept(engine, file)
                 elif file.state == GONE and (not file.has_rows or file.missing):
                     _vanished(engine, file)
-        if earlier:
-            said.append(_EARLIER % (sum(earlier.values()), "" if sum(earlier.values()) == 1 else "s", listed(sorted(earlier), 3)))
-        for text in said:
-            engine.store.event("left out", None, text)
+    return earlier
+
+
+def tell_left_out(engine: Engine, earlier: Mapping[str, int]) -> List[str]:
+    """Return, and note in the store, what was left out, as sentences.
+
+    Parameters
+    ----------
+    earlier
+        How many earlier dumps of which ops do not count.
+
+    Raises
+    ------
+    InputError
+        No dump is of any of the models.
+    """
+    places = engine.catalogue.by_place()
+    engine.graphs.require(place.model for place in places)
+    said = _left_out(engine, places)
+    if earlier:
+        said.append(_EARLIER % (sum(earlier.values()), "" if sum(earlier.values()) == 1 else "s", listed(sorted(earlier), 3)))
+    for text in said:
+        engine.store.event("left out", None, text)
     return said
 
 

@@ -110,8 +110,11 @@ class Engine:
             Files that were compared and are no longer there belong to the run.
         """
         same = same_model(self.store, [*self.graphs.files, *self.options.models[1:], *self.options.user_code.scripts])
-        if not self.store.continued:
-            return
+        if self.store.continued:
+            self.believe_rows(same, keep_gone)
+
+    def believe_rows(self, same: bool = True, keep_gone: bool = False) -> None:
+        """Believe the rows in the store that hold still; ``same``: they were planned with the present models."""
         believed = believe(self.store, self.catalogue.root, self.goldens.folder)
         self._with_rows = believed.with_rows
         self._valid = believed.valid if same else {}
@@ -312,6 +315,14 @@ class Engine:
 
     def _note_come(self, file: TargetFile) -> None:
         self.come.setdefault(file.place, set()).add(file.op_name)
+
+    def judge_inputs(self) -> None:
+        """Judge stored inputs like the outputs that they are, whatever order the rows came in."""
+        with self.store.transaction():
+            for row in self.store.rows("arrival", verdict=FAIL):
+                judged = self._cancelled.judged(row)
+                if judged is not row:
+                    self.store.put(judged)
 
     def take_done(self) -> List[TargetFile]:
         """Return the files that were completed since the last call; their rows are committed."""

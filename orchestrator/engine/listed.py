@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections import deque
-from itertools import islice
 from typing import List, Optional
 
 from ..dumps.golden import GoldenSet
-from ..dumps.source import START_BYTES
-from ..dumps.tree import DumpTree, find_dumps
-from ..errors import InputError, require_folder
-from ..filesystem import read_soon
+from ..dumps.tree import DumpTree
+from ..errors import InputError
 from ..model.graphs import ModelGraphs
 from ..results.records import EXPECTED
-from .closing import finish_rows, settle
+from .closing import finish_rows
+from .comparers import Comparers, Here
 from .comparison import Run
 from .engine import OnRow
 from .options import ComparisonOptions
 from .progress import OnProgress, Progress
 from .result import RunResult
-from .signature import look_at
 from .target_file import GROWING, TargetFile
+from .unmatched import shown
 
-_SLICE = 16
-# So many files' headers are on their way from the disk while one is planned.
-_AHEAD = 64
-# Less than this is compared before other processes have started.
-_FEW, _LITTLE_BYTES = 200, 16 << 20
-# Each process costs as much as comparing so much; one keeps up with this one, which plans and stores, however many small files there are.
-_WORTH_BYTES = 32 << 20
-# A golden tensor's pairs are compared together: those that are known only by the last files planned wait for more.
-_UNRIPE = 256
 _NOTES_TOLD = 3
 
 
@@ -41,6 +29,7 @@ def compare_folders(
     force: bool = False,
     on_row: Optional[OnRow] = None,
     on_progress: Optional[OnProgress] = None,
+    comparers: Optional[Comparers] = None,
 ) -> RunResult:
     """Compare every file of TARGET as it is now, and judge the run.
 
@@ -54,6 +43,8 @@ def compare_folders(
         Called with each row that has just been stored.
     on_progress
         Called several times a second.
+    comparers
+        Who lists TARGET and compares its files; by default this process and ``jobs`` others.
 
     Raises
     ------
@@ -66,7 +57,7 @@ def compare_folders(
     """
     tell = on_progress or (lambda progress: None)
     tell(Progress(stage="reading the model"))
-    source = _Listing(options, tell)
+    source = _Listing(options, tell, comparers or Here())
     with Run(options, jobs, force, on_row, look=source.look) as run:
         source.feed(run, tell)
         return run.finish(on_stage=lambda *stage: tell(run.engine.progress.at(*stage)))
@@ -75,17 +66,17 @@ def compare_folders(
 class _Listing:
     """TARGET and GOLDEN as they are found: the source of a run over files that are all there."""
 
-    def __init__(self, options: ComparisonOptions, on_progress: OnProgress) -> None:
+    def __init__(self, options: ComparisonOptions, on_progress: OnProgress, comparers: Comparers) -> None:
         self.options = options
         self.on_progress = on_progress
+        self.comparers = comparers
 
     def look(self, graphs: ModelGraphs) -> None:
         """List both folders; raise InputError where one holds nothing to compare, or no model for what it holds."""
-        require_folder(self.options.target, "TARGET")
         self.on_progress(Progress(stage="listing GOLDEN"))
         self.golden = GoldenSet.open(self.options.golden)
         self.on_progress(Progress(stage="listing TARGET"))
-        self.tree = find_dumps(self.options.target, time=self.options.time)
+        self.tree = self.comparers.list_target(self.options)
         _require_dumps(self.options, self.tree)
         graphs.require(combo.place.model for combo in self.tree.combos)
         if not len(self.golden):
@@ -100,7 +91,7 @@ class _Listing:
             )
 
     def feed(self, run: Run, on_progress: OnProgress) -> None:
-        """Compare everything: pairs are compared while later files are still planned, the biggest known first."""
+        """Have everything compared, and give what never came its rows."""
         engine = run.engine
         run.goldens.take(self.golden)
         run.render_rows()
@@ -109,27 +100,10 @@ class _Listing:
         run.catalogue.left = {combo.place[:3] for combo in self.tree.left}
         engine.places.settled = True
         engine.continue_store(keep_gone=False)
-        waiting = deque(_meet(run, self.tree))
-        size_bytes = sum(_look(file) for file in waiting)
-        run.store.set(EXPECTED, {"files": len(waiting), "bytes": size_bytes})
-        if len(waiting) > _FEW or size_bytes > _LITTLE_BYTES:
-            run.workers.start(most=1 + size_bytes // _WORTH_BYTES)
-        files = len(waiting)
-        soon = iter([file.path for file in waiting if file.signature is not None])
-        read_soon(islice(soon, _AHEAD), START_BYTES)
-        # Files that are held until an op of the model comes are met again here.
-        engine.release = waiting.append
-        while waiting:
-            read_soon(islice(soon, _SLICE), START_BYTES)
-            with run.store.transaction():
-                for _ in range(min(_SLICE, len(waiting))):
-                    _plan(run, waiting.popleft())
-            engine.dispatch(_UNRIPE)
-            engine.collect(0.0)
-            on_progress(engine.progress.at("planning and comparing", max(0, files - len(waiting)), files))
-        _drain(run, on_progress)
-        run.left_out += settle(engine)
-        _drain(run, on_progress)
+        files = _meet(run, self.tree)
+        sizes = [self.comparers.size_of(file) for file in files]
+        run.store.set(EXPECTED, {"files": len(files), "bytes": sum(sizes)})
+        run.left_out += self.comparers.compare(run, files, sizes, on_progress)
         finish_rows(engine, self.tree.empty, self.tree.unlisted)
         run.left_out += run.unpaired()
 
@@ -144,29 +118,6 @@ def _meet(run: Run, tree: DumpTree) -> List[TargetFile]:
                 if file is not None and fresh:
                     found.append(file)
     return [file for file in found if file.state == GROWING]
-
-
-def _look(file: TargetFile) -> int:
-    """Note how a file looks, before it is read; return its size in bytes, 0 where it has gone."""
-    found = look_at(file.path)
-    if found is not None:
-        file.change(found)
-    return 0 if found is None else found.size_bytes
-
-
-def _plan(run: Run, file: TargetFile) -> None:
-    if file.signature is None:
-        _look(file)
-    plan = run.engine.plan(file)
-    if plan is not None:
-        run.engine.accept(file, plan)
-
-
-def _drain(run: Run, on_progress: OnProgress) -> None:
-    while run.engine.busy:
-        run.engine.dispatch()
-        run.engine.collect(1.0)
-        on_progress(run.engine.progress)
 
 
 def _require_dumps(options: ComparisonOptions, tree: DumpTree) -> None:
@@ -187,7 +138,7 @@ def _golden_notes(run: Run) -> List[str]:
     golden = run.goldens.every
     notes = ["GOLDEN: " + note if golden.kind == "npu" else note for note in golden.notes]
     if run.goldens.step_names:
-        notes.append("GOLDEN's folders are numbers: each holds the golden data of that step (%s)" % ", ".join(run.goldens.step_names[:8]))
+        notes.append("GOLDEN's folders are numbers: each holds the golden data of that step (%s)" % shown(run.goldens.step_names))
     for collision in golden.collisions[:10]:
         notes.append("golden files collide: %s all stand for %s:%d" % (", ".join(collision.files), collision.key, collision.index))
     if golden.kind == "npu":

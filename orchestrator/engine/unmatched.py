@@ -53,10 +53,10 @@ def _steps(run: Run) -> List[str]:
     said = []
     if without:
         text = "GOLDEN's folders are steps (%s): there is none for %s %s, and no row"
-        said.append(text % (_shown(names) or "none", _word(without), _shown(without)))
+        said.append(text % (shown(names) or "none", _word(without), shown(without)))
     never = _steps_without_dump(run, names)
     if never:
-        said.append("GOLDEN has data of %s %s, of which TARGET holds no dump" % (_word(never), _shown(never)))
+        said.append("GOLDEN has data of %s %s, of which TARGET holds no dump" % (_word(never), shown(never)))
     return said
 
 
@@ -79,7 +79,8 @@ def steps_without_golden(run: Run) -> List[str]:
     return sorted((step for step in found if step is not None), key=name_order)
 
 
-def _shown(names: List[str]) -> str:
+def shown(names: List[str]) -> str:
+    """Return the first of some steps as a list, and how many more there are."""
     return ", ".join(names[:_STEPS_SHOWN]) + (" and %d more" % (len(names) - _STEPS_SHOWN) if len(names) > _STEPS_SHOWN else "")
 
 

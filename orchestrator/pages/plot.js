@@ -164,10 +164,11 @@ class Plot {
     }
   }
 
+  // A limit's words stand above its line, or below it where another limit's line would run through them.
   paintLimits(context, width, bottom) {
+    const lines = this.chosen.map((name) => (typeof this.limits[name] === 'number' && this.limits[name] > 0 ? this.axis.at(this.limits[name]) : NaN));
     this.chosen.forEach((name, at) => {
-      const limit = this.limits[name];
-      const y = typeof limit === 'number' && limit > 0 ? this.axis.at(limit) : NaN;
+      const limit = this.limits[name], y = lines[at], crossed = lines.some((other) => other < y && other > y - 17);
       if (!(y >= PLOT_TOP && y <= bottom)) return;
       context.strokeStyle = context.fillStyle = token('series-' + (at + 1));
       context.setLineDash([6, 4]);
@@ -178,7 +179,7 @@ class Plot {
       context.stroke();
       context.setLineDash([]);
       context.textAlign = at % 2 ? 'left' : 'right';
-      context.fillText('limit ' + digits(limit, 3), at % 2 ? PLOT_LEFT + 4 : width - PLOT_RIGHT - 4, y - 8);
+      context.fillText('limit ' + digits(limit, 3), at % 2 ? PLOT_LEFT + 4 : width - PLOT_RIGHT - 4, crossed ? y + 9 : y - 8);
     });
   }
 

@@ -43,13 +43,13 @@ class RowTable {
       this.columns.push({name, title: name, width: name === 'model' || name === 'time' ? 20 : 9, wraps: true, key, cell});
     }
     for (const [at, name] of metrics.entries()) {
-      this.columns.push({name, metric: true, more: at >= PRINTED_METRICS, title: heading(name), width: 15, number: true, key: (row) => sortable(name, this.rows.metric(name, row)),
+      this.columns.push({name, metric: true, more: at >= PRINTED_METRICS, title: heading(name), width: name === 'CosineSimilarity' ? 15 : 12.5, number: true, key: (row) => sortable(name, this.rows.metric(name, row)),
         cell: (row) => metricText(name, this.rows.metric(name, row), 4)});
     }
     const columns = make('colgroup', {}, this.columns.map((column) => make('col', {class: kindOf(column), 'data-column': column.name})));
     columns.querySelectorAll('col').forEach((col, at) => { if (this.columns[at].width) col.style.width = this.columns[at].width + 'ch'; });
     const cells = this.columns.map((column) => {
-      const head = make('th', {scope: 'col', 'data-column': column.name, 'data-metric': column.metric ? column.name : null,
+      const head = make('th', {scope: 'col', 'data-column': column.name, 'data-title': column.title, 'data-metric': column.metric ? column.name : null,
         class: kindOf(column), title: column.metric ? column.name : null}, make('button', {type: 'button'}, column.title));
       head.addEventListener('click', () => this.sortBy(column));
       return head;
@@ -57,7 +57,7 @@ class RowTable {
     this.parts.table.replaceChildren(...[columns, make('thead', {}, make('tr', {}, cells)), this.body]);
     this.parts.table.toggleAttribute('data-places', this.rows.placeParts().length > 0);
     this.fixed = this.columns.reduce((sum, column) => sum + column.width, 0);
-    this.parts.table.style.minWidth = 'calc(' + this.fixed + 'ch + ' + (window.innerWidth < 700 ? 13 : 24) + 'rem)';
+    this.parts.table.style.minWidth = 'calc(' + this.fixed + 'ch + ' + (window.innerWidth < 700 ? 11 : 22) + 'rem)';
     this.models = this.columns.some((column) => column.name === 'model');
     this.markSorted();
   }

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..comparing.row import MEASURES, VERDICTS, Row
@@ -20,7 +21,7 @@ SqlValue = Union[None, int, float, str, bytes]
 
 _KNOWN = frozenset(MEASURES)
 _encode = json.JSONEncoder().encode
-_encode_key = json.JSONEncoder(separators=(",", ":")).encode
+_quoted = json.encoder.encode_basestring_ascii
 _INT64 = 1 << 63
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -187,13 +188,25 @@ FIELDS: Tuple[Tuple[str, _Kind], ...] = (
 )
 """Every field of a row but ``metrics``: its column is called the same."""
 
-_KEY_FIELDS = (*Place._fields, "target_file", "op", "kind", "tensor_index")
-PLACE_COLUMNS = Place._fields
-COLUMNS = ("key", *(name for name, _ in FIELDS), *MEASURES, "user_metrics", "position")
-COLUMN_LIST = ", ".join('"%s"' % name for name in COLUMNS)
-INSERT = "INSERT INTO row (%s, sum) VALUES (%s)" % (COLUMN_LIST, ", ".join("?" * (len(COLUMNS) + 1)))
+PLACE_COLUMNS = Place._fields[:5]
+_KEY_FIELDS = (*PLACE_COLUMNS, "target_file", "op", "kind", "tensor_index")
+HOST = "host"
+"""The column that stores of several hosts have besides."""
 
-_ENCODERS = tuple((name, kind.encode) for name, kind in FIELDS)
+COLUMNS = ("key", *(name for name, _ in FIELDS), *MEASURES, "user_metrics", "position")
+
+
+def column_list(hosts: bool = False) -> str:
+    """Return the columns of a row as SQL has them, those that its checksum is taken of."""
+    return ", ".join('"%s"' % name for name in (*COLUMNS, *([HOST] if hosts else ())))
+
+
+def insert_sql(hosts: bool = False) -> str:
+    """Return the SQL that puts a row's values and its checksum into table ``row``."""
+    return "INSERT INTO row (%s, sum) VALUES (%s)" % (column_list(hosts), ", ".join("?" * (len(COLUMNS) + 1 + hosts)))
+
+_ENCODERS = tuple(kind.encode for _, kind in FIELDS)
+_FIELD_VALUES = itemgetter(*(name for name, _ in FIELDS))
 _DECODERS = {name: kind.decode for name, kind in FIELDS}
 _DEFAULTS = {
     field.name: field.default for field in dataclasses.fields(Row) if field.name != "metrics" and field.default is not dataclasses.MISSING
@@ -201,30 +214,34 @@ _DEFAULTS = {
 
 
 def row_key(row: Row) -> str:
-    """Return what a row is about, the same in every run over the same files: place, target file, op, kind and tensor index."""
-    parts = (row.time, row.device, row.model, row.model_id, row.step, row.target_file, row.op, row.kind, row.tensor_index)
-    return _encode_key(parts)
+    """Return what a row is about, the same in every run over the same files: place, target file, op, kind and tensor index, host."""
+    own = () if row.host is None else (row.host,)
+    return _key_text(row.time, row.device, row.model, row.model_id, row.step, row.target_file, row.op, row.kind, row.tensor_index, *own)
 
 
 def key_of(place: Place, target_file: Optional[str], op: str, kind: str, tensor_index: Optional[int]) -> str:
     """Return the :func:`row_key` of the row with these fields."""
-    return _encode_key((*place, target_file, op, kind, tensor_index))
+    own = () if place.host is None else (place.host,)
+    return _key_text(*place[:5], target_file, op, kind, tensor_index, *own)
 
 
 def key_of_values(values: Mapping[str, Any]) -> str:
     """Return the :func:`row_key` of the row with these columns."""
     parts = [from_sql_text(values[name]) for name in _KEY_FIELDS]
     parts[-1] = None if parts[-1] is None else int(parts[-1])
-    return _encode_key(parts)
+    host = from_sql_text(values.get(HOST))
+    return _key_text(*parts) if host is None else _key_text(*parts, host)
+
+
+def _key_text(*parts: Union[None, str, int]) -> str:
+    """Return the parts as a JSON list without spaces; an encoder would be made anew for each."""
+    return "[%s]" % ",".join(["null" if part is None else _quoted(part) if isinstance(part, str) else str(part) for part in parts])
 
 
 def row_values(row: Row) -> List[SqlValue]:
-    """Return the values of :data:`COLUMNS`."""
-    fields = row.__dict__
+    """Return the values of :func:`column_list`; the host's only where there is one."""
     values: List[SqlValue] = [to_sql_text(row_key(row))]
-    for name, encode in _ENCODERS:
-        value = fields[name]
-        values.append(None if value is None else encode(value))
+    values += [None if value is None else encode(value) for value, encode in zip(_FIELD_VALUES(row.__dict__), _ENCODERS)]
     metrics = row.metrics
     for name in MEASURES:
         value = metrics.get(name)
@@ -234,6 +251,8 @@ def row_values(row: Row) -> List[SqlValue]:
         others = _encode({name: plain_tree(value) for name, value in metrics.items() if name not in _KNOWN})
     values.append(others)
     values.append(row.group.index(row.op) if row.op in row.group else 0)
+    if row.host is not None:
+        values.append(to_sql_text(row.host))
     return values
 
 
@@ -241,9 +260,24 @@ def _to_metric(value: Any) -> SqlValue:
     if value is None:
         return None
     if isinstance(value, dict):
-        return _encode(plain_tree(value))
+        return _spread_text(value) or _encode(plain_tree(value))
     number = plain_number(value)
     return float(number) if isinstance(number, int) and not -_INT64 <= number < _INT64 else number
+
+
+def _spread_text(sides: Mapping[str, Any]) -> Optional[str]:
+    """Return a StandardDeviation of finite numbers as JSON; None for anything else."""
+    if tuple(sides) != ("target", "golden"):
+        return None
+    numbers: List[Any] = []
+    for side in sides.values():
+        if not isinstance(side, dict) or tuple(side) != ("mean", "std"):
+            return None
+        numbers += side.values()
+    for number in numbers:
+        if type(number) is not float or not -math.inf < number < math.inf:
+            return None
+    return '{"target": {"mean": %r, "std": %r}, "golden": {"mean": %r, "std": %r}}' % tuple(numbers)
 
 
 def _from_metric(name: str, value: Any) -> Any:
@@ -276,8 +310,10 @@ class RowReader:
     def __init__(self, path: str, columns: Sequence[str], checked: bool) -> None:
         self.path = path
         self.checked = checked and "sum" in columns
-        names = [name for name in COLUMNS if name in columns]
-        self._fields = [(names.index(name), name, decode) for name, decode in _DECODERS.items() if name in names]
+        names = [name for name in (*COLUMNS, HOST) if name in columns]
+        self.hosts = HOST in names
+        decoders = {**_DECODERS, HOST: from_sql_text}
+        self._fields = [(names.index(name), name, decode) for name, decode in decoders.items() if name in names]
         self._metrics = [(names.index(name), name) for name in MEASURES if name in names]
         self._others = names.index("user_metrics")
         self.selected = ", ".join('"%s"' % name for name in names) + (", sum" if self.checked else "")

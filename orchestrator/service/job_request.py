@@ -20,7 +20,7 @@ REFUSED: Mapping[str, str] = {
     "custom": "it runs code",
     "metric-args": "it is for metrics of your own, which are code",
     "python": "it runs a program",
-    "cluster": "it reaches out to other machines",
+    **dict.fromkeys(("cluster", "tls-ca-file", "tls-cert", "tls-key", "insecure"), "it reaches out to other machines"),
     "pid": "it is about processes of the service's machine",
 }
 """Options that no client may give, each with the reason."""

@@ -70,6 +70,7 @@ def placed_blocks(
     part: Tuple[int, int] = (0, 1),
     borders: FrozenSet[int] = frozenset(),
     most: int = 0,
+    halves: bool = False,
 ) -> Iterator[Block]:
     """Yield equally shaped blocks that hold the same elements of the target and of the golden.
 
@@ -87,6 +88,8 @@ def placed_blocks(
     most
         Where the golden has more elements than this: only a sample of at most so many, whole pieces from all over the tensor, the same each
         time with the same borders. 0: everything. A small filter with groups is never sampled.
+    halves
+        bfloat16 may come as it is stored (:data:`goldwatch.tensors.dtypes.BFLOAT16`).
 
     Yields
     ------
@@ -115,8 +118,8 @@ def placed_blocks(
     most = most if golden.count > most else 0
     planned, only = _planned(geometry, target.order, golden.order, borders, widths, part[1], most)
     for box, starts, sizes in only if only and part == (0, 1) else _share(planned, part, most):
-        left = fetch(target, box.target_start, box.target_strides, starts, sizes, widths[0])
-        right = fetch(golden, box.golden_start, box.golden_strides, starts, sizes, widths[1])
+        left = fetch(target, box.target_start, box.target_strides, starts, sizes, widths[0], halves)
+        right = fetch(golden, box.golden_start, box.golden_strides, starts, sizes, widths[1], halves)
         first = box.golden_start + sum(at * stride for at, stride in zip(starts, box.golden_strides))
         yield from _cut(left, right, max_elements, first, box.golden_strides)
 
@@ -295,14 +298,14 @@ def _grow(size: int, stride: int, extent: int, reads: int, width: int) -> Tuple[
     return extent, reads * size
 
 
-def fetch(tensor: Tensor, start: int, strides: Ints, starts: Ints, sizes: Ints, width: int) -> Array:
-    """Read one slab and return it as a strided array of shape ``sizes``."""
+def fetch(tensor: Tensor, start: int, strides: Ints, starts: Ints, sizes: Ints, width: int, halves: bool = False) -> Array:
+    """Read one slab and return it as a strided array of shape ``sizes``; ``halves`` as for :func:`placed_blocks`."""
     first = start + sum(at * stride for at, stride in zip(starts, strides))
     extent, outer, steps = _laid_out(sizes, strides, width)
     if not outer:
-        data = tensor.elements(first, first + extent)
+        data = tensor.elements(first, first + extent, halves)
     else:
-        data = _gather(tensor, [first + offset for offset in _offsets(sizes, strides, outer)], extent)
+        data = _gather(tensor, [first + offset for offset in _offsets(sizes, strides, outer)], extent, halves)
     item = data.itemsize
     if data.ndim != 1 or data.strides != (item,):
         data = np.ascontiguousarray(data)
@@ -335,7 +338,7 @@ def _offsets(sizes: Ints, strides: Ints, outer: Ints) -> Iterator[int]:
         yield sum(at * strides[axis] for at, axis in zip(place, reversed(outer)))
 
 
-def _gather(tensor: Tensor, firsts: List[int], extent: int) -> Array:
+def _gather(tensor: Tensor, firsts: List[int], extent: int, halves: bool) -> Array:
     """Return ``extent`` elements from each of the places, one behind the other."""
     bits = tensor.dtype.bits
     if bits < 8:
@@ -347,7 +350,7 @@ def _gather(tensor: Tensor, firsts: List[int], extent: int) -> Array:
     read = tensor.source.read
     for row, first in zip(raw, firsts):
         row[:] = read(first * size, length)
-    return decode(raw.reshape(-1), tensor.dtype, len(firsts) * extent)
+    return decode(raw.reshape(-1), tensor.dtype, len(firsts) * extent, halves=halves)
 
 
 def _cut(left: Array, right: Array, max_elements: int, first: int, strides: Ints) -> Iterator[Block]:

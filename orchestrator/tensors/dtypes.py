@@ -100,7 +100,7 @@ def require_decodable(dtype: DType) -> None:
     raise TypeNotComparable("data type %s (code %d) is not decoded" % (dtype.name, dtype.code))
 
 
-def decode(raw: Array, dtype: DType, count: int, first: int = 0) -> Array:
+def decode(raw: Array, dtype: DType, count: int, first: int = 0, halves: bool = False) -> Array:
     """Return elements ``first`` to ``first + count`` of ``raw`` as numbers.
 
     Parameters
@@ -109,6 +109,8 @@ def decode(raw: Array, dtype: DType, count: int, first: int = 0) -> Array:
         One-dimensional, contiguous: bytes (uint8) or stored units (:attr:`DType.storage`).
     first
         Elements to skip; for packed types this may fall inside a byte.
+    halves
+        bfloat16 is wanted as it is stored: :data:`BFLOAT16`.
 
     Returns
     -------
@@ -141,10 +143,19 @@ def decode(raw: Array, dtype: DType, count: int, first: int = 0) -> Array:
         return truth
     stored: Array = window.view(np.dtype(dtype.storage))
     if dtype.name == "bfloat16":
-        return bfloat16_to_float32(stored)
+        return stored.view(BFLOAT16) if halves and stored.dtype.isnative else bfloat16_to_float32(stored)
     if dtype.name == "complex32":
         return stored.astype(np.float32).view(np.complex64)
     return stored if stored.dtype.isnative else stored.astype(stored.dtype.newbyteorder("="))
+
+
+BFLOAT16 = np.dtype("V2")
+"""Two bytes that are a bfloat16 in native byte order, for who computes with them as they are."""
+
+
+def plain_floats(values: Array) -> Array:
+    """Return elements of :data:`BFLOAT16` as float32, any others as they are."""
+    return bfloat16_to_float32(values.view(np.uint16)) if values.dtype == BFLOAT16 else values
 
 
 def bfloat16_to_float32(bits: Array) -> Array:

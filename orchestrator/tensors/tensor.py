@@ -108,8 +108,10 @@ class Tensor:
         """Number of elements, padding included; a scalar has one."""
         return element_count(self.shape)
 
-    def elements(self, start: int, stop: int) -> Array:
+    def elements(self, start: int, stop: int, halves: bool = False) -> Array:
         """Return elements ``start`` to ``stop`` in storage order, decoded, one-dimensional; only their bytes are read.
+
+        ``halves``: as for :func:`goldwatch.tensors.dtypes.decode`.
 
         Raises
         ------
@@ -125,7 +127,7 @@ class Tensor:
         if end > self.source.nbytes:
             self.require_bytes()
             raise FormatError("elements %d to %d are behind the end of %s %s" % (start, stop, self.dtype.name, list(self.shape)))
-        return decode(self.source.read(offset, end - offset), self.dtype, stop - start, (start * bits - offset * 8) // bits)
+        return decode(self.source.read(offset, end - offset), self.dtype, stop - start, (start * bits - offset * 8) // bits, halves)
 
     def require_bytes(self) -> None:
         """Raise FormatError unless the source has the bytes of all elements."""

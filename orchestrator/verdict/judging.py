@@ -146,6 +146,8 @@ class RowJudge:
 
 def metric_number(value: Any) -> float:
     """Return a metric's value as a float; NaN for None and for what is no number."""
+    if type(value) is float:
+        return value
     if value is None or isinstance(value, dict):
         return math.nan
     try:

@@ -14,26 +14,26 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # noqa: E402
 from plain import floor, plain_metrics  # noqa: E402
 
-from goldwatch.comparing.compiled.choice import about_kernel  # noqa: E402
+from goldwatch.comparing.compiled.choice import about_kernel, compiled_kernel  # noqa: E402
 from goldwatch.comparing.metrics import Accumulator, KLPass, compare_blocks  # noqa: E402
 from goldwatch.comparing.row import MEASURES  # noqa: E402
 from goldwatch.comparing.slices import borders, slice_axes  # noqa: E402
 from goldwatch.tensors.blocks import placed_blocks  # noqa: E402
-from goldwatch.tensors.dtypes import bfloat16_to_float32  # noqa: E402
+from goldwatch.tensors.dtypes import decode, dtype_by_name  # noqa: E402
 from goldwatch.tensors.geometry import match_layouts  # noqa: E402
 from goldwatch.tensors.tensor import Tensor  # noqa: E402
 
 BLOCK = 65536
 
 
-def goldwatch_metrics(x, y, decode=lambda stored: stored):
+def goldwatch_metrics(x, y, read=lambda stored: stored):
     """Both passes over blocks, as the network comparison feeds them."""
     first = Accumulator()
     for start in range(0, x.size, BLOCK):
-        first.update(decode(x[start : start + BLOCK]), y[start : start + BLOCK])
+        first.update(read(x[start : start + BLOCK]), y[start : start + BLOCK])
     second = KLPass(first.result())
     for start in range(0, x.size, BLOCK):
-        second.update(decode(x[start : start + BLOCK]), y[start : start + BLOCK])
+        second.update(read(x[start : start + BLOCK]), y[start : start + BLOCK])
     return second.result()
 
 
@@ -134,10 +134,15 @@ def widened(bits):
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
+def bfloat16_as_read(bits):
+    """bfloat16 as the comparison takes it from a file."""
+    return decode(bits, dtype_by_name("bfloat16"), bits.size, halves=compiled_kernel() is not None)
+
+
 def from_bfloat16(function):
     """The target's elements come as the two bytes that a file holds."""
     if function is goldwatch_metrics:
-        return partial(function, decode=bfloat16_to_float32)
+        return partial(function, read=bfloat16_as_read)
     return lambda bits, y: function(widened(bits), y)
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from goldwatch.cli import common, live_display, progress
 from goldwatch.cli.common import show_status
-from goldwatch.cli.live_display import LiveDisplay
+from goldwatch.cli.live_display import LiveDisplay, standing_text
 from goldwatch.comparing.row import Row
+from goldwatch.watching.standing import Standing
 
 
 def row(number, verdict):
@@ -35,3 +36,12 @@ def test_a_line_of_progress_fits_the_terminal(columns, capsys, monkeypatch):
         show_status(progress.bar_text("planning and comparing", done, 2000))
         line = capsys.readouterr().err[len("\r\x1b[K") :]
         assert len(line) < columns and str(done)[:3] in line and ("[" in line) == (columns >= 80)
+
+
+@pytest.mark.parametrize("columns", [10, 39, 79, 131])
+@pytest.mark.parametrize("first", [None, row(7, "fail"), row(10**30, "fail")])
+def test_the_live_line_fits_and_keeps_failures_and_the_first_divergence(columns, first):
+    text = standing_text(Standing(12345, 321, 12, 4096, 10**9, 60.0, first), 123.4, columns)
+    assert len(text) <= columns and (columns < 39 or text.startswith("321 failed"))
+    assert columns < 39 or first is None or ("; first op" in text and text.endswith("put:0"))
+    assert columns < 79 or first is not None or "MB/s" in text

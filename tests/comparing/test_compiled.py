@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_process import make_dumps, run_here
-from kernels import KERNELS, SETS, using
+from kernels import KERNELS, SETS, rounded, using
 
 from goldwatch.comparing.compiled import choice
 from goldwatch.comparing.compiled.face import Table
@@ -26,9 +26,10 @@ from goldwatch.comparing.metrics import compare_blocks
 from goldwatch.comparing.row import MEASURES
 from goldwatch.comparing.slice_sums import Needs, SliceAxis
 from goldwatch.errors import UsageError
+from goldwatch.tensors.dtypes import BFLOAT16, plain_floats
 
 CONTEXT = decimal.Context(prec=60, Emin=-99999, Emax=99999)
-TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "?")
+TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "?", "V2")
 SIZES = st.one_of(st.integers(1, 70), st.sampled_from([511, 512, 513, 1023, 4099, 65535, 65536]))
 KINDS = ("plain", "half zero", "subnormal", "offset", "wide", "constant", "zero")
 EXACT = ("n", "x_low", "x_high", "y_low", "y_high", "max_ad", "max_rel")
@@ -42,6 +43,8 @@ def kernel():
 
 def values(rng, dtype, n, kind):
     dtype = np.dtype(dtype)
+    if dtype == BFLOAT16:
+        return rounded(values(rng, "f4", n, kind), dtype)
     if kind in ("constant", "zero"):
         return np.full(n, 0 if kind == "zero" else 3).astype(dtype)
     if dtype.kind == "b":
@@ -135,7 +138,7 @@ def test_the_sums_are_those_of_numpy(pair):
 @given(pairs())
 def test_all_instruction_sets_give_the_same_bits(pair):
     x, y = as_reals(*pair)
-    scaling = (float(x.min()), 0.01, KL_FLOOR, float(y.min()), 0.02, KL_FLOOR)
+    scaling = (float(plain_floats(x).min()), 0.01, KL_FLOOR, float(plain_floats(y).min()), 0.02, KL_FLOOR)
     found = []
     for name in SETS:
         with using(name) as kernel:
@@ -193,13 +196,13 @@ def test_rows_and_columns(rows, length):
             np.testing.assert_allclose(table.columns[number], [math.fsum(column) for column in square.T], rtol=1e-13)
 
 
-@pytest.mark.parametrize("types", ["f2 f4", "f4 f2", "i1 f8", "f8 i2"])
+@pytest.mark.parametrize("types", ["f2 f4", "f4 f2", "V2 f4", "i1 f8", "f8 i2"])
 @pytest.mark.parametrize("shape", [(16, 64), (3, 16, 40), (2, 5, 33), (4, 64, 8), (1, 65, 70), (2, 3, 16, 49), (16, 1, 512), (7, 2, 9)])
 def test_device_layouts_are_walked_through_in_tiles(shape, types):
     """One side has the axis before the last contiguous (NC1HWC0), the other one the last (NCHW): what depends on places is in C order."""
     rng = np.random.RandomState(sum(shape))
     target, golden = types.split()
-    plain = np.round(rng.standard_normal(shape) * 50).astype(golden), np.round(rng.standard_normal(shape) * 50).astype(target)
+    plain = np.round(rng.standard_normal(shape) * 50).astype(golden), rounded(np.round(rng.standard_normal(shape) * 50), target)
     y, x = plain[0], np.ascontiguousarray(plain[1].swapaxes(-1, -2)).swapaxes(-1, -2)
     size, length = x.size, shape[-1]
     for name in SETS:
@@ -212,8 +215,8 @@ def test_device_layouts_are_walked_through_in_tiles(shape, types):
                 scaling = (-200.0, 0.01, KL_FLOOR, -200.0, 0.01, KL_FLOOR)
                 found.append((sums, table, keep, kernel.divergence(*pair, scaling)))
             for (sums, table, keep, terms), golden_side in zip(found, (y, y, x)):
-                assert np.array_equal(keep[0], golden_side.astype("f8").reshape(-1))
-                assert np.array_equal(keep[1], np.abs(plain[1].astype("f8") - y).reshape(-1))
+                assert np.array_equal(keep[0], plain_floats(golden_side).astype("f8").reshape(-1))
+                assert np.array_equal(keep[1], np.abs(plain_floats(plain[1]).astype("f8") - y).reshape(-1))
                 for values_of_side, number in ((keep[0], 0), (keep[1], 1)):
                     square = values_of_side.reshape(-1, length) ** 2
                     assert np.array_equal(table.rows[number], square.sum(axis=1))
@@ -250,12 +253,12 @@ def test_the_terms_of_the_divergence(exponents):
 
 
 @pytest.mark.parametrize("n", [1, 2, 63, 511, 8193, 65537, 131072, 200003])
-@pytest.mark.parametrize("types", ["f2 f4", "f4 f4", "f8 f8", "i1 i1", "i8 i4", "f2 i4", "? f4", "c8 f4"])
+@pytest.mark.parametrize("types", ["f2 f4", "f4 f4", "f8 f8", "i1 i1", "i8 i4", "f2 i4", "V2 f4", "V2 i4", "? f4", "c8 f4"])
 def test_all_kernels_give_the_same_metrics(n, types):
     rng = np.random.RandomState(n)
     target, golden = types.split()
     y = np.abs(values(rng, golden, n, "half zero"))
-    x = y.astype(target) if target == "?" else (y + rng.randint(0, 2, n) * 1e-2).astype(target)
+    x = y.astype(target) if target == "?" else rounded(y + rng.randint(0, 2, n) * 1e-2, target)
     y[n // 2] = 5
     found = []
     for name in KERNELS:
@@ -285,7 +288,7 @@ def test_what_it_does_not_compute_with_is_left_to_numpy():
     for name in SETS:
         with using(name) as kernel:
             good = np.zeros(4)
-            for other in (np.zeros(4, dtype) for dtype in (">f4", "c8", "g", "S2", "O", "f4,i4")):
+            for other in (np.zeros(4, dtype) for dtype in (">f4", "c8", "g", "S2", "V4", "O", "f4,i4")):
                 assert kernel.sums(good, other) is None and kernel.divergence(other, good, (0.0,) * 6) is None
             assert kernel.sums(np.zeros((0, 3)), np.zeros((0, 3))) is None and kernel.divergence(good[:0], good[:0], (0.0,) * 6) is None
 

@@ -9,7 +9,7 @@ import pytest
 
 from goldwatch.api import open_result
 from goldwatch.dumps import write_dump
-from goldwatch.engine import listed
+from goldwatch.engine import comparers, listed
 from goldwatch.engine.options import ComparisonOptions
 from goldwatch.results.store import RunStore
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
@@ -193,14 +193,14 @@ def test_a_run_that_goes_on_from_another_folder_lists_its_files_once(case, monke
 
 
 def test_rows_come_while_later_files_are_still_planned(case, monkeypatch) -> None:
-    for number in range(2 * listed._UNRIPE):
+    for number in range(2 * comparers._UNRIPE):
         case.dump("target", "", "Relu", "op%d" % number, (), [VALUES])
         case.npy("op%d" % number)
     planned, stored = [], []
-    plan = listed._plan
-    monkeypatch.setattr(listed, "_plan", lambda run, file: planned.append(file) or plan(run, file))
+    plan = comparers._plan
+    monkeypatch.setattr(comparers, "_plan", lambda engine, file: planned.append(file) or plan(engine, file))
     result = case.compare(on_row=lambda row: stored.append(len(planned)))
-    assert result.exit_code == 0 and len(stored) == 2 * listed._UNRIPE and stored[0] < len(planned)
+    assert result.exit_code == 0 and len(stored) == 2 * comparers._UNRIPE and stored[0] < len(planned)
 
 
 def test_the_result_is_usable_after_the_run(case) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 
+import numpy as np
+
 from goldwatch.comparing.compiled import choice
 from goldwatch.comparing.compiled.face import CompiledKernel
+from goldwatch.tensors.dtypes import BFLOAT16
 
 #: Without a C compiler there is numpy alone.
 SETS = choice.instruction_sets()
@@ -30,3 +33,10 @@ def using(name):
         choice._choice = before
         for first in sets:
             _kernel.choose(first)
+
+
+def rounded(numbers, dtype):
+    """Numbers as elements of a type; V2 is bfloat16, rounded towards zero."""
+    if np.dtype(dtype) == BFLOAT16:
+        return (numbers.astype("f4").view(np.uint32) >> 16).astype(np.uint16).view(BFLOAT16)
+    return numbers.astype(dtype)

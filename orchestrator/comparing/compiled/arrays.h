@@ -28,7 +28,7 @@ static const struct array *describe(PyObject *object, PyObject **capsule) {
 }
 
 static int type_of(const struct array *array) {
-    static const char kinds[] = "iuiuiuiufff";
+    static const char kinds[] = "iuiuiuiufffV";
     if (array->flags & NATIVE)
         for (int type = 0; type < TYPES; type++)
             if (kinds[type] == array->kind && type_sizes[type] == array->size)

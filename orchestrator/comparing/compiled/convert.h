@@ -56,9 +56,36 @@ static TARGET void NAMED(from_float16)(const void *from, double *to, ptrdiff_t n
 }
 #endif
 
+/* The upper half of a float. */
+static TARGET void NAMED(from_bfloat16)(const void *from, double *to, ptrdiff_t n) {
+    const any_uint16 *v = (const any_uint16 *)from;
+    ptrdiff_t i = 0;
+#if defined(__x86_64__) && WIDTH == 8
+    for (; i + 16 <= n; i += 16) {
+        __m512i bits = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(v + i))), 16);
+        __m512 sixteen = _mm512_castsi512_ps(bits);
+        _mm512_storeu_pd(to + i, _mm512_cvtps_pd(_mm512_castps512_ps256(sixteen)));
+        _mm512_storeu_pd(to + i + 8, _mm512_cvtps_pd(_mm512_extractf32x8_ps(sixteen, 1)));
+    }
+#elif defined(__x86_64__) && WIDTH == 4
+    for (; i + 8 <= n; i += 8) {
+        __m256i bits = _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(v + i))), 16);
+        __m256 eight = _mm256_castsi256_ps(bits);
+        _mm256_storeu_pd(to + i, _mm256_cvtps_pd(_mm256_castps256_ps128(eight)));
+        _mm256_storeu_pd(to + i + 4, _mm256_cvtps_pd(_mm256_extractf128_ps(eight, 1)));
+    }
+#endif
+    for (; i < n; i++) {
+        union float_bits whole;
+        whole.bits = (uint32_t)v[i] << 16;
+        to[i] = (double)whole.value;
+    }
+}
+
 static void (*const NAMED(converters)[TYPES])(const void *, double *, ptrdiff_t) = {
     NAMED(from_int8),  NAMED(from_uint8), NAMED(from_int16),  NAMED(from_uint16),  NAMED(from_int32),  NAMED(from_uint32),
     NAMED(from_int64), NAMED(from_uint64), NAMED(from_float16), NAMED(from_float32), NAMED(from_float64),
+    NAMED(from_bfloat16),
 };
 
 /* One run of a side: its elements lie ``stride`` bytes apart. */

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-REVISION = 2
+REVISION = 3
 """Of what is agreed with the C source; changes with it."""
 
 _NONE = (None, None)
@@ -85,7 +85,8 @@ class CompiledKernel:
         Parameters
         ----------
         x, y
-            Target and golden, of one shape, any strides and alignment. Those of foreign byte order are not computed with.
+            Target and golden, of one shape, any strides and alignment; two bytes of no type are a bfloat16. Those of foreign byte order are
+            not computed with.
         relative, spread
             Whether the relative errors, and means and variances, are wanted; without they are 0.
         table

@@ -1,0 +1,145 @@
+"""A client of the cluster, once all that must be alike on its machines is alike."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import multiprocessing
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Tuple
+
+from .. import __version__
+from ..errors import EnvironmentProblem
+from ..interrupts import interrupts_withheld
+from ..processes import default_jobs
+from .address import ClusterAddress
+
+_TIMEOUT_S = 20
+_SHOWN = 4
+_PACKAGES = ("dask", "distributed")
+
+
+class Connection(NamedTuple):
+    """A client of the cluster.
+
+    Attributes
+    ----------
+    client
+        ``distributed.Client``.
+    revive
+        Starts workers of our own in place of those that Dask has given up; does nothing for others'.
+    """
+
+    client: Any
+    revive: Callable[[], None]
+
+
+@contextlib.contextmanager
+def connected(address: ClusterAddress) -> Iterator[Connection]:
+    """Yield a connection; a cluster of our own ends with it.
+
+    Raises
+    ------
+    EnvironmentProblem
+        Dask is not installed, nobody answers, there is no worker, or a version is another there.
+    """
+    try:
+        dask: Any = importlib.import_module("dask")
+        distributed: Any = importlib.import_module("distributed")
+    except ImportError as error:
+        raise EnvironmentProblem("a cluster needs Dask: %s" % error, hint="pip install 'goldwatch[dask]'") from None
+    # What it tells of dying workers and lost connections is told by us.
+    level = logging.getLogger("goldwatch").getEffectiveLevel()
+    quiet = logging.CRITICAL if level > logging.DEBUG else logging.DEBUG
+    logging.getLogger("distributed").setLevel(quiet)
+    with contextlib.ExitStack() as stack:
+        # Ctrl-C in the terminal is for us alone: we end the workers that we have started. Multiprocessing's helper, which a lock starts,
+        # would let it through again.
+        multiprocessing.get_context("spawn").Lock()
+        with interrupts_withheld():
+            where: Any = address.url
+            workers = address.workers or default_jobs()
+            if address.url is None:
+                quietly = {"dashboard_address": None, "silence_logs": quiet, "memory_limit": 0}
+                # What ends two workers ends all.
+                with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
+                    where = stack.enter_context(distributed.LocalCluster(n_workers=workers, threads_per_worker=1, **quietly))
+            try:
+                client = distributed.Client(where, timeout=_TIMEOUT_S, set_as_default=False, security=_security(address))
+            except Exception as error:
+                text = str(error) or type(error).__name__
+                raise EnvironmentProblem(
+                    "%s: no Dask scheduler answers there (%s)" % (address.shown, text.split("\n")[0]),
+                    hint="another version of Dask answers like none: this is %s" % distributed.__version__,
+                ) from None
+            stack.enter_context(client)
+        _require_alike(client)
+        yield Connection(client, (lambda: None) if address.url else lambda: where.scale(workers))
+
+
+def _security(address: ClusterAddress) -> Any:
+    if not address.encrypted:
+        return None
+    security: Any = importlib.import_module("distributed.security")
+    files = {"tls_ca_file": address.tls_ca_file, "tls_client_cert": address.tls_cert, "tls_client_key": address.tls_key or address.tls_cert}
+    return security.Security(require_encryption=True, **{name: path for name, path in files.items() if path is not None})
+
+
+def _require_alike(client: Any) -> None:
+    """Refuse a cluster whose machines have other versions, and name them."""
+    found = client.get_versions()
+    if not found["workers"]:
+        raise EnvironmentProblem("the Dask scheduler has no worker", hint="start dask worker on the machines that are to compare")
+    sides: Dict[str, Any] = {"the scheduler": found["scheduler"], **{"worker %s" % name: entry for name, entry in found["workers"].items()}}
+    different = differences(found["client"], sides)
+    if not different:
+        different = _of_goldwatch(client, list(found["workers"]))
+    if different:
+        more = "; and %d more" % (len(different) - _SHOWN) if len(different) > _SHOWN else ""
+        raise EnvironmentProblem(
+            "versions differ in the cluster: %s%s" % ("; ".join(different[:_SHOWN]), more),
+            hint="Python's minor version, dask and goldwatch must be the same everywhere",
+        )
+
+
+def differences(ours: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]]) -> List[str]:
+    """Return, a phrase each, where Python (its minor version) or Dask is another than ours.
+
+    Parameters
+    ----------
+    ours, sides
+        As ``Client.get_versions`` has them: ours, and those of others by name.
+    """
+    own = _versions(ours)
+    return [
+        "%s has %s %s, this is %s" % (name, what, theirs or "none", mine)
+        for name, entry in sides.items()
+        for (what, mine), (_, theirs) in zip(own, _versions(entry))
+        if mine != theirs
+    ]
+
+
+def _versions(entry: Mapping[str, Any]) -> List[Tuple[str, str]]:
+    python = str(entry["host"].get("python", "")) if isinstance(entry["host"], dict) else str(dict(entry["host"]).get("python", ""))
+    packages = dict(entry["packages"])
+    return [("Python", ".".join(python.split(".")[:2])), *((name, str(packages.get(name) or "")) for name in _PACKAGES)]
+
+
+def _of_goldwatch(client: Any, workers: List[str]) -> List[str]:
+    found = []
+    for worker in workers:
+        try:
+            theirs = client.run(goldwatch_version, workers=[worker])[worker]
+        except Exception as error:
+            found.append("worker %s has no goldwatch that can be used (%s)" % (worker, error))
+            continue
+        if theirs != __version__:
+            found.append("worker %s has goldwatch %s, this is %s" % (worker, theirs, __version__))
+    return found
+
+
+def goldwatch_version() -> str:
+    """Return goldwatch's version where it is called."""
+    import goldwatch
+
+    return str(goldwatch.__version__)

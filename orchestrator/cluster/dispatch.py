@@ -1,0 +1,178 @@
+"""Batches of units on their way: a window of them at the workers, again what was lost, apart what ends workers."""
+
+from __future__ import annotations
+
+import queue
+import time
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+
+from ..errors import EnvironmentProblem
+from .messages import Findings
+from .session import compare_order
+from .units import Unit, Work
+
+_EACH_THREAD = 4
+_LOOK_S = 1.0
+_PATIENCE_S = 60.0
+_LOST = "the worker that compared it died %d times (out of memory?); look at the workers' logs"
+_GOES_ON = "the same command goes on where this one stopped"
+
+Where = Optional[List[str]]
+"""Addresses of the workers that may do it; None: all may."""
+
+
+class _Sent(NamedTuple):
+    units: Sequence[Unit]
+    where: Where
+    apart: bool
+
+
+class Dispatcher:
+    """Has units compared by the workers of a cluster.
+
+    Parameters
+    ----------
+    client
+        ``distributed.Client``.
+    name
+        Of the run; the tasks are called after it.
+    order
+        Makes an order of units; the second argument: each apart.
+    where
+        Which workers can compare a unit.
+    on_found
+        Called with what became of units.
+    on_lost
+        Called with a unit that ends every worker that compares it, and a sentence.
+    on_alone
+        Called about once a second while nobody is there who could do anything.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        name: str,
+        order: Callable[[Sequence[Unit], bool], Any],
+        where: Callable[[Unit], Where],
+        on_found: Callable[[Sequence[Unit], Findings], None],
+        on_lost: Callable[[Unit, str], None],
+        on_alone: Callable[[], None],
+    ) -> None:
+        self._client, self._name = client, name
+        self._order, self._where = order, where
+        self._on_found, self._on_lost, self._on_alone = on_found, on_lost, on_alone
+        self._sent: Dict[Any, _Sent] = {}
+        self._done: queue.Queue[Any] = queue.Queue()
+        self._suspects: List[Unit] = []
+        self._number = 0
+
+    def run(self, units: Sequence[Unit]) -> None:
+        """Return when all units are compared or lost.
+
+        Raises
+        ------
+        EnvironmentProblem
+            The scheduler is gone, or no worker that could do it has come for a minute, or one cannot work.
+        """
+        work = Work(units)
+        try:
+            self._run(work)
+        except BaseException:
+            self._client.cancel(list(self._sent), force=True)
+            raise
+
+    def _run(self, work: Work) -> None:
+        alone_since: Optional[float] = None
+        while True:
+            threads = self._threads()
+            while len(work) and len(self._sent) < _EACH_THREAD * max(1, sum(threads.values())):
+                batch = work.batch()
+                for some, where in self._by_place(batch):
+                    self._send(some, where, apart=False)
+            if not self._sent:
+                # One after the other: whoever dies now was ended by this one.
+                if not self._suspects:
+                    return
+                unit = self._suspects.pop()
+                self._send([unit], self._where(unit), apart=True)
+            try:
+                future = self._done.get(timeout=_LOOK_S)
+            except queue.Empty:
+                alone_since = self._look_after(work, alone_since)
+                continue
+            sent = self._sent.pop(future, None)
+            if sent is not None:
+                alone_since = None
+                self._take(future, sent, work)
+
+    def _threads(self) -> Dict[str, int]:
+        found: Dict[str, int] = self._client.nthreads()
+        return found
+
+    def _by_place(self, units: Sequence[Unit]) -> List[Any]:
+        """Return the units of each set of workers."""
+        found: Dict[Any, List[Unit]] = {}
+        for unit in units:
+            where = self._where(unit)
+            found.setdefault(None if where is None else tuple(where), []).append(unit)
+        return [(some, None if where is None else list(where)) for where, some in found.items()]
+
+    def _send(self, units: Sequence[Unit], where: Where, apart: bool) -> None:
+        self._number += 1
+        key = "goldwatch-%s-%d" % (self._name, self._number)
+        future = self._client.submit(compare_order, self._order(units, apart), key=key, workers=where, pure=False)
+        self._sent[future] = _Sent(units, where, apart)
+        future.add_done_callback(self._done.put)
+
+    def _take(self, future: Any, sent: _Sent, work: Work) -> None:
+        if future.status == "finished":
+            findings: Findings = future.result()
+            future.release()
+            if not sent.apart:
+                work.learn(sent.units, findings.seconds)
+            self._on_found(sent.units, findings)
+            return
+        if future.status in ("pending", "lost"):
+            # It was compared by a worker that has died since, with what it had found: another does it again.
+            self._sent[future] = sent
+            future.add_done_callback(self._done.put)
+            return
+        if future.status != "error":
+            raise EnvironmentProblem("the Dask scheduler has dropped what it was given (%s)" % future.status, hint=_GOES_ON)
+        error = future.exception()
+        if not sent.apart:
+            # Whatever it was: each unit by itself shows whether it is its own fault.
+            self._suspects += sent.units
+        elif type(error).__name__ == "KilledWorker":
+            self._on_lost(sent.units[0], _LOST % _deaths(error))
+        else:
+            raise EnvironmentProblem("a worker cannot compare: %s" % (error,), hint=getattr(error, "hint", None))
+
+    def _look_after(self, work: Work, alone_since: Optional[float]) -> Optional[float]:
+        """Send elsewhere what waits for workers that are gone; return since when nobody is there that could do anything."""
+        if self._client.status != "running":
+            raise EnvironmentProblem("the connection to the Dask scheduler is lost", hint=_GOES_ON)
+        there = self._threads()
+        for future, sent in list(self._sent.items()):
+            if sent.where is not None and not any(worker in there for worker in sent.where):
+                where = self._by_place(sent.units)
+                if all(any(worker in there for worker in some or there) for _, some in where):
+                    del self._sent[future]
+                    self._client.cancel([future], force=True)
+                    for some, addresses in where:
+                        self._send(some, addresses, sent.apart)
+        waiting = all(sent.where is not None and not any(worker in there for worker in sent.where) for sent in self._sent.values())
+        if there and not waiting:
+            return None
+        self._on_alone()
+        now = time.monotonic()
+        if alone_since is not None and now - alone_since > _PATIENCE_S:
+            raise EnvironmentProblem(
+                "no worker that sees the files has been there for %d s" % _PATIENCE_S, hint=_GOES_ON
+            )
+        return alone_since or now
+
+
+def _deaths(error: Any) -> int:
+    allowed = getattr(error, "allowed_failures", 3)
+    return int(allowed) + 1 if isinstance(allowed, int) else 1

@@ -1,0 +1,87 @@
+"""What goes to a worker and what comes back; picklable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, Optional, Tuple
+
+from ..dumps.place import Place
+from ..engine.options import ComparisonOptions
+
+Note = Tuple[str, int, int, str]
+"""A file's path, size in bytes, modification time in ns and state, as :meth:`goldwatch.results.store.RunStore.put_file` takes them."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Files to compare.
+
+    Attributes
+    ----------
+    run
+        Stands for the run: a worker keeps what it has read of GOLDEN and the models until another run comes.
+    version
+        goldwatch's.
+    options
+        The run's, with the paths as the worker sees them.
+    called
+        Beginnings of paths, and what these are called in messages; the longest first.
+    files
+        Relative to TARGET, in the order of the execution, those that are superseded too.
+    own
+        The places that the models are of.
+    stored
+        What the run's store holds about these files, packed.
+    notes
+        And about the files that those rows are of.
+    apart
+        Compare in processes of their own, and believe one that dies.
+    """
+
+    run: str
+    version: str
+    options: ComparisonOptions
+    called: Tuple[Tuple[str, str], ...]
+    files: Tuple[str, ...]
+    own: Tuple[Place, ...]
+    stored: bytes
+    notes: Tuple[Note, ...]
+    apart: bool
+
+
+FileState = Tuple[int, str, int, int, int, Optional[Tuple[int, int]], bool]
+"""A file's number in the order, state, size by its header, inputs, outputs, iteration, and whether it has rows."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What became of an order.
+
+    Attributes
+    ----------
+    pieces, gone
+        As those of :func:`goldwatch.results.rowlines.changed_lines`.
+    notes
+        Of the files that were compared.
+    files
+        What is known of each.
+    omitted
+        (tensor, reason) of what has no row.
+    earlier
+        How many earlier dumps of which ops do not count.
+    pairs, failed
+        How many pairs were compared, and how many rows are outside their limits.
+    size_bytes, seconds
+        Of the tensors that were compared, and how long that took.
+    """
+
+    pieces: Tuple[bytes, ...]
+    gone: Tuple[str, ...]
+    notes: Tuple[Note, ...]
+    files: Tuple[FileState, ...]
+    omitted: Tuple[Tuple[str, str], ...]
+    earlier: Dict[str, int]
+    pairs: int
+    failed: int
+    size_bytes: int
+    seconds: float

@@ -1,0 +1,176 @@
+"""A run compared by a Dask cluster is the run that one machine makes, whatever becomes of the workers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import distributed
+import pytest
+from clusters import started
+from in_process import run_here
+from worker_faults import Blind, DiesComparing, DiesPlanning, Waits, planted, shard_folders, version_of_another
+
+from goldwatch.cluster import comparers, connecting, units
+from goldwatch.results.store import RunStore
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    """Many units and batches, however small the work is."""
+    monkeypatch.setattr(units, "BATCH_S", 1e-3)
+
+
+@pytest.fixture
+def reviving(own_client, monkeypatch):
+    """Workers that end while they start, which Dask gives up, are replaced, as those of a cluster of our own are."""
+    connection = connecting.Connection(own_client, lambda: own_client.cluster.scale(2))
+    monkeypatch.setattr(comparers, "connected", lambda address: contextlib.nullcontext(connection))
+
+
+def url(client):
+    return client.scheduler.address
+
+
+@pytest.mark.parametrize("target", ["dump", "flat", "one step"])
+def test_the_result_files_are_those_of_a_local_run(training, shared_client, small_batches, target) -> None:
+    target = {"dump": "dump", "flat": "flat", "one step": os.path.relpath(training.flat, training.folder)}[target]
+    os.rename(training.flat, training.path("flat")) if target == "flat" else None
+    here = training.compare("here", "--jobs", "2", target=target)
+    there = training.compare("there", "--cluster", url(shared_client), target=target)
+    assert here.returncode == there.returncode == (1 if target == "dump" else 3), there.stderr
+    assert training.results("there") == training.results("here")
+    assert there.stdout.replace("there", "here").splitlines()[-3:] == here.stdout.splitlines()[-3:]
+    assert not any(shared_client.run(shard_folders).values())
+
+
+def test_a_run_goes_on_where_another_stopped_with_and_without_a_cluster(training, shared_client, small_batches) -> None:
+    assert training.compare("here").returncode == 1
+    before = training.results("here")
+    assert training.compare("here", "--cluster", url(shared_client)).returncode == 1
+    assert training.results("here") == before
+    with RunStore.open(training.path("here")) as store:
+        assert not store.events("replaced") and not store.events("removed")
+    # A file that has changed since is compared again, and its rows of before are gone.
+    path = os.path.join(training.flat, "Relu.op1.1.0.1700000001000001")
+    with open(path, "r+b") as stream:
+        stream.truncate(40)
+    assert training.compare("here", "--cluster", url(shared_client)).returncode == 1
+    assert training.compare("again", "--jobs", "1").returncode == 1
+    assert training.results("here") == training.results("again") != before
+    assert training.compare("again").returncode == 1
+    assert training.results("here") == training.results("again")
+
+
+def test_a_worker_that_is_killed_costs_nothing(training, own_client, reviving, small_batches) -> None:
+    assert training.compare("here").returncode == 1
+    with planted(own_client, DiesComparing("op3", once=training.path("died"))):
+        done = training.compare("there", "--cluster", url(own_client))
+    assert done.returncode == 1 and os.path.exists(training.path("died")), done.stderr
+    assert training.results("there") == training.results("here")
+
+
+def test_what_ends_the_workers_is_compared_in_processes_of_its_own(training, own_client, reviving) -> None:
+    assert training.compare("here").returncode == 1
+    with planted(own_client, DiesComparing("op3")):
+        done = training.compare("there", "--cluster", url(own_client))
+    assert done.returncode == 1, done.stderr
+    assert training.results("there") == training.results("here")
+
+
+def test_a_unit_that_ends_every_worker_gets_rows_that_say_so(training, own_client, reviving) -> None:
+    with planted(own_client, DiesPlanning("/2/net/1/1/")):
+        done = training.compare("there", "--cluster", url(own_client))
+    assert done.returncode == 1, done.stderr
+    lost = [row for row in training.rows("there") if row["cause"] == "crashed"]
+    assert {(row["device"], row["step"]) for row in lost} == {("2", "1")} and len(lost) == len(training.ops)
+    assert all("died 4 times" in row["reason"] for row in lost)
+    assert training.compare("here").returncode == 1
+    others = [row for row in training.rows("here") if (row["device"], row["step"]) != ("2", "1")]
+    assert [row for row in training.rows("there") if (row["device"], row["step"]) != ("2", "1")] == others
+
+
+def test_a_worker_that_sees_nothing_is_named_and_gets_no_work(training, own_client, small_batches) -> None:
+    names = {str(entry["name"]): address for address, entry in own_client.scheduler_info()["workers"].items()}
+    with planted(own_client, Blind("1", "golden")):
+        done = training.compare("there", "--cluster", url(own_client))
+    assert done.returncode == 1 and "worker %s does not see GOLDEN" % names["1"] in done.stderr, done.stderr
+    assert training.compare("here").returncode == 1
+    assert training.results("there") == training.results("here")
+
+
+def test_a_cluster_that_sees_nothing_is_refused_before_out_is_touched(training, own_client) -> None:
+    with planted(own_client, Blind("0", "dump")):
+        pass
+    with planted(own_client, Blind("1", "dump")):
+        done = training.compare("there", "--cluster", url(own_client))
+    assert done.returncode == 4 and "no worker sees the files" in done.stderr and "TARGET" in done.stderr
+    assert not os.path.exists(training.path("there"))
+
+
+def test_another_goldwatch_is_refused_by_name(training, own_client) -> None:
+    (worker, *_) = own_client.run(version_of_another, "0.0.1")
+    done = training.compare("there", "--cluster", url(own_client))
+    assert done.returncode == 4 and "worker %s has goldwatch 0.0.1, this is" % worker in done.stderr
+    assert not os.path.exists(training.path("there"))
+
+
+def test_ctrl_c_and_the_same_command_again(training, shared_client, small_batches, until) -> None:
+    command = [sys.executable, "-m", "goldwatch", "compare", "dump", "golden", "-f", "net.json", "-o", "there", "--cluster"]
+    with planted(shared_client, Waits(training.path("go"))):
+        process = subprocess.Popen([*command, url(shared_client)], cwd=training.folder, stderr=subprocess.PIPE, universal_newlines=True)
+        until(lambda: os.path.exists(training.path("go.waiting")))
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=60)
+        open(training.path("go"), "w").close()
+    assert process.returncode == 130 and "goes on" in stderr and "Traceback" not in stderr, stderr
+    until(lambda: not any(shared_client.run(shard_folders).values()))
+    assert training.compare("there", "--cluster", url(shared_client)).returncode == 1
+    assert training.compare("here").returncode == 1
+    assert training.results("there") == training.results("here")
+
+
+def test_a_cluster_of_its_own(training) -> None:
+    assert training.compare("here").returncode == 1
+    done = training.compare("there", "--cluster", "local:2")
+    assert done.returncode == 1, done.stderr
+    assert training.results("there") == training.results("here")
+
+
+def test_nobody_answers(training, monkeypatch) -> None:
+    monkeypatch.setattr(connecting, "_TIMEOUT_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        port = there.getsockname()[1]
+    done = training.compare("there", "--cluster", "tcp://127.0.0.1:%d" % port)
+    assert done.returncode == 4 and "no Dask scheduler answers" in done.stderr and not os.path.exists(training.path("there"))
+
+
+def test_options_that_do_not_fit(training) -> None:
+    assert "need --cluster" in training.compare("there", "--insecure").stderr
+    done = training.compare("there", "--cluster", "tcp://10.0.0.1:1")
+    assert done.returncode == 2 and "--insecure" in done.stderr
+    (file,) = [name for name in os.listdir(training.flat) if ".op1." in name]
+    words = ["goldwatch", "compare", os.path.join(training.flat, file), training.path("golden", "op1.0.1700000000000001.npy"), "-o", "out"]
+    assert run_here([*words, "--cluster", "local"], training.folder).returncode == 2
+
+
+def test_encrypted(training, tmp_path) -> None:
+    key, cert = str(tmp_path / "key.pem"), str(tmp_path / "cert.pem")
+    names = ["-subj", "/CN=goldwatch", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2", *names],
+                   check=True, stderr=subprocess.DEVNULL)  # fmt: skip
+    roles = ("client", "scheduler", "worker")
+    files = {"tls_%s_%s" % (role, what): path for role in roles for what, path in (("cert", cert), ("key", key))}
+    security = distributed.security.Security(tls_ca_file=cert, require_encryption=True, **files)
+    with started(security=security, protocol="tls://") as client:
+        assert url(client).startswith("tls://")
+        done = training.compare("there", "--cluster", url(client), "--tls-ca-file", cert, "--tls-cert", cert, "--tls-key", key)
+        assert done.returncode == 1, done.stderr
+        unknown = training.compare("other", "--cluster", url(client))
+        assert unknown.returncode == 4 and "no Dask scheduler answers" in unknown.stderr, unknown.stderr
+    assert training.compare("here").returncode == 1
+    assert training.results("there") == training.results("here")

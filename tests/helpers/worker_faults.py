@@ -1,0 +1,115 @@
+"""Faults planted into the workers of a cluster, those that are started in place of dead ones too."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+
+from distributed.diagnostics.plugin import WorkerPlugin
+
+
+class DiesComparing(WorkerPlugin):
+    """The worker's own process ends as soon as it compares an op (``once``: a path; only the first that can make it); no other does."""
+
+    def __init__(self, op, once=None):
+        self.op, self.once = op, once
+
+    def due(self):
+        try:
+            return self.once is None or os.mkdir(self.once) is None
+        except FileExistsError:
+            return False
+
+    def setup(self, worker):
+        from goldwatch.comparing import workers
+
+        compare = workers.compare_pairs
+
+        def fatal(tasks, *rest):
+            if any(task.row.op == self.op for task in tasks) and self.due():
+                os.kill(os.getpid(), signal.SIGKILL)
+            return compare(tasks, *rest)
+
+        def submit(self, tasks):
+            workers.compare_pairs = compare if self._apart else fatal
+            submit_as_ever(self, tasks)
+
+        submit_as_ever = workers.Workers.submit
+        workers.Workers.submit = submit
+
+
+class DiesPlanning(WorkerPlugin):
+    """The worker's process ends as soon as it looks into a file whose path holds a text."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def setup(self, worker):
+        from goldwatch.engine import comparers
+
+        plan = comparers._plan
+
+        def fatal(engine, file):
+            if self.text in file.path:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return plan(engine, file)
+
+        comparers._plan = fatal
+
+
+class Waits(WorkerPlugin):
+    """The workers compare nothing until there is a file; another, which they make, says that they wait."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def setup(self, worker):
+        from goldwatch.cluster import session
+
+        compare = session.Session._compare
+
+        def waits(itself, order):
+            with open(self.path + ".waiting", "w"):
+                while not os.path.exists(self.path):
+                    time.sleep(0.01)
+            return compare(itself, order)
+
+        session.Session._compare = waits
+
+
+class Blind(WorkerPlugin):
+    """The worker of a name sees none of the files whose path holds a text."""
+
+    def __init__(self, name, text):
+        self.name, self.text = name, text
+
+    def setup(self, worker):
+        if str(worker.name) != self.name:
+            return
+        from goldwatch.cluster import sight
+
+        look = sight._digest
+        sight._digest = lambda path: "" if self.text in path else look(path)
+
+
+@contextlib.contextmanager
+def planted(client, fault):
+    """All workers, present and to come, have the fault."""
+    register = getattr(client, "register_plugin", None) or client.register_worker_plugin
+    register(fault, name="fault")
+    yield
+
+
+def version_of_another(version):
+    """Say that the goldwatch of this process is of another version."""
+    import goldwatch
+
+    goldwatch.__version__ = version
+    return os.getpid()
+
+
+def shard_folders(dask_worker):
+    """Return the folders that goldwatch has left on this worker's disk."""
+    return [name for name in os.listdir(dask_worker.local_directory) if name.startswith("goldwatch-")]
