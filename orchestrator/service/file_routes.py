@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import stat
@@ -60,8 +61,12 @@ class FileRoutes:
         run = await run_in_threadpool(self.runs.find, request.path_params["run"])
         name = request.path_params["name"]
         if name in MADE:
-            async with self._making:
-                stream, size = await _made(run, name)
+            try:
+                async with self._making:
+                    stream, size = await _made(run, name)
+            except asyncio.CancelledError:
+                # Only the server's end cancels an answer.
+                raise Problem(503, "the service ends", "ask again", headers={"Connection": "close"}) from None
         elif name in {file["name"] for file in await run_in_threadpool(_files, run)}:
             stream, size = await run_in_threadpool(_opened, run, name)
         else:
@@ -132,9 +137,11 @@ async def _made(run: Run, name: str) -> Any:
         )
         try:
             _, said = await process.communicate()
-        finally:
-            if process.returncode is None:
+        except asyncio.CancelledError:
+            with contextlib.suppress(ProcessLookupError):
                 process.kill()
+            await process.communicate()
+            raise
         if not os.path.isfile(path):
             raise _refusal(said.decode("utf-8", "replace"))
         stream = open_input(path)
