@@ -52,8 +52,8 @@ def submit(
         if not detach:
             job = _wait(client, job["id"], quiet)
     except KeyboardInterrupt:
-        words = ["goldwatch", "status", "--server", server, *(["--token-file", token_file] if token_file else []), job["id"]]
-        raise Interrupted("interrupted: the job goes on", hint=" ".join(shell_word(word) for word in words)) from None
+        asked = ["goldwatch", "status", "--server", server, *(["--token-file", token_file] if token_file else []), job["id"]]
+        raise Interrupted("interrupted: the job goes on", hint=" ".join(shell_word(word) for word in asked)) from None
     if output_format == "json":
         print_json(job)
     elif detach:

@@ -151,7 +151,7 @@ async def _made(run: Run, name: str) -> Any:
 def _refusal(said: str) -> Problem:
     """Return what the command said as a refusal; of a mistake of its own nothing is shown."""
     found = re.match(r"goldwatch: (.+)\n(?:  hint: (.+)\n)?\Z", said)
-    return Problem(409, *(found.groups() if found else ("the report could not be made", "ask again")))
+    return Problem(409, found.group(1), found.group(2)) if found else Problem(409, "the report could not be made", "ask again")
 
 
 async def _pieces(stream: Any, size: int) -> AsyncIterator[bytes]:
