@@ -29,7 +29,7 @@ def result_names(places: Sequence[Place], timestamp: str, stem: str = "result") 
 
     A single place, and rows outside a tree, get ``{stem}_{timestamp}.csv``; each of several device × model × step gets
     ``{device}_{model}_{step}_{stem}_{timestamp}.csv``, and where two would be the same
-    ``{time}_{device}_{model}_{model_id}_{step}_{stem}_{timestamp}.csv``.
+    ``{time}_{device}_{model}_{model_id}_{step}_{stem}_{timestamp}.csv``; of a run of several hosts the host stands first.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ def result_names(places: Sequence[Place], timestamp: str, stem: str = "result") 
     tail = "%s_%s.csv" % (stem, timestamp)
     if len(places) == 1:
         return {places[0]: tail}
-    short = {place: _join((place.device, place.model, place.step), tail) for place in places}
+    short = {place: _join((place.host, place.device, place.model, place.step), tail) for place in places}
     shared = Counter(short.values())
-    return {place: name if shared[name] == 1 else _join(place, tail) for place, name in short.items()}
+    return {place: name if shared[name] == 1 else _join((place.host, *place[:5]), tail) for place, name in short.items()}
 
 
 def _join(parts: Sequence[Optional[str]], tail: str) -> str:

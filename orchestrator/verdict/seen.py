@@ -279,8 +279,8 @@ def _unmasked(distance: float, slices: float, count: int) -> float:
 def execution_key(row: Row) -> Tuple[Any, ...]:
     """Return a sort key for the execution order.
 
-    Steps by number come first, then devices, then time. Within a place (graph, id) of the json decide, with equal ids the json's order;
-    without a json the timestamp. Of one op's rows the outputs come first.
+    Steps by number come first, then devices, those of one number by host, then time. Within a place (graph, id) of the json decide, with
+    equal ids the json's order; without a json the timestamp. Of one op's rows the outputs come first.
     """
     number = -1 if row.tensor_index is None else row.tensor_index
     return (*_place_key(row.place), _order(row), row.target_file or "", _KIND_RANK.get(row.kind, 3), number)
@@ -288,7 +288,7 @@ def execution_key(row: Row) -> Tuple[Any, ...]:
 
 @lru_cache(maxsize=1024)
 def _place_key(place: Place) -> Tuple[Any, ...]:
-    return tuple(name_order(name) for name in (place.step, place.device, place.time, place.model, place.model_id))
+    return tuple(name_order(name) for name in (place.step, place.device, place.host, place.time, place.model, place.model_id))
 
 
 def _order(row: Row) -> Tuple[int, ...]:

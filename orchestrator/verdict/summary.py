@@ -81,6 +81,8 @@ class Summary:
         How many rows are of a sample of the elements; 0: not in result.json.
     culprits
         Of a replay the operators with an error of their own, worst first, as documents; None for a comparison (then not in result.json).
+    hosts
+        Of a run of several hosts what each came to, as documents; None for others (then not in result.json).
     """
 
     verdict: str
@@ -105,6 +107,7 @@ class Summary:
     sentence: str = ""
     sampled: int = 0
     culprits: Optional[Tuple[Mapping[str, Any], ...]] = None
+    hosts: Optional[Tuple[Mapping[str, Any], ...]] = None
 
     @property
     def devices_agree(self) -> Optional[bool]:
@@ -130,6 +133,7 @@ class Summary:
             "devices_agree": self.devices_agree,
             "steps_without_golden": list(self.steps_without_golden),
             **({"sampled": self.sampled} if self.sampled else {}),
+            **({} if self.hosts is None else {"hosts": [dict(entry) for entry in self.hosts]}),
             **({} if self.culprits is None else {"culprits": [dict(entry) for entry in self.culprits]}),
             **({} if self.address_overlaps is None else {"address_overlaps": [dict(entry) for entry in self.address_overlaps]}),
         }
