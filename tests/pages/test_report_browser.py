@@ -381,8 +381,12 @@ def test_no_column_is_cut_off_where_it_could_be_seen(driver, page, width, last):
 def test_metrics_of_a_row_stay_whole_on_a_phone(driver, page):
     resize(driver, 390, 844)
     show(driver, page, "#row-4")
-    high = "return [...document.querySelectorAll('#detail tr')].map((row) => [row.cells[0].textContent, ...[...row.cells].slice(0, 2).map((it) => it.firstChild)"
-    lines = high + ".map((text) => { const range = document.createRange(); range.selectNode(text); return range.getClientRects().length; })])"
+    lines = """const lines = (cell) => {
+        const range = document.createRange();
+        range.selectNode(cell.firstChild);
+        return range.getClientRects().length;
+      };
+      return [...document.querySelectorAll('#detail tr')].map((row) => [row.textContent, lines(row.cells[0]), lines(row.cells[1])]);"""
     found = driver.execute_script(lines)
     resize(driver, 1280, 900)
     assert len(found) > 8 and [each for each in found if each[1:] != [1, 1]] == []
