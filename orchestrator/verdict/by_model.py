@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import name_order
@@ -21,6 +21,9 @@ from .suspects import Suspect, find_suspects
 
 ABSENT = "absent"
 """What stands for the verdict of a tensor that has no row on a device."""
+
+_MOST_DEVICES, _NAMED_DEVICES = 8, 3
+"""Of more devices the sentence about their difference counts those that are alike, but for so few."""
 
 _WORST_FIRST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT, ABSENT)
 
@@ -46,8 +49,19 @@ class Difference(NamedTuple):
     def sentence(self) -> str:
         """The difference as the end of a sentence."""
         where = "" if self.step is None else " in step %s" % self.step
-        said = ("%s on device %s" % (verdict, device) for device, verdict in self.verdicts)
+        if len(self.verdicts) <= _MOST_DEVICES:
+            said = ["%s on device %s" % (verdict, device) for device, verdict in self.verdicts]
+        else:
+            devices: Dict[str, List[str]] = {}
+            for device, verdict in self.verdicts:
+                devices.setdefault(verdict, []).append(device)
+            said = ["%s on %s" % (verdict, _counted(names)) for verdict, names in sorted(devices.items(), key=lambda item: len(item[1]))]
         return "%s%s: %s" % (self.tensor, where, ", ".join(said))
+
+
+def _counted(devices: Sequence[str]) -> str:
+    word = "device" if len(devices) == 1 else "devices"
+    return "%s %s" % (word, " and ".join(devices)) if len(devices) <= _NAMED_DEVICES else "%d %s" % (len(devices), word)
 
 
 @dataclass(frozen=True)
