@@ -18,9 +18,13 @@ class RowQueries:
     def _query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
         raise NotImplementedError
 
-    def keys_of_file(self, target_file: str) -> List[str]:
-        """Return the keys of the rows about one target file."""
-        return [from_sql_text(key) for (key,) in self._query("SELECT key FROM row WHERE target_file = ?", (to_sql_text(target_file),))]
+    def keys_of_file(self, target_file: Optional[str]) -> List[str]:
+        """Return the keys of the rows about one target file (None: about none)."""
+        return [from_sql_text(key) for (key,) in self._query("SELECT key FROM row WHERE target_file IS ?", (to_sql_text(target_file),))]
+
+    def targets(self) -> List[Optional[str]]:
+        """Return the distinct target files of all rows."""
+        return [from_sql_text(target) for (target,) in self._query("SELECT DISTINCT target_file FROM row")]
 
     def keys_by_file(self) -> List[Tuple[str, Optional[str]]]:
         """Return (key, target_file) of all rows."""

@@ -34,6 +34,7 @@ _MASKS_DIFFER = 2.0
 FACTOR_SHARE = 0.2
 """Of the distance, what counts as an error of the common factor too: noise has a small part along the golden values, now and then none."""
 
+_COMPARED = (PASS, FAIL)
 _KIND_RANK = {"output": 0, "op": 1, "input": 2}
 
 LACKING, OUTPUT_COMPARED, PAIRED, READABLE, LACKS_FILE = 1, 2, 4, 8, 16
@@ -117,7 +118,7 @@ class Observation(NamedTuple):
     @property
     def compared(self) -> bool:
         """Whether both tensors were there and could be compared."""
-        return self.verdict in (PASS, FAIL)
+        return self.verdict in _COMPARED
 
     @property
     def golden_spoiled(self) -> bool:
