@@ -22,9 +22,7 @@ from .suspects import Suspect, find_suspects
 ABSENT = "absent"
 """What stands for the verdict of a tensor that has no row on a device."""
 
-_MOST_DEVICES, _NAMED_DEVICES = 8, 3
-"""Of more devices the sentence about their difference counts those that are alike, but for so few."""
-
+_MOST_NAMED = 4
 _WORST_FIRST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT, ABSENT)
 
 
@@ -49,19 +47,18 @@ class Difference(NamedTuple):
     def sentence(self) -> str:
         """The difference as the end of a sentence."""
         where = "" if self.step is None else " in step %s" % self.step
-        if len(self.verdicts) <= _MOST_DEVICES:
-            said = ["%s on device %s" % (verdict, device) for device, verdict in self.verdicts]
-        else:
-            devices: Dict[str, List[str]] = {}
-            for device, verdict in self.verdicts:
-                devices.setdefault(verdict, []).append(device)
-            said = ["%s on %s" % (verdict, _counted(names)) for verdict, names in sorted(devices.items(), key=lambda item: len(item[1]))]
-        return "%s%s: %s" % (self.tensor, where, ", ".join(said))
+        found: Dict[str, List[str]] = {}
+        for device, verdict in self.verdicts:
+            found.setdefault(verdict, []).append(device)
+        said = ("%s on %s" % (verdict, _named(devices)) for verdict, devices in found.items())
+        return "%s%s: %s" % (self.tensor, where, "; ".join(said) if len(self.verdicts) > len(found) else ", ".join(said))
 
 
-def _counted(devices: Sequence[str]) -> str:
-    word = "device" if len(devices) == 1 else "devices"
-    return "%s %s" % (word, " and ".join(devices)) if len(devices) <= _NAMED_DEVICES else "%d %s" % (len(devices), word)
+def _named(devices: Sequence[str]) -> str:
+    """Return devices as words, of many the first ones."""
+    more = len(devices) - _MOST_NAMED
+    listed = ", ".join(devices) if more <= 0 else "%s and %d more" % (", ".join(devices[:_MOST_NAMED]), more)
+    return ("device " if len(devices) == 1 else "devices ") + listed
 
 
 @dataclass(frozen=True)
