@@ -292,17 +292,18 @@ class RunStore(RowLines, RowQueries):
             Index by op name; only rows without OpSequence are looked at.
         """
         where, values = selection(place, None)
-        changed, at = 0, COLUMNS.index("index")
+        at = COLUMNS.index("index")
         with self.transaction():
-            for op, number in numbers.items():
-                terms = "%s%s op = ? AND op_sequence IS NULL AND \"index\" <> ?" % (where, " AND" if where else " WHERE")
-                for rowid, *row in self._query("SELECT id, %s FROM row%s" % (column_list(), terms), (*values, to_sql_text(op), number)):
-                    row[at] = number
-                    self._connection.execute('UPDATE row SET "index" = ?, sum = ? WHERE id = ?', (number, checksum(row), rowid))
-                    changed += 1
-            if changed:
+            where += "%s op_sequence IS NULL" % (" AND" if where else " WHERE")
+            found = [(key, from_sql_text(op), index) for key, op, index in self._query('SELECT id, op, "index" FROM row' + where, values)]
+            stale = [(key, numbers[op]) for key, op, index in found if op in numbers and numbers[op] != index]
+            for key, number in stale:
+                row = list(self._query("SELECT %s FROM row WHERE id = ?" % column_list(), (key,))[0])
+                row[at] = number
+                self._connection.execute('UPDATE row SET "index" = ?, sum = ? WHERE id = ?', (number, checksum(row), key))
+            if stale:
                 self._make_void()
-        return changed
+        return len(stale)
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
