@@ -14,7 +14,6 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 
 from .. import __version__
 from ..comparing.row import Row
-from ..dumps.place import Place
 from ..errors import FormatError
 from ..filesystem import remove_leftovers, require_own_file
 from .database import translated
@@ -25,8 +24,7 @@ from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
 from .records import VOID, Event, FileRecord
 from .rowlines import RowLines
 from .rowqueries import RowQueries
-from .rowsql import COLUMN_LIST, COLUMNS, INSERT, RowReader, SqlValue, checksum, from_sql_text, row_values, to_sql_text
-from .rowview import selection
+from .rowsql import INSERT, RowReader, SqlValue, checksum, from_sql_text, row_values, to_sql_text
 
 _STARTED = "YYYYmmddHHMMSS"
 OnStored = Callable[[Row, int, str], None]
@@ -274,27 +272,6 @@ class RunStore(RowLines, RowQueries):
         if cosine is not None:
             before += ", CosineSimilarity %s" % cosine
         self.event(kind, op, "%s, file %s; %s" % (before, target_file, why))
-
-    def renumber(self, place: Place, numbers: Mapping[str, int]) -> int:
-        """Give the rows of ops that the json does not know their final Index; return how many changed.
-
-        Parameters
-        ----------
-        numbers
-            Index by op name; only rows without OpSequence are looked at.
-        """
-        where, values = selection(place, None)
-        changed, at = 0, COLUMNS.index("index")
-        with self.transaction():
-            for op, number in numbers.items():
-                terms = "%s%s op = ? AND op_sequence IS NULL AND \"index\" <> ?" % (where, " AND" if where else " WHERE")
-                for rowid, *row in self._query("SELECT id, %s FROM row%s" % (COLUMN_LIST, terms), (*values, to_sql_text(op), number)):
-                    row[at] = number
-                    self._connection.execute('UPDATE row SET "index" = ?, sum = ? WHERE id = ?', (number, checksum(row), rowid))
-                    changed += 1
-            if changed:
-                self._make_void()
-        return changed
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
