@@ -109,6 +109,7 @@ class GoldenWriter:
         self._count = 0
         self._n_parked = 0
         self._n_hashed = 0
+        self._begun = ""
         self._closed = False
         self._made = _make_folder(self.out)
         refuse_golden(self.out, force)
@@ -204,6 +205,7 @@ class GoldenWriter:
             "sha256": "",
         }
         entry.update(extra)
+        self._begun = name
         self._futures.append((entry, self._files.write(name, header, body)))
         self.tensors.append(entry)
         self._n_parked += chosen.parked
@@ -261,6 +263,9 @@ class GoldenWriter:
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        if kind is not None and not issubclass(kind, Exception) and all(entry["file"] != self._begun for entry in self.tensors[-1:]):
+            # Ctrl-C came when the last file had appeared and was not noted yet.
+            remove_quietly(os.path.join(self.out, self._begun))
         if kind is not None and not self.tensors:
             self.abandon()
         else:

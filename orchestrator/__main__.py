@@ -14,8 +14,11 @@ def _command_line() -> Callable[[], NoReturn]:
         return run
     except (Exception, SystemExit) as error:
         from goldwatch.doctor.broken import broken_package
+        from goldwatch.interrupts import caused_by_interrupt
         from goldwatch.naming import printable
 
+        if caused_by_interrupt(error):
+            raise
         broken = broken_package(error)
         if broken is None:
             raise
@@ -36,7 +39,12 @@ def main() -> None:
         # Files and rows are many, and none is in a cycle: looking for cycles as often as by default costs 7 % of the time.
         gc.set_threshold(20000, 10, 10)
         _command_line()()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Exception) as error:
+        from goldwatch.interrupts import caused_by_interrupt
+
+        # A module that is being imported may make another error of it.
+        if not caused_by_interrupt(error):
+            raise
         # Before the command line is there: stderr may be closed.
         if sys.stderr is not None and not sys.stderr.closed:
             sys.stderr.write("goldwatch: interrupted\n")

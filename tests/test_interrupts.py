@@ -112,3 +112,15 @@ def test_ctrl_c_while_python_ends_prints_nothing():
     code += "sys.argv = ['goldwatch', '--version']\nmain()\n"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
     assert done.returncode == -signal.SIGINT and done.stdout.startswith(b"goldwatch") and done.stderr == b""
+
+
+@pytest.mark.parametrize("kind", ["RuntimeError", "ImportError"])
+def test_ctrl_c_that_an_import_makes_another_error_of(tmp_path, kind):
+    """As the body of a class with a descriptor does: whatever is named there raises RuntimeError."""
+    (tmp_path / "click.py").write_text(
+        "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    sum(range(9))\n"
+        "except KeyboardInterrupt as error:\n    raise %s('broken') from error\n" % kind
+    )
+    environment = dict(os.environ, PYTHONPATH=str(tmp_path))
+    done = subprocess.run([sys.executable, "-m", "goldwatch", "limits"], env=environment, stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stderr) == (130, b"goldwatch: interrupted\n")

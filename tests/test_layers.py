@@ -47,6 +47,7 @@ LAYERS = (
     # Beside each other: neither imports the other.
     ("goldwatch.launch",),
     ("goldwatch.watching",),
+    ("goldwatch.merging",),
     ("goldwatch.adapters",),
     ("goldwatch.submodel",),
     ("goldwatch.replay",),

@@ -191,7 +191,7 @@ class Onnxruntime:
             options.add_free_dimension_override_by_name(name, size)
         ort.set_seed(self._seed)
         with self._model.open() as file:
-            data = with_additions(self._model, file, self._own + additions, self._without)
+            data = with_additions(file, self._own + additions, self._without)
         os.chdir(os.path.dirname(os.path.abspath(self._model.path)))
         try:
             session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])

@@ -63,7 +63,7 @@ def _named(model: OnnxModel, names: Sequence[str], op_type: str, domain: str, ow
     ]
 
 
-def _shown(names: Sequence[str], op_type: str) -> str:
+def _shown(names: Sequence[str]) -> str:
     if not names:
         return "a node"
     more = " and %d more" % (len(names) - _SHOWN) if len(names) > _SHOWN else ""
@@ -86,7 +86,7 @@ def _unknown(model: OnnxModel, names: Sequence[str], version: str, op_type: str,
     message = "%s (%s): onnxruntime %s does not know this op"
     example = printable(found[0]) if found else "NODE"
     hint = "give the outputs of each such node, for example from the device's dump: `feeds=%s=dump:FILE`" % example
-    return InputError(message % (_shown(found, op_type), printable(what), version), hint=hint)
+    return InputError(message % (_shown(found), printable(what), version), hint=hint)
 
 
 def _function(match: Match[str], model: OnnxModel, names: Sequence[str], version: str) -> GoldwatchError:

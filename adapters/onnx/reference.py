@@ -62,7 +62,7 @@ class Reference:
 
     def _run(self, additions: bytes, names: Sequence[str]) -> List[Any]:
         with self._model.open() as file:
-            data = with_additions(self._model, file, self._own + additions + b"".join(map(output_of, names)), self._without)
+            data = with_additions(file, self._own + additions + b"".join(map(output_of, names)), self._without)
         np.random.seed(self._seed)
         try:
             proto = self._onnx.ModelProto.FromString(data)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from typing import Collection, Dict, List, Mapping, Sequence, Tuple
 
-from ...netfiles.onnx_model import OnnxGraph, OnnxModel, OnnxNode
+from ...netfiles.onnx_model import OnnxGraph, OnnxNode
 from ...netfiles.onnx_values import OnnxTensor
 from ...netfiles.wirefile import Span, WireFile
 from ...protowire import BYTES, field, varint
@@ -16,7 +16,7 @@ from ...protowire import BYTES, field, varint
 _GRAPH = 7
 
 
-def with_additions(model: OnnxModel, file: WireFile, additions: bytes, without: Collection[OnnxNode] = ()) -> bytes:
+def with_additions(file: WireFile, additions: bytes, without: Collection[OnnxNode] = ()) -> bytes:
     """Return the model's bytes.
 
     Parameters

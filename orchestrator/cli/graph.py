@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 import click
 
@@ -15,6 +15,7 @@ from ..pages.models import OM, PageModel, read_page_model, within
 from ..submodel.original import read_original
 from .common import put, say, set_up_logging, verbosity_options
 from .outputs import refuse_replacing
+from .progress import ProgressBar
 
 _ORIGINALS = (".prototxt", ".pb", ".onnx")
 _CUTS = "cuts"
@@ -49,10 +50,20 @@ def graph(
     """
     set_up_logging(quiet, verbose)
     refuse_replacing("-o", output, {"MODEL": model, "--model": original, "--om": om}, [result])
+    with ProgressBar("drawing", quiet) as bar:
+        bar.update(0, 0)
+        count, doubtful = _write(model, output, result, original, {"--om": om, "--dump": dump, "--golden": golden})
+    if doubtful:
+        say("warning: %s: %s" % (result, doubtful))
+    put("wrote %s (%d ops)" % (output, count))
+
+
+def _write(model: str, output: str, result: Optional[str], original: Optional[str], given: Dict[str, Optional[str]]) -> Tuple[int, str]:
+    """Write the page; return how many ops it has, and why the result may be of another model."""
     compared = None if result is None else read_result(result)
     inputs = {} if compared is None else compared.inputs
-    found = read_page_model(model, golden)
-    beside = {"--om": om, "--dump": dump or inputs.get("target"), "--golden": golden or inputs.get("golden")}
+    found = read_page_model(model, given["--golden"])
+    beside = dict(given, **{"--dump": given["--dump"] or inputs.get("target"), "--golden": given["--golden"] or inputs.get("golden")})
     commands = _commands(found, original, beside)
     if commands.submodel is not None and found.kind == OM:
         try:
@@ -64,10 +75,7 @@ def graph(
     page = graph_page(found, commands, compared)
     with replacing(output) as stream:
         stream.write(page)
-    doubtful = "" if compared is None else doubt(found, compared)
-    if doubtful:
-        say("warning: %s: %s" % (result, doubtful))
-    put("wrote %s (%d ops)" % (output, len(found.ops)))
+    return len(found.ops), "" if compared is None else doubt(found, compared)
 
 
 def _commands(model: PageModel, original: Optional[str], beside: Dict[str, Optional[str]]) -> Commands:

@@ -92,6 +92,11 @@ class LiveDisplay:
             self._staged_at = now
             self._show(bar_text(stage, done, total))
 
+    def show(self, text: str) -> None:
+        """Show a live line of the caller's."""
+        if self.terminal and not self.quiet:
+            self._show(text)
+
     def _show(self, text: str) -> None:
         show_status(text)
         self._line = True
@@ -119,6 +124,6 @@ def _worst(verdicts: List[str]) -> str:
 
 
 def _where(row: Row) -> str:
-    parts = (("device", row.device), ("step", row.step))
+    parts = (("host", row.host), ("device", row.device), ("step", row.step))
     known = ", ".join("%s %s" % part for part in parts if part[1] is not None)
     return " (%s)" % known if known else ""

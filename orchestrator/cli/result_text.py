@@ -78,12 +78,14 @@ def print_end(result: RunResult, given: Any, replayed: Optional[RunResult] = Non
 
 def _print_text(result: RunResult, table: str) -> None:
     width, colour = columns_of(sys.stdout), use_colour(sys.stdout)
-    if len(result.places) > 1:
-        put_escaped(place_lines(result.places, colour, width))
+    # Of many hosts only what did not pass; each has a line of its own below.
+    counted_places = [found for found in result.places if found.verdict != PASS or result.summary.hosts is None]
+    if len(result.places) > 1 and counted_places:
+        put_escaped(place_lines(counted_places, colour, width))
         put()
     if table == ALL or (table == FIRST and result.shown):
         blocks: Sequence[Any] = [result.rows()] if table == ALL else result.shown
-        total = None if table == ALL else result.summary.rows
+        total = None if table == ALL else result.stored_rows
         first = result.first_divergence
         places = [found.place for found in result.places]
         tensor = first.tensor if first else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import List, Optional
+from typing import Any, List, Mapping, Optional
 
 from ..dumps.place import NOWHERE, Place
 from ..engine.options import ComparisonOptions
@@ -32,6 +32,8 @@ def verdict_lines(result: RunResult, width: Optional[int]) -> List[str]:
         lines += wrapped("warning: " + warning, width)
     for text in [model.sentence for model in summary.models if len(summary.models) > 1] + _devices(summary):
         lines += wrapped(text, width)
+    for host in summary.hosts or ():
+        lines += wrapped(_host(host), width)
     for number, suspect in enumerate(summary.suspects[:_MOST_SHOWN], 1):
         lines += _suspect(number, suspect, width)
         if suspect.explanations:
@@ -58,6 +60,9 @@ def closer_words(options: ComparisonOptions, op: str, place: Place, unmodelled: 
         Also for a comparison without a model, and of two files.
     """
     target = os.path.join(options.target, *[part for part in place if part is not None])
+    if place.host is not None:
+        # The dumps lie on that host.
+        return []
     if options.quantisation is not None or options.unfused is not None or (options.model is None and not unmodelled):
         return []
     if options.model is not None and os.path.isdir(options.model) and not (place.step and os.path.isdir(target)):
@@ -69,6 +74,14 @@ def closer_words(options: ComparisonOptions, op: str, place: Place, unmodelled: 
         "-o", os.path.join(options.out, "detail"),
     ]  # fmt: skip
     return [shell_word(word) for word in words]
+
+
+def _host(host: Mapping[str, Any]) -> str:
+    """Return what a host's run came to."""
+    counts = ((host["passed"], "pass"), (host["failed"], "fail"), (host["not_compared"], "not compared"))
+    said = ", ".join("%d %s" % count for count in counts if count[0] or count[1] != "not compared")
+    state = "" if host["state"] == "finished" else " (%s)" % host["state"]
+    return "host %s%s: %s, %d rows: %s" % (host["host"], state, host["verdict"], host["rows"], said)
 
 
 def _devices(summary: Summary) -> List[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Tuple, TypeVar
 
 import click
 
@@ -14,6 +14,7 @@ from ..watching.watch import Watch
 from .common import say, say_now, set_up_logging
 from .compare import comparison_options, make_options
 from .live_display import LiveDisplay
+from .merge import merge_command, merge_options
 from .report_options import planned_reports
 from .result_text import print_result
 from .sizes import parse_size
@@ -65,18 +66,25 @@ def make_watch_options(given: Any) -> WatchOptions:
 
 
 @click.command("watch")
-@click.argument("target")
-@click.argument("golden")
+@click.argument("folders", nargs=-1, metavar="TARGET GOLDEN")
 @click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files.")
+@merge_options
 @watch_options
-def watch_command(target: str, golden: str, out: str, **given: Any) -> int:
-    """Compare dumps with golden data as they arrive.
+def watch_command(folders: Tuple[str, ...], out: str, **given: Any) -> int:
+    """Compare dumps with golden data as they arrive; or merge what the watches of several hosts find.
 
     TARGET may be missing so far, GOLDEN may be empty. Ctrl-C once: what has come is compared and judged; twice: stop now. Exit code: 0 all
     rows pass, 1 some row is outside its limits, 3 something could not be compared, 4 bad input, or nothing came.
 
+    With --merge the arguments are the OUT folders of watches, one a host; they may be missing so far.
+
     Example: goldwatch watch dump golden -f model.json -o out --until-idle 60
     """
+    if given.pop("merge"):
+        return merge_command(folders, out, given)
+    if given.pop("max_rows") is not None:
+        raise UsageError("--max-rows is about the rows of several hosts: it needs --merge")
+    target, golden = two_folders(folders)
     quiet = given["quiet"]
     set_up_logging(quiet, given["verbose"])
     options = make_options(target, golden, out, given)
@@ -92,6 +100,16 @@ def watch_command(target: str, golden: str, out: str, **given: Any) -> int:
             tell_deleted(watch, given["quiet"])
             print_result(result, given, planned)
             return result.exit_code
+
+
+def two_folders(folders: Tuple[str, ...]) -> Tuple[str, str]:
+    """Return TARGET and GOLDEN; raises UsageError unless there are just these."""
+    if len(folders) > 2:
+        extra = " ".join(folders[2:])
+        raise UsageError("got unexpected extra argument (%s)" % extra, hint="--merge takes the OUT folders of several hosts")
+    if len(folders) < 2:
+        raise UsageError("missing argument '%s'" % ("GOLDEN" if folders else "TARGET"))
+    return folders[0], folders[1]
 
 
 def stop(watch: Watch, name: str) -> None:

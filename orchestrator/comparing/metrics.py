@@ -1,14 +1,14 @@
 """The metrics of a target tensor and its golden tensor, as accumulators over blocks.
 
 Formulas and corner cases: docs/metrics.md. All sums are float64, whatever the tensors' types; differences of integers
-are exact. The divergence needs a second pass (:class:`KLPass`); :func:`compare_blocks` runs both.
+are exact. The divergence needs a second pass (:mod:`goldwatch.comparing.second_pass`).
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from .differences import Differences
 from .exact import NonFinite, exact_sums, finite_part, zero_filled
 from .fused import fused_sums
 from .kernel import Visit, as_reals, fast_sums, load, load_limit, pieces, workspace
-from .kullback_leibler import DivergenceSums, known_divergence
+from .kullback_leibler import known_divergence
 from .masks import MaskedSums, masked_apart, may_be_masked_apart
 from .metric_result import MetricResult, both, remarks_of, values_of
 from .row import DIFFERENT, MEASURES, METRICS, WORST_SLICE
@@ -29,17 +29,14 @@ from .slice_sums import NO_NEEDS, SliceAxis, Where, needs_of
 from .slices import SliceSums, WorstSlice
 from .sums import PairSums
 
-Blocks = Iterable[Tuple[Any, ...]]
-
 BOOL_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance")
 """The metrics that mean something between two bool tensors."""
 
-_KL = "KullbackLeiblerDivergence"
+DIVERGENCE = "KullbackLeiblerDivergence"
 _RELATIVE = ("AccumulatedRelativeError", "MaxRelativeError", "MeanRelativeError")
 _WHOLE_TYPES = "?bBhHiIlLqQpP"
 _COMPLEX_TYPES = "FDG"
 _HALF_MAX = 65504.0
-_KEEP_BYTES = 4 * 1024 * 1024
 _NO_VALUES: Dict[str, Any] = {name: None if name == "StandardDeviation" else math.nan for name in MEASURES}
 
 
@@ -249,7 +246,7 @@ class Accumulator:
         if whole is not None:
             values[DIFFERENT] = whole.count / self.count
         known, divergence = known_divergence(sums)
-        values[_KL] = divergence if odd.agree else math.nan
+        values[DIVERGENCE] = divergence if odd.agree else math.nan
         not_applicable = [] if whole is not None else [DIFFERENT]
         if self._kinds == ("?", "?"):
             not_applicable += [name for name in (*METRICS, WORST_SLICE) if name not in BOOL_METRICS]
@@ -275,7 +272,7 @@ class Accumulator:
             target_all_zero=sums.n > 0 and sums.x_low == sums.x_high == 0 and not odd.total,
             golden_all_zero=sums.n > 0 and sums.y_low == sums.y_high == 0 and not odd.total,
             overflow=self._overflow(sums, counted, masks),
-            needs_second_pass=_KL in self.metrics and not known and odd.agree and _KL not in not_applicable,
+            needs_second_pass=DIVERGENCE in self.metrics and not known and odd.agree and DIVERGENCE not in not_applicable,
             first=sums,
             judged={name: value for name, value in judged.items() if name in self.metrics},
             beyond_chance=None if worst is None else (nearer or worst).beyond_chance,
@@ -315,105 +312,6 @@ class Accumulator:
         if masks:
             sums = sums.plus(self._masked.sums)
         return self._kinds[0] == "e" and sums.n > 0 and max(-sums.x_low, sums.x_high) >= _HALF_MAX
-
-
-class KLPass:
-    """The second pass: the Kullback-Leibler divergence, over the same blocks in any order or partition.
-
-    Parameters
-    ----------
-    first
-        The complete first pass (all parts merged), as accumulator or as its result.
-    """
-
-    def __init__(self, first: Union[Accumulator, MetricResult]) -> None:
-        self._first = first.result() if isinstance(first, Accumulator) else first
-        self._sums: Optional[DivergenceSums] = None
-        if self._first.needs_second_pass and self._first.first is not None:
-            self._sums = DivergenceSums(self._first.first)
-        self._plain = self._sums is not None and self._sums.plain
-        self._finite = self._first.finite_count == self._first.count
-
-    @property
-    def needed(self) -> bool:
-        """Whether any block has to be seen; without, ``result`` is complete at once."""
-        return self._sums is not None
-
-    def update(self, x: np.ndarray, y: np.ndarray) -> None:
-        """Add one block, as in Accumulator.update."""
-        if self._sums is None:
-            return
-        x, y = as_reals(x, y)
-        work = workspace()
-        plain = self._plain and self._finite
-        with np.errstate(all="ignore"):
-            for xp, yp in pieces(x, y):
-                if not plain:
-                    xp, yp = plain_floats(xp), plain_floats(yp)
-                if self._first.masks_left_out:
-                    xp, yp = xp.reshape(-1), yp.reshape(-1)
-                    rest = ~masked_apart(xp, yp)
-                    self._sums.add_exact(xp[rest], yp[rest])
-                elif self._plain and (self._finite or bool(np.isfinite(xp).all() and np.isfinite(yp).all())):
-                    self._sums.add_fast(xp, yp, work)
-                else:
-                    self._sums.add_exact(xp.reshape(-1), yp.reshape(-1))
-
-    def merge(self, other: KLPass) -> None:
-        """Add what another second pass, made from the same first one, collected."""
-        if self._sums is not None and other._sums is not None:
-            self._sums.add(other._sums)
-
-    def result(self) -> MetricResult:
-        """Return the first pass's result with the divergence filled in."""
-        if self._sums is None:
-            return self._first
-        values = dict(self._first.values)
-        values[_KL] = self._sums.value()
-        return self._first.but(values=values, needs_second_pass=False)
-
-
-def compare_blocks(
-    make_blocks: Callable[[], Blocks],
-    metrics: Sequence[str] = METRICS,
-    axes: Sequence[SliceAxis] = (),
-    slack: Slack = NO_ROUNDING,
-    again: Optional[Callable[[], Blocks]] = None,
-    sampled: bool = False,
-) -> MetricResult:
-    """Compute the metrics over blocks, reading them twice only where the divergence needs it.
-
-    Parameters
-    ----------
-    make_blocks
-        Called once or twice; each time it yields the same pairs (target, golden) of equally shaped arrays, for slices with their place
-        behind: :class:`goldwatch.tensors.blocks.Block`. Blocks may be views of a buffer that the next block overwrites: small tensors are
-        copied to spare the second reading.
-    metrics, axes, slack, sampled
-        As for :class:`Accumulator`.
-    again
-        Makes the blocks of the second reading, which needs no slices; None: as the first.
-    """
-    first = Accumulator(metrics, axes, slack, sampled)
-    kept: Optional[List[Tuple[np.ndarray, np.ndarray]]] = [] if _KL in metrics else None
-    kept_bytes = 0
-    for x, y, *place in make_blocks():
-        if kept is not None:
-            kept_bytes += x.nbytes + y.nbytes
-            if kept_bytes > _KEEP_BYTES:
-                kept = None
-            else:
-                # C order: whatever strides the block has are walked once, not in both passes.
-                x, y = x.copy(), y.copy()
-                kept.append((x, y))
-        first.update(x, y, *place)
-    result = first.result()
-    second = KLPass(result)
-    if not second.needed:
-        return result
-    for x, y, *_ in (again or make_blocks)() if kept is None else kept:
-        second.update(x, y)
-    return second.result()
 
 
 def overflow(x: np.ndarray) -> Optional[bool]:

@@ -17,10 +17,11 @@ from ..tensors.tensor import PIECE_BYTES, Tensor
 from .aligned import Part, blocks_of, converted, geometry_of, open_counterpart, require_zero_padding
 from .differences import sentence
 from .metric_result import DISTANCE, MetricResult
-from .metrics import Accumulator, KLPass, compare_blocks, overflow
+from .metrics import Accumulator, overflow
 from .pair_task import Decision, PairTask, Settings
 from .row import CORRUPT, EXPECTED_ABSENT, FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, WORST_SLICE, Row
 from .same_dump import CANCELLED, OVERWRITTEN, cancelling_slack, may_cancel, same_bytes
+from .second_pass import KLPass, compare_blocks
 from .slack import Slack, explained, rounding_slack
 from .slice_sums import SliceAxis
 from .slices import BY_CHANCE, borders, slice_axes

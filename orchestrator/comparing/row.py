@@ -100,6 +100,8 @@ class Row:
         The target file's timestamp: the execution order without a json.
     graph_index
         The number of the op's graph in the json.
+    host
+        Of a run of several hosts the one that compared it; else None.
     """
 
     index: int
@@ -135,6 +137,7 @@ class Row:
     target_file: Optional[str] = None
     golden_file: Optional[str] = None
     timestamp_us: int = 0
+    host: Optional[str] = None
 
     def but(self, **changes: Any) -> Row:
         """Return :func:`goldwatch.records.changed` of the row."""
@@ -143,4 +146,4 @@ class Row:
     @property
     def place(self) -> Place:
         """Where in the dump tree the file lies."""
-        return Place(self.time, self.device, self.model, self.model_id, self.step)
+        return Place(self.time, self.device, self.model, self.model_id, self.step, self.host)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple, Optional, Set, Tuple
+from typing import Dict, NamedTuple, Optional, Set, Tuple
 
 _NUMBER = re.compile(r"[0-9]{1,20}\Z")
 _TIME = re.compile(r"[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])([01][0-9]|2[0-3])[0-5][0-9][0-5][0-9]\Z")
@@ -37,6 +37,8 @@ class Place(NamedTuple):
         The model's name, and its number on the device.
     step
         The dump step (data_index).
+    host
+        Of a run of several hosts, which share device numbers, the one that the rows come from; no folder tells it.
     """
 
     time: Optional[str] = None
@@ -44,18 +46,30 @@ class Place(NamedTuple):
     model: Optional[str] = None
     model_id: Optional[str] = None
     step: Optional[str] = None
+    host: Optional[str] = None
 
     def label(self) -> str:
         """Return the known parts as words for a message, such as ``device 0, model net, model_id 1, step 7``; empty when none is."""
-        return ", ".join("%s %s" % (name, part) for name, part in zip(self._fields[1:], self[1:]) if part is not None)
+        parts = (("host", self.host), *zip(self._fields[1:5], self[1:5]))
+        return ", ".join("%s %s" % (name, part) for name, part in parts if part is not None)
+
+    def document(self) -> Dict[str, Optional[str]]:
+        """Return the parts by name; the host only where there is one."""
+        found: Dict[str, Optional[str]] = dict(zip(self._fields, self[:5]))
+        return found if self.host is None else {"host": self.host, **found}
+
+    @property
+    def device_name(self) -> Optional[str]:
+        """The device, with its host before it where there is one: ``host/0``."""
+        return self.device if self.host is None else "%s/%s" % (self.host, self.device or "-")
 
     def holds(self, other: Place) -> bool:
         """Tell whether another place is this one or lies in it: of the same device, and alike in all else that is known of this one."""
         return self.device == other.device and all(mine in (None, theirs) for mine, theirs in zip(self, other))
 
     def order(self) -> Tuple[Tuple[int, int, str], ...]:
-        """Return a sort key: device, model, model_id, step, time; numbers as numbers."""
-        return tuple(name_order(part) for part in (*self[1:], self.time))
+        """Return a sort key: host, device, model, model_id, step, time; numbers as numbers."""
+        return tuple(name_order(part) for part in (self.host, *self[1:5], self.time))
 
 
 NOWHERE = Place()

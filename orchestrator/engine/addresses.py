@@ -58,7 +58,7 @@ class Overlap:
     def document(self) -> Dict[str, Any]:
         """Return result.json's entry."""
         found = {"earlier": self.earlier, "later": self.later, "address": self.address, "bytes": self.nbytes, "until": self.until}
-        return {"place": self.place._asdict(), **found}
+        return {"place": self.place.document(), **found}
 
 
 @dataclass(frozen=True)

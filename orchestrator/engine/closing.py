@@ -170,11 +170,11 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
         places = engine.catalogue.by_place()
         unnamed = _unnamed(engine)
         numbers: Dict[Place, Dict[str, int]] = {}
-        taken = {file.place for file in engine.catalogue.files.values() if engine.places.is_taken(file.place)}
+        taken = {place for place in places if engine.places.is_taken(place)}
         for place in dict.fromkeys([*engine.places, *unnamed]):
             rows = unnamed.get(place, [])
             there = [file for file in places.get(place, []) if file.there]
-            if (not there and not rows) or not engine.places.is_taken(place):
+            if (not there and not rows) or not (place in taken or engine.places.is_taken(place)):
                 continue
             numbers[place] = _number(engine, place, there, [row.op for row in rows])
             rows = rows + engine.places.planner(place).absent([file.dumped() for file in there])
@@ -188,8 +188,9 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
                 lost.append(_folder_row(engine, combo.rel, behind, "the step's folder %s holds no dump" % (combo.rel or combo.folder), ""))
         engine.put_rows(lost)
         kept.update(row_key(row) for row in lost)
-        known = {file.rel for file in engine.catalogue.files.values() if file.state != EARLIER and engine.places.is_taken(file.place)}
-        stale = [key for key, target in engine.store.keys_by_file() if target not in known and key not in kept]
+        known = {file.rel for file in engine.catalogue.files.values() if file.state != EARLIER and file.place in taken}
+        gone = [target for target in engine.store.targets() if target not in known]
+        stale = [key for target in gone for key in engine.store.keys_of_file(target) if key not in kept]
         if stale:
             engine.store.remove(stale, "no longer part of the run")
 

@@ -5,7 +5,7 @@ The quantisation json says which op each came from. There is no device, so there
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from ..comparing.dequantised import dequantised, is_integer, not_integers
 from ..comparing.pair import refuse
@@ -22,7 +22,7 @@ from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore
 from ..tensors.tensor import Tensor
 from .options import ComparisonOptions
-from .pair_queue import PairQueue
+from .pair_queue import compare_all
 from .progress import OnProgress, Progress
 from .result import RunResult
 from .two_files import judged_result
@@ -60,13 +60,14 @@ def compare_quantised_files(
             store.put_all(planned.rows)
             for tensor, reason in planned.omitted:
                 store.omit(tensor, reason)
-        workers = Workers(jobs, settings)
-        done = False
-        try:
-            _compare(planned.tasks, workers, store, on_progress)
-            done = True
-        finally:
-            workers.close(now=not done)
+        progress = Progress(pairs=len(planned.tasks))
+
+        def on_done(count: int) -> None:
+            progress.pairs_done = count
+            if on_progress is not None:
+                on_progress(progress)
+
+        compare_all(planned.tasks, Workers(jobs, settings), store, on_done)
         return judged_result(options, store, len(graph.ops), golden.kind != "npy", graph, _notes(target, golden, graph))
 
 
@@ -168,21 +169,3 @@ def _holds_floats(entry: GoldenEntry) -> bool:
         return open_golden(entry)[0].dtype.kind == "f"
     except (GoldwatchError, OSError):
         return False  # Its row will say so.
-
-
-def _compare(tasks: Iterable[PairTask], workers: Workers, store: RunStore, on_progress: Optional[OnProgress]) -> None:
-    queue = PairQueue(lambda task: True)
-    progress = Progress()
-    for task in tasks:
-        progress.pairs += 1
-        queue.put(task)
-    queue.ripen()
-    while queue.ripe or workers.in_flight:
-        while queue.ripe and not workers.full:
-            workers.submit(queue.batch())
-        for batch, rows, _ in workers.collect(1.0):
-            with store.transaction():
-                store.put_all(rows)
-            progress.pairs_done += len(batch)
-        if on_progress is not None:
-            on_progress(progress)

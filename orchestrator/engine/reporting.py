@@ -16,7 +16,7 @@ from ..results.told import ReportFile, Told, write_files
 from ..verdict.culprits import REPLAY
 from ..verdict.summary import INCOMPLETE
 from .options import ComparisonOptions
-from .result import JUDGED, judged_anew
+from .result import JUDGED, judged_anew, stored_options
 
 Commands = Callable[[ComparisonOptions, Mapping[str, object]], Dict[str, str]]
 """Makes of the options and the summary of a run the commands that look closer at its suspects, by op."""
@@ -47,7 +47,7 @@ def write_report(out: str, files: Mapping[str, Type[ReportFile]], commands: Comm
 
 def _told(out: str, store: RunStore, commands: Commands) -> Told:
     inputs, judged, summary = store.get("inputs"), store.get(JUDGED) or {}, store.get(SUMMARY)
-    options = ComparisonOptions.from_identity(out, inputs)
+    options = stored_options(out, store.has_hosts, store.get)
     finished = summary is not None
     sentence = judged.get("sentence", "")
     if not finished:
@@ -74,7 +74,7 @@ def _so_far(store: RunStore, options: ComparisonOptions) -> Tuple[Dict[str, obje
     found, sentence = judged_anew(store, options)
     note = _UNFINISHED % found.rows
     verdict = INCOMPLETE if found.verdict == PASS else found.verdict
-    found = replace(found, ops=store.op_count(), verdict=verdict, warnings=(note, *found.warnings))
+    found = replace(found, ops=found.ops if store.has_hosts else store.op_count(), verdict=verdict, warnings=(note, *found.warnings))
     return dict(plain_tree(found.document())), "%s. %s" % (note[0].upper() + note[1:], sentence)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import html
 import os
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..comparing.row import FAIL, MEASURES, VERDICTS, Row
 from ..errors import EnvironmentProblem, UsageError
 from ..naming import printable
 from ..results.byplace import PlaceCounts
 from ..results.files import noted_tables
+from ..results.hosts import JUDGED_BY
 from ..results.jsonfile import RESULT_FILE, result_chunks, row_document
 from ..results.network import GRAPHS, stored_networks
 from ..results.rowsql import plain_tree
@@ -20,6 +21,7 @@ from ..verdict.culprits import REPLAY, replayed
 from ..verdict.first_divergence import FirstDivergence
 from ..verdict.run_sentence import run_sentence
 from ..verdict.summary import Summary, exit_code, summarise
+from .of_hosts import judge_hosts
 from .options import ComparisonOptions
 
 JUDGED = "judged"
@@ -69,6 +71,14 @@ class RunResult:
     def first_divergence(self) -> Optional[FirstDivergence]:
         """The first operator outside its limits, or None."""
         return self.summary.first
+
+    @property
+    def stored_rows(self) -> int:
+        """How many rows there are: of a run of several hosts those that did not pass, and all of one device and step."""
+        if self.summary.hosts is None:
+            return self.summary.rows
+        with RunStore.open(self.options.out) as store:
+            return len(store.rows())
 
     def rows(self, verdict: Optional[str] = None) -> Iterator[Row]:
         """Yield the rows in the order of the result table, all or those of one verdict; a page at a time, with bounded memory.
@@ -159,7 +169,7 @@ def stored_result(out: str) -> RunResult:
         It is damaged, foreign or cannot be read.
     """
     with RunStore.open(out) as store:
-        options = ComparisonOptions.from_identity(out, store.get("inputs"))
+        options = stored_options(out, store.has_hosts, store.get)
         summary, sentence = judged_anew(store, options)
         strict = bool((store.get(JUDGED) or {}).get("strict"))
         names = [*noted_tables(store), RESULT_FILE]
@@ -168,8 +178,21 @@ def stored_result(out: str) -> RunResult:
     return RunResult(options, summary, exit_code(summary, strict=strict), sentence, files, notes)
 
 
+def stored_options(out: str, hosts: bool, fact: Callable[[str], Any]) -> ComparisonOptions:
+    """Return what was compared; raises FormatError where the store, whose facts ``fact`` reads, does not say it.
+
+    Parameters
+    ----------
+    hosts
+        It is of several hosts: their own runs were asked for that.
+    """
+    return ComparisonOptions.from_identity(out, fact(JUDGED_BY if hosts else "inputs") or {})
+
+
 def judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, str]:
     """Return summary and sentence of the rows that a store holds, forgiving what its run forgave."""
+    if store.has_hosts:
+        return judge_hosts(store, options)
     graphs = stored_networks(store.get(GRAPHS) or ())
     ops = graphs.op_count(store.places()) if graphs else store.op_count()
     judged = store.get(JUDGED) or {}

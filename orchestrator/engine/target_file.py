@@ -217,9 +217,9 @@ class TargetFile:
 
     def dumped(self) -> DumpedOp:
         """Return the file as the pairing sees it."""
-        context, thread = self.group[4:6]
+        _, op_type, op_name, _, context, thread = self.group[:6]
         part = None if context is None or thread is None else (int(context), int(thread))
-        return DumpedOp(self.op_name, str(self.group[1]), self.order[0], *self.tensors, slice=part)
+        return DumpedOp(str(op_name), str(op_type), self.order[0], *self.tensors, slice=part)
 
     def entry(self) -> DumpEntry:
         """Return the file as the planner takes it."""

@@ -32,8 +32,9 @@ def _of_another_model(run: Run) -> List[str]:
     dumped: Dict[ModelGraph, Dict[str, bool]] = {}
     for file in run.catalogue.files.values():
         graph = run.graphs.of(file.place.model)
-        if graph is not None:
-            dumped.setdefault(graph, {}).setdefault(file.op_name, run.engine.places.planner(file.place).knows(file.op_name))
+        names = dumped.setdefault(graph, {}) if graph is not None else None
+        if names is not None and file.op_name not in names:
+            names[file.op_name] = run.engine.places.planner(file.place).knows(file.op_name)
     return [text for graph, names in dumped.items() for text in _unknown_ops(graph, names)]
 
 

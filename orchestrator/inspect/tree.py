@@ -82,7 +82,7 @@ class _Tree:
         return self.pattern is None or fnmatch.fnmatchcase(name.lower(), self.pattern)
 
     def _take_dumps(self, place: Place, dumps: Sequence[DumpEntry]) -> None:
-        known = self.places.setdefault(place, {**place._asdict(), "ops": set(), "files": 0, "bytes": 0})
+        known = self.places.setdefault(place, {**place.document(), "ops": set(), "files": 0, "bytes": 0})
         for entry in dumps:
             known["ops"].add((entry.name.op_type, entry.name.op_name))
             known["files"] += 1
@@ -184,7 +184,7 @@ def _reason(found: Completeness) -> str:
 
 def _repeated(key: Any, count: int) -> Dict[str, Any]:
     place, op_type, op_name, _, context_id, thread_id, _ = key
-    entry = {**place._asdict(), "op_type": op_type, "op": op_name, "files": count}
+    entry = {**place.document(), "op_type": op_type, "op": op_name, "files": count}
     if context_id is not None:
         entry["context_id"], entry["thread_id"] = context_id, thread_id
     return entry

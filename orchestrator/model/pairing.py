@@ -147,10 +147,11 @@ class Pairing:
             seen.update(op.position for op in found or self._whole(name)[0])
         rows: List[RowPlan] = []
         for group in self.groups:
-            if any(op.position in seen for op in group.ops):
-                rows += self._unseen_members(group, seen)
-            else:
+            there = [op.position in seen for op in group.ops]
+            if not any(there):
                 rows.append(self._absent_row(group))
+            elif not all(there):
+                rows += self._unseen_members(group, seen)
         return rows
 
     def _unseen_members(self, group: Group, seen: Set[int]) -> List[RowPlan]:

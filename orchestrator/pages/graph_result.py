@@ -104,5 +104,5 @@ def _told(row: Row) -> Dict[str, Any]:
 
 
 def _place(row: Row) -> Optional[str]:
-    parts = [part for part in (row.device and "device " + row.device, row.model, row.step and "step " + row.step) if part]
-    return ", ".join(parts) or None
+    parts = (row.host and "host " + row.host, row.device and "device " + row.device, row.model, row.step and "step " + row.step)
+    return ", ".join(part for part in parts if part) or None

@@ -70,7 +70,7 @@ function columnsOf(rows) {
   const counts = (name) => each((row) => (row[name] && (row[name].target || row[name].golden) ? [row[name].target, row[name].golden] : null));
   return {
     count: rows.length, verdicts: LIVE_VERDICTS, kinds: LIVE_KINDS, texts, metrics,
-    places: each((row) => [row.time, row.device, row.model, row.model_id, row.step]),
+    places: each((row) => [row.time, row.device, row.model, row.model_id, row.step, ...(row.host === undefined ? [] : [row.host])]),
     columns: {
       place: rows.map((_, at) => at), verdict: each((row) => LIVE_VERDICTS.indexOf(row.verdict)), kind: each((row) => LIVE_KINDS.indexOf(row.kind)),
       index: each((row) => row.index), op_sequence: each((row) => row.op_sequence), nan: counts('nan'), inf: counts('inf'),

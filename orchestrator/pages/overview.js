@@ -47,11 +47,11 @@ class Overview {
     this.offerModels();
     const rows = this.rows, mine = new Map();
     rows.places.forEach((place, number) => { if (this.modelOf(place) === this.model) mine.set(number, place); });
-    const named = (at) => [...new Set([...mine.values()].map((place) => place[at]))].sort(byNumber);
+    const named = (name) => [...new Set([...mine.values()].map(name))].sort(byNumber);
     const before = this.device === null || this.device === 'all' ? undefined : this.devices[this.device];
-    this.devices = named(1);
-    this.steps = named(4);
-    this.placeAt = new Map([...mine].map(([number, place]) => [this.devices.indexOf(place[1]) + '/' + this.steps.indexOf(place[4]), number]));
+    this.devices = named(deviceOf);
+    this.steps = named((place) => place[4]);
+    this.placeAt = new Map([...mine].map(([number, place]) => [this.devices.indexOf(deviceOf(place)) + '/' + this.steps.indexOf(place[4]), number]));
     this.failing = new Map();
     this.worst = new Map();
     this.ops = new Map();
@@ -59,7 +59,7 @@ class Overview {
     for (let row = 0; row < rows.length; row++) {
       const place = mine.get(rows.place(row));
       if (!place) continue;
-      const fails = rows.verdict(row) === 'fail', device = this.devices.indexOf(place[1]), step = this.steps.indexOf(place[4]);
+      const fails = rows.verdict(row) === 'fail', device = this.devices.indexOf(deviceOf(place)), step = this.steps.indexOf(place[4]);
       const counts = this.failing.get(rows.place(row)) || [0, 0];
       this.failing.set(rows.place(row), [counts[0] + fails, counts[1] + (rows.verdict(row) === 'pass' || fails)]);
       const value = rows.metric(metric, row);
@@ -125,5 +125,10 @@ function label(name) {
 }
 
 function byNumber(a, b) {
-  return (Number(a) - Number(b)) || String(a).localeCompare(String(b));
+  return (Number(a) - Number(b)) || String(a).localeCompare(String(b), 'en', {numeric: true});
+}
+
+// The device of a place, with its host before it where the run has several.
+function deviceOf(place) {
+  return place[5] === undefined ? place[1] : place[5] + '/' + (place[1] === null ? '–' : place[1]);
 }

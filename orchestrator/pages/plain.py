@@ -155,7 +155,7 @@ def _sentence(words: str) -> str:
 
 def _where(place: Place, places: Sequence[Place]) -> str:
     """Return what tells a place from the run's others."""
-    names = (("step", "step"), ("device", "device"), ("model", "model"), ("model_id", "model id"), ("time", "time"))
+    names = (("host", "host"), ("step", "step"), ("device", "device"), ("model", "model"), ("model_id", "model id"), ("time", "time"))
     varying = [(name, said) for name, said in names if len({getattr(other, name) for other in places}) > 1]
     return ", ".join("%s %s" % (said, getattr(place, name) or "-") for name, said in varying)
 

@@ -77,7 +77,7 @@ class RowColumns:
             "count": self.count,
             "verdicts": list(VERDICTS),
             "kinds": list(KINDS),
-            "places": [list(place) for place in self._places],
+            "places": [list(place if place.host is not None else place[:5]) for place in self._places],
             "texts": {name: texts.document() for name, texts in self._texts.items() if texts.used},
             "columns": columns,
             "metrics": metrics,

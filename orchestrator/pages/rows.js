@@ -99,7 +99,7 @@ class Rows {
 
   // The parts of a place that differ between places: [number of the part, its name].
   placeParts() {
-    const all = [[4, 'step'], [1, 'device'], [2, 'model'], [3, 'model id'], [0, 'time']];
+    const all = [[5, 'host'], [4, 'step'], [1, 'device'], [2, 'model'], [3, 'model id'], [0, 'time']];
     return all.filter(([at]) => this.places.some((place) => place[at] !== this.places[0][at]));
   }
 

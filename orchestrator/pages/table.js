@@ -49,7 +49,7 @@ class RowTable {
     const columns = make('colgroup', {}, this.columns.map((column) => make('col', {class: kindOf(column), 'data-column': column.name})));
     columns.querySelectorAll('col').forEach((col, at) => { if (this.columns[at].width) col.style.width = this.columns[at].width + 'ch'; });
     const cells = this.columns.map((column) => {
-      const head = make('th', {scope: 'col', 'data-column': column.name, 'data-metric': column.metric ? column.name : null,
+      const head = make('th', {scope: 'col', 'data-column': column.name, 'data-title': column.title, 'data-metric': column.metric ? column.name : null,
         class: kindOf(column), title: column.metric ? column.name : null}, make('button', {type: 'button'}, column.title));
       head.addEventListener('click', () => this.sortBy(column));
       return head;

@@ -85,7 +85,7 @@ class Feeder:
             elif len(open_) == len(left) == 1:
                 feeds.append(self._other(op, left[0], entry))
             else:
-                feeds.append(self._held(op, entry))
+                feeds.append(self._held(entry))
         return feeds
 
     def _sources(self, op: OpNode) -> List[_Source]:
@@ -151,16 +151,16 @@ class Feeder:
         # What another op of the same originals hands out is a value inside of them.
         within = bool(source.root.originals) and set(source.root.originals) <= set(op.originals)
         if within or (source.value is not None and self._joins(entry.producer)):
-            return self._held(op, entry)
+            return self._held(entry)
         own, came_in = self._own(op, source)
         if own is not None and came_in:
             return own
         # What the compiler put in between (AIPP) hands out no other original's value.
         if source.root.type in INPUT_TYPES or not source.root.originals:
             return self._feed(op, source, entry)
-        return self._held(op, entry)
+        return self._held(entry)
 
-    def _held(self, op: OpNode, entry: CutInput) -> Feed:
+    def _held(self, entry: CutInput) -> Feed:
         """Return the recorded output of whichever op holds a value."""
         if self._holders is None:
             self._holders = {}

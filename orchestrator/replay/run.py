@@ -7,11 +7,10 @@ import shutil
 import tempfile
 from typing import Callable, List, Tuple
 
-from ..comparing.pair_task import PairTask
 from ..comparing.workers import Workers
 from ..dumps.tree import Combo, find_dumps
 from ..engine.options import ComparisonOptions
-from ..engine.pair_queue import PairQueue
+from ..engine.pair_queue import compare_all
 from ..engine.result import JUDGED, RunResult
 from ..errors import InputError, require_folder
 from ..filesystem import remove_inside
@@ -86,7 +85,7 @@ def replay(
         tasks = pieces.tasks(failed)
         with store.transaction():
             store.put_all([*plan.rows, *pieces.rows])
-        _compare(tasks, Workers(jobs, compared.settings()), store, on_progress)
+        compare_all(tasks, Workers(jobs, compared.settings()), store, lambda done: on_progress("comparing", done, len(tasks)))
         with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
             judged = summarise(results.rows, len(graph.ops), limits, graph=graph, whole=results.whole)
             summary = replayed(judged, store.rows("index"), limits, fails, bool(options.ops))
@@ -142,23 +141,3 @@ def _clear(out: str, folder: str) -> None:
     for name in os.listdir(folder):
         if parse_golden_name(name) is not None:
             remove_inside(folder, name)
-
-
-def _compare(tasks: List[PairTask], workers: Workers, store: RunStore, on_progress: OnProgress) -> None:
-    queue = PairQueue(lambda task: True)
-    for task in tasks:
-        queue.put(task)
-    queue.ripen()
-    count, ended = 0, False
-    try:
-        while queue.ripe or workers.in_flight:
-            while queue.ripe and not workers.full:
-                workers.submit(queue.batch())
-            for batch, rows, _ in workers.collect(1.0):
-                with store.transaction():
-                    store.put_all(rows)
-                count += len(batch)
-            on_progress("comparing", count, len(tasks))
-        ended = True
-    finally:
-        workers.close(now=not ended)

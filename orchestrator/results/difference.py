@@ -38,8 +38,7 @@ class Side(NamedTuple):
 
     def document(self) -> Dict[str, Any]:
         """Return it as JSON values."""
-        named = {part: getattr(self.place, part) for part in ("time", "device", "model", "model_id", "step")}
-        return dict(named, verdict=self.verdict, reason=self.reason, distances=plain_tree(dict(self.distances)))
+        return dict(self.place.document(), verdict=self.verdict, reason=self.reason, distances=plain_tree(dict(self.distances)))
 
 
 class Change(NamedTuple):
@@ -70,6 +69,7 @@ class Change(NamedTuple):
         """Return it as JSON values."""
         side = self.side
         return {
+            **({} if side.place.host is None else {"host": side.place.host}),
             "device": side.place.device,
             "model": side.place.model,
             "step": side.place.step,

@@ -17,7 +17,7 @@ _MAIN = ("RelativeEuclideanDistance", COSINE_DISTANCE, "DifferentElements", "Roo
 
 def place_words(side: Side) -> str:
     """Return device, model and step as words; empty outside a tree."""
-    parts = (("device", side.place.device), ("model", side.place.model), ("step", side.place.step))
+    parts = (("host", side.place.host), ("device", side.place.device), ("model", side.place.model), ("step", side.place.step))
     return ", ".join("%s %s" % part for part in parts if part[1] is not None)
 
 

@@ -7,12 +7,14 @@ import csv
 import os
 import re
 from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from types import TracebackType
 from typing import IO, Any, Collection, Dict, List, Optional, Sequence, Tuple, Type
 
 from ..comparing.row import Row
 from ..dumps.place import NOWHERE, Place
+from ..errors import EnvironmentProblem
 from ..filesystem import bounded_name, refuse_writing, remove_inside, replacing
 from ..naming import printable
 from .csvfile import MAPPING_HEADER, Columns, cells, header, mapping_cells
@@ -20,6 +22,9 @@ from .store import RunStore
 
 COLUMNS = "columns"
 """The columns of a run's tables, as its store notes them."""
+
+# So many tables are on their way to the disk at once: each waits for it.
+_CLOSERS = 8
 
 _TABLE = re.compile(r"([^/\0]*_)?(result|mapping)_[0-9]{14}\.csv\Z")
 
@@ -29,7 +34,7 @@ def result_names(places: Sequence[Place], timestamp: str, stem: str = "result") 
 
     A single place, and rows outside a tree, get ``{stem}_{timestamp}.csv``; each of several device × model × step gets
     ``{device}_{model}_{step}_{stem}_{timestamp}.csv``, and where two would be the same
-    ``{time}_{device}_{model}_{model_id}_{step}_{stem}_{timestamp}.csv``.
+    ``{time}_{device}_{model}_{model_id}_{step}_{stem}_{timestamp}.csv``; of a run of several hosts the host stands first.
 
     Parameters
     ----------
@@ -43,9 +48,9 @@ def result_names(places: Sequence[Place], timestamp: str, stem: str = "result") 
     tail = "%s_%s.csv" % (stem, timestamp)
     if len(places) == 1:
         return {places[0]: tail}
-    short = {place: _join((place.device, place.model, place.step), tail) for place in places}
+    short = {place: _join((place.host, place.device, place.model, place.step), tail) for place in places}
     shared = Counter(short.values())
-    return {place: name if shared[name] == 1 else _join(place, tail) for place, name in short.items()}
+    return {place: name if shared[name] == 1 else _join((place.host, *place[:5]), tail) for place, name in short.items()}
 
 
 def _join(parts: Sequence[Optional[str]], tail: str) -> str:
@@ -98,6 +103,8 @@ class TableFiles:
         self._open = contextlib.ExitStack()
         self._table: Any = None
         self._map: Any = None
+        self._closers: Optional[ThreadPoolExecutor] = None
+        self._closing: List[Future[None]] = []
 
     def add(self, row: Row) -> None:
         """Write a row; raises EnvironmentProblem where a file cannot be written."""
@@ -123,7 +130,7 @@ class TableFiles:
             refuse_writing(self.written[-1], error)
 
     def _begin(self, place: Place) -> None:
-        self._open.close()
+        self._done()
         self._place = place
         self._table = self._stream(self._names[place], header(self._columns))
         if self._mapping:
@@ -150,7 +157,8 @@ class TableFiles:
         """Finish the last table, and remove those that are none of this run's any more."""
         if self._place is None and self._places == [NOWHERE]:
             self._begin(NOWHERE)
-        self._open.close()
+        self._done()
+        self._finish()
         columns = {**asdict(self._columns), "metrics": list(self._columns.metrics)}
         if self._store.get(COLUMNS) != columns:
             self._store.set(COLUMNS, columns)
@@ -162,7 +170,29 @@ class TableFiles:
 
     def abort(self, error: BaseException) -> None:
         """Leave the older table in the place of the one that is being written."""
-        self._open.__exit__(type(error), error, error.__traceback__)
+        try:
+            self._open.__exit__(type(error), error, error.__traceback__)
+        finally:
+            with contextlib.suppress(EnvironmentProblem):
+                self._finish()
+
+    def _done(self) -> None:
+        """Bring the tables that are open to the disk, others meanwhile."""
+        whole, self._open = self._open, contextlib.ExitStack()
+        if self._place is None:
+            return
+        if self._closers is None:
+            self._closers = ThreadPoolExecutor(_CLOSERS)
+        self._closing.append(self._closers.submit(whole.close))
+
+    def _finish(self) -> None:
+        """Wait for the tables; raises EnvironmentProblem where one of them could not be written."""
+        if self._closers is not None:
+            self._closers.shutdown()
+            self._closers = None
+        closing, self._closing = self._closing, []
+        for done in closing:
+            done.result()
 
     def __enter__(self) -> TableFiles:
         return self

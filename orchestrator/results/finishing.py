@@ -110,7 +110,7 @@ class ResultFiles:
         kept, render = self._kept, self._render
         for start in range(0, len(self._numbers), _PAGE_ROWS):
             page = self._numbers[start : start + _PAGE_ROWS]
-            lacking = {number: checksum for number, checksum in page if not kept.has(number, checksum, render)}
+            lacking = kept.lacking(page, render)
             with self._refusing():
                 for number, row in self.store.numbered(list(lacking)).items() if lacking else ():
                     kept.keep(number, lacking[number], render(row))

@@ -11,7 +11,7 @@ from ..comparing.row import VERDICTS
 from ..errors import FormatError, GoldwatchError
 from ..filesystem import open_input
 from ..schemas import load_text
-from .rowsql import COLUMN_LIST, COLUMNS, checksum, from_sql_text, key_of_values
+from .rowsql import COLUMNS, HOST, checksum, column_list, from_sql_text, key_of_values
 
 APPLICATION_ID = 0x476F6C64
 LAYOUT_VERSION = 2
@@ -20,11 +20,19 @@ UNCHECKED_VERSION = 1
 
 CHECKED = {
     "run": "key, value",
-    "row": COLUMN_LIST,
+    "row": column_list(),
     "file": "path, size_bytes, mtime_ns, state",
     "event": "time_ns, kind, op, text",
 }
 """What the checksum of each table's lines is taken of."""
+
+CHECKED_OF_HOSTS = {
+    **CHECKED,
+    "row": column_list(hosts=True),
+    "step_op": "step, op, tensor, metric, count, worst, mean, model, total",
+    "host_place": "key, host, time, device, model, model_id, step, passed, failed, not_compared, expected_absent, outputs",
+}
+"""The same of a store of several hosts."""
 
 _MAGIC = b"SQLite format 3\0"
 _ID_AT = 68
@@ -65,7 +73,7 @@ def check_identity(connection: sqlite3.Connection, path: str) -> int:
     ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
     found = _objects(connection)
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    if found == expected_objects() and ours and version == LAYOUT_VERSION:
+    if found in (expected_objects(), expected_objects(hosts=True)) and ours and version == LAYOUT_VERSION:
         return version
     names, known = {item[:3] for item in found}, {item[:3] for item in expected_objects()}
     if not ours and not known <= names:
@@ -84,12 +92,22 @@ def _objects(connection: sqlite3.Connection) -> Objects:
     return frozenset(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall())
 
 
-@lru_cache(maxsize=1)
-def expected_objects() -> Objects:
-    """Return (type, name, table, SQL) of everything in a store that schemas/store.sql makes."""
+@lru_cache(maxsize=2)
+def expected_objects(hosts: bool = False) -> Objects:
+    """Return (type, name, table, SQL) of everything in a store that schemas/store.sql, and for several hosts schemas/hosts.sql, makes."""
     with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        connection.executescript(load_text("store.sql"))
+        connection.executescript(schema_text(hosts))
         return _objects(connection)
+
+
+def schema_text(hosts: bool = False) -> str:
+    """Return the SQL that makes a store."""
+    return load_text("store.sql") + (load_text("hosts.sql") if hosts else "")
+
+
+def has_hosts(connection: sqlite3.Connection) -> bool:
+    """Tell whether a store is of several hosts."""
+    return any(name == HOST for _, name, *_ in connection.execute("PRAGMA table_info(row)").fetchall())
 
 
 def is_new(connection: sqlite3.Connection) -> bool:
@@ -98,9 +116,9 @@ def is_new(connection: sqlite3.Connection) -> bool:
     return not any(connection.execute(sql).fetchone()[0] for sql in counts) and connection.execute("PRAGMA page_count").fetchone()[0] <= 1
 
 
-def make_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables of schemas/store.sql in a transaction that stays open, so that a store is there whole or not at all."""
-    connection.executescript("BEGIN IMMEDIATE;\n" + load_text("store.sql"))
+def make_tables(connection: sqlite3.Connection, hosts: bool = False) -> None:
+    """Make the tables of :func:`schema_text` in a transaction that stays open, so that a store is there whole or not at all."""
+    connection.executescript("BEGIN IMMEDIATE;\n" + schema_text(hosts))
     connection.execute("PRAGMA application_id = %d" % APPLICATION_ID)
     connection.execute("PRAGMA user_version = %d" % LAYOUT_VERSION)
 
@@ -135,7 +153,7 @@ class DamagedLine(NamedTuple):
 def damaged_lines(connection: sqlite3.Connection) -> Iterator[DamagedLine]:
     """Yield every line whose checksum does not fit, and every row whose key disagrees with its columns or whose verdict is unknown."""
     verdict, op = COLUMNS.index("verdict"), COLUMNS.index("op")
-    for table, columns in CHECKED.items():
+    for table, columns in (CHECKED_OF_HOSTS if has_hosts(connection) else CHECKED).items():
         for rowid, *values, found in connection.execute("SELECT rowid, %s, sum FROM %s" % (columns, table)):
             right = checksum(values) == found
             if right and table == "row":
@@ -146,6 +164,6 @@ def damaged_lines(connection: sqlite3.Connection) -> Iterator[DamagedLine]:
 
 def _agrees(values: List[object]) -> bool:
     try:
-        return bool(key_of_values(dict(zip(COLUMNS, values))) == from_sql_text(values[0]))
+        return bool(key_of_values(dict(zip((*COLUMNS, HOST), values))) == from_sql_text(values[0]))
     except (ValueError, TypeError):
         return False

@@ -26,6 +26,7 @@ def row_document(row: Row, metrics: Sequence[str] = METRICS) -> Dict[str, Any]:
         The metrics that are always shown, ``"NaN"`` (StandardDeviation: null) where there is no result; others that the row has follow.
     """
     return {
+        **({} if row.host is None else {"host": row.host}),
         "time": row.time,
         "device": row.device,
         "model": row.model,

@@ -73,11 +73,13 @@ def _line(found: Sequence[str]) -> bytes:
 
 
 class _Kept(NamedTuple):
-    """A row that is kept: its checksum, where its texts begin, and where each of them ends."""
+    """A row that is kept: its checksum, where its texts begin, where the second and the third do, and where that ends."""
 
     sum: str
     start: int
-    ends: Tuple[int, int, int]
+    line: int
+    mapping: int
+    end: int
     by: Renderer
     seen: SeenRow
 
@@ -105,18 +107,26 @@ class KeptRows:
         """Keep a row; raises OSError where its texts cannot be written."""
         if self._spool is None:
             self._spool = tempfile.TemporaryFile("w+b", dir=self._folder)  # noqa: SIM115  open as long as rows are kept
-        start, sizes = self._size, [len(text) for text in made[:3]]
-        self._spool.write(b"".join(made[:3]))
-        ends = start + sizes[0], start + sizes[0] + sizes[1], start + sum(sizes)
-        self._size = ends[-1]
-        if self._by != made.by:
-            self._by = made.by
-        self._kept[number] = _Kept(checksum, start, ends, self._by, made.seen)
+        document, line, mapping, seen, by = made
+        self._spool.write(document + line + mapping)
+        start = self._size
+        behind = start + len(document)
+        self._size = behind + len(line) + len(mapping)
+        if self._by is not by and self._by != by:
+            self._by = by
+        assert self._by is not None
+        self._kept[number] = _Kept(checksum, start, behind, behind + len(line), self._size, self._by, seen)
 
-    def has(self, number: int, checksum: str, by: Renderer) -> bool:
-        """Tell whether a row is kept as the store has it, rendered as is wanted."""
-        found = self._kept.get(number)
-        return found is not None and found.sum == checksum and (found.by is by or found.by == by)
+    def lacking(self, rows: Sequence[Tuple[int, str]], by: Renderer) -> Dict[int, str]:
+        """Return those of some rows (number and checksum) that are not kept as the store has them, or were rendered otherwise."""
+        if self._by == by:
+            by = self._by
+        found = {}
+        for number, checksum in rows:
+            kept = self._kept.get(number)
+            if kept is None or kept.sum != checksum or (kept.by is not by and kept.by != by):
+                found[number] = checksum
+        return found
 
     def seen(self, number: int) -> SeenRow:
         """Return what the verdict sees of a kept row."""
@@ -124,15 +134,15 @@ class KeptRows:
 
     def documents(self, numbers: Sequence[int]) -> str:
         """Return the texts of kept rows for result.json, each behind what stands between two rows."""
-        return self._texts([(found.start, found.ends[0]) for found in map(self._kept.__getitem__, numbers)])
+        return self._texts([(found.start, found.line) for found in map(self._kept.__getitem__, numbers)])
 
     def lines(self, numbers: Sequence[int]) -> str:
         """Return the lines of kept rows in result tables."""
-        return self._texts([found.ends[:2] for found in map(self._kept.__getitem__, numbers)])
+        return self._texts([(found.line, found.mapping) for found in map(self._kept.__getitem__, numbers)])
 
     def mapping_lines(self, numbers: Sequence[int]) -> str:
         """Return the lines of kept rows in mapping tables."""
-        return self._texts([found.ends[1:] for found in map(self._kept.__getitem__, numbers)])
+        return self._texts([(found.mapping, found.end) for found in map(self._kept.__getitem__, numbers)])
 
     def _texts(self, parts: List[Tuple[int, int]]) -> str:
         if self._spool is None:

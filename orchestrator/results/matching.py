@@ -40,7 +40,7 @@ class PlaceMatch:
 
     def __init__(self, first: Sequence[Place], second: Sequence[Place]) -> None:
         self._times = paired(_values(first, "time"), _values(second, "time"), in_order=True)
-        self._named = {part: paired(_values(first, part), _values(second, part)) for part in ("device", "model", "step")}
+        self._named = {part: paired(_values(first, part), _values(second, part)) for part in ("host", "device", "model", "step")}
         self._ids: Dict[Part, Dict[Part, Part]] = {}
         for model, other in self._named["model"].items():
             own = _values([place for place in second if place.model == model], "model_id")

@@ -57,7 +57,7 @@ class Opened(NamedTuple):
     notes: List[str]
 
 
-def open_to_write(path: str, inputs: Mapping[str, Any]) -> Opened:
+def open_to_write(path: str, inputs: Mapping[str, Any], hosts: bool = False) -> Opened:
     """Open the store of a run of these inputs, or make it; a store of an earlier version is put aside and begun anew.
 
     Raises
@@ -73,7 +73,7 @@ def open_to_write(path: str, inputs: Mapping[str, Any]) -> Opened:
     try:
         with translated(path):
             if is_new(connection):
-                return _make(connection, path, {}, [])
+                return _make(connection, path, {}, [], hosts)
             version = check_identity(connection, path)
             check_structure(connection, path)
             damaged = list(damaged_lines(connection)) if version == LAYOUT_VERSION else []
@@ -93,9 +93,9 @@ def open_to_write(path: str, inputs: Mapping[str, Any]) -> Opened:
     return _put_aside(path, facts)
 
 
-def _make(connection: sqlite3.Connection, path: str, facts: Dict[str, Any], notes: List[str]) -> Opened:
+def _make(connection: sqlite3.Connection, path: str, facts: Dict[str, Any], notes: List[str], hosts: bool = False) -> Opened:
     journal_note = set_journal(connection, path)
-    make_tables(connection)
+    make_tables(connection, hosts)
     return Opened(connection, False, journal_note, [], facts, notes)
 
 

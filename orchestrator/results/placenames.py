@@ -9,14 +9,14 @@ from ..dumps.place import Place
 from ..naming import printable
 
 _SHORT_NAME = 11
-_ORDER = ("device", "step", "model", "model_id", "time")
+_ORDER = ("host", "device", "step", "model", "model_id", "time")
 
 
 def place_names(places: Sequence[Place]) -> Dict[Place, str]:
-    """Return for each place device and step, and no more than need be; long names cut where that leaves them different."""
+    """Return for each place host, device and step, and no more than need be; long names cut where that leaves them different."""
     labels: List[str] = []
     for most in (_SHORT_NAME, None):
-        for count in range(2, len(_ORDER) + 1):
+        for count in range(3, len(_ORDER) + 1):
             names = [name for name in _ORDER[:count] if len({getattr(place, name) for place in places}) > 1]
             labels = [_label(place, names, most) for place in places]
             if len(set(labels)) == len(labels):

@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from types import TracebackType
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Type
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Type, TypeVar
 
 from ..comparing.row import FAIL, Row
 from ..errors import FormatError, GoldwatchError
@@ -24,6 +24,9 @@ log = logging.getLogger("goldwatch.results")
 
 _BUSY_MS = 2000
 _LOCK_BYTES = 4096
+
+
+R = TypeVar("R", bound="StoreReader")
 
 
 class Numbered(NamedTuple):
@@ -55,11 +58,29 @@ class StoreReader:
             raise
         self._rows = RowReader(self.path, columns, checked=True)
 
-    def __enter__(self) -> StoreReader:
+    def __enter__(self: R) -> R:
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store; a second call does nothing."""
         self._connection.close()
+
+    @property
+    def selected(self) -> str:
+        """What :meth:`row` takes, for a query."""
+        return self._rows.selected
+
+    @property
+    def has_hosts(self) -> bool:
+        """Whether the store is of several hosts."""
+        return self._rows.hosts
+
+    def row(self, values: Sequence[Any]) -> Row:
+        """Return the row of the values of :attr:`selected`; raises FormatError where they are not as they were stored."""
+        return self._rows.row(values)
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
         """Return all lines of a query; raises as the constructor does."""
@@ -121,7 +142,8 @@ class StoreReader:
 
     def first_failing(self) -> Optional[Row]:
         """Return the failing row that comes first in the order of steps, devices and execution, or None."""
-        order = "CAST(step AS INTEGER), step, CAST(device AS INTEGER), device, %s, graph_index, " % PLACE_ORDER
+        host = "host, " if self._rows.hosts else ""
+        order = "CAST(step AS INTEGER), step, CAST(device AS INTEGER), device, %s%s, graph_index, " % (host, PLACE_ORDER)
         order += 'op_sequence, CASE WHEN op_sequence IS NULL THEN timestamp_us END, "index", position, timestamp_us, '
         order += "target_file, kind DESC, tensor_index"
         sql = "SELECT %s, id FROM row WHERE verdict = ? ORDER BY %s LIMIT 1" % (self._rows.selected, order)

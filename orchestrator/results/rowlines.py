@@ -9,14 +9,14 @@ from typing import Any, ContextManager, Dict, Iterable, Iterator, List, Mapping,
 
 from ..dumps.place import Place
 from .records import VOID
-from .rowsql import COLUMN_LIST, COLUMNS, INSERT, PLACE_COLUMNS, SqlValue, checksum, from_sql_text, to_sql_text
+from .rowsql import COLUMNS, PLACE_COLUMNS, SqlValue, checksum, column_list, from_sql_text, insert_sql, to_sql_text
 
 Line = Tuple[SqlValue, ...]
 """The values of :data:`goldwatch.results.rowsql.COLUMNS`, and their checksum."""
 
 _PIECE_LINES = 1000
 _KEYS_AT_ONCE = 500
-_INSERT_NEW = INSERT.replace("INSERT", "INSERT OR IGNORE", 1)
+_INSERT_NEW = insert_sql().replace("INSERT", "INSERT OR IGNORE", 1)
 _UNNUMBERED = 'SELECT id, "index", op, %s FROM row WHERE id > ? AND op_sequence IS NULL ORDER BY id LIMIT ?' % ", ".join(PLACE_COLUMNS)
 _INDEX = COLUMNS.index("index")
 _VERDICT, _REASON = COLUMNS.index("verdict"), COLUMNS.index("reason")
@@ -44,7 +44,7 @@ class RowLines:
     def lines(self, after: int = 0) -> Iterator[List[Line]]:
         """Yield the rows in the order of arrival, some at a time, with bounded memory; ``after``: those with a higher id only."""
         while True:
-            found = self._query("SELECT id, %s, sum FROM row WHERE id > ? ORDER BY id LIMIT ?" % COLUMN_LIST, (after, _PIECE_LINES))
+            found = self._query("SELECT id, %s, sum FROM row WHERE id > ? ORDER BY id LIMIT ?" % column_list(), (after, _PIECE_LINES))
             if not found:
                 return
             after = found[-1][0]
@@ -55,7 +55,7 @@ class RowLines:
         found: List[Line] = []
         for start in range(0, len(target_files), _KEYS_AT_ONCE):
             some = [to_sql_text(name) for name in target_files[start : start + _KEYS_AT_ONCE]]
-            found += self._query("SELECT %s, sum FROM row WHERE target_file IN (%s)" % (COLUMN_LIST, ", ".join("?" * len(some))), some)
+            found += self._query("SELECT %s, sum FROM row WHERE target_file IN (%s)" % (column_list(), ", ".join("?" * len(some))), some)
         return found
 
     def put_lines(self, lines: Sequence[Line]) -> None:
@@ -69,7 +69,7 @@ class RowLines:
                 if self._connection.execute("SELECT sum FROM row WHERE key = ?", line[:1]).fetchone() != line[-1:]:
                     verdict, reason = from_sql_text(line[_VERDICT]), from_sql_text(line[_REASON])
                     self._take_out(line[0], "replaced", "now %s%s" % (verdict, " (%s)" % reason if reason else ""))
-                    self._connection.execute(INSERT, line)
+                    self._connection.execute(insert_sql(), line)
 
     def remove(self, keys: Iterable[str], why: str) -> None:
         """Take rows out again, each with an event; unknown keys are passed over."""
@@ -99,7 +99,7 @@ class RowLines:
                 for rowid, index, op, *place in found:
                     number = numbers.get(Place(*map(from_sql_text, place)), {}).get(from_sql_text(op))
                     if number is not None and number != index:
-                        (line,) = self._query("SELECT %s FROM row WHERE id = ?" % COLUMN_LIST, (rowid,))
+                        (line,) = self._query("SELECT %s FROM row WHERE id = ?" % column_list(), (rowid,))
                         values = [*line[:_INDEX], number, *line[_INDEX + 1 :]]
                         self._connection.execute('UPDATE row SET "index" = ?, sum = ? WHERE id = ?', (number, checksum(values), rowid))
                         changed += 1

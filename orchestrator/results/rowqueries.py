@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from ..comparing.row import Row
 from ..dumps.place import Place
 from .rowsql import PLACE_COLUMNS, RowReader, from_sql_text, to_sql_text
-from .rowview import INDEX_ORDER, PLACE_ORDER, RowView, selection
+from .rowview import PLACE_ORDER, RowView, order_of_table, selection
 
 
 class RowQueries:
@@ -18,9 +18,13 @@ class RowQueries:
     def _query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
         raise NotImplementedError
 
-    def keys_of_file(self, target_file: str) -> List[str]:
-        """Return the keys of the rows about one target file."""
-        return [from_sql_text(key) for (key,) in self._query("SELECT key FROM row WHERE target_file = ?", (to_sql_text(target_file),))]
+    def keys_of_file(self, target_file: Optional[str]) -> List[str]:
+        """Return the keys of the rows about one target file (None: about none)."""
+        return [from_sql_text(key) for (key,) in self._query("SELECT key FROM row WHERE target_file IS ?", (to_sql_text(target_file),))]
+
+    def targets(self) -> List[Optional[str]]:
+        """Return the distinct target files of all rows."""
+        return [from_sql_text(target) for (target,) in self._query("SELECT DISTINCT target_file FROM row")]
 
     def keys_by_file(self) -> List[Tuple[str, Optional[str]]]:
         """Return (key, target_file) of all rows."""
@@ -60,7 +64,8 @@ class RowQueries:
 
     def numbers(self) -> List[Tuple[int, str]]:
         """Return number (id) and checksum of each row, in the order of the table."""
-        return [(number, found) for number, found in self._query("SELECT id, sum FROM row ORDER BY %s" % INDEX_ORDER)]
+        sql = "SELECT id, sum FROM row ORDER BY %s" % order_of_table(self._reader.hosts)
+        return [(number, found) for number, found in self._query(sql)]
 
     def numbered(self, numbers: Sequence[int]) -> Dict[int, Row]:
         """Return the rows with these numbers, some hundred at most."""
@@ -74,8 +79,10 @@ class RowQueries:
 
     def places(self) -> List[Place]:
         """Return the places that rows were stored for, in the order of the result table."""
-        names = ", ".join(PLACE_COLUMNS)
-        found = self._query("SELECT DISTINCT %s FROM row ORDER BY %s" % (names, PLACE_ORDER))
+        names, order = ", ".join(PLACE_COLUMNS), PLACE_ORDER
+        if self._reader.hosts:
+            names, order = names + ", host", "host, " + order
+        found = self._query("SELECT DISTINCT %s FROM row ORDER BY %s" % (names, order))
         return [Place(*(from_sql_text(value) for value in values)) for values in found]
 
     def counts(self, place: Optional[Place] = None) -> Dict[str, int]:

@@ -188,11 +188,22 @@ FIELDS: Tuple[Tuple[str, _Kind], ...] = (
 )
 """Every field of a row but ``metrics``: its column is called the same."""
 
-_KEY_FIELDS = (*Place._fields, "target_file", "op", "kind", "tensor_index")
-PLACE_COLUMNS = Place._fields
+PLACE_COLUMNS = Place._fields[:5]
+_KEY_FIELDS = (*PLACE_COLUMNS, "target_file", "op", "kind", "tensor_index")
+HOST = "host"
+"""The column that stores of several hosts have besides."""
+
 COLUMNS = ("key", *(name for name, _ in FIELDS), *MEASURES, "user_metrics", "position")
-COLUMN_LIST = ", ".join('"%s"' % name for name in COLUMNS)
-INSERT = "INSERT INTO row (%s, sum) VALUES (%s)" % (COLUMN_LIST, ", ".join("?" * (len(COLUMNS) + 1)))
+
+
+def column_list(hosts: bool = False) -> str:
+    """Return the columns of a row as SQL has them, those that its checksum is taken of."""
+    return ", ".join('"%s"' % name for name in (*COLUMNS, *([HOST] if hosts else ())))
+
+
+def insert_sql(hosts: bool = False) -> str:
+    """Return the SQL that puts a row's values and its checksum into table ``row``."""
+    return "INSERT INTO row (%s, sum) VALUES (%s)" % (column_list(hosts), ", ".join("?" * (len(COLUMNS) + 1 + hosts)))
 
 _ENCODERS = tuple(kind.encode for _, kind in FIELDS)
 _FIELD_VALUES = itemgetter(*(name for name, _ in FIELDS))
@@ -203,20 +214,23 @@ _DEFAULTS = {
 
 
 def row_key(row: Row) -> str:
-    """Return what a row is about, the same in every run over the same files: place, target file, op, kind and tensor index."""
-    return _key_text(row.time, row.device, row.model, row.model_id, row.step, row.target_file, row.op, row.kind, row.tensor_index)
+    """Return what a row is about, the same in every run over the same files: place, target file, op, kind and tensor index, host."""
+    own = () if row.host is None else (row.host,)
+    return _key_text(row.time, row.device, row.model, row.model_id, row.step, row.target_file, row.op, row.kind, row.tensor_index, *own)
 
 
 def key_of(place: Place, target_file: Optional[str], op: str, kind: str, tensor_index: Optional[int]) -> str:
     """Return the :func:`row_key` of the row with these fields."""
-    return _key_text(*place, target_file, op, kind, tensor_index)
+    own = () if place.host is None else (place.host,)
+    return _key_text(*place[:5], target_file, op, kind, tensor_index, *own)
 
 
 def key_of_values(values: Mapping[str, Any]) -> str:
     """Return the :func:`row_key` of the row with these columns."""
     parts = [from_sql_text(values[name]) for name in _KEY_FIELDS]
     parts[-1] = None if parts[-1] is None else int(parts[-1])
-    return _key_text(*parts)
+    host = from_sql_text(values.get(HOST))
+    return _key_text(*parts) if host is None else _key_text(*parts, host)
 
 
 def _key_text(*parts: Union[None, str, int]) -> str:
@@ -225,7 +239,7 @@ def _key_text(*parts: Union[None, str, int]) -> str:
 
 
 def row_values(row: Row) -> List[SqlValue]:
-    """Return the values of :data:`COLUMNS`."""
+    """Return the values of :func:`column_list`; the host's only where there is one."""
     values: List[SqlValue] = [to_sql_text(row_key(row))]
     values += [None if value is None else encode(value) for value, encode in zip(_FIELD_VALUES(row.__dict__), _ENCODERS)]
     metrics = row.metrics
@@ -237,6 +251,8 @@ def row_values(row: Row) -> List[SqlValue]:
         others = _encode({name: plain_tree(value) for name, value in metrics.items() if name not in _KNOWN})
     values.append(others)
     values.append(row.group.index(row.op) if row.op in row.group else 0)
+    if row.host is not None:
+        values.append(to_sql_text(row.host))
     return values
 
 
@@ -294,8 +310,10 @@ class RowReader:
     def __init__(self, path: str, columns: Sequence[str], checked: bool) -> None:
         self.path = path
         self.checked = checked and "sum" in columns
-        names = [name for name in COLUMNS if name in columns]
-        self._fields = [(names.index(name), name, decode) for name, decode in _DECODERS.items() if name in names]
+        names = [name for name in (*COLUMNS, HOST) if name in columns]
+        self.hosts = HOST in names
+        decoders = {**_DECODERS, HOST: from_sql_text}
+        self._fields = [(names.index(name), name, decode) for name, decode in decoders.items() if name in names]
         self._metrics = [(names.index(name), name) for name in MEASURES if name in names]
         self._others = names.index("user_metrics")
         self.selected = ", ".join('"%s"' % name for name in names) + (", sum" if self.checked else "")

@@ -10,12 +10,15 @@ from .rowsql import PLACE_COLUMNS, RowReader, to_sql_text
 
 PLACE_ORDER = "time, CAST(device AS INTEGER), device, model, model_id, CAST(step AS INTEGER), step"
 
-INDEX_ORDER = PLACE_ORDER + ', "index", position, timestamp_us, target_file, kind, tensor_index, id'
-
-_ORDERS = {"index": INDEX_ORDER, "arrival": "id"}
+_INDEX_ORDER = PLACE_ORDER + ', "index", position, timestamp_us, target_file, kind, tensor_index, id'
 _PAGE_ROWS = 256
 
 Query = Callable[[str, Sequence[Any]], List[Tuple[Any, ...]]]
+
+
+def order_of_table(hosts: bool) -> str:
+    """Return the columns that rows are ordered by; only stores of several hosts have a host."""
+    return ("host, " if hosts else "") + _INDEX_ORDER
 
 
 class RowView:
@@ -24,7 +27,7 @@ class RowView:
     def __init__(self, query: Query, reader: RowReader, order: str, chosen: Tuple[str, List[Any]]) -> None:
         self._query = query
         self._reader = reader
-        self._order = _ORDERS[order]
+        self._order = {"index": order_of_table(reader.hosts), "arrival": "id"}[order]
         self._where, self._values = chosen
 
     def __len__(self) -> int:
@@ -49,7 +52,10 @@ def selection(
     values: List[Any] = []
     if place is not None:
         terms += ["%s IS ?" % name for name in PLACE_COLUMNS]
-        values += [to_sql_text(part) for part in place]
+        values += [to_sql_text(part) for part in place[: len(PLACE_COLUMNS)]]
+        if place.host is not None:
+            terms.append("host = ?")
+            values.append(to_sql_text(place.host))
     if verdict is not None:
         terms.append("verdict = ?")
         values.append(verdict)

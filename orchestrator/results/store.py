@@ -24,7 +24,7 @@ from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
 from .records import VOID, Event, FileRecord
 from .rowlines import RowLines
 from .rowqueries import RowQueries
-from .rowsql import INSERT, RowReader, SqlValue, checksum, from_sql_text, row_values, to_sql_text
+from .rowsql import RowReader, SqlValue, checksum, from_sql_text, insert_sql, row_values, to_sql_text
 
 _STARTED = "YYYYmmddHHMMSS"
 OnStored = Callable[[Row, int, str], None]
@@ -59,10 +59,11 @@ class RunStore(RowLines, RowQueries):
         columns = [name for _, name, *_ in self._query("PRAGMA table_info(row)")]
         # A writer has compared all checksums when it opened the store.
         self._reader = RowReader(path, columns, checked=lock is None)
+        self._insert = insert_sql(self._reader.hosts)
         _open_stores.add(self)
 
     @classmethod
-    def begin(cls, out: str, inputs: Mapping[str, Any], force: bool = False) -> RunStore:
+    def begin(cls, out: str, inputs: Mapping[str, Any], force: bool = False, hosts: bool = False) -> RunStore:
         """Make the store of ``out``, or go on with the one that is there.
 
         Rows that are not as they were stored are dropped, so that they are found again; ``notes`` and an event say so. A store of an
@@ -77,6 +78,8 @@ class RunStore(RowLines, RowQueries):
         force
             Discard a store of other inputs, or a damaged one, and start anew. A store of the same inputs goes on all the same; another
             program's database is never discarded.
+        hosts
+            The run is of several hosts (schemas/hosts.sql): each row has one.
 
         Raises
         ------
@@ -97,13 +100,13 @@ class RunStore(RowLines, RowQueries):
                 require_own_file(path + suffix)
             remove_leftovers(out)
             try:
-                opened = open_to_write(path, inputs)
+                opened = open_to_write(path, inputs, hosts)
             except (OtherResults, FormatError) as error:
                 if not force or isinstance(error, ForeignStore) or not may_discard(path):
                     raise
                 given = highest_id(path)
                 discard_store(path)
-                opened = open_to_write(path, inputs)
+                opened = open_to_write(path, inputs, hosts)
                 if given:
                     opened.facts[VOID] = given
             return cls._started_with(path, opened, inputs, lock)
@@ -174,6 +177,11 @@ class RunStore(RowLines, RowQueries):
         if not isinstance(found, str) or len(found) != len(_STARTED) or not found.isdigit():
             raise DamagedStore("damaged: the time of its first start is %r, not %s" % (found, _STARTED), self.path)
         return found
+
+    @property
+    def has_hosts(self) -> bool:
+        """Whether the run is of several hosts (schemas/hosts.sql)."""
+        return self._reader.hosts
 
     def close(self) -> None:
         """Close the store and give the lock back; a second call does nothing."""
@@ -251,13 +259,13 @@ class RunStore(RowLines, RowQueries):
         values = row_values(row)
         found = checksum(values)
         try:
-            number = self._connection.execute(INSERT, (*values, found)).lastrowid
+            number = self._connection.execute(self._insert, (*values, found)).lastrowid
         except sqlite3.IntegrityError:
             # Found again as it was, such as by a run that goes on: nothing happened.
             if self._connection.execute("SELECT sum FROM row WHERE key = ?", values[:1]).fetchone() == (found,):
                 return None
             self._take_out(values[0], "replaced", "now %s%s" % (row.verdict, " (%s)" % row.reason if row.reason else ""))
-            number = self._connection.execute(INSERT, (*values, found)).lastrowid
+            number = self._connection.execute(self._insert, (*values, found)).lastrowid
         return number or 0, found
 
     def _take_out(self, key: SqlValue, kind: str, why: str) -> None:
@@ -344,6 +352,15 @@ class RunStore(RowLines, RowQueries):
     def _query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
         with self._mutex, translated(self.path):
             return self._connection.execute(sql, values).fetchall()
+
+    def query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
+        """Return all lines of a query about tables of this store that are another module's."""
+        return self._query(sql, values)
+
+    def write_lines(self, sql: str, lines: Iterable[Sequence[SqlValue]]) -> None:
+        """Do the same to such a table for each of several lines, in one transaction."""
+        with self.transaction():
+            self._connection.executemany(sql, lines)
 
     def _write(self, sql: str, values: Sequence[SqlValue]) -> None:
         self._connection.execute(sql, (*values, checksum(values)))

@@ -136,11 +136,11 @@ class Chosen:
     def add(self, verdict: str, number: int) -> None:
         """See one more row, by the number that the store has it under, in the order of the table."""
         urgency = -_URGENCY[verdict]
+        self.total += 1
         if len(self._heap) < self._most:
             heapq.heappush(self._heap, (urgency, -self.total, number))
         elif self._heap and urgency > self._heap[0][0]:
             heapq.heapreplace(self._heap, (urgency, -self.total, number))
-        self.total += 1
 
     @property
     def numbers(self) -> List[int]:

@@ -18,12 +18,14 @@ class CsvFile(ReportFile):
     def begin(self) -> None:
         """Write the header."""
         self._writer = csv.writer(self.stream, lineterminator="\n")
-        self._several = len(self.told.places) > 1
-        self._writer.writerow([*(PLACE_HEADER if self._several else ()), *header(self.told.columns)])
+        hosts = any(place.host is not None for place in self.told.places)
+        self._several = hosts or len(self.told.places) > 1
+        places = PLACE_HEADER if self._several else ()
+        self._writer.writerow([*(("Host",) if hosts else ()), *places, *header(self.told.columns)])
 
     def add(self, row: Row) -> None:
         """Write a row."""
-        place = [NOTHING if part is None else text_cell(part) for part in row.place] if self._several else []
+        place = [NOTHING if part is None else text_cell(part) for part in row.place.document().values()] if self._several else []
         self._writer.writerow(place + cells(row, self.told.columns))
 
 

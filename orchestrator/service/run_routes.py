@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from ..comparing.row import METRICS
 from ..engine.options import ComparisonOptions
+from ..engine.result import stored_options
 from ..errors import GoldwatchError
 from ..results.jsonfile import row_text
 from ..results.reading import Numbered, StoreReader
@@ -92,7 +93,7 @@ def _rows(run: Run, after: int, limit: int) -> str:
 
 def options_of(store: StoreReader) -> ComparisonOptions:
     """Return what was compared; raises FormatError where the store does not say it."""
-    return ComparisonOptions.from_identity(os.path.dirname(store.path), store.fact("inputs") or {})
+    return stored_options(os.path.dirname(store.path), store.has_hosts, store.fact)
 
 
 def metrics_of(store: StoreReader) -> Any:

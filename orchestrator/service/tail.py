@@ -252,7 +252,7 @@ class Tail:
 
     def _count(self, ending: bool) -> None:
         began = time.monotonic()
-        first = None if self._first is None else _json({"op": self._first.op, "tensor": self._first.tensor, **self._first.place._asdict()})
+        first = None if self._first is None else _json({"op": self._first.op, "tensor": self._first.tensor, **self._first.place.document()})
         self.divergence = first
         if not ending and began - self._counted < max(_COUNT_S, _SHARE * self._counting_s):
             self._dirty = True

@@ -20,7 +20,7 @@ from ..tensors.dtypes import Array
 from .cut import Cut, CutInput, Shape, Value
 from .device_ops import DeviceOps
 from .dump_files import RunDumps, input_that_came_in, recorded_array, recorded_shape
-from .original import Original, Output
+from .original import Output
 
 TARGET, GOLDEN, USER = "target", "golden", "user"
 _INTEGERS = "iub"
@@ -111,7 +111,7 @@ class Borders:
         self._shapes = shapes
         self._opened: Dict[str, Optional[AnyDump]] = {}
 
-    def of(self, cut: Cut, prefer: str, original: Original) -> List[Border]:
+    def of(self, cut: Cut, prefer: str) -> List[Border]:
         """Return the borders of a cut, in the order of its inputs.
 
         Parameters
@@ -127,7 +127,7 @@ class Borders:
             The shape or type of an input is unknown, or two sources disagree about it; a file cannot be read.
         """
         self._refuse_unknown_names(cut)
-        return [self._border(entry, prefer, original) for entry in cut.inputs]
+        return [self._border(entry, prefer) for entry in cut.inputs]
 
     def told_of(self, tensor: str, value: Value, op: str, dtype: str) -> Tuple[str, Optional[Shape]]:
         """Return the type (empty: nobody knows) and shape (None: nobody knows) of another value of the model than an input."""
@@ -143,8 +143,8 @@ class Borders:
                 inputs = ", ".join("%s (%s)" % (printable(entry.name), printable(entry.tensor)) for entry in cut.inputs)
                 raise UsageError("%s is no input of this cut" % printable(name), hint="its inputs are: %s" % (inputs or "none"))
 
-    def _border(self, entry: CutInput, prefer: str, original: Original) -> Border:
-        recorded = list(self._recorded(entry, original))
+    def _border(self, entry: CutInput, prefer: str) -> Border:
+        recorded = list(self._recorded(entry))
         shape, source = self._shape(entry, recorded)
         golden = self._golden_tensor(entry)
         dtype = self._dtype(entry, recorded)
@@ -177,7 +177,7 @@ class Borders:
             message = "%s: %s" % (where, error.message)
             raise InputError(message, hint="is it the dump of this model? golden data can give the input instead") from error
 
-    def _recorded(self, entry: CutInput, original: Original) -> Iterator[_Recorded]:
+    def _recorded(self, entry: CutInput) -> Iterator[_Recorded]:
         """Yield the tensors of the dump that hold an input's value, best first: what the readers took, what the producer gave."""
         if self._dumps is None:
             return

@@ -215,7 +215,7 @@ def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[
         original.refuse_read_in_bodies(cut)
     along = {number for number in cut.pulled if original.is_constant(number)}
     core = set(cut.layers) - along
-    notes, warnings = _notes(sources, options), []
+    notes, warnings = _notes(sources), []
     if isinstance(original, CaffeOriginal):
         if sources.weights is not None:
             warnings += [("weights", text) for text in check_weights(original, cut.layers, sources.weights)]
@@ -232,7 +232,7 @@ def make_plan(options: SubmodelOptions, sources: Sources, search: Optional[Dict[
         "float32" if original.kind == "caffe" else "",
         original.dims if isinstance(original, OnnxOriginal) else lambda tensor: None,
     )
-    borders = known.of(cut, options.input_from or TARGET, original)
+    borders = known.of(cut, options.input_from or TARGET)
     gathered = Collection()
     if sources.dumps is not None:
         gather_dumps(gathered, original, cut, core, sources.dumps, ops)
@@ -285,7 +285,7 @@ def _missing_inputs(plan: Plan, sources: Sources) -> None:
             plan.gathered.missing.append(("input %s" % border.entry.name, reason))
 
 
-def _notes(sources: Sources, options: SubmodelOptions) -> List[str]:
+def _notes(sources: Sources) -> List[str]:
     notes = []
     om, name = sources.om, sources.original.name
     if om is not None and name and om.name != name:

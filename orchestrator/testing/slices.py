@@ -31,7 +31,7 @@ def sliced(dump: DeviceDump, names: Sequence[str]) -> List[DeviceDump]:
     threads = len(names)
     tensors = [_tensors(dump.inputs), _tensors(dump.outputs)]
     cuts = [[_cut(tensor, threads) for tensor in side] for side in tensors]
-    attribute = (_ATTRIBUTE, json.dumps(_told(tensors[1], cuts, threads), separators=(",", ":")))
+    attribute = (_ATTRIBUTE, json.dumps(_told(cuts, threads), separators=(",", ":")))
     files = []
     for thread, name in enumerate(names):
         parts = [[_part(tensor, cut[thread]) for tensor, cut in zip(side, of)] for side, of in zip(tensors, cuts)]
@@ -68,7 +68,7 @@ def _part(tensor: TensorData, ranges: List[Range]) -> TensorData:
     return replace(tensor, data=data)
 
 
-def _told(outputs: List[TensorData], cuts: List[List[List[List[Range]]]], threads: int) -> Dict[str, Any]:
+def _told(cuts: List[List[List[List[Range]]]], threads: int) -> Dict[str, Any]:
     def ranges(side: List[List[List[Range]]]) -> List[List[List[Dict[str, int]]]]:
         return [[[{"lower": low, "higher": high} for low, high in cut[thread]] for cut in side] for thread in range(threads)]
 

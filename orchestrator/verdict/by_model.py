@@ -66,6 +66,8 @@ class ModelSummary:
         Its first divergence, or None.
     difference
         Where its devices disagree first; None where they agree, or there is but one.
+    certain
+        False where not all rows are known, so that no difference says nothing.
     """
 
     name: Optional[str]
@@ -73,11 +75,12 @@ class ModelSummary:
     devices: Tuple[str, ...] = ()
     first: Optional[FirstDivergence] = None
     difference: Optional[Difference] = None
+    certain: bool = True
 
     @property
     def agree(self) -> Optional[bool]:
-        """Whether all its devices agree; None where there are not several."""
-        return None if len(self.devices) < 2 else self.difference is None
+        """Whether all its devices agree; None where there are not several, or it cannot be told."""
+        return None if len(self.devices) < 2 or not self.certain else self.difference is None
 
     @property
     def sentence(self) -> str:
@@ -88,7 +91,8 @@ class ModelSummary:
         if self.first is None:
             return said
         place = self.first.place
-        parts = " ".join("%s %s" % pair for pair in (("step", place.step), ("device", place.device)) if pair[1] is not None)
+        named = (("host", place.host), ("step", place.step), ("device", place.device))
+        parts = " ".join("%s %s" % pair for pair in named if pair[1] is not None)
         return "%s, first %s%s" % (said, self.first.tensor, " (%s)" % parts if parts else "")
 
     def document(self) -> Dict[str, Any]:
@@ -149,7 +153,7 @@ class JudgedModel:
     def summary(self) -> ModelSummary:
         """Return what is to be said of it; it has at least one row."""
         name = next(iter(self.seen.ops.values())).place.model
-        devices = sorted({op.place.device for op in self.seen.ops.values() if op.place.device is not None}, key=name_order)
+        devices = sorted({op.place.device_name for op in self.seen.ops.values() if op.place.device_name is not None}, key=name_order)
         return ModelSummary(name, tuple(self.seen.counts.items()), tuple(devices), self.first, _difference(self.seen, devices))
 
 
@@ -164,7 +168,8 @@ def _difference(seen: Observations, devices: List[str]) -> Optional[Difference]:
         for op in ops:
             for tensor, verdict in _verdicts(op):
                 of_tensor = found.setdefault(tensor, {})
-                of_tensor[op.place.device or ""] = min(of_tensor.get(op.place.device or "", verdict), verdict, key=_WORST_FIRST.index)
+                device = op.place.device_name or ""
+                of_tensor[device] = min(of_tensor.get(device, verdict), verdict, key=_WORST_FIRST.index)
         for tensor, verdicts in found.items():
             each = tuple((device, verdicts.get(device, ABSENT)) for device in devices)
             if len({verdict for _, verdict in each}) > 1:

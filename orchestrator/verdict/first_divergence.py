@@ -68,7 +68,7 @@ class FirstDivergence:
             "value": self.value,
             "limit": None if self.limit is None else self.limit.value,
             "inputs": self.inputs,
-            **self.place._asdict(),
+            **self.place.document(),
         }
 
 

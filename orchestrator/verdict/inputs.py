@@ -49,6 +49,15 @@ class InputState(NamedTuple):
     owner: Optional[ObservedOp] = None
 
 
+class _Feed(NamedTuple):
+    """What feeds a node: the input's index, the producer's name, which of its outputs, and whether nothing computes it."""
+
+    number: int
+    source: str
+    output: int
+    fixed: bool
+
+
 class Inputs:
     """Finds the inputs of operators among the rows of a run.
 
@@ -65,16 +74,22 @@ class Inputs:
         self._graphs = ModelGraphs.of_all(graph)
         self._first: Optional[Dict[Place, ObservedOp]] = None
         self._of: Dict[ObservedOp, Tuple[InputState, ...]] = {}
-        self._nodes: Dict[Tuple[Optional[str], str, str], Optional[OpNode]] = {}
+        self._nodes: Dict[Tuple[Optional[str], str, str], Tuple[Optional[OpNode], Sequence[_Feed]]] = {}
 
     def node(self, op: ObservedOp) -> Optional[OpNode]:
         """Return the model's op that an observed one is."""
+        return self._known(op)[0]
+
+    def _known(self, op: ObservedOp) -> Tuple[Optional[OpNode], Sequence[_Feed]]:
+        """Return the model's op that an observed one is, and what feeds it: the same at every place."""
         key = (op.place.model, op.name, op.type)
-        if key not in self._nodes:
+        found = self._nodes.get(key)
+        if found is None:
             graph = self._graph(op)
             named = graph.ops_named(op.name) if graph is not None else ()
-            self._nodes[key] = next((node for node in named if node.type == op.type), named[0] if named else None)
-        return self._nodes[key]
+            node = next((node for node in named if node.type == op.type), named[0] if named else None)
+            found = self._nodes[key] = (node, () if node is None or graph is None else _feeding(node, graph))
+        return found
 
     def _graph(self, op: ObservedOp) -> Optional[ModelGraph]:
         return self._graphs.of(op.place.model)
@@ -91,26 +106,21 @@ class Inputs:
         return found
 
     def _found(self, op: ObservedOp) -> List[InputState]:
-        node, graph = self.node(op), self._graph(op)
-        if node is None or graph is None:
+        node, fed = self._known(op)
+        if node is None:
             return [self._state(op, number, None, None) for number in sorted(op.inputs)]
-        found = []
-        for number, source in enumerate(node.inputs):
-            if source is None:
-                continue
-            producer = graph.producer(node, source[0])
-            if producer is not None and producer.type in _FIXED_TYPES and not self._compared(op, number):
-                continue
-            found.append(self._state(op, number, producer.name if producer is not None else source[0], source[1]))
-        return found
+        return [
+            self._state(op, number, source, output) for number, source, output, fixed in fed if not fixed or self._compared(op, number)
+        ]
 
-    def _compared(self, op: ObservedOp, number: int) -> bool:
+    def _compared(self, op: ObservedOp, number: int) -> Optional[Observation]:
+        """Return the row of an input that counts."""
         own = op.inputs.get(number)
-        return own is not None and own.compared and not op.in_place(number)
+        return own if own is not None and own.compared and not (own.address and op.in_place(number)) else None
 
     def _state(self, op: ObservedOp, number: int, source: Optional[str], index: Optional[int]) -> InputState:
-        if self._compared(op, number):
-            own = op.inputs[number]
+        own = self._compared(op, number)
+        if own is not None:
             return InputState(number, BAD if own.verdict == FAIL else GOOD, own.tensor, own, source, op)
         name = "%s:input:%d" % (op.name, number)
         if source is None or index is None:
@@ -182,6 +192,16 @@ class Inputs:
             return []
         found = [self._seen.find(op.place, consumer.name) for consumer in graph.consumers(node, number)]
         return [one for one in found if one is not None]
+
+
+def _feeding(node: OpNode, graph: ModelGraph) -> List[_Feed]:
+    found = []
+    for number, source in enumerate(node.inputs):
+        if source is not None:
+            producer = graph.producer(node, source[0])
+            fixed = producer is not None and producer.type in _FIXED_TYPES
+            found.append(_Feed(number, producer.name if producer is not None else source[0], source[1], fixed))
+    return found
 
 
 def overall(inputs: Sequence[InputState]) -> str:

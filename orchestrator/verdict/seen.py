@@ -34,6 +34,7 @@ _MASKS_DIFFER = 2.0
 FACTOR_SHARE = 0.2
 """Of the distance, what counts as an error of the common factor too: noise has a small part along the golden values, now and then none."""
 
+_COMPARED = (PASS, FAIL)
 _KIND_RANK = {"output": 0, "op": 1, "input": 2}
 
 LACKING, OUTPUT_COMPARED, PAIRED, READABLE, LACKS_FILE = 1, 2, 4, 8, 16
@@ -117,7 +118,7 @@ class Observation(NamedTuple):
     @property
     def compared(self) -> bool:
         """Whether both tensors were there and could be compared."""
-        return self.verdict in (PASS, FAIL)
+        return self.verdict in _COMPARED
 
     @property
     def golden_spoiled(self) -> bool:
@@ -279,8 +280,8 @@ def _unmasked(distance: float, slices: float, count: int) -> float:
 def execution_key(row: Row) -> Tuple[Any, ...]:
     """Return a sort key for the execution order.
 
-    Steps by number come first, then devices, then time. Within a place (graph, id) of the json decide, with equal ids the json's order;
-    without a json the timestamp. Of one op's rows the outputs come first.
+    Steps by number come first, then devices, those of one number by host, then time. Within a place (graph, id) of the json decide, with
+    equal ids the json's order; without a json the timestamp. Of one op's rows the outputs come first.
     """
     number = -1 if row.tensor_index is None else row.tensor_index
     return (*_place_key(row.place), _order(row), row.target_file or "", _KIND_RANK.get(row.kind, 3), number)
@@ -288,7 +289,7 @@ def execution_key(row: Row) -> Tuple[Any, ...]:
 
 @lru_cache(maxsize=1024)
 def _place_key(place: Place) -> Tuple[Any, ...]:
-    return tuple(name_order(name) for name in (place.step, place.device, place.time, place.model, place.model_id))
+    return tuple(name_order(name) for name in (place.step, place.device, place.host, place.time, place.model, place.model_id))
 
 
 def _order(row: Row) -> Tuple[int, ...]:

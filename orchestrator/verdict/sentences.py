@@ -72,7 +72,8 @@ def _capital(text: str) -> str:
 
 def _where(place: Place) -> str:
     step = "" if place.step is None else " in step %s" % place.step
-    return step + ("" if place.device is None else " on device %s" % place.device)
+    host = "" if place.host is None else " of host %s" % place.host
+    return step + ("" if place.device is None else " on device %s" % place.device) + host
 
 
 def _origin(first: FirstDivergence, estimate: Optional[Estimate]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..dumps.place import Place
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..model.graphs import AnyGraph, ModelGraphs
 from ..naming import run_name
@@ -81,6 +82,8 @@ class Summary:
         How many rows are of a sample of the elements; 0: not in result.json.
     culprits
         Of a replay the operators with an error of their own, worst first, as documents; None for a comparison (then not in result.json).
+    hosts
+        Of a run of several hosts what each came to, as documents; None for others (then not in result.json).
     """
 
     verdict: str
@@ -105,6 +108,7 @@ class Summary:
     sentence: str = ""
     sampled: int = 0
     culprits: Optional[Tuple[Mapping[str, Any], ...]] = None
+    hosts: Optional[Tuple[Mapping[str, Any], ...]] = None
 
     @property
     def devices_agree(self) -> Optional[bool]:
@@ -130,6 +134,7 @@ class Summary:
             "devices_agree": self.devices_agree,
             "steps_without_golden": list(self.steps_without_golden),
             **({"sampled": self.sampled} if self.sampled else {}),
+            **({} if self.hosts is None else {"hosts": [dict(entry) for entry in self.hosts]}),
             **({} if self.culprits is None else {"culprits": [dict(entry) for entry in self.culprits]}),
             **({} if self.address_overlaps is None else {"address_overlaps": [dict(entry) for entry in self.address_overlaps]}),
         }
@@ -232,18 +237,20 @@ class _Walk:
         self.tensors: Dict[int, List[str]] = {EMPTY: [], WITH_NAN: [], GOLDEN_NAN: [], SAMPLE: []}
         self.dtypes: Set[str] = set()
         self._marks: Dict[int, int] = {}
-        last, model = None, JudgedModel()
+        last: Optional[Place] = None
+        model = JudgedModel()
         for row in rows:
             seen = row if isinstance(row, SeenRow) else seen_row(row)
-            if seen.place is not last:
-                last = seen.place
-                model = self.models.setdefault(run_name(last.model), JudgedModel())
+            verdict, place, _, _, _, _, marks, found = seen
+            if place != last:
+                last = place
+                model = self.models.setdefault(run_name(place.model), JudgedModel())
             model.seen.add(seen)
-            if seen.verdict == FAIL:
+            if verdict == FAIL:
                 model.failed(seen, row if isinstance(row, Row) else None)
-            self.dtypes.add(seen.found.dtype)
-            self._marks[seen.marks] = self._marks.get(seen.marks, 0) + 1
-            if seen.marks & REMARKABLE:
+            self.dtypes.add(found.dtype)
+            self._marks[marks] = self._marks.get(marks, 0) + 1
+            if marks & REMARKABLE:
                 self._remark(seen)
 
     def _remark(self, row: SeenRow) -> None:

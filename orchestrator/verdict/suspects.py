@@ -68,7 +68,7 @@ class Suspect:
             "op": self.op,
             "op_type": self.op_type,
             "tensor": self.tensor,
-            "place": self.place._asdict(),
+            "place": self.place.document(),
             "score": round(self.score, 2),
             "confidence": self.confidence,
             "evidence": self.evidence,
@@ -220,7 +220,7 @@ def _places(places: Sequence[Place], estimates: Sequence[Estimate]) -> str:
     """Return on which devices and in which steps, where there are others."""
     everywhere = {entry.op.place for entry in estimates}
     parts = []
-    devices, all_devices = ({place.device for place in some} for some in (places, everywhere))
+    devices, all_devices = ({place.device_name for place in some} for some in (places, everywhere))
     if len(all_devices) > 1 and devices < all_devices:
         word = "device" if len(devices) == 1 else "devices"
         parts.append("on %s %s only" % (word, listed(_sorted(devices), 5)))

@@ -266,6 +266,24 @@ def test_interrupted_run_is_usable(tmp_path):
     assert (manifest["complete"], len(manifest["tensors"])) == (False, 1)
 
 
+@pytest.mark.parametrize("before", [[], ["a"]])
+def test_ctrl_c_when_a_file_has_appeared_and_is_not_noted_yet(tmp_path, before):
+    def interrupted(*words):
+        write(*words)
+        assert len(list(tmp_path.glob("out/b.0.*.npy"))) == 1
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), GoldenWriter(str(tmp_path / "out"), "test", "1", {}) as writer:
+        writer.reserve([("a", 0), ("b", 0)])
+        for name in before:
+            writer.write(name, 0, X)
+        write, writer._files.write = writer._files.write, interrupted
+        writer.write("b", 0, X)
+    left = os.listdir(str(tmp_path / "out")) if before else os.listdir(str(tmp_path))
+    listed = [entry["file"] for entry in read_manifest(str(tmp_path / "out"))["tensors"]] if before else []
+    assert sorted(left) == sorted([*listed, "manifest.json"] if before else []) and len(listed) == len(before)
+
+
 def test_quant_containers(tmp_path):
     from goldwatch.dumps.container import DumpFile
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from kernels import KERNELS, SETS, rounded, using
 
-from goldwatch.comparing.metrics import compare_blocks
 from goldwatch.comparing.row import MEASURES
+from goldwatch.comparing.second_pass import compare_blocks
 from goldwatch.comparing.slices import borders, slice_axes
 from goldwatch.tensors.blocks import match_layouts, placed_blocks
 from goldwatch.tensors.dtypes import BFLOAT16, dtype_by_name

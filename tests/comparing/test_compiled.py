@@ -22,8 +22,8 @@ from goldwatch.comparing.compiled import choice
 from goldwatch.comparing.compiled.face import Table
 from goldwatch.comparing.fused import fused_sums
 from goldwatch.comparing.kernel import as_reals, fast_sums, load, load_limit, pieces, workspace
-from goldwatch.comparing.metrics import compare_blocks
 from goldwatch.comparing.row import MEASURES
+from goldwatch.comparing.second_pass import compare_blocks
 from goldwatch.comparing.slice_sums import Needs, SliceAxis
 from goldwatch.errors import UsageError
 from goldwatch.tensors.dtypes import BFLOAT16, plain_floats

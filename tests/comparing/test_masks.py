@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from goldwatch.comparing.metrics import Accumulator, KLPass, compare_blocks
+from goldwatch.comparing.metrics import Accumulator
 from goldwatch.comparing.pair import compare_tensors
 from goldwatch.comparing.pair_task import PairTask, Settings
 from goldwatch.comparing.row import MEASURES, METRICS, PASS, Row
+from goldwatch.comparing.second_pass import KLPass, compare_blocks
 from goldwatch.comparing.slices import slice_axes
 from goldwatch.dumps.golden import GoldenEntry
 from goldwatch.tensors.tensor import Tensor

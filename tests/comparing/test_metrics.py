@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goldwatch.comparing.metrics import BOOL_METRICS, Accumulator, KLPass, compare_blocks, overflow
+from goldwatch.comparing.metrics import BOOL_METRICS, Accumulator, overflow
 from goldwatch.comparing.row import FAIL, METRICS, PASS
+from goldwatch.comparing.second_pass import KLPass, compare_blocks
 from goldwatch.errors import NotComparable, UsageError
 
 

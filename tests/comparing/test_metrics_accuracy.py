@@ -13,8 +13,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from goldwatch.comparing.masks import masked_apart
-from goldwatch.comparing.metrics import Accumulator, KLPass, compare_blocks
+from goldwatch.comparing.metrics import Accumulator
 from goldwatch.comparing.row import METRICS
+from goldwatch.comparing.second_pass import KLPass, compare_blocks
 
 CONTEXT = decimal.Context(prec=60, Emin=-99999, Emax=99999)
 FLOATS = ("f2", "f4", "f8")

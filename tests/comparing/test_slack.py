@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from goldwatch.comparing.metrics import compare_blocks
 from goldwatch.comparing.row import MEASURES
+from goldwatch.comparing.second_pass import compare_blocks
 from goldwatch.comparing.slack import rounding_slack
 from goldwatch.verdict.arrays import compare_arrays
 

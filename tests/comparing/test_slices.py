@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goldwatch.comparing.differences import sentence
-from goldwatch.comparing.metrics import Accumulator, compare_blocks
+from goldwatch.comparing.metrics import Accumulator
 from goldwatch.comparing.pair import axes_of
 from goldwatch.comparing.pair_task import PairTask
 from goldwatch.comparing.row import MEASURES, Row
+from goldwatch.comparing.second_pass import compare_blocks
 from goldwatch.comparing.slices import LEFT_TO_CHANCE, MOST_SLICES, borders, slice_axes
 from goldwatch.tensors.blocks import placed_blocks
 from goldwatch.tensors.geometry import match_layouts
@@ -267,7 +268,7 @@ def test_what_is_not_asked_for_is_not_computed(monkeypatch):
     def never(*_):
         raise AssertionError("computed")
 
-    monkeypatch.setattr("goldwatch.comparing.metrics.DivergenceSums", never)
+    monkeypatch.setattr("goldwatch.comparing.second_pass.DivergenceSums", never)
     monkeypatch.setattr("goldwatch.comparing.kernel._spread", never)
     x = np.random.RandomState(0).randn(10, 10)
     values = compare_blocks(lambda: [(x + 0.1, x)], ("CosineSimilarity", "RelativeEuclideanDistance")).values

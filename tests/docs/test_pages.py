@@ -20,6 +20,7 @@ from in_process import make_dumps, run_here
 from goldwatch.cli import goldwatch
 from goldwatch.testing import Training
 from goldwatch.testing.__main__ import program
+from goldwatch.testing.training import Wrong
 from pages import NEEDS, PAGES, ROOT, blocks_of, matches, run_steps, steps_of, text_of
 
 DATA = os.path.join(ROOT, "tests", "data")
@@ -121,6 +122,12 @@ def infer(folder):
     (folder / "infer").chmod(0o755)
 
 
+def two_hosts(folder):
+    """The dumps, graphs and golden data of two hosts, of which one computes an op wrong on one device."""
+    for host, wrong in (("host1", ()), ("host2", (Wrong("part1/Mul", 1, 2),))):
+        Training(steps=(1, 2, 3), wrong=wrong).write(str(folder / host))
+
+
 def onnx_on_device(folder):
     """A network with a convolution that is wrong on the device, and one with an op that onnxruntime lacks."""
     path = onnx_models.save(folder / "net.onnx", onnx_networks.cnn())
@@ -163,6 +170,7 @@ FOLDERS = {
     "docs/replay.md": replay,
     "docs/report.md": report,
     "docs/results.md": nothing,
+    "docs/scale.md": two_hosts,
     "docs/submodel.md": submodel,
     "docs/tensorflow.md": listing,
     "docs/testing.md": resblock,

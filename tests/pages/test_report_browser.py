@@ -327,6 +327,23 @@ def test_the_table_of_a_training_can_be_read_on_paper(driver, tmp_path):
     assert cut == [] and highest < 60
 
 
+def test_on_paper_the_metrics_are_named_numbers_stay_whole_and_a_network_takes_one_page(driver, tmp_path, page):
+    show(driver, page)
+    resize(driver, 718, 1000)
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    cut, _ = driver.execute_script(CRAMPED)
+    lines = driver.execute_script("return [...document.querySelectorAll('#rows td.number')].map((cell) => cell.clientHeight < 30)")
+    head = driver.execute_script("return getComputedStyle(document.querySelector('#rows th[data-column=tensor]'), '::before').content")
+    named = driver.find_element("css selector", "#plot-metrics").text
+    high = driver.execute_script("return document.querySelector('#graph svg').getBoundingClientRect().height")
+    driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    resize(driver, 1280, 900)
+    assert cut == [] and all(lines) and head == '"tensor"', "a repeated head shows no button"
+    assert named.split("\n") == ["1 − cosine", "relative distance"] and 0 < high < 21.1 / 2.54 * 96
+
+
 def test_words_of_a_table_stay_whole_without_scripts(tmp_path):
     write_page(tmp_path / "page.html", training_rows(), [4])
     with browser(scripts=False) as blocked:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import goldwatch.results.database as database
 from goldwatch.comparing.row import METRICS, Row
+from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem, MissingPath, UsageError
 from goldwatch.results.rowsql import from_sql_text, row_key, to_sql_text
 from goldwatch.results.store import RunStore
@@ -158,9 +159,9 @@ def test_the_order_of_the_table(store, make_row):
     store.put_all(reversed(rows))
     assert list(store.rows()) == rows
     assert list(store.rows("arrival")) == rows[::-1]
-    assert store.places() == [(None, None, None, None, "9"), (None, None, None, None, "10")]
-    assert list(store.rows(place=(None, None, None, None, "10"))) == rows[-1:]
-    assert store.counts() == {"pass": 8} and store.counts((None, None, None, None, "10")) == {"pass": 1}
+    assert store.places() == [Place(step="9"), Place(step="10")]
+    assert list(store.rows(place=Place(step="10"))) == rows[-1:]
+    assert store.counts() == {"pass": 8} and store.counts(Place(step="10")) == {"pass": 1}
     assert len(store.rows(verdict="fail")) == 0 and store.op_count() == 4
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Sequence
 
 from ..seen import Observation
@@ -40,7 +41,9 @@ def amplification(op_type: str, source: Observation, output: Observation) -> flo
     source, output
         One input's row and the output's.
     """
-    name = op_type.lower()
+    name = _known(op_type)
+    if not name:
+        return 1.0
     # Indices that are equal bring no error with them, however large they are.
     if source.whole or not source.rms > 0 or not output.rms > 0:
         return 1.0
@@ -61,6 +64,14 @@ def amplification(op_type: str, source: Observation, output: Observation) -> flo
     else:
         return 1.0
     return max(1.0, grown / _USUAL)
+
+
+@lru_cache(maxsize=1024)
+def _known(op_type: str) -> str:
+    """Return a type in lower case where something is known of it."""
+    name = op_type.lower()
+    known = _ADDING | _NO_GAIN | _SUMS | _CENTRING | _EXPONENTIAL | {"log"}
+    return name if name in known else ""
 
 
 def _count(shape: Sequence[int]) -> float:

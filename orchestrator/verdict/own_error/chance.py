@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
 _ASYMPTOTIC = 8.0
 
 
+@lru_cache(maxsize=1024)
 def scatter(count: int) -> float:
     """Return the standard deviation of ln(d) that chance alone makes in an output of few elements.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -82,6 +83,7 @@ def sum_noise(dtype: str) -> float:
     return _SUM_NOISE.get(dtype, 0.0)
 
 
+@lru_cache(maxsize=1024)
 def type_noise(op_type: str, dtype: str) -> float:
     """Return what all operators of a type may add and be right: products of matrices may be of factors with 8 bits."""
     multiplies = any(word in op_type.lower() for word in _PRODUCTS)

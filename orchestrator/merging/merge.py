@@ -1,0 +1,346 @@
+"""A merge from its start to its verdict: one loop looks at the hosts' runs and takes what is new."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Type
+
+from ..comparing.row import FAIL, NOT_COMPARED, Row
+from ..engine.of_hosts import judge_hosts
+from ..engine.options import ComparisonOptions
+from ..engine.progress import OnStage
+from ..engine.result import JUDGED, RunResult, stored_options
+from ..errors import GoldwatchError, InputError, Interrupted
+from ..interrupts import caused_by_interrupt
+from ..results.byplace import PlaceCounts
+from ..results.finishing import ResultFiles
+from ..results.hosts import place_lines_of
+from ..results.store import RunStore
+from ..verdict.summary import exit_code
+from ..watching.hook import DivergenceHook
+from .batch import Batch, Upto
+from .merged import Merged
+from .options import MergeOptions
+from .places import VERDICTS
+from .saying import note_what_hosts_say
+from .source import WAITING, Read, Reader, Source, Unreadable
+
+_TOLD_S = 0.2
+_SHARE = 10
+"""What was taken out is counted anew in at most about a tenth of the time."""
+
+_PATIENCE_S = 5.0
+
+
+class MergeStanding(NamedTuple):
+    """How far a merge is: rows of all hosts, those that fail, hosts by state, and the first failing row."""
+
+    rows: int
+    failed: int
+    states: Dict[str, int]
+    first: Optional[Row]
+
+
+class Merge:
+    """An open merge: a context manager; :meth:`follow` returns when it has ended.
+
+    Parameters
+    ----------
+    options
+        The runs, and when the merge ends.
+    force
+        Discard other results in OUT.
+    say
+        Takes sentences for the user, as they come.
+    on_row
+        Called with each row that did not pass and has just been stored.
+    on_standing
+        Called several times a second.
+    """
+
+    def __init__(
+        self,
+        options: MergeOptions,
+        force: bool = False,
+        say: Callable[[str], None] = lambda text: None,
+        on_row: Callable[[Row], None] = lambda row: None,
+        on_standing: Callable[[MergeStanding], None] = lambda standing: None,
+    ) -> None:
+        self.options = options
+        self.force = force
+        self.say = say
+        self.on_row = on_row
+        self.on_standing = on_standing
+        self.sources = [Source(host, folder) for host, folder in options.hosts.items()]
+        self._by_host = {source.host: source for source in self.sources}
+        self._stop = ""
+        self._wake = threading.Event()
+        self._batch: Optional[Batch] = None
+        self._fresh: Set[str] = {source.host for source in self.sources}
+        self._states = {source.host: WAITING for source in self.sources}
+        self._voids: Dict[str, int] = {}
+        self._activity = self._told = time.monotonic()
+        self._take_back_at = 0.0
+        self._all_ended_said = False
+        self._trouble = ""
+
+    def __enter__(self) -> Merge:
+        for source in self.sources:
+            # What cannot be merged is refused before OUT is touched.
+            source.look()
+        self.store = RunStore.begin(self.options.out, self.options.identity(), self.force, hosts=True)
+        try:
+            self.merged = Merged(self.store, self.options.max_rows)
+            for note in self.store.notes:
+                self.say(note if note.startswith("warning") else "note: " + note)
+            self._heal()
+            self.hook = DivergenceHook(self.options.on_divergence, self.store, self.say)
+            self._batch = Batch.noted(self.merged, self.sources)
+            if self.hook.row is not None and self.options.stop_on_divergence:
+                self._stop = "divergence"
+        except BaseException:
+            self.store.close()
+            raise
+        return self
+
+    def _heal(self) -> None:
+        """After damage to the store all is merged anew: what a lost line counted cannot be told."""
+        damaged = len(self.store.events("damaged"))
+        if damaged > self.store.get("damaged_lines", 0):
+            self.merged.start_over()
+            self.store.set("damaged_lines", damaged)
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        try:
+            self.hook.close()
+            if caused_by_interrupt(error):
+                text = "interrupted: what was merged is stored in %s" % self.options.out
+                raise Interrupted(text, hint="the same command goes on where this one stopped")
+        finally:
+            self.store.close()
+
+    def stop(self, why: str) -> None:
+        """End the merge as soon as what has come is taken; may be called from a signal handler."""
+        self._stop = self._stop or why
+
+    def follow(self) -> None:
+        """Merge rows as they come, until the end.
+
+        Raises
+        ------
+        InputError
+            No host's run came at all.
+        UsageError
+            A run cannot be merged: it is itself a merge, or two of them are one.
+        EnvironmentProblem
+            The store cannot be written.
+        """
+        self.say("merging the runs of %d host%s" % (len(self.sources), "" if len(self.sources) == 1 else "s"))
+        while not self._at_end():
+            if not self._turn():
+                self._wake.wait(self.options.poll_s)
+        self._drain()
+
+    def _at_end(self) -> bool:
+        if self._stop:
+            return True
+        if self._batch is not None or not all(source.ended for source in self.sources):
+            return False
+        if self.options.until_idle_s is None:
+            if not self._all_ended_said:
+                self._all_ended_said = True
+                self.say("all runs have ended; the merge waits for them to go on until it is ended (Ctrl-C)")
+            return False
+        return time.monotonic() - self._activity >= self.options.until_idle_s
+
+    def _turn(self) -> bool:
+        """Do one slice of everything; tell whether there is more to do at once."""
+        for source in self.sources:
+            if source.look():
+                self._fresh.add(source.host)
+            self._note_state(source)
+        more = self._take() if self._batch is not None else self._begin_batch()
+        for row in self.merged.newly:
+            self.on_row(row)
+            self.hook.see(row)
+        self.merged.newly.clear()
+        self.hook.tick()
+        if self.options.stop_on_divergence and self.hook.row is not None:
+            self.stop("divergence")
+        self._tell()
+        return more
+
+    def _note_state(self, source: Source) -> None:
+        if source.state != self._states[source.host]:
+            self._states[source.host] = source.state
+            self._activity = time.monotonic()
+            self._all_ended_said = False
+            self._take_back_at = 0.0
+            self._voids.pop(source.host, None)
+            self._fresh.add(source.host)
+            self.say("host %s: %s%s" % (source.host, source.state, " (%s)" % source.trouble if source.trouble else ""))
+
+    def _take(self) -> bool:
+        assert self._batch is not None
+        self._activity = time.monotonic()
+        try:
+            if not self._batch.take():
+                self._batch = None
+        except Unreadable as error:
+            # A writer that is just ending, or a file system that is away: the same is tried again.
+            self._tell_trouble(str(error))
+            return False
+        return True
+
+    def _tell_trouble(self, text: str) -> None:
+        if text != self._trouble:
+            self._trouble = text
+            self.say("warning: " + text)
+
+    def _begin_batch(self) -> bool:
+        parts: Dict[str, Upto] = {}
+        for host in sorted(self._fresh):
+            try:
+                with self._by_host[host].open() as reader:
+                    if self._is_other(host, reader):
+                        # What was found of other hosts is void with it.
+                        return True
+                    part = self._part(host, reader)
+            except GoldwatchError:
+                # Not there yet, or a writer that is just beginning or ending: it is looked at again.
+                self._fresh.discard(host)
+                continue
+            if part is None:
+                self._fresh.discard(host)
+            else:
+                parts[host] = part
+        if parts:
+            self._batch = Batch(self.merged, self.sources, parts)
+            return True
+        return self._take_back()
+
+    def _is_other(self, host: str, reader: Reader) -> bool:
+        """Tell whether a run was begun anew since it was read; it is forgotten then."""
+        read = self.merged.reads.get(host)
+        if read is None or (read.began_ns == reader.began_ns() and reader.given() >= read.last_id):
+            return False
+        self.say("host %s: its run was begun anew" % host)
+        self._activity = time.monotonic()
+        self.merged.forget(host)
+        self._voids.clear()
+        self._fresh.update(self._by_host)
+        return True
+
+    def _part(self, host: str, reader: Reader) -> Optional[Upto]:
+        """Return what is new of a run."""
+        began = reader.began_ns()
+        if not began:
+            return None
+        read = self.merged.reads.get(host)
+        if read is None:
+            # In this order: what is taken out from now on is told by later events.
+            read = Read(began, 0, reader.last_event())
+            self.merged.note_read(host, read)
+        upto = reader.last_id()
+        return Upto(began, read.last_id, upto) if upto > read.last_id else None
+
+    def _take_back(self, at_once: bool = False) -> bool:
+        """Take out what the hosts took out since it was merged; tell whether there was anything."""
+        began = time.monotonic()
+        if began < self._take_back_at and not at_once:
+            return False
+        ops: Set[str] = set()
+        events: Dict[str, int] = {}
+        for host, read in self.merged.reads.items():
+            try:
+                with self._by_host[host].open() as reader:
+                    found, events[host] = reader.taken_out(read.last_event)
+                    void = reader.void()
+                    if found or self._voids.get(host) != void or at_once:
+                        self.merged.reconcile(reader, host)
+                    self._voids[host] = void
+                    ops |= found
+            except GoldwatchError:
+                continue
+        if ops:
+            try:
+                self.merged.recount(ops, self.sources)
+            except Unreadable as error:
+                self._tell_trouble(str(error))
+                return False
+            self._activity = time.monotonic()
+        with self.store.transaction():
+            for host, last in events.items():
+                if last != self.merged.reads[host].last_event:
+                    self.merged.note_read(host, self.merged.reads[host]._replace(last_event=last))
+        now = time.monotonic()
+        self._take_back_at = now + max(_TOLD_S, _SHARE * (now - began))
+        return bool(ops)
+
+    def _drain(self) -> None:
+        """Take what has come, and compare all with what the hosts have now."""
+        for source in self.sources:
+            source.look_again()
+        patience = time.monotonic() + _PATIENCE_S
+        while self._turn() or (self._batch is not None and time.monotonic() < patience):
+            pass
+        if self._batch is None:
+            self._take_back(at_once=True)
+        if not self.merged.reads:
+            names = ", ".join(source.folder for source in self.sources[:3])
+            raise InputError("no run came: there is no store in %s" % names, hint="start a watch on each host with its folder as OUT")
+
+    def _tell(self) -> None:
+        now = time.monotonic()
+        if now - self._told < _TOLD_S:
+            return
+        self._told = now
+        states: Dict[str, int] = {}
+        for source in self.sources:
+            states[source.state] = states.get(source.state, 0) + 1
+        counts = self.merged.places.counts.values()
+        rows = sum(sum(found[:4]) for found in counts)
+        self.on_standing(MergeStanding(rows, sum(found[1] for found in counts), states, self.merged.first))
+
+    def finish(self, on_stage: OnStage = lambda stage, done, total: None) -> RunResult:
+        """Write all result files and judge the runs of all hosts.
+
+        Parameters
+        ----------
+        on_stage
+            As for :meth:`goldwatch.engine.comparison.Run.finish`.
+        """
+        on_stage("reading what the hosts say", 0, 0)
+        note_what_hosts_say(self.merged, self.sources)
+        options = self._options()
+        columns = options.columns(self.store.has("golden_address"), self.store.has("overflow"))
+        with ResultFiles(self.store, columns, None, options.metrics) as results:
+            total = len(results.rows)
+            for number, _ in enumerate(results.rows):
+                if number % 256 == 0:
+                    on_stage("writing the result files", number, total)
+            on_stage("judging", 0, 0)
+            summary, sentence = judge_hosts(self.store, options)
+            self.store.set(JUDGED, {"strict": self.options.strict, "sentence": sentence})
+            files = results.finish(summary, options.limits)
+        code = exit_code(summary, strict=self.options.strict)
+        return RunResult(options, summary, code, sentence, tuple(files), tuple(self.store.notes), (), results.told[0], self._places())
+
+    def _options(self) -> ComparisonOptions:
+        return stored_options(self.options.out, True, self.store.get)
+
+    def _places(self) -> Any:
+        """Return the rows of each place counted, the worst place first."""
+        found: List[PlaceCounts] = []
+        for line in place_lines_of(self.store):
+            counts = PlaceCounts(line.place)
+            counts.counts.update(dict(zip(VERDICTS, line[1:5])))
+            found.append(counts)
+        return tuple(sorted(found, key=lambda place: (-place.counts[FAIL], -place.counts[NOT_COMPARED])))
+
+    @property
+    def stopped_by(self) -> str:
+        """Return why the merge was stopped: the name of a signal, ``divergence``, or nothing."""
+        return self._stop

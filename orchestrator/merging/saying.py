@@ -1,0 +1,89 @@
+"""What the hosts' own runs say, noted in the merged store, and all rows of the device and step where the first divergence lies."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+from ..dumps.place import Place
+from ..errors import GoldwatchError
+from ..results.hosts import JUDGED_BY, PLACE, TOLD
+from ..results.network import GRAPHS, SUMMARY
+from ..results.rowsql import from_sql_text, row_key
+from .merged import Merged
+from .source import FINISHED, Reader, Source
+
+
+def note_what_hosts_say(merged: Merged, sources: Sequence[Source]) -> None:
+    """Note it; of a run that cannot be read now, what was noted before stays."""
+    store = merged.store
+    told: Dict[str, Any] = store.get(TOLD) or {}
+    graphs: Dict[str, Any] = {document["model"]: document for document in store.get(GRAPHS) or ()}
+    asked: Dict[str, Any] = {}
+    for source in sources:
+        try:
+            with source.open() as reader:
+                asked[source.host] = reader.fact("inputs") or {}
+                for document in reader.fact(GRAPHS) or ():
+                    graphs.setdefault(document["model"], document)
+                told[source.host] = _said(source, reader)
+        except GoldwatchError as error:
+            told.setdefault(source.host, {"folder": source.folder})
+            told[source.host].update(state=source.state, verdict=None)
+            told[source.host]["warnings"] = [] if source.host not in merged.reads else [error.message]
+    for host, count in merged.unreadable.items():
+        told[host]["warnings"].append("%d rows of its store are damaged and were left out" % count)
+        told[host]["verdict"] = None
+    for host, inputs in asked.items():
+        if inputs.get("limits") != next(iter(asked.values())).get("limits"):
+            told[host]["warnings"].append("its rows were judged by other limits than those of host %s" % next(iter(asked)))
+    with store.transaction():
+        store.set(TOLD, {source.host: told[source.host] for source in sources})
+        if asked:
+            store.set(JUDGED_BY, next(iter(asked.values())))
+        if graphs:
+            store.set(GRAPHS, list(graphs.values()))
+    _fill_place(merged, sources, told)
+
+
+def _said(source: Source, reader: Reader) -> Dict[str, Any]:
+    found: Dict[str, Any] = {"folder": source.folder, "state": source.state, "verdict": None, "warnings": []}
+    summary = reader.fact(SUMMARY)
+    if source.state == FINISHED and isinstance(summary, dict):
+        first = summary.get("first_divergence")
+        found.update(
+            verdict=summary.get("verdict"),
+            warnings=list(summary.get("warnings", ())),
+            steps_without_golden=list(summary.get("steps_without_golden", ())),
+            suspects=[entry["place"] for entry in summary.get("suspects", ())][:1],
+            first=None if first is None else {"host": source.host, **first},
+        )
+    return found
+
+
+def _fill_place(merged: Merged, sources: Sequence[Source], told: Mapping[str, Mapping[str, Any]]) -> None:
+    """Store all rows of the place where the first divergence lies, else of the first suspect's; those of an earlier one go."""
+    store, place = merged.store, _place(merged, told)
+    rows = []
+    source = next((source for source in sources if place is not None and source.host == place.host), None)
+    if source is not None and place is not None:
+        try:
+            with source.open() as reader:
+                rows = [row.but(host=place.host) for row in reader.rows_at(reader.place_ids(place[:5]))]
+        except GoldwatchError:
+            # What is there of it tells less.
+            return
+    passing = {row_key(row): row for row in rows if row.verdict not in ("fail", "not_compared")}
+    with store.transaction():
+        before = [from_sql_text(key) for (key,) in store.query("SELECT key FROM row WHERE verdict NOT IN ('fail', 'not_compared')")]
+        stale = [key for key in before if key not in passing]
+        if stale:
+            store.remove(stale, "the first divergence lies elsewhere now")
+        store.put_all(passing.values())
+        store.set(PLACE, None if place is None else list(place))
+
+
+def _place(merged: Merged, told: Mapping[str, Mapping[str, Any]]) -> Optional[Place]:
+    if merged.first is not None:
+        return merged.first.place
+    found: List[Place] = [Place(**entry, host=host) for host, said in told.items() for entry in said.get("suspects", ())]
+    return min(found, key=Place.order) if found else None

@@ -1,0 +1,200 @@
+"""One host's run, read in short looks while its own watcher writes it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from array import array
+from typing import Any, Dict, Iterator, List, MutableSequence, NamedTuple, Optional, Sequence, Set, Tuple
+
+from ..comparing.row import FAIL, NOT_COMPARED, Row
+from ..errors import FormatError, GoldwatchError, MissingPath, UsageError
+from ..results.network import SUMMARY
+from ..results.opening import STORE_FILE
+from ..results.reading import StoreReader, is_written, signature
+from ..results.rowsql import from_sql_text, to_sql_text
+
+WAITING, RUNNING, FINISHED, STOPPED = "waiting", "running", "finished", "stopped"
+Ids = MutableSequence[int]
+NOT_PASSED = (FAIL, NOT_COMPARED)
+
+_SURE_S = 1.0
+"""A store that seems not to have changed is looked at all the same so often: not every file system tells at once."""
+
+_FEW = 400
+
+
+class Unreadable(Exception):
+    """A host's run cannot be read now; it may be soon."""
+
+
+class Read(NamedTuple):
+    """How far a run has been read: when its store was made, in nanoseconds since 1970, and the last row and event that were taken."""
+
+    began_ns: int = 0
+    last_id: int = 0
+    last_event: int = 0
+
+
+class Source:
+    """A host's run.
+
+    Attributes
+    ----------
+    state
+        ``waiting``: there is none yet; ``running``; ``finished``; ``stopped``: nobody writes it, and it has not finished.
+    trouble
+        Why it cannot be read, or nothing.
+    """
+
+    def __init__(self, host: str, folder: str) -> None:
+        self.host = host
+        self.folder = folder
+        self.state = WAITING
+        self.trouble = ""
+        self._seen: Any = None
+        self._looked = -1e9
+
+    @property
+    def ended(self) -> bool:
+        """Whether nobody writes it any more."""
+        return self.state in (FINISHED, STOPPED)
+
+    def look(self) -> bool:
+        """Tell whether there may be something new to read; its state is current then."""
+        # In this order: what a run wrote before it ended is read before its end is told.
+        written = is_written(self.folder)
+        found, now = (written, signature(self.folder)), time.monotonic()
+        if found == self._seen and not self.trouble and now - self._looked < _SURE_S:
+            return False
+        self._seen, self._looked = found, now
+        return self._look(written)
+
+    def look_again(self) -> None:
+        """Let the next look be a sure one."""
+        self._seen = None
+
+    def _look(self, written: bool) -> bool:
+        self.trouble = ""
+        if not os.path.exists(os.path.join(self.folder, STORE_FILE)):
+            self.state = RUNNING if written else WAITING
+            return False
+        try:
+            with self.open() as reader:
+                finished = not written and reader.fact(SUMMARY) is not None
+        except (GoldwatchError, OSError) as error:
+            if isinstance(error, UsageError):
+                raise
+            # A writer that is just beginning or ending is readable soon.
+            self.trouble = error.message if isinstance(error, GoldwatchError) else str(error)
+            self.state = RUNNING if written else STOPPED
+            return False
+        self.state = RUNNING if written else FINISHED if finished else STOPPED
+        return True
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Reader]:
+        """Open its store for a moment; all that goes wrong inside is raised as :class:`Unreadable`."""
+        try:
+            with self.open() as reader:
+                yield reader
+        except (GoldwatchError, OSError) as error:
+            raise Unreadable("host %s: %s" % (self.host, error.message if isinstance(error, GoldwatchError) else error)) from error
+
+    def open(self) -> Reader:
+        """Open its store for a moment; raises as :class:`Reader`."""
+        return Reader(self.folder)
+
+
+class Reader(StoreReader):
+    """A host's store, open for a moment.
+
+    Raises
+    ------
+    MissingPath, FormatError, EnvironmentProblem
+        There is none, it is damaged or foreign, or it cannot be read now.
+    UsageError
+        It is itself of several hosts.
+    """
+
+    def __init__(self, folder: str) -> None:
+        if not os.path.exists(os.path.join(folder, STORE_FILE)):
+            raise MissingPath("%s: there is no %s" % (folder, STORE_FILE))
+        super().__init__(folder)
+        try:
+            if self.has_hosts:
+                raise UsageError("%s is itself a merge of several hosts" % folder, hint="name the hosts' own folders")
+            if not self.is_current:
+                raise FormatError("%s was made by an earlier goldwatch: its rows carry no checksums" % self.path)
+        except BaseException:
+            self.close()
+            raise
+
+    def taken_out(self, after: int) -> Tuple[Set[str], int]:
+        """Return the ops of which rows were taken out or replaced since an event, and the last event."""
+        last = self.last_event()
+        sql = "SELECT DISTINCT op FROM event WHERE id > ? AND id <= ? AND kind IN ('replaced', 'removed', 'damaged') AND op IS NOT NULL"
+        return {from_sql_text(op) for (op,) in self.query(sql, (after, last))}, last
+
+    def last_event(self) -> int:
+        """Return the id of the last event, 0 without."""
+        return int(self.query("SELECT coalesce(max(id), 0) FROM event")[0][0])
+
+    def steps(self, after: int, upto: int) -> Dict[str, Ids]:
+        """Return the ids of the rows behind an id, up to another, by step ('' where there is none)."""
+        found: Dict[str, Ids] = {}
+        while after < upto:
+            sql = "SELECT id, step FROM row WHERE id > ? AND id <= ? ORDER BY id LIMIT 50000"
+            lines = self.query(sql, (after, upto))
+            if not lines:
+                break
+            for number, step in lines:
+                found.setdefault(from_sql_text(step) or "", array("q")).append(number)
+            after = lines[-1][0]
+        return found
+
+    def count(self, after: int, upto: int) -> int:
+        """Return how many rows there are behind an id, up to another."""
+        return int(self.query("SELECT count(*) FROM row WHERE id > ? AND id <= ?", (after, upto))[0][0])
+
+    def lines(self, ids: Sequence[int]) -> Iterator[Tuple[Any, ...]]:
+        """Yield what is stored of the rows with these ids, in their order: the values of ``selected``."""
+        for start in range(0, len(ids), _FEW):
+            page = ids[start : start + _FEW]
+            marks = ", ".join("?" * len(page))
+            yield from self.query("SELECT %s FROM row WHERE id IN (%s) ORDER BY id" % (self.selected, marks), tuple(page))
+
+    def lines_of_ops(self, ops: Sequence[str], upto: int) -> Iterator[Tuple[Any, ...]]:
+        """Yield the same of all rows of these ops, up to an id."""
+        marks = ", ".join("?" * len(ops))
+        sql = "SELECT id FROM row WHERE id <= ? AND op IN (%s) ORDER BY id" % marks
+        ids = [number for (number,) in self.query(sql, (upto, *map(to_sql_text, ops)))]
+        yield from self.lines(ids)
+
+    def not_passed(self, upto: int) -> Dict[str, Tuple[int, int]]:
+        """Return (id, Index) of each row that did not pass, up to an id, by key."""
+        sql = 'SELECT key, id, "index" FROM row WHERE verdict IN (?, ?) AND id <= ? ORDER BY id'
+        return {from_sql_text(key): (number, index) for key, number, index in self.query(sql, (*NOT_PASSED, upto))}
+
+    def rows_at(self, ids: Sequence[int]) -> List[Row]:
+        """Return rows by id; one that is not as it was stored is left out."""
+        found = []
+        for line in self.lines(ids):
+            try:
+                found.append(self.row(line))
+            except FormatError:
+                continue
+        return found
+
+    def place_ids(self, where: Sequence[Optional[str]]) -> List[int]:
+        """Return the ids of the rows of a place: time, device, model, model_id, step."""
+        terms = " AND ".join("%s IS ?" % name for name in ("time", "device", "model", "model_id", "step"))
+        return [number for (number,) in self.query("SELECT id FROM row WHERE %s ORDER BY id" % terms, tuple(map(to_sql_text, where)))]
+
+    def place_counts(self, upto: int) -> List[Tuple[Any, ...]]:
+        """Return (time, device, model, model_id, step, verdict, rows, outputs that were compared) of the rows up to an id."""
+        compared = "sum(kind = 'output' AND (verdict = 'fail' OR (verdict = 'pass' AND warning <> 'nothing_finite')))"
+        names = "time, device, model, model_id, step, verdict"
+        sql = "SELECT %s, count(*), %s FROM row WHERE id <= ? GROUP BY %s" % (names, compared, names)
+        return [(*map(from_sql_text, line[:6]), *line[6:]) for line in self.query(sql, (upto,))]

@@ -1,0 +1,3 @@
+from merged_hosts import hosts, merging
+
+__all__ = ["hosts", "merging"]

@@ -1,0 +1,194 @@
+"""A merge of runs that go on, are killed, take rows back and begin anew, against what the runs hold, read slowly."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+
+import pytest
+from merged_hosts import make_row, merged_all, read, settle, slow_step_ops, step_ops
+
+from goldwatch.comparing.row import FAIL, NOT_COMPARED, PASS
+from goldwatch.errors import InputError, UsageError
+from goldwatch.merging import batch
+from goldwatch.merging.merge import Merge
+from goldwatch.merging.options import MergeOptions, host_names
+from goldwatch.results.store import RunStore
+from goldwatch.schemas.documents import check_document
+
+
+def everything(hosts, out):
+    """Compare what the merged store tells with the runs themselves."""
+    folders = [host.folder for host in hosts]
+    assert step_ops(out) == slow_step_ops(folders)
+    expected, counts = set(), {}
+    for host in hosts:
+        with RunStore.open(host.folder) as store:
+            for row in store.rows("arrival"):
+                key = (os.path.basename(host.folder), row.device, row.step)
+                counts.setdefault(key, {}).setdefault(row.verdict, 0)
+                counts[key][row.verdict] += 1
+                if row.verdict in (FAIL, NOT_COMPARED):
+                    expected.add((*key, row.tensor, row.verdict, row.index))
+    rows = read(out, 'SELECT host, device, step, tensor, verdict, "index" FROM row WHERE verdict IN (\'fail\', \'not_compared\')')
+    assert len(rows) == len(set(rows)) and set(rows) == expected
+    found = read(out, "SELECT host, device, step, passed, failed, not_compared FROM host_place")
+    assert {line[:3]: dict(zip((PASS, FAIL, NOT_COMPARED), line[3:])) for line in found} == {
+        key: {verdict: some.get(verdict, 0) for verdict in (PASS, FAIL, NOT_COMPARED)} for key, some in counts.items()
+    }
+
+
+def test_two_finished_runs(hosts, merging, tmp_path):
+    for number, host in enumerate(hosts[:2]):
+        host.begin().put(*(make_row(op, device, step) for op in range(4) for device in range(2) for step in range(3)))
+        if number:
+            host.put(make_row(2, 1, 1, FAIL, 0.5))
+        host.finish()
+    result = merged_all(merging(hosts[:2]))
+    everything(hosts[:2], str(tmp_path / "all"))
+    assert result.exit_code == 1 and result.summary.verdict == FAIL
+    assert (result.summary.rows, result.summary.passed, result.summary.failed) == (48, 47, 1)
+    first = result.first_divergence
+    assert (first.place.host, first.place.device, first.place.step, first.op) == ("b", "1", "1", "op2")
+    assert "on device 1 of host b" in result.sentence
+    with open(str(tmp_path / "all" / "result.json"), encoding="utf-8") as stream:
+        document = json.load(stream)
+    check_document(document, "result", "result.json")
+    assert [entry["verdict"] for entry in document["summary"]["hosts"]] == [PASS, FAIL]
+    assert document["summary"]["first_divergence"]["host"] == "b"
+    assert {row["host"] for row in document["rows"]} == {"b"}
+    # All rows of the device and step where it begins are there, to see what fed it.
+    assert sorted(row["op"] for row in document["rows"]) == ["op0", "op1", "op2", "op3"]
+
+
+def test_all_that_passes_is_counted(hosts, merging, tmp_path):
+    for host in hosts:
+        host.begin().put(*(make_row(op) for op in range(3))).finish()
+    result = merged_all(merging(hosts))
+    assert result.exit_code == 0 and result.summary.passed == 9 and list(result.rows()) == []
+    assert step_ops(str(tmp_path / "all"))["net", "0", "op1", "op1:output:0", "CosineSimilarity"][0] == 3
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_runs_that_change_all_the_time(hosts, merging, tmp_path, seed, monkeypatch):
+    """Rows come, are replaced, removed and renumbered, runs end, are continued and begun anew; the merge is stopped and goes on."""
+    dice = random.Random(seed)
+    # A batch of many transactions, between which anything may happen.
+    monkeypatch.setattr(batch, "MOST_ROWS", 5 if seed % 2 else 10_000)
+    out = str(tmp_path / "all")
+    hosts[0].begin()
+    merge = merging(hosts)
+    merge.__enter__()
+    for _ in range(40):
+        host = dice.choice(hosts)
+        deed = dice.choice(["put", "put", "put", "replace", "remove", "renumber", "stop", "anew", "again", "look", "slice", "slice"])
+        if host.store is None:
+            host.begin(force=deed == "anew", run=1 if deed == "anew" else 0) if not os.path.exists(host.folder) else host.begin(force=True)
+        rows = list(host.store.rows("arrival"))
+        if deed == "put":
+            spread = [(op, device, step) for op in range(5) for device in range(2) for step in range(3)]
+            host.put(*(one(dice, *where) for where in dice.sample(spread, 8)))
+        elif deed == "replace" and rows:
+            host.put(*(one(dice, row.index, int(row.device), int(row.step)) for row in dice.sample(rows, min(4, len(rows)))))
+        elif deed == "remove" and rows:
+            keys = [key for key, _ in host.store.keys_by_file()]
+            host.store.remove(dice.sample(keys, min(3, len(keys))), "gone")
+        elif deed == "renumber" and rows:
+            host.put(make_row(9, verdict=FAIL, op_sequence=None))
+            host.store.renumber({rows[0].place._replace(device="0", step="0"): {"op9": dice.randrange(20, 30)}})
+        elif deed == "stop":
+            host.stop()
+        elif deed == "anew":
+            host.stop()
+            host.begin(force=True, run=dice.random())
+        elif deed == "again":
+            merge.__exit__(None, None, None)
+            merge = merging(hosts)
+            merge.__enter__()
+        elif deed == "slice":
+            merge._turn()
+        else:
+            settle(merge)
+    for host in hosts:
+        if host.store is not None:
+            host.stop()
+        elif not os.path.exists(host.folder):
+            host.begin().stop()
+    merge.stop("test")
+    merge.follow()
+    result = merge.finish()
+    merge.__exit__(None, None, None)
+    everything(hosts, out)
+    first = [row for host in hosts for row in failing(host)]
+    found = result.first_divergence
+    assert (found is None) == (not first)
+    if found is not None:
+        assert (int(found.place.step), int(found.place.device)) == min((int(row.step), int(row.device)) for row in first)
+
+
+def failing(host):
+    with RunStore.open(host.folder) as store:
+        return list(store.rows("arrival", verdict=FAIL))
+
+
+def one(dice, op, device, step):
+    verdict = dice.choice([PASS, PASS, FAIL, NOT_COMPARED])
+    distance = dice.choice([0.0, 1e-300, 0.1, dice.random(), math.nan, math.inf, 10.0 ** dice.randrange(-20, 20)])
+    return make_row(op, device, step, verdict, distance)
+
+
+def test_the_room_for_rows(hosts, merging, tmp_path):
+    hosts[0].begin().put(*(make_row(op, verdict=NOT_COMPARED) for op in range(4)))
+    hosts[0].put(*(make_row(op, step=5, verdict=FAIL) for op in range(6))).finish()
+    hosts[1].begin().put(*(make_row(op, step=3, verdict=FAIL) for op in range(6))).finish()
+    result = merged_all(merging(hosts[:2], max_rows=5))
+    kept = read(str(tmp_path / "all"), "SELECT verdict, host, step, op FROM row")
+    assert len(kept) == 5 and {line[0] for line in kept} == {FAIL}
+    assert (result.first_divergence.place.host, result.first_divergence.op) == ("b", "op0")
+    assert (result.summary.failed, result.summary.not_compared) == (12, 4)
+    assert any("are counted, but not stored here" in warning for warning in result.summary.warnings)
+    assert [entry["left_out"] for entry in result.summary.hosts] == [10, 1]
+
+
+def test_a_run_that_has_not_finished_makes_it_incomplete(hosts, merging):
+    hosts[0].begin().put(make_row(0)).finish()
+    hosts[1].begin().put(make_row(0)).stop()
+    result = merged_all(merging(hosts[:2]))
+    assert result.exit_code == 3 and "host b has not finished" in result.sentence
+
+
+def test_nothing_came(hosts, merging):
+    with pytest.raises(InputError, match="no run came"):
+        merged_all(merging(hosts))
+
+
+def test_what_cannot_be_merged(hosts, merging, tmp_path):
+    os.symlink(hosts[0].folder, str(tmp_path / "link"))
+    for sources in ((hosts[0].folder, hosts[0].folder + "/"), (hosts[0].folder, str(tmp_path / "link"))):
+        with pytest.raises(UsageError, match="same folder"):
+            MergeOptions(sources, "all")
+    with pytest.raises(UsageError, match="OUT itself"):
+        MergeOptions((hosts[0].folder,), hosts[0].folder)
+    hosts[0].begin().put(make_row(0)).finish()
+    merged_all(merging(hosts[:1]))
+    twice = MergeOptions((str(tmp_path / "all"),), str(tmp_path / "more"))
+    with pytest.raises(UsageError, match="itself a merge"):
+        Merge(twice).__enter__()
+    assert not os.path.exists(str(tmp_path / "more"))
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["/runs/h1/out", "/runs/h2/out"], ["h1", "h2"]),
+        (["/runs/h1", "/runs/h2"], ["h1", "h2"]),
+        (["/x/a/out", "/y/a/out"], ["x", "y"]),
+        (["/x/1/o", "/y/1/p"], ["o", "p"]),
+        (["/x/1/o", "/y/1/p", "/z/2/p"], ["1/o", "1/p", "2/p"]),
+        (["/only"], ["only"]),
+    ],
+)
+def test_what_hosts_are_called(paths, names):
+    assert host_names(paths) == names
