@@ -1,6 +1,6 @@
 """goldwatch compare --cluster local:N beside --jobs N on many devices × steps of small ops, which it writes itself.
 
-Wall time and peak memory (VmHWM) of whole commands and the ratio of the times; the result files must be the same to the last byte.
+Wall time, processor time with all children and peak memory (VmHWM) of whole commands, and the ratio of the times; the result files must be the same to the last byte.
 The long form is --devices 64 --steps 50 --ops 100 (320,000 rows).
 """
 
@@ -30,8 +30,8 @@ def write(root, devices, steps, ops):
         np.save(os.path.join(root, "golden", "op%d.0.1700000000%06d.npy" % (number, number)), values)
         name = "Relu.op%d.%d.0.1700000001%06d" % (number, number, number)
         path = os.path.join(root, name)
-        tensor = TensorData((values * (1 + 1e-3 * random.standard_normal(ELEMENTS))).astype(np.float32), format="ND", original_shape=(ELEMENTS,))
-        write_dump(path, [], [tensor], op_name="op%d" % number)
+        made = (values * (1 + 1e-3 * random.standard_normal(ELEMENTS))).astype(np.float32)
+        write_dump(path, [], [TensorData(made, format="ND", original_shape=(ELEMENTS,))], op_name="op%d" % number)
         with open(path, "rb") as stream:
             dumps.append((name, stream.read()))
         os.remove(path)
@@ -69,12 +69,12 @@ def main():
         write(root, chosen.devices, chosen.steps, chosen.ops)
         paths = [os.path.join(root, "dump"), os.path.join(root, "golden"), "-f", os.path.join(root, "net.json"), "-q"]
         command = [sys.executable, "-m", "goldwatch", "compare", *paths, "-o"]
-        print("%d rows; %-10s %8s %10s" % (chosen.devices * chosen.steps * chosen.ops, "", "seconds", "peak MB"))
+        print("%-18s %8s %10s %10s" % ("%d rows" % (chosen.devices * chosen.steps * chosen.ops), "seconds", "processor", "peak MB"))
         seconds = {}
         for name, options in (("processes", ["--jobs", str(chosen.jobs)]), ("cluster", ["--cluster", "local:%d" % chosen.jobs])):
-            took, _, own, _, code = measure([*command, os.path.join(root, name), *options])
+            took, processor, own, _, code = measure([*command, os.path.join(root, name), *options])
             seconds[name] = took
-            print("%18s %10.1f %10.0f%s" % (name, took, own / 1e6, "" if code == 0 else "   exit code %d" % code))
+            print("%-18s %8.1f %10.1f %10.0f%s" % (name, took, processor, own / 1e6, "" if code == 0 else "   exit code %d" % code))
         same = results(os.path.join(root, "processes")) == results(os.path.join(root, "cluster"))
         print("cluster / processes: %.2f; result files %s" % (seconds["cluster"] / seconds["processes"], "the same" if same else "DIFFER"))
         return 0 if same else 1
