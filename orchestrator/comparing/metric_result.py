@@ -48,8 +48,8 @@ class MetricResult:
         under another target), else None: the limits decide.
     not_applicable
         Metrics that mean nothing for these types; their NaN is no failure.
-    identical, target_all_zero, golden_all_zero
-        All elements are equal; all are zero (False without elements).
+    identical
+        All elements are equal (False without elements).
     overflow
         The target overflows: a float16 magnitude of 65504 or more, NaN or Inf. None for types that cannot.
     needs_second_pass
@@ -79,8 +79,6 @@ class MetricResult:
     outcome: Optional[str] = None
     not_applicable: Tuple[str, ...] = ()
     identical: bool = False
-    target_all_zero: bool = False
-    golden_all_zero: bool = False
     overflow: Optional[bool] = None
     needs_second_pass: bool = False
     first: Optional[PairSums] = field(default=None, repr=False, compare=False)

@@ -269,8 +269,6 @@ class Accumulator:
             outcome=outcome,
             not_applicable=tuple(name for name in not_applicable if name in self.metrics),
             identical=odd.agree and sums.n > 0 and sums.max_ad == 0.0,
-            target_all_zero=sums.n > 0 and sums.x_low == sums.x_high == 0 and not odd.total,
-            golden_all_zero=sums.n > 0 and sums.y_low == sums.y_high == 0 and not odd.total,
             overflow=self._overflow(sums, counted, masks),
             needs_second_pass=DIVERGENCE in self.metrics and not known and odd.agree and DIVERGENCE not in not_applicable,
             first=sums,

@@ -66,7 +66,3 @@ class PlaceTable:
             lines.append((*values, checksum(values)))
         self._store.write_lines(_INSERT, lines)
         self._changed.clear()
-
-    def of_host(self, host: str) -> List[int]:
-        """Return the sums over a host's places."""
-        return [sum(column) for column in zip([0] * 5, *(counts for place, counts in self.counts.items() if place.host == host))]

@@ -1,6 +1,7 @@
 """goldwatch compare --cluster local:N beside --jobs N on many devices × steps of small ops, which it writes itself.
 
-Wall time, processor time with all children and peak memory (VmHWM) of whole commands, and the ratio of the times; the result files must be the same to the last byte.
+Wall time, processor time with all children and peak memory (VmHWM) of whole commands, and the ratio of the wall times; the result files
+must be the same to the last byte.
 The long form is --devices 64 --steps 50 --ops 100 (320,000 rows).
 """
 

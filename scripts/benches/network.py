@@ -103,6 +103,21 @@ def bench(title, root, options):
     return found
 
 
+def two_dumps(root, options, npy):
+    """The dumps against a copy of themselves, without a model: equal bytes are found, wherever they lie."""
+    copy, out = root + "-again", os.path.join(options.folder, "out")
+    if not os.path.isdir(copy):
+        shutil.copytree(os.path.join(root, "dump"), copy)
+
+    def command():
+        shutil.rmtree(out, ignore_errors=True)
+        words = ["compare", "-q", "--jobs", str(options.jobs), os.path.join(root, "dump"), copy, "-o", out]
+        return [sys.executable, "-m", "goldwatch", *words]
+
+    found = fastest(command, options.repeat, options.kernels[0])
+    print("%-22s %.2f s (%.2f), processor time %.2f of one against npy" % ("two dumps", *found[:2], found[1] / npy[1]), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="scripts/bench network", description=__doc__)
     parser.add_argument("--folder", help="where the workloads are written and kept (default: a temporary folder; about 900 MB)")
@@ -136,6 +151,7 @@ def run(options):
             root = workload.prepare(os.path.join(options.folder, name), make, *arguments)
             found = bench(title, root, options)
             code = max(code, *(ours[4] for ours in found))
+            two_dumps(root, options, found[0])
             if name == "tiny":
                 wall, spent = (" and ".join("%.2f" % (ours[i] / 4000 * 1e3) for ours in found) for i in (0, 1))
                 print("%-22s %s ms per op, %s ms of processor time" % ("", wall, spent))

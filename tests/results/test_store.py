@@ -133,6 +133,19 @@ def test_putting_again_replaces_and_says_so(store, out, make_row):
     assert "op0:output:0: was pass" in event.text and "re-created" in event.text and "Conv2D.op0.1.2.3" in event.text
 
 
+def test_ops_are_renumbered_with_one_look_at_the_rows(store, make_row):
+    rows = [replace(make_row(number), op_sequence=None) for number in range(40)]
+    store.put_all(rows)
+    statements = []
+    store._connection.set_trace_callback(statements.append)
+    numbers = {row.op: row.index for row in rows}
+    assert store.renumber(rows[0].place, numbers) == 0
+    assert sum(statement.startswith("SELECT") for statement in statements) == 1
+    op = rows[7].op
+    assert store.renumber(rows[0].place, {**numbers, op: 77}) == sum(row.op == op for row in rows)
+    assert {row.op for row in store.rows() if row.index == 77} == {op} and len(store.rows()) == 40
+
+
 def test_removing_rows_of_a_file(store, make_row):
     store.put_all(make_row(number) for number in range(8))
     keys = store.keys_of_file("Conv2D.op1.1.2.3")
