@@ -188,9 +188,9 @@ class Run:
             forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
             sentence = run_sentence(summary, self.unmatched)
             lacking = {"unmatched": self.unmatched, "steps_without_golden": self.steps_without_golden}
-            self.store.set(JUDGED, {**forgiving, **lacking, "sentence": sentence})
+            code = exit_code(summary, strict=self.options.strict)
+            self.store.set(JUDGED, {**forgiving, **lacking, "sentence": sentence, "exit_code": code})
             files = results.finish(summary, self.options.limits)
-        code = exit_code(summary, strict=self.options.strict)
         told = (tuple(self.notes), tuple(self.left_out))
         return RunResult(self.options, summary, code, sentence, tuple(files), *told, *results.told)
 
