@@ -175,9 +175,10 @@ class Run:
     def _finished(self, program: Optional[Mapping[str, Any]], on_stage: OnStage) -> RunResult:
         with self.store.transaction():
             self.notes += note_overflows(self.engine)
-        ops = self.graphs.op_count(self.store.places()) if self.graphs else self.store.op_count()
+        places = self.store.places()
+        ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
         reader = self.reader or RunReader(self.engine)
-        seen = self.graphs.seen(self.store.places())
+        seen = self.graphs.seen(places)
         if len(seen) != len(self.graphs):
             self.store.set(GRAPHS, [network_document(graph) for graph in seen])
         with ResultFiles(self.store, self._columns, self._mapping, self.options.metrics, self.engine.kept) as results:
