@@ -73,6 +73,10 @@ class Children:
             return Standing(True, None)
         self._ours.pop(name, None)
         code = self._read(name, ".exit")
+        if ours is not None and not code:
+            # Only the shell was killed: the command that it waited for shall not go on unseen.
+            with contextlib.suppress(OSError):
+                os.killpg(ours.pid, signal.SIGKILL)
         return Standing(False, int(code) if code.isdigit() else None)
 
     def signal(self, name: str, number: int) -> None:

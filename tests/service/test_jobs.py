@@ -267,6 +267,16 @@ def test_a_state_folder_that_others_may_write_is_refused(lab, tmp_path):
     assert done.returncode == 4 and "own" in done.stderr
 
 
+def test_a_command_whose_shell_is_killed_does_not_go_on_unseen(serving, lab, until):
+    server = serving(lab)
+    job = post(server, WATCH)
+    until(lambda: [run for run in server.runs() if run["state"] == "running"])
+    with open(str(lab / ".goldwatch-serve" / "jobs" / (job["id"] + ".pid"))) as stream:
+        os.kill(int(stream.read().split()[0]), signal.SIGKILL)
+    assert ended(server, job, until)["state"] == "failed"
+    until(lambda: [run["state"] for run in server.runs()] == ["stopped"])
+
+
 def test_read_only_takes_nothing(serving, lab):
     server = serving(lab, "--read-only")
     assert server.ask("/api/runs", "POST", COMPARE)[0] == 405
