@@ -15,7 +15,13 @@ from .filesystem import read_input
 
 TIMEOUT_S = 30.0
 _TOKEN_BYTES = 4096
+_UNAUTHORISED = 401
 _MOST_BYTES = 64 << 20
+
+_TEXT, _NUMBER = (str, type(None)), (int, type(None))
+JOB = {"id": str, "command": str, "state": str, "exit_code": _NUMBER, "run": _TEXT}
+RUN = {"id": str, "path": str, "state": str, "verdict": _TEXT, "exit_code": _NUMBER, "rows": int, "passed": int, "failed": int}
+"""What is used of a job and a run of the service's API, with the types."""
 
 
 class Unreachable(EnvironmentProblem):
@@ -48,6 +54,14 @@ def _advice(url: str, why: object) -> str:
     return "check the address, and that the service runs"
 
 
+def _has_shape(value: Any, shape: Any) -> bool:
+    if isinstance(shape, dict):
+        return isinstance(value, dict) and all(name in value and _has_shape(value[name], part) for name, part in shape.items())
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(_has_shape(one, shape[0]) for one in value)
+    return isinstance(value, shape)
+
+
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """The token goes to the named server and to no other."""
 
@@ -74,8 +88,12 @@ class Client:
     """
 
     def __init__(self, url: str, token_file: Optional[str]) -> None:
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
+        try:
+            parts = urllib.parse.urlsplit(url)
+            known = bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            known = False
+        if not known or parts.scheme not in ("http", "https") or parts.query or parts.fragment or parts.username:
             raise UsageError("%s is no service's URL" % url, hint="such as https://goldwatch.example.org or http://127.0.0.1:8470")
         self.url = url.rstrip("/")
         self._token = None if token_file is None else read_input(token_file, _TOKEN_BYTES).decode("utf-8", "replace").strip()
@@ -83,13 +101,19 @@ class Client:
             raise FormatError("expected one line of printable ASCII, the token", token_file)
         self._opener = urllib.request.build_opener(_NoRedirect, urllib.request.HTTPSHandler(context=ssl.create_default_context()))
 
-    def get(self, path: str) -> Any:
-        """Return the JSON that a path answers; raises Unreachable or Refused."""
-        return self._json(self._ask("GET", path, None))
+    def get(self, path: str, shape: Any) -> Any:
+        """Return the JSON that a path answers; raises Unreachable, also where it has another shape, or Refused.
 
-    def post(self, path: str, document: Any) -> Any:
-        """Send a JSON document; return the answer's; raises Unreachable or Refused."""
-        return self._json(self._ask("POST", path, json.dumps(document).encode("ascii")))
+        Parameters
+        ----------
+        shape
+            A type or several; a dictionary of the names that must be there; a list with what each of its items is.
+        """
+        return self._json(self._ask("GET", path, None), shape)
+
+    def post(self, path: str, document: Any, shape: Any) -> Any:
+        """Send a JSON document; return the answer's, as :meth:`get`."""
+        return self._json(self._ask("POST", path, json.dumps(document).encode("ascii")), shape)
 
     def text(self, path: str) -> str:
         """Return the text that a path answers; raises Unreachable or Refused."""
@@ -115,12 +139,16 @@ class Client:
         try:
             with error:
                 told = json.loads(error.read(1 << 16).decode("utf-8", "replace"))["error"]
-            return Refused("%s: %s" % (self.url, told["message"]), told.get("hint"), error.code)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            hint = "name the file with the service's token: --token-file" if error.code == _UNAUTHORISED else told.get("hint")
+            return Refused("%s: %s" % (self.url, told["message"]), hint, error.code)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return Refused("%s answers %d %s" % (self.url, error.code, error.reason), "is that a goldwatch service?", error.code)
 
-    def _json(self, data: bytes) -> Any:
+    def _json(self, data: bytes, shape: Any) -> Any:
         try:
-            return json.loads(data.decode("utf-8"))
-        except ValueError:
+            found = json.loads(data.decode("utf-8"))
+            if not _has_shape(found, shape):
+                raise ValueError
+            return found
+        except (ValueError, RecursionError):
             raise Unreachable("%s does not answer as a goldwatch service" % self.url, hint="check the address") from None

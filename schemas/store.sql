@@ -19,7 +19,7 @@
 --   expected      {"files", "bytes"} of the dump files that there are to compare, where all were there at the start
 --   columns       the columns of these tables
 --   summary       result.json's summary, once the run has finished; not there while it goes on
---   judged        how a finished run was judged: what was forgiven, and its last sentence
+--   judged        how a finished run was judged: what was forgiven, its last sentence and exit code
 --   void          rows up to this id may have been others before: some were removed or renumbered, or discarded with an earlier store here
 --   graphs        the networks: ops, what feeds them, shapes and layouts; so that a report needs nothing but this file
 CREATE TABLE run (

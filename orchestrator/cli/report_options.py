@@ -73,10 +73,10 @@ def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
 def write_reports(out: str, planned: Reports) -> None:
     """Write the files of a report about the run whose store is in ``out``; raises as :func:`goldwatch.engine.reporting.write_report`."""
     if planned:
-        write_report(out, planned, _commands)
+        write_report(out, planned, closer_commands)
 
 
-def _commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> Dict[str, str]:
+def closer_commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> Dict[str, str]:
     """Return the commands by op, to be run from anywhere, each with a folder of its own: a later report shows what they found."""
     found = {}
     for number, suspect in enumerate([*summary["suspects"], *summary.get("culprits", ())]):

@@ -79,9 +79,9 @@ def print_end(result: RunResult, given: Any, replayed: Optional[RunResult] = Non
 def _print_text(result: RunResult, table: str) -> None:
     width, colour = columns_of(sys.stdout), use_colour(sys.stdout)
     # Of many hosts only what did not pass; each has a line of its own below.
-    counted_places = [found for found in result.places if found.verdict != PASS or result.summary.hosts is None]
-    if len(result.places) > 1 and counted_places:
-        put_escaped(place_lines(counted_places, colour, width))
+    by_place = list(place_lines(result.places, colour, width, only_bad=result.summary.hosts is not None))
+    if len(result.places) > 1 and by_place:
+        put_escaped(by_place)
         put()
     if table == ALL or (table == FIRST and result.shown):
         blocks: Sequence[Any] = [result.rows()] if table == ALL else result.shown

@@ -11,6 +11,7 @@ import click
 
 from ..errors import EnvironmentProblem, UsageError
 from .common import put, say_note, set_up_logging, verbosity_options
+from .report_options import closer_commands
 
 STATE_FOLDER = ".goldwatch-serve"
 
@@ -79,13 +80,13 @@ def serve(
 
     # Without a token nobody may send jobs.
     if token is None or read_only:
-        serve_until_told(make_service(served, access, None, read_only), listener, tls, ready)
+        serve_until_told(make_service(served, access, None, read_only, closer_commands), listener, tls, ready)
         return 0
     queue = Queue(folder)
     foreman = Foreman(queue, served, jobs)
     try:
         foreman.start()
-        serve_until_told(make_service(served, access, foreman), listener, tls, ready)
+        serve_until_told(make_service(served, access, foreman, commands=closer_commands), listener, tls, ready)
     finally:
         foreman.stop()
         queue.close()

@@ -7,12 +7,11 @@ from urllib.parse import quote
 
 import click
 
-from ..client import Client, Refused
-from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, MissingPath
+from ..client import JOB, RUN, Client, Refused
+from ..errors import EXIT_INCOMPLETE, MissingPath
 from .common import format_option, print_json, put, put_line, verbosity_options
 from .submit import job_code, server_options
 
-_CODES = {"pass": EXIT_PASS, "fail": EXIT_FAIL}
 _NOT_FOUND = 404
 _ASKED = 200
 
@@ -32,7 +31,7 @@ def status(server: str, token_file: Optional[str], run: Optional[str], output_fo
     """
     client = Client(server, token_file)
     if run is None:
-        found = client.get("/api/runs?limit=1000")
+        found = client.get("/api/runs?limit=1000", {"runs": [RUN], "total": int})
         if output_format == "json":
             print_json(found)
         else:
@@ -40,25 +39,27 @@ def status(server: str, token_file: Optional[str], run: Optional[str], output_fo
                 put_line(_line(one))
             put("%d run%s" % (found["total"], "" if found["total"] == 1 else "s"))
         return 0
-    jobs = client.get("/api/jobs")["jobs"]
+    jobs = client.get("/api/jobs", {"jobs": [JOB]})["jobs"]
     job = next((job for job in jobs if job["id"] == run), None)
     document = _run(client, run if job is None else job["run"], job)
-    # The job that wrote to it last knows the run's own exit code.
-    job = job or next((job for job in jobs if job["run"] == document["id"]), None)
+    by_job = job is not None
+    job = job or next((job for job in jobs if job["run"] == document["id"] and job["command"] != "diff"), None)
     if output_format == "json":
         print_json({**document, "job": job})
     else:
         put_line(_line(document) if "state" in document and "rows" in document else "job %s: %s" % (run, document["state"]))
-    if job is not None and (document.get("state") != "running" or job["state"] == "running"):
+    # Who names a run asks for its own end, whoever wrote to it last; the job that did knows whether that end is still to come.
+    if job is not None and (by_job or job["state"] in ("queued", "running") or document["state"] == "stopped"):
         return job_code(job)
-    return _CODES.get(document["verdict"] or "", EXIT_INCOMPLETE) if document["state"] == "finished" else EXIT_INCOMPLETE
+    code = document["exit_code"]
+    return EXIT_INCOMPLETE if code is None else int(code)
 
 
 def _run(client: Client, name: Optional[str], job: Optional[Dict[str, Any]]) -> Dict[str, Any]:
     """Return a run by id or folder; of a job that has not begun the job."""
     try:
         if name is not None and "/" not in name:
-            found: Dict[str, Any] = client.get("/api/runs/" + quote(name, safe=""))
+            found: Dict[str, Any] = client.get("/api/runs/" + quote(name, safe=""), RUN)
             return found
     except Refused as error:
         if error.status != _NOT_FOUND:
@@ -66,12 +67,13 @@ def _run(client: Client, name: Optional[str], job: Optional[Dict[str, Any]]) -> 
     if job is not None:
         return job
     text = (name or "").rstrip("/")
-    runs: List[Dict[str, Any]] = client.get("/api/runs?limit=1000&q=" + quote(text.rpartition("/")[2][:_ASKED], safe=""))["runs"]
+    asked = "/api/runs?limit=1000&q=" + quote(text.rpartition("/")[2][:_ASKED], safe="")
+    runs: List[Dict[str, Any]] = client.get(asked, {"runs": [RUN]})["runs"]
     matching = [one for one in runs if one["path"] == text or one["path"].endswith("/" + text)]
     if len(matching) != 1:
         said = "there is no run %s" if not matching else "several runs are called %s"
         raise MissingPath(said % name, hint="goldwatch status without RUN lists them")
-    full: Dict[str, Any] = client.get("/api/runs/" + matching[0]["id"])
+    full: Dict[str, Any] = client.get("/api/runs/" + matching[0]["id"], RUN)
     return full
 
 

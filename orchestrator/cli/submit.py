@@ -7,9 +7,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
 import click
 
-from ..client import Client, Unreachable
-from ..errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_INTERRUPTED, UsageError
+from ..client import JOB, Client, Unreachable
+from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_PASS, EXIT_USAGE, Interrupted, UsageError
 from .common import format_option, print_json, put, say, set_up_logging, verbosity_options
+from .shell import shell_word
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,14 +46,14 @@ def submit(
     set_up_logging(quiet, verbose)
     request = job_document(words)
     client = Client(server, token_file)
-    job = client.post("/api/runs", request)
+    job = client.post("/api/runs", request, JOB)
     try:
         say("job %s: %s/runs/%s" % (job["id"], client.url, job["run"]) if job["run"] else "job %s" % job["id"], quiet)
         if not detach:
-            job = _wait(client, job["id"])
+            job = _wait(client, job["id"], quiet)
     except KeyboardInterrupt:
-        say("the job goes on: goldwatch status --server %s %s" % (server, job["id"]))
-        raise
+        asked = ["goldwatch", "status", "--server", server, *(["--token-file", token_file] if token_file else []), job["id"]]
+        raise Interrupted("interrupted: the job goes on", hint=" ".join(shell_word(word) for word in asked)) from None
     if output_format == "json":
         print_json(job)
     elif detach:
@@ -63,11 +64,11 @@ def submit(
     return 0 if detach else job_code(job)
 
 
-def _wait(client: Client, name: str) -> Dict[str, Any]:
+def _wait(client: Client, name: str, quiet: bool) -> Dict[str, Any]:
     failures = 0
     while True:
         try:
-            job: Dict[str, Any] = client.get("/api/jobs/" + name)
+            job: Dict[str, Any] = client.get("/api/jobs/" + name, JOB)
             failures = 0
             if job["state"] in _ENDED:
                 return job
@@ -75,6 +76,8 @@ def _wait(client: Client, name: str) -> Dict[str, Any]:
             failures += 1
             if failures >= _PATIENCE:
                 raise
+            if failures == 1:
+                say("%s does not answer; the job goes on, waiting for the service" % client.url, quiet)
         threading.Event().wait(_LOOK_S)
 
 
@@ -84,7 +87,8 @@ def job_code(job: Dict[str, Any]) -> int:
         return EXIT_INTERRUPTED
     if job["state"] not in _ENDED:
         return EXIT_INCOMPLETE
-    return EXIT_BAD_INPUT if job["exit_code"] is None else int(job["exit_code"])
+    # Another one is of a process that was killed.
+    return int(job["exit_code"]) if job["exit_code"] in (EXIT_PASS, EXIT_FAIL, EXIT_USAGE, EXIT_INCOMPLETE) else EXIT_BAD_INPUT
 
 
 def job_document(words: Tuple[str, ...]) -> Dict[str, Any]:

@@ -80,7 +80,7 @@ EXTRAS = (
         "golden data of Caffe models by OpenCV, without Caffe",
         (Package("opencv-python-headless", "cv2", "4.5", _OPENCV, ("numpy",)),),
     ),
-    Extra("dask", "compare --cluster: other machines compare", (Package("distributed", "distributed", "2022.2", (), ("click", "numpy")),)),
+    Extra("dask", "comparing on other machines", (Package("distributed", "distributed", "2022.2", (), ("click", "numpy")),)),
     Extra("onnx", "golden data of ONNX models", (Package("onnxruntime", "onnxruntime", "1.14", ("onnxruntime-gpu",), ("numpy",)),)),
     Extra(
         "serve",

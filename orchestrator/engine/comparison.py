@@ -171,9 +171,10 @@ class Run:
     def _finished(self, program: Optional[Mapping[str, Any]], on_stage: OnStage) -> RunResult:
         with self.store.transaction():
             self.notes += note_overflows(self.engine)
-        ops = self.graphs.op_count(self.store.places()) if self.graphs else self.store.op_count()
+        places = self.store.places()
+        ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
         reader = RunReader(self.engine)
-        seen = self.graphs.seen(self.store.places())
+        seen = self.graphs.seen(places)
         if len(seen) != len(self.graphs):
             self.store.set(GRAPHS, [network_document(graph) for graph in seen])
         with ResultFiles(self.store, self._columns, self._mapping, self.options.metrics, self.engine.kept) as results:
@@ -184,9 +185,9 @@ class Run:
             forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
             sentence = run_sentence(summary, self.unmatched)
             lacking = {"unmatched": self.unmatched, "steps_without_golden": self.steps_without_golden}
-            self.store.set(JUDGED, {**forgiving, **lacking, "sentence": sentence})
+            code = exit_code(summary, strict=self.options.strict)
+            self.store.set(JUDGED, {**forgiving, **lacking, "sentence": sentence, "exit_code": code})
             files = results.finish(summary, self.options.limits)
-        code = exit_code(summary, strict=self.options.strict)
         told = (tuple(self.notes), tuple(self.left_out))
         return RunResult(self.options, summary, code, sentence, tuple(files), *told, *results.told)
 

@@ -24,7 +24,12 @@ Commands = Callable[[ComparisonOptions, Mapping[str, object]], Dict[str, str]]
 _UNFINISHED = "this run goes on or was stopped before its end: the verdict is about the %d rows that it has so far"
 
 
-def write_report(out: str, files: Mapping[str, Type[ReportFile]], commands: Commands = lambda options, summary: {}) -> Told:
+def no_commands(options: ComparisonOptions, summary: Mapping[str, object]) -> Dict[str, str]:
+    """Return none."""
+    return {}
+
+
+def write_report(out: str, files: Mapping[str, Type[ReportFile]], commands: Commands = no_commands) -> Told:
     """Write files about the run whose store is in ``out``; return what they tell.
 
     Parameters

@@ -73,8 +73,9 @@ def judged_result(
     with ResultFiles(store, options.columns(golden_address), mapping, options.metrics) as results:
         summary = summarise(results.rows, ops, options.limits, graph=graph, allow_missing=options.allow_missing, whole=results.whole)
         sentence = run_sentence(summary)
-        store.set(JUDGED, {"allow_missing": options.allow_missing, "strict": options.strict, "unmatched": [], "sentence": sentence})
+        code = exit_code(summary, strict=options.strict)
+        forgiving = {"allow_missing": options.allow_missing, "strict": options.strict}
+        store.set(JUDGED, {**forgiving, "unmatched": [], "sentence": sentence, "exit_code": code})
         files = results.finish(summary, options.limits)
     told = tuple(notes) + tuple(store.notes)
-    code = exit_code(summary, strict=options.strict)
     return RunResult(options, summary, code, sentence, tuple(files), told, (), *results.told)

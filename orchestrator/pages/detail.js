@@ -41,7 +41,7 @@ class Detail {
     this.panel.hidden = true;
     this.changed(null);
     // The table has made its lines anew meanwhile.
-    const back = this.before && this.before.isConnected ? this.before : document.querySelector('#rows tr[tabindex="0"]');
+    const back = this.before && this.before.isConnected && this.before !== document.body ? this.before : document.querySelector('#rows tr[tabindex="0"]');
     if (back) back.focus({preventScroll: true});
     this.before = null;
   }

@@ -46,6 +46,7 @@ class LivePage {
 
   async start() {
     await this.look();
+    this.void = this.run.void;
     await this.files();
     this.about();
     this.connect();
@@ -74,7 +75,7 @@ class LivePage {
     if (this.source) this.source.close();
     this.source = null;
     if (document.hidden) { this.watch(); return; }
-    const source = this.source = new EventSource(this.api + '/events?after=' + this.last);
+    const source = this.source = new EventSource(this.api + '/events?after=' + this.last + '&void=' + this.void);
     let opened = this.last > 0;
     source.addEventListener('open', () => {
       this.at('connection').textContent = '';
@@ -112,6 +113,7 @@ class LivePage {
   async finish() {
     await this.look();
     await this.files();
+    this.about();
     const lacking = this.run.last_id === this.last && this.run.rows !== this.rows.length, tried = 'goldwatch ' + this.id;
     if (lacking && sessionStorage.getItem(tried) !== String(this.last)) {
       sessionStorage.setItem(tried, this.last);
@@ -156,19 +158,24 @@ class LivePage {
   }
 
   tell(now) {
-    const verdict = now.verdict || 'running', said = {running: 'so far, the run goes on', stopped: 'so far, the run has stopped', finished: ''}[now.state];
+    const run = this.run, broken = run.error, ended = now.state === 'finished' && run.summary;
+    const verdict = broken ? 'incomplete' : now.verdict || 'running', said = {running: 'so far, the run goes on', stopped: 'so far, the run has stopped', finished: ''}[now.state];
     const counts = [['failed', 'fail', 'outside their limits'], ['not_compared', 'not_compared', 'not compared'], ['passed', 'pass', 'pass'], ['expected_absent', 'expected_absent', 'absent as expected']]
       .filter(([name]) => now[name]).flatMap(([name, is, text], at) => [at ? ' · ' : '', make('span', {class: 'count'}, [now[name] + ' ', make('span', {class: 'verdict', 'data-is': is}, text)])]);
-    const shown = now.verdict ? now.verdict + (said ? ' ' + said : '') : 'running, no failures so far';
+    const shown = broken ? 'the run cannot be read' : now.verdict ? now.verdict + (said ? ' ' + said : '') : 'running, no failures so far';
     const done = [];
     if (now.files_done) done.push(now.files_done + (now.files_expected ? ' of ' + now.files_expected : '') + ' files');
     if (now.bytes_done) done.push(bytesText(now.bytes_done) + (now.bytes_expected ? ' of ' + bytesText(now.bytes_expected) : ''));
     const bar = now.progress === null || now.progress === undefined ? [] : [make('progress', {max: 1, value: now.progress, 'aria-label': 'progress'})];
+    const sentence = broken || (ended && run.sentence), total = plural(now.rows, 'row') + (ended ? ' of ' + plural(run.summary.ops, 'op') : '');
     this.at('verdict').replaceChildren(
       make('p', {class: 'big'}, make('span', {class: 'verdict', 'data-is': verdict}, shown)),
-      make('p', {class: 'counts'}, [now.rows + ' rows: ', ...(counts.length ? counts : ['none'])]),
+      ...(sentence ? [make('p', {class: 'sentence'}, printable(sentence))] : []),
+      make('p', {class: 'counts'}, [total + ': ', ...(counts.length ? counts : ['none'])]),
+      ...(ended && run.summary.models.length > 1 ? run.summary.models.map((model) => make('p', {}, printable(modelText(model)))) : []),
+      ...(ended && run.summary.warnings.length ? [make('ul', {class: 'warnings'}, run.summary.warnings.map((warning) => make('li', {}, printable(warning))))] : []),
       make('p', {class: 'quiet', id: 'progress'}, [...bar, ' ' + done.join(', ')]));
-    document.title = (now.verdict || now.state) + ': ' + nameOf(this.run);
+    document.title = (now.verdict || now.state) + ': ' + nameOf(run);
     if (!this.shown) this.at('rows-note').textContent = now.rows ? 'Rows come …' : 'No rows so far.';
   }
 
@@ -183,20 +190,19 @@ class LivePage {
     this.focus = focus;
     const link = (op) => make('a', {href: '#op-' + encodeURIComponent(op), class: 'name'}, printable(op));
     if (found.length) {
-      this.at('suspects').replaceChildren(make('div', {class: 'cards'}, found.map((one, at) => make('article', {class: 'card', 'data-op': one.op}, [
-        make('h3', {}, [at + 1 + '. ', link(one.op)]),
-        ...(one.evidence ? [make('p', {}, printable(one.evidence))] : []),
-        ...(one.explanations || []).map((entry) => make('p', {}, [make('b', {}, printable(entry.kind)), ': ' + printable(entry.sentence)])),
-      ]))));
-      return;
+      this.at('suspects').replaceChildren(make('div', {class: 'cards'}, found.map((one, at) => suspectCard(one, at, link, this.rows, this.run.commands[one.op]))));
+      addCopyButtons(this.at('suspects'));
+    } else if (this.run && this.run.error) {
+      this.at('suspects').replaceChildren();
+    } else {
+      this.at('suspects').replaceChildren(first && first.op !== null
+        ? make('p', {id: 'divergence'}, ['The first outside its limits' + (summary ? '' : ' so far') + ' is ', link(first.op), '.'])
+        : make('p', {class: 'quiet'}, summary ? 'No operator is suspect.' : 'Nothing is outside its limits so far.'));
     }
-    this.at('suspects').replaceChildren(first && first.op !== null
-      ? make('p', {id: 'divergence'}, ['The first outside its limits' + (summary ? '' : ' so far') + ' is ', link(first.op), '.'])
-      : make('p', {class: 'quiet'}, summary ? 'No operator is suspect.' : 'Nothing is outside its limits so far.'));
   }
 
   rowOf(suspect) {
-    const place = suspect.place && [suspect.place.time, suspect.place.device, suspect.place.model, suspect.place.model_id, suspect.place.step];
+    const place = suspect.place && [suspect.place.time, suspect.place.device, suspect.place.model, suspect.place.model_id, suspect.place.step, ...(suspect.place.host ? [suspect.place.host] : [])];
     for (let row = 0; row < this.rows.length; row++) {
       if (this.rows.text('tensor', row) !== suspect.tensor) continue;
       if (!place || place.every((part, at) => part === this.rows.places[this.rows.place(row)][at])) return row;
@@ -209,10 +215,44 @@ class LivePage {
   }
 
   about() {
-    const run = this.run, facts = [['folder', run.path], ['model', run.model], ['devices', run.devices.join(', ')], ['steps', run.steps.join(', ')], ['started', run.started], ['host', run.host], ['error', run.error]];
-    this.at('about').replaceChildren(make('dl', {}, facts.filter(([, value]) => value).flatMap(([name, value]) => [make('dt', {}, name), make('dd', {class: 'name'}, printable(value))])));
+    const run = this.run, everywhere = run.limit_texts.filter((limit) => !limit.includes(':')), single = run.limit_texts.filter((limit) => limit.includes(':'));
+    const facts = [['folder', run.path], ['target', run.inputs.target], ['golden', run.inputs.golden], ['model', run.inputs.model || run.model], ['devices', run.devices.join(', ')],
+      ['steps', run.steps.join(', ')], ['started', run.started], ['host', run.host], ['limits', everywhere.join('; ')]];
+    this.at('about').replaceChildren(make('dl', {}, facts.filter(([, value]) => value).flatMap(([name, value]) => [make('dt', {}, name), make('dd', {class: 'name'}, printable(value))])),
+      ...(single.length ? [make('details', {}, [make('summary', {}, plural(single.length, 'limit') + ' for single types and ops'), make('ul', {}, single.map((limit) => make('li', {class: 'name'}, printable(limit))))])] : []));
     this.at('title').textContent = printable(nameOf(run));
   }
+}
+
+function plural(count, word) {
+  return count + ' ' + word + (count === 1 ? '' : 's');
+}
+
+function modelText(model) {
+  const agree = model.devices_agree === null ? '' : model.devices_agree ? '; its devices agree' : '; its devices do not agree';
+  return 'model ' + model.model + ': ' + plural(model.rows, 'row') + ', ' + model.failed + ' outside their limits' + agree;
+}
+
+// What is known of a suspect, as the report's plain.py says it.
+function suspectCard(one, at, link, rows, command) {
+  const sentence = (words) => printable(words[0].toUpperCase() + words.slice(1) + (words.endsWith('.') ? '' : '.'));
+  const parts = [make('h3', {}, [at + 1 + '. ', link(one.op), ...(one.op_type ? [make('span', {class: 'quiet'}, ' (' + printable(one.op_type) + ')')] : [])])];
+  if (one.score !== undefined) {
+    const place = one.place || {}, names = [['step', 'step'], ['device', 'device'], ['model', 'model'], ['model_id', 'model id'], ['time', 'time']];
+    const varying = rows.placeParts().map(([, name]) => name), where = names.filter(([, said]) => varying.includes(said)).map(([name, said]) => said + ' ' + (place[name] || '-'));
+    parts.push(make('p', {class: 'quiet'}, printable(['score ' + one.score.toFixed(0), 'confidence ' + one.confidence, ...where].join(' · '))));
+  } else {
+    parts.push(make('p', {class: 'quiet'}, "an error of its own, run alone with the device's inputs"));
+    if (one.metric) parts.push(make('p', {}, printable(one.tensor + ' has ' + one.metric + ' ' + digits(one.value, 6) + ', limit ' + digits(one.limit, 6))));
+  }
+  if (one.evidence) parts.push(make('p', {}, sentence(one.evidence)));
+  for (const entry of one.explanations || []) {
+    const share = entry.share ? ' (' + (100 * entry.share).toFixed(0) + ' % of its error)' : '';
+    parts.push(make('p', {}, [make('b', {}, printable(entry.kind)), share + ': ' + printable(entry.sentence)]));
+    parts.push(make('p', {class: 'next'}, 'Next: ' + sentence(entry.next)));
+  }
+  if (command) parts.push(commandBlock(command));
+  return make('article', {class: 'card', 'data-op': one.op}, parts);
 }
 
 if (document.getElementById('live')) startPage(() => new LivePage(location.pathname.split('/').pop()).start());

@@ -5,6 +5,7 @@ class LiveRows extends Rows {
   constructor() {
     super(columnsOf([]));
     this.known = new Map();
+    this.ranks = null;
     this.decided = new Set();
     this.limits = {};
   }
@@ -25,6 +26,30 @@ class LiveRows extends Rows {
       }
     }
     this.append(columnsOf(fresh));
+    this.ranks = null;
+  }
+
+  // Rows come in any order: theirs is that of the tables, place by place along the network.
+  rank(row) {
+    if (this.ranks === null) {
+      const places = [], numbers = this.columns, order = Array.from({length: this.length}, (_, at) => at);
+      this.placeOrder().forEach((number, at) => { places[number] = at; });
+      order.sort((a, b) => places[numbers.place[a]] - places[numbers.place[b]] || numbers.index[a] - numbers.index[b]
+        || (numbers.op_sequence[a] || 0) - (numbers.op_sequence[b] || 0) || numbers.kind[a] - numbers.kind[b] || numbers.tensor[a] - numbers.tensor[b] || a - b);
+      this.ranks = new Array(this.length);
+      order.forEach((number, at) => { this.ranks[number] = at; });
+    }
+    return this.ranks[row];
+  }
+
+  placeOrder() {
+    return super.placeOrder().sort((a, b) => {
+      for (const part of [5, 0, 1, 2, 3, 4]) {
+        const [x, y] = [this.places[a][part] || '', this.places[b][part] || ''];
+        if (x !== y) return Number(x) - Number(y) || (x < y ? -1 : 1);
+      }
+      return 0;
+    });
   }
 
   // Limits to draw, as distances: those that are the same for all rows.
@@ -73,7 +98,7 @@ function columnsOf(rows) {
     places: each((row) => [row.time, row.device, row.model, row.model_id, row.step, ...(row.host === undefined ? [] : [row.host])]),
     columns: {
       place: rows.map((_, at) => at), verdict: each((row) => LIVE_VERDICTS.indexOf(row.verdict)), kind: each((row) => LIVE_KINDS.indexOf(row.kind)),
-      index: each((row) => row.index), op_sequence: each((row) => row.op_sequence), nan: counts('nan'), inf: counts('inf'),
+      index: each((row) => row.index), tensor: each((row) => row.tensor_index), op_sequence: each((row) => row.op_sequence), nan: counts('nan'), inf: counts('inf'),
       overflow: each((row) => (row.overflow === null ? null : Number(row.overflow))),
       slice: each((row) => (row.worst_slice ? [row.worst_slice.axis, row.worst_slice.index] : null)),
       deviation: each((row) => {

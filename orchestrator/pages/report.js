@@ -59,6 +59,7 @@ function showReport(rows, extra) {
     mark(found) {
       marked.clear();
       for (const row of found) marked.add(row);
+      places.prefer(found);
       places.draw();
     },
   };
@@ -96,11 +97,12 @@ function choosePlaces(rows, extra, table, plotNow) {
       if (has) (rows.kind(row) === 'output' ? found : others).push(row);
     }
     // Rows of a run that goes on come in any order.
-    return (found.length ? found : others).sort((a, b) => rows.column('index', a) - rows.column('index', b) || a - b);
+    return (found.length ? found : others).sort((a, b) => rows.rank(a) - rows.rank(b));
   };
   const draw = () => { if (plotNow()) plotNow().show(items()); };
   const choose = (number) => {
     place = number;
+    chosen = true;
     select.value = number;
     table.restrict((row) => rows.place(row) === number);
     back.hidden = false;
@@ -109,18 +111,23 @@ function choosePlaces(rows, extra, table, plotNow) {
   };
   const offer = () => {
     at('plot-place-label').hidden = rows.places.length < 2;
-    select.replaceChildren(...rows.places.map((_, number) => make('option', {value: number}, printable(rows.placeText(number)))));
+    select.replaceChildren(...rows.placeOrder().map((number) => make('option', {value: number}, printable(rows.placeText(number)))));
     select.value = place;
   };
   back.addEventListener('click', () => { back.hidden = true; table.restrict(null); });
-  select.addEventListener('change', () => { place = Number(select.value); draw(); });
-  const first = extra.suspects.map(([, row]) => row).find((row) => row !== null);
-  const failing = rows.columns.verdict.indexOf(rows.verdicts.indexOf('fail'));
-  if (rows.length) place = rows.place(first !== undefined ? first : Math.max(failing, 0));
+  select.addEventListener('change', () => { place = Number(select.value); chosen = true; draw(); });
+  // Until somebody chooses, that where something fails, also of rows that come later.
+  let chosen = false;
+  const prefer = (suspects) => {
+    if (chosen || !rows.length) return;
+    const first = suspects.find((row) => row !== null), failing = rows.columns.verdict.indexOf(rows.verdicts.indexOf('fail'));
+    place = rows.place(first !== undefined ? first : Math.max(failing, 0));
+  };
+  prefer(extra.suspects.map(([, row]) => row));
   rows.onChange(() => { offer(); draw(); });
   offer();
   draw();
-  return {choose, draw};
+  return {choose, draw, prefer(suspects) { prefer(suspects); offer(); }};
 }
 
 async function startReport() {

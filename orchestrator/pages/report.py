@@ -125,7 +125,7 @@ def _time(started: str) -> str:
 def _drawn(decided: Iterable[str]) -> Dict[str, float]:
     """Return the limits to draw, as distances: those that decided about rows and are the same for all."""
     found: Dict[str, Set[float]] = {}
-    for limit in {limit for limits in decided for limit in limits.split("; ")}:
+    for limit in sorted({limit for limits in decided for limit in limits.split("; ")}):
         match = _LIMIT.match(limit)
         if match is not None:
             metric, value = match.group(1), float(match.group(2))

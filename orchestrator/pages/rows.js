@@ -13,6 +13,7 @@ class Rows {
     this.metrics = {};
     this.listeners = [];
     this.searchable = [];
+    this.took = 0;
     this.append(document);
   }
 
@@ -31,13 +32,25 @@ class Rows {
     if (!this.listeners.length || this.waiting) return;
     this.waiting = setTimeout(() => {
       this.waiting = 0;
+      const began = performance.now();
       for (const listener of this.listeners) listener();
-    }, TOLD_EVERY_MS);
+      this.took = performance.now() - began;
+    }, Math.max(TOLD_EVERY_MS, 4 * this.took));
   }
 
   placeNumber(parts) {
     const found = this.places.findIndex((known) => known.every((part, at) => part === parts[at]));
     return found >= 0 ? found : this.places.push(parts) - 1;
+  }
+
+  // A row's place in the order of the table, from 0.
+  rank(row) {
+    return row;
+  }
+
+  // The numbers of the places as they are offered.
+  placeOrder() {
+    return this.places.map((_, number) => number);
   }
 
   onChange(listener) {

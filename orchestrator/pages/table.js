@@ -32,7 +32,7 @@ class RowTable {
     if (now === this.made) return;
     this.made = now;
     this.columns = [
-      {name: 'order', title: '#', width: 7, number: true, key: (row) => row, cell: (row) => String(row + 1)},
+      {name: 'order', title: '#', width: 7, number: true, key: (row) => this.rows.rank(row), cell: (row) => String(this.rows.rank(row) + 1)},
       {name: 'tensor', title: 'tensor', width: 0, key: (row) => this.rows.text('tensor', row)},
       {name: 'verdict', title: 'verdict', width: 17, key: (row) => URGENCY[this.rows.verdict(row)]},
       {name: 'op_type', title: 'type', width: 15, key: (row) => this.rows.text('op_type', row)},

@@ -89,10 +89,11 @@ def replay(
         with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
             judged = summarise(results.rows, len(graph.ops), limits, graph=graph, whole=results.whole)
             summary = replayed(judged, store.rows("index"), limits, fails, bool(options.ops))
-            store.set(JUDGED, {"comparison": REPLAY, "golden_fails": fails, "sentence": summary.sentence})
+            code = exit_code(summary)
+            store.set(JUDGED, {"comparison": REPLAY, "golden_fails": fails, "sentence": summary.sentence, "exit_code": code})
             files = results.finish(summary, limits, REPLAY)
         told = (*notes, *runner.notes, *store.notes)
-    return RunResult(compared, summary, exit_code(summary), summary.sentence, tuple(files), told, (), *results.told)
+    return RunResult(compared, summary, code, summary.sentence, tuple(files), told, (), *results.told)
 
 
 def _step(options: ReplayOptions) -> Tuple[Combo, List[str]]:

@@ -54,7 +54,9 @@ class ByPlace:
         return sorted(self._found.values(), key=lambda found: (-found.counts[FAIL], -found.counts[NOT_COMPARED]))
 
 
-def place_lines(places: Sequence[PlaceCounts], colour: bool = False, width: Optional[int] = None) -> Iterator[str]:
+def place_lines(
+    places: Sequence[PlaceCounts], colour: bool = False, width: Optional[int] = None, only_bad: bool = False
+) -> Iterator[str]:
     """Yield a line for each of several places; of a great many the first, and how many more there are.
 
     Parameters
@@ -63,8 +65,13 @@ def place_lines(places: Sequence[PlaceCounts], colour: bool = False, width: Opti
         Colour the verdicts with ANSI escapes.
     width
         Columns of the terminal; None: no line is too long.
+    only_bad
+        Leave out those of which all rows pass.
     """
     names = place_names([found.place for found in places])
+    if only_bad:
+        places = [found for found in places if found.verdict != PASS]
+        names = {found.place: names[found.place] for found in places}
     longest = max(map(width_of, names.values()), default=0)
     most = max((len(WORDS[found.verdict]) for found in places), default=0)
     for found in places[:_MOST_LINES]:

@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from types import TracebackType
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Type, TypeVar
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Type, TypeVar
 
 from ..comparing.row import FAIL, Row
 from ..errors import FormatError, GoldwatchError
@@ -23,6 +23,7 @@ from .rowview import PLACE_ORDER
 log = logging.getLogger("goldwatch.results")
 
 _BUSY_MS = 2000
+_NUMBERS = 10_000
 _LOCK_BYTES = 4096
 
 
@@ -150,9 +151,16 @@ class StoreReader:
         found = self._decoded(self.query(sql, (FAIL,)))
         return found[0].row if found else None
 
-    def numbers(self) -> List[Tuple[int, int]]:
-        """Return (id, Index) of all rows by id."""
-        return [(int(number), int(index)) for number, index in self.query('SELECT id, "index" FROM row ORDER BY id')]
+    def numbers(self) -> Iterator[Tuple[int, int]]:
+        """Yield (id, Index) of all rows by id, read in pieces."""
+        last = 0
+        while True:
+            found = self.query('SELECT id, "index" FROM row WHERE id > ? ORDER BY id LIMIT ?', (last, _NUMBERS))
+            if not found:
+                return
+            for number, index in found:
+                yield int(number), int(index)
+            last = int(found[-1][0])
 
     def places(self, after: int) -> Tuple[Set[Optional[str]], Set[Optional[str]], Set[Optional[str]], int]:
         """Return the models, devices and steps of the rows behind an id, and the last id."""

@@ -24,6 +24,7 @@ KINDS = {
     421: "misdirected",
     429: "too_many",
     500: "internal",
+    503: "ending",
 }
 
 

@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from .. import __version__
+from ..engine.reporting import Commands, no_commands
 from ..errors import GoldwatchError
 from .access import Access
 from .answers import Problem, json_answer, problem_of
@@ -51,7 +52,9 @@ class Service(NamedTuple):
     routes: List[BaseRoute]
 
 
-def make_service(roots: Roots, access: Access, foreman: Optional[Foreman] = None, read_only: bool = False) -> Service:
+def make_service(
+    roots: Roots, access: Access, foreman: Optional[Foreman] = None, read_only: bool = False, commands: Commands = no_commands
+) -> Service:
     """Return the ASGI application of a service.
 
     Parameters
@@ -64,13 +67,15 @@ def make_service(roots: Roots, access: Access, foreman: Optional[Foreman] = None
         Runs jobs; None: there are none.
     read_only
         Whether nothing can be sent, but for the token of a browser.
+    commands
+        Makes the commands that look closer at the suspects of a run.
     """
     runs, book = Runs(roots), Book()
     tails = Tails(book)
     general = _General(access, runs, book, foreman, read_only)
     routes: List[BaseRoute] = [
         *general.routes(),
-        *RunRoutes(runs, book).routes(),
+        *RunRoutes(runs, book, commands).routes(),
         *EventRoutes(runs, tails).routes(),
         *GraphRoutes(runs, book).routes(),
         *PageRoutes().routes(),
@@ -136,7 +141,8 @@ async def _refused(request: Request, error: Exception) -> Response:
     """Answer what Starlette itself refuses: no such route, or not by this method."""
     status = getattr(error, "status_code", 500)
     message = {404: "there is nothing here", 405: "not by the method %s" % request.method}.get(status, "refused")
-    return Problem(status, message, "GET /api/openapi.json tells what there is", headers=getattr(error, "headers", None)).answer()
+    hint = "GET /api/openapi.json tells what there is; a read-only service takes no jobs"
+    return Problem(status, message, hint, headers=getattr(error, "headers", None)).answer()
 
 
 async def _problem(request: Request, error: Exception) -> Response:

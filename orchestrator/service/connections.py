@@ -71,6 +71,12 @@ class BoundedProtocol(H11Protocol):
             self._stuck.cancel()
             self._stuck = None
 
+    @classmethod
+    def end_stuck(cls) -> None:
+        """Give up the clients that take nothing just now."""
+        for one in [one for one in cls.open if one._stuck is not None]:
+            one._end()
+
     @property
     def is_idle(self) -> bool:
         """Whether no request is being answered."""

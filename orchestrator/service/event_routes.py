@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ..errors import GoldwatchError
-from .answers import Problem
+from .answers import Problem, number_of
 from .runs import Run, Runs
 from .tail import Tail, Tails, event
 
@@ -40,16 +40,17 @@ class EventRoutes:
         if self._streams >= MOST_STREAMS:
             raise Problem(429, "%d pages look on already" % MOST_STREAMS, "close some", headers={"Retry-After": "10"})
         asked = request.headers.get("last-event-id", request.query_params.get("after", "0"))
+        void = number_of(request.query_params.get("void"), "void", 0)
         # Without charset no proxy and no browser looks for one; X-Accel-Buffering is nginx's word.
         headers = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
-        return StreamingResponse(self._counted(run, asked.strip()), headers=headers)
+        return StreamingResponse(self._counted(run, asked.strip(), void), headers=headers)
 
-    async def _counted(self, run: Run, asked: str) -> AsyncIterator[bytes]:
+    async def _counted(self, run: Run, asked: str, void: int) -> AsyncIterator[bytes]:
         self._streams += 1
         try:
             yield _RETRY
             async with self.tails.looking(run) as tail:
-                async for piece in self._pieces(tail, asked):
+                async for piece in self._pieces(tail, asked, void):
                     yield piece
         except GoldwatchError as error:
             # The store cannot be read any more: who looks on asks again.
@@ -57,10 +58,10 @@ class EventRoutes:
         finally:
             self._streams -= 1
 
-    async def _pieces(self, tail: Tail, asked: str) -> AsyncIterator[bytes]:
-        known = asked.isascii() and asked.isdigit() and len(asked) < 19 and tail.knows(int(asked))
+    async def _pieces(self, tail: Tail, asked: str, void: int) -> AsyncIterator[bytes]:
+        known = asked.isascii() and asked.isdigit() and len(asked) < 19 and tail.knows(int(asked), void)
         if not known:
-            yield event("reset")
+            yield event("reset", b'{"void": %d}' % tail.void)
         at, generation = int(asked) if known else 0, tail.generation
         progress: Optional[bytes] = None
         divergence: Optional[bytes] = None
@@ -69,7 +70,7 @@ class EventRoutes:
             ended, over, version = tail.ended, tail.over, tail.version
             if generation != tail.generation:
                 at, generation, progress, divergence = 0, tail.generation, None, None
-                yield event("reset")
+                yield event("reset", b'{"void": %d}' % tail.void)
             if at < tail.last_id:
                 batch = tail.behind(at) or await tail.page(at)
                 if generation == tail.generation:

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import re
 import stat
+import subprocess
+import sys
 import tempfile
-from typing import Any, AsyncIterator, Dict, List, Mapping, Type
+from typing import Any, AsyncIterator, Dict, List, Mapping
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from ..engine.reporting import write_report
 from ..errors import GoldwatchError
 from ..filesystem import open_input
-from ..pages.report import HtmlFile
 from ..results.files import is_table
 from ..results.jsonfile import RESULT_FILE
-from ..results.junit import JunitFile
-from ..results.markdown import MarkdownFile
 from ..results.reading import StoreReader
-from ..results.told import ReportFile
 from .answers import Problem, json_answer
 from .job_request import REPORT_NAME
 from .runs import Run, Runs
 
-MADE: Mapping[str, Type[ReportFile]] = {"report.html": HtmlFile, "junit.xml": JunitFile, "report.md": MarkdownFile}
-"""What is made from the store when it is asked for."""
+MADE: Mapping[str, str] = {"report.html": "--html", "junit.xml": "--junit", "report.md": "--markdown"}
+"""What is made from the store when it is asked for, with the option of ``goldwatch report``."""
+
+_AT_ONCE = 1
 
 _TYPES = {".json": "application/json", ".csv": "text/csv; charset=utf-8", ".html": "text/html; charset=utf-8", ".xml": "application/xml",
           ".md": "text/markdown; charset=utf-8"}  # fmt: skip
@@ -41,6 +42,7 @@ class FileRoutes:
 
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
+        self._making = asyncio.Semaphore(_AT_ONCE)
 
     def routes(self) -> List[Route]:
         """Return the routes."""
@@ -59,7 +61,12 @@ class FileRoutes:
         run = await run_in_threadpool(self.runs.find, request.path_params["run"])
         name = request.path_params["name"]
         if name in MADE:
-            stream, size = await run_in_threadpool(_made, run, name)
+            try:
+                async with self._making:
+                    stream, size = await _made(run, name)
+            except asyncio.CancelledError:
+                # Only the server's end cancels an answer.
+                raise Problem(503, "the service ends", "ask again", headers={"Connection": "close"}) from None
         elif name in {file["name"] for file in await run_in_threadpool(_files, run)}:
             stream, size = await run_in_threadpool(_opened, run, name)
         else:
@@ -115,13 +122,36 @@ def _opened(run: Run, name: str) -> Any:
     return stream, status.st_size
 
 
-def _made(run: Run, name: str) -> Any:
-    """Return a report as an open file that has no name any more."""
+async def _made(run: Run, name: str) -> Any:
+    """Return a report as an open file that has no name any more.
+
+    The command itself makes it, in a process of its own: that of a large run takes seconds and much memory, which nobody who looks on
+    shall feel.
+    """
     with tempfile.TemporaryDirectory(prefix="goldwatch-") as folder:
         path = os.path.join(folder, name)
-        write_report(run.path, {path: MADE[name]})
+        words = ("-m", "goldwatch", "report", run.path, MADE[name], path, "-q")
+        # The current folder is where modules are looked for first: no one else's.
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        try:
+            _, said = await process.communicate()
+        except asyncio.CancelledError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.communicate()
+            raise
+        if not os.path.isfile(path):
+            raise _refusal(said.decode("utf-8", "replace"))
         stream = open_input(path)
     return stream, os.fstat(stream.fileno()).st_size
+
+
+def _refusal(said: str) -> Problem:
+    """Return what the command said as a refusal; of a mistake of its own nothing is shown."""
+    found = re.match(r"goldwatch: (.+)\n(?:  hint: (.+)\n)?\Z", said)
+    return Problem(409, found.group(1), found.group(2)) if found else Problem(409, "the report could not be made", "ask again")
 
 
 async def _pieces(stream: Any, size: int) -> AsyncIterator[bytes]:

@@ -10,7 +10,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS
 from ..dumps.place import name_order
-from ..errors import FormatError, GoldwatchError
+from ..engine.result import JUDGED
+from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, FormatError, GoldwatchError
 from ..naming import run_name
 from ..results.network import SUMMARY
 from ..results.reading import StoreReader, host_of, is_written, signature
@@ -19,6 +20,7 @@ from ..results.rowsql import plain_tree
 from ..verdict.summary import INCOMPLETE
 from .runs import Run
 
+_CODES = {PASS: EXIT_PASS, FAIL: EXIT_FAIL}
 RUNNING, FINISHED, STOPPED = "running", "finished", "stopped"
 
 _TRUST_S = 0.05
@@ -107,9 +109,10 @@ def _read(run: Run, memory: _Memory, written: bool, found: Any) -> Standing:
             return _described(run, memory, store, written, written_s)
     except (GoldwatchError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         message = error.message if isinstance(error, GoldwatchError) else "the store cannot be read: %s" % error
-        counts = {name: 0 for name in ("rows", "last_id", "passed", "failed", "not_compared", "expected_absent")}
-        known: Dict[str, Any] = {"state": RUNNING if written else STOPPED, "verdict": None, "model": None, "devices": [], "steps": []}
-        fields = {**known, **counts, "progress": None, "started": None, "host": host_of(run.path), "error": message}
+        counts = {name: 0 for name in ("rows", "last_id", "void", "passed", "failed", "not_compared", "expected_absent")}
+        host = host_of(run.path)
+        known: Dict[str, Any] = {"state": RUNNING if written else STOPPED, "verdict": None, "exit_code": None, "error": message}
+        fields = {**known, "model": None, "devices": [], "steps": [], **counts, "progress": None, "started": None, "host": host}
         return Standing(fields, None, written_s, 0, None)
 
 
@@ -126,11 +129,13 @@ def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, wri
     fields = {
         "state": state,
         "verdict": _verdict(state, counts, summary),
+        "exit_code": None if summary is None else _exit_code(store, summary),
         "model": _model(memory, inputs),
         "devices": _names(memory.devices),
         "steps": _names(memory.steps),
         "rows": rows,
         "last_id": store.given(),
+        "void": store.void(),
         "passed": counts.get(PASS, 0),
         "failed": counts.get(FAIL, 0),
         "not_compared": counts.get(NOT_COMPARED, 0),
@@ -153,6 +158,13 @@ def _verdict(state: str, counts: Dict[str, int], summary: Optional[Dict[str, Any
     if counts.get(FAIL):
         return FAIL
     return None if state == RUNNING else INCOMPLETE
+
+
+def _exit_code(store: StoreReader, summary: Dict[str, Any]) -> int:
+    """Return what a finished run ended with; an earlier goldwatch did not note it."""
+    noted = store.fact(JUDGED)
+    code = noted.get("exit_code") if isinstance(noted, dict) else None
+    return code if isinstance(code, int) else _CODES.get(str(summary.get("verdict")), EXIT_INCOMPLETE)
 
 
 def _take_places(memory: _Memory, store: StoreReader, run: Run) -> None:

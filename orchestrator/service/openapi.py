@@ -37,11 +37,13 @@ _RUN = _object(
     path=_TEXT,
     state={"enum": [RUNNING, FINISHED, STOPPED]},
     verdict={"enum": ["pass", "fail", "incomplete", None], "description": "null while it runs without failures"},
+    exit_code={"type": ["integer", "null"], "description": "The run's own; null until it has finished."},
     model=_or_null(_TEXT),
     devices=_list_of(_TEXT),
     steps=_list_of(_TEXT),
     rows=_COUNT,
     last_id={**_COUNT, "description": "The highest id that was given to a row: another one means news."},
+    void={**_COUNT, "description": "Rows with ids up to this one may have been others before."},
     passed=_COUNT,
     failed=_COUNT,
     not_compared=_COUNT,
@@ -62,10 +64,14 @@ for _name in ("files_done", "files_expected", "bytes_done", "bytes_expected"):
 
 _JSON = {"type": ["object", "null"]}
 _EVENT = {**_object(time=_COUNT, kind=_TEXT, op=_or_null(_TEXT), text=_TEXT), "description": "From the store; time in ms since 1970."}
+_MORE = _object(
+    summary=_JSON, sentence=_or_null(_TEXT), inputs=_JSON, limit_texts=_list_of(_TEXT), commands=_JSON, limits=_JSON,
+    events=_list_of(_EVENT),
+)  # fmt: skip
 _SCHEMAS: Dict[str, Any] = {
     "Error": _object(error=_object(kind=_TEXT, message=_TEXT, hint=_or_null(_TEXT))),
     "Run": _RUN,
-    "RunInFull": {"allOf": [_ref("Run"), _object(summary=_JSON, limits=_JSON, events=_list_of(_EVENT))]},
+    "RunInFull": {"allOf": [_ref("Run"), _MORE]},
     "Row": {
         **_object(id=_COUNT, op=_TEXT, tensor=_TEXT, verdict={"enum": list(VERDICTS)}, metrics={"type": "object"}),
         "description": "A row of result.json (schemas/result.schema.json) with the id that the store gave it.",
@@ -136,7 +142,8 @@ READING: List[Operation] = [
     Operation(
         "get", "/api/runs/{run}/events",
         "Server-sent events: row, progress, divergence, reset, end. Resumed by Last-Event-ID, which goes before `after`.",
-        "text/event-stream", (("after", _COUNT, "Only rows with a higher id."),),
+        "text/event-stream",
+        (("after", _COUNT, "Only rows with a higher id."), ("void", _COUNT, "`void` of the run or the last reset when the client began.")),
         headers=(("Last-Event-ID", "The id of the last row that the client saw."),),
     ),
     Operation(

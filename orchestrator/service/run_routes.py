@@ -13,7 +13,8 @@ from starlette.routing import Route
 
 from ..comparing.row import METRICS
 from ..engine.options import ComparisonOptions
-from ..engine.result import stored_options
+from ..engine.reporting import Commands
+from ..engine.result import JUDGED, stored_options
 from ..errors import GoldwatchError
 from ..results.jsonfile import row_text
 from ..results.reading import Numbered, StoreReader
@@ -32,9 +33,10 @@ _EVENTS = 50
 class RunRoutes:
     """Answers what is asked about runs."""
 
-    def __init__(self, runs: Runs, book: Book) -> None:
+    def __init__(self, runs: Runs, book: Book, commands: Commands) -> None:
         self.runs = runs
         self.book = book
+        self._commands = commands
 
     def routes(self) -> List[Route]:
         """Return the routes."""
@@ -71,10 +73,26 @@ class RunRoutes:
     def _one(self, run: Run) -> Dict[str, Any]:
         document = self.book.document(run)
         limits, events = None, []
+        summary = self.book.standing(run).summary
+        more: Dict[str, Any] = {"sentence": None, "inputs": {}, "limit_texts": [], "commands": {}}
         with contextlib.suppress(GoldwatchError), StoreReader(run.path) as store:
             events = [{"time": time_ns // 10**6, "kind": kind, "op": op, "text": text} for time_ns, kind, op, text in store.events(_EVENTS)]
-            limits = plain_tree(options_of(store).limits.document())
-        return {**document, "summary": self.book.standing(run).summary, "limits": limits, "events": events}
+            options = options_of(store)
+            limits = plain_tree(options.limits.document())
+            more["limit_texts"] = [str(limit) for limit in options.limits.entries]
+            more["inputs"] = {"target": options.target, "golden": options.golden, "model": options.model}
+            if summary is not None:
+                more.update(self._judged(store, options, summary))
+        return {**document, "summary": summary, **more, "limits": limits, "events": events}
+
+    def _judged(self, store: StoreReader, options: ComparisonOptions, summary: Dict[str, Any]) -> Dict[str, Any]:
+        """Return the last sentence of a finished run, and what looks closer at its suspects."""
+        try:
+            sentence = (store.fact(JUDGED) or {}).get("sentence")
+            return {"sentence": None if sentence is None else str(sentence), "commands": self._commands(options, summary)}
+        except (KeyError, TypeError, AttributeError, ValueError):
+            # Stores are not believed.
+            return {}
 
     async def rows(self, request: Request) -> Response:
         """Answer ``{"rows", "last_id"}``: the rows behind an id, in the order they came."""

@@ -120,6 +120,7 @@ class _Server(uvicorn.Server):
         self._service.tails.stop()
         # Streams say goodbye in the next turns of the loop; uvicorn would only wait for them.
         await asyncio.sleep(0.05)
+        BoundedProtocol.end_stuck()
         await super().shutdown(sockets)
         # uvicorn would send the signal that ended it once more: to be ended so is no failure.
         self._captured_signals.clear()

@@ -32,6 +32,9 @@ _SHARE = 10
 _TRIES = 20
 _KEPT_BYTES = 4 << 20
 _LONELY_S = 5.0
+_REMEMBERED = 10_000
+"""Of so many runs that nobody looks at it is known which store was told of."""
+
 _SURE_S = 1.0
 """A store that seems not to have changed is looked at all the same so often: not every file system tells at once."""
 
@@ -61,8 +64,9 @@ class Tail:
         Whether nobody reads any more: the run has ended, or the tail had to give up, and who looks on asks again.
     """
 
-    def __init__(self, run: Run, book: Book) -> None:
+    def __init__(self, run: Run, book: Book, before: Tuple[int, int] = (0, 0)) -> None:
         self.run = run
+        self._before = before
         self.generation = 0
         self.last_id = 0
         self.given = 0
@@ -116,9 +120,14 @@ class Tail:
                 return
             await asyncio.sleep(_POLL_S)
 
-    def knows(self, number: int) -> bool:
-        """Tell whether a client that saw this row id last may go on behind it: all that it saw still holds."""
-        return number == 0 or self.void < number <= max(self.given, self.last_id)
+    @property
+    def told(self) -> Tuple[int, int]:
+        """When the store was made that was told of, and the highest id that it gave."""
+        return self._began_ns, self.given
+
+    def knows(self, number: int, void: int) -> bool:
+        """Tell whether a client that saw this row id last, and began when ``void`` was so, may go on behind it: all it saw holds."""
+        return number == 0 or ((number > self.void or void == self.void) and number <= max(self.given, self.last_id))
 
     def _tell_news(self) -> None:
         told = (self.generation, self.last_id, self.progress, self.divergence, self.ended)
@@ -185,7 +194,9 @@ class Tail:
         if not self._began_ns:
             self._began_ns, self._metrics, self._removals = began_ns, metrics_of(store), store.removals()
             self._dirty = True
-        self.given, self.void = given, void
+        # Who looked on before this tail did may have seen a store that was here then.
+        is_other = self._before[0] not in (0, began_ns)
+        self.given, self.void = given, max(void, self._before[1]) if is_other else void
 
     def _reset(self) -> None:
         self.generation += 1
@@ -236,10 +247,8 @@ class Tail:
         began = time.monotonic()
         if removals == self._removals and not ending and (grown or began - self._checked < _SHARE * self._checking_s):
             return
-        there = dict(store.numbers())
-        void = removals != self._removals and any(number not in there for number in self._ids)
-        void = void or any(there.get(number, index) != index for number, index in zip(self._ids, self._numbers))
-        if void:
+        gone, renumbered = self._compared(store)
+        if renumbered or (gone and removals != self._removals):
             self._reset()
             self._check_identity(store)
             self._read(store)
@@ -249,6 +258,19 @@ class Tail:
         self._removals = removals
         self._checked = time.monotonic()
         self._checking_s = self._checked - began
+
+    def _compared(self, store: StoreReader) -> Tuple[bool, bool]:
+        """Tell whether rows that were told have gone, and whether some have other numbers."""
+        at, count = 0, len(self._ids)
+        gone = renumbered = False
+        for number, index in store.numbers():
+            while at < count and self._ids[at] < number:
+                gone = True
+                at += 1
+            if at < count and self._ids[at] == number:
+                renumbered = renumbered or self._numbers[at] != index
+                at += 1
+        return gone or at < count, renumbered
 
     def _count(self, ending: bool) -> None:
         began = time.monotonic()
@@ -292,13 +314,14 @@ class Tails:
         self.stopping = False
         self._book = book
         self._tails: Dict[str, Tuple[Tail, "asyncio.Task[None]"]] = {}
+        self._told: Dict[str, Tuple[int, int]] = {}
 
     @contextlib.asynccontextmanager
     async def looking(self, run: Run) -> Any:
         """Yield the tail of a run, which has read the store once."""
         tail, task = self._tails.get(run.path, (None, None))
         if tail is None or task is None or task.done():
-            tail = Tail(run, self._book)
+            tail = Tail(run, self._book, self._told.get(run.path, (0, 0)))
             task = asyncio.get_running_loop().create_task(tail.follow())
             self._tails[run.path] = (tail, task)
             task.add_done_callback(functools.partial(self._forget, run.path))
@@ -312,8 +335,12 @@ class Tails:
 
     def _forget(self, path: str, task: "asyncio.Task[None]") -> None:
         """Keep nothing of a run that has ended or that nobody looks at; streams that still read hold what they need."""
-        if self._tails.get(path, (None, None))[1] is task:
+        tail, known = self._tails.get(path, (None, None))
+        if tail is not None and known is task:
             del self._tails[path]
+            self._told[path] = tail.told
+            while len(self._told) > _REMEMBERED:
+                del self._told[next(iter(self._told))]
 
     def stop(self) -> List["asyncio.Task[None]"]:
         """End all streams; return what still runs."""

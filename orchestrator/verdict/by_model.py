@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import name_order
@@ -22,6 +22,7 @@ from .suspects import Suspect, find_suspects
 ABSENT = "absent"
 """What stands for the verdict of a tensor that has no row on a device."""
 
+_MOST_NAMED = 4
 _WORST_FIRST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT, ABSENT)
 
 
@@ -46,8 +47,18 @@ class Difference(NamedTuple):
     def sentence(self) -> str:
         """The difference as the end of a sentence."""
         where = "" if self.step is None else " in step %s" % self.step
-        said = ("%s on device %s" % (verdict, device) for device, verdict in self.verdicts)
-        return "%s%s: %s" % (self.tensor, where, ", ".join(said))
+        found: Dict[str, List[str]] = {}
+        for device, verdict in self.verdicts:
+            found.setdefault(verdict, []).append(device)
+        said = ("%s on %s" % (verdict, _named(devices)) for verdict, devices in found.items())
+        return "%s%s: %s" % (self.tensor, where, "; ".join(said) if len(self.verdicts) > len(found) else ", ".join(said))
+
+
+def _named(devices: Sequence[str]) -> str:
+    """Return devices as words, of many the first ones."""
+    more = len(devices) - _MOST_NAMED
+    listed = ", ".join(devices) if more <= 0 else "%s and %d more" % (", ".join(devices[:_MOST_NAMED]), more)
+    return ("device " if len(devices) == 1 else "devices ") + listed
 
 
 @dataclass(frozen=True)

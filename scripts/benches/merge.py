@@ -64,13 +64,13 @@ def make_run(asked):
 
 
 def measured(words):
-    """Run a command; return seconds and its largest memory in megabytes."""
+    """Run a command; return seconds, those of the processor, and its largest memory in megabytes."""
     began = time.monotonic()
     pid = os.spawnv(os.P_NOWAIT, words[0], words)
     _, status, usage = os.wait4(pid, 0)
     if status >> 8 not in (0, 1):
         raise SystemExit("the merge ended with %d" % (status >> 8))
-    return time.monotonic() - began, usage.ru_maxrss / 1024.0
+    return time.monotonic() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024.0
 
 
 def main():
@@ -89,9 +89,9 @@ def main():
         with Pool(min(given.hosts, os.cpu_count() or 1)) as pool:
             pool.map(make_run, [(out, number, given.devices, given.steps, ops) for number, out in enumerate(outs)])
         merge = [sys.executable, "-m", "goldwatch", "watch", "--merge", *outs, "-o", os.path.join(folder, "merged"), "--force"]
-        seconds, megabytes = measured([*merge, "--until-idle", "0.01", "-q", "--table", "none"])
-        print("%10s %8s %10s %6s" % ("rows", "seconds", "rows/s", "MB"))
-        print("%10d %8.1f %10.0f %6.0f" % (rows, seconds, rows / seconds, megabytes))
+        seconds, processor, megabytes = measured([*merge, "--until-idle", "0.01", "-q", "--table", "none"])
+        print("%10s %8s %10s %10s %6s" % ("rows", "seconds", "processor", "rows/s", "MB"))
+        print("%10d %8.1f %10.1f %10.0f %6.0f" % (rows, seconds, processor, rows / seconds, megabytes))
     finally:
         if not given.folder:
             shutil.rmtree(folder)

@@ -16,6 +16,7 @@ from in_process import run_here
 import goldwatch
 from goldwatch.schemas import load_schema
 from goldwatch.testing import Training, Wrong
+from goldwatch.verdict.by_model import Difference
 
 FIRST, SECOND = Training.models
 
@@ -294,3 +295,10 @@ def test_the_command_that_looks_closer_can_be_copied(make) -> None:
     done = run_here([*words, "--format", "json"], run.folder)
     tensors = {each["tensor"]: each for each in json.loads(done.stdout)["tensors"]}
     assert done.returncode == 1 and tensors["part0/MatMul:output:0"]["findings"][0]["kind"] == "scale"
+
+
+def test_many_devices_that_do_not_agree_are_told_in_a_line():
+    few = Difference("2", "op:output:0", (("0", "pass"), ("1", "fail")))
+    assert few.sentence == "op:output:0 in step 2: pass on device 0, fail on device 1"
+    many = Difference(None, "op", tuple((str(number), "fail" if number == 3 else "pass") for number in range(16)))
+    assert many.sentence == "op: pass on devices 0, 1, 2, 4 and 11 more; fail on device 3"

@@ -22,6 +22,7 @@ NEEDS = {
     "demo": "the demo's network (tests/docs/test_readme.py compares what is shown)",
     "device": "CANN, an NPU, or what only its tools write",
     "install": "a network, and an environment to change",
+    "slurm": "a cluster that Slurm runs",
     "serving": "somebody who ends it",
     "tensorflow": "TensorFlow 1.15 (tests/adapters/tensorflow runs them)",
     "tensorflow2": "TensorFlow 2",

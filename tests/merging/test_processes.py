@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -75,11 +76,16 @@ class Lab:
     def merge_words(self, *options, hosts=("left", "right")):
         return ["watch", "--merge", *map(self.out_of, hosts), "-o", self.out, *options]
 
-    def count(self, where="1"):
+    def count(self, where="1", table="row", out=None):
+        """Return how many lines a store has; 0 while it is not there."""
         try:
-            return read(self.out, "SELECT count(*) FROM row WHERE " + where)[0][0]
-        except Exception:
+            return read(out or self.out, "SELECT count(*) FROM %s WHERE %s" % (table, where))[0][0]
+        except sqlite3.OperationalError:
             return 0
+
+    def rows(self, host):
+        """Return how many tensors of a host have been compared."""
+        return self.count("verdict IN ('pass', 'fail')", out=self.out_of(host))
 
     def judge(self):
         """Compare what was merged with what both hosts found."""
@@ -115,14 +121,17 @@ def test_two_watches_that_go_on(lab):
     merge = lab.start(*lab.merge_words("--until-idle", "1", "--html", str(lab.folder / "page.html")))
     lab.until(lambda: "merging the runs of 2 hosts" in merge.stderr)
     lab.dump("left", 1)
-    watches = [lab.start(*lab.watch_words(host, "3")) for host in ("left", "right")]
-    lab.until(lambda: os.path.exists(os.path.join(lab.out, "run.sqlite")) and read(lab.out, "SELECT count(*) FROM step_op")[0][0] > 0)
+    watches = [lab.start(*lab.watch_words(host, "")) for host in ("left", "right")]
+    lab.until(lambda: lab.count(table="step_op") > 0)
     lab.dump("right", 1, 2)
     lab.until(lambda: lab.count("host = 'right' AND verdict = 'fail'") > 0)
     # The row is there while both hosts go on.
     assert watches[1].process.poll() is None and merge.process.poll() is None
     lab.dump("left", 2, 3)
     lab.dump("right", 3)
+    lab.until(lambda: all(lab.rows(host) == 84 for host in ("left", "right")))
+    for watch in watches:
+        watch.process.send_signal(signal.SIGINT)
     assert [watch.wait() for watch in watches] == [0, 1]
     assert merge.wait() == 1
     document = lab.judge()

@@ -378,6 +378,20 @@ def test_no_column_is_cut_off_where_it_could_be_seen(driver, page, width, last):
     resize(driver, 1280, 900)
 
 
+def test_metrics_of_a_row_stay_whole_on_a_phone(driver, page):
+    resize(driver, 390, 844)
+    show(driver, page, "#row-4")
+    lines = """const lines = (cell) => {
+        const range = document.createRange();
+        range.selectNode(cell.firstChild);
+        return range.getClientRects().length;
+      };
+      return [...document.querySelectorAll('#detail tr')].map((row) => [row.textContent, lines(row.cells[0]), lines(row.cells[1])]);"""
+    found = driver.execute_script(lines)
+    resize(driver, 1280, 900)
+    assert len(found) > 8 and [each for each in found if each[1:] != [1, 1]] == []
+
+
 @pytest.mark.parametrize("far", [0.0, 2.0])
 def test_the_limit_is_drawn_however_far_from_it_the_values_are(driver, tmp_path, far):
     metrics = {"CosineSimilarity": 1 - far, "RelativeEuclideanDistance": far}

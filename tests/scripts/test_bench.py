@@ -44,6 +44,14 @@ def test_startup_prints_its_table():
     ]
 
 
+def test_merge_of_few_rows_prints_its_table():
+    done = bench("merge", "--rows", "3000", "--steps", "3")
+    assert done.returncode == 0, done.stderr
+    names, numbers = (line.split() for line in done.stdout.splitlines()[-2:])
+    found = dict(zip(names, map(float, numbers)))
+    assert found["rows"] == 2976 and found["MB"] < 300
+
+
 def test_an_unknown_name_lists_the_benchmarks():
     done = bench("nothing")
     assert done.returncode == 2 and "kernel" in done.stderr and "network" in done.stderr

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import signal
 import threading
 
@@ -182,7 +183,7 @@ def stream_of(tail, between, asked="0"):
 
     async def take():
         pieces = []
-        async for piece in EventRoutes(None, Tails(None))._pieces(tail, asked):
+        async for piece in EventRoutes(None, Tails(None))._pieces(tail, asked, 0):
             pieces.append(piece)
             between(names_of([piece])[-1][0])
         return names_of(pieces)
@@ -278,6 +279,11 @@ def test_who_was_away_while_rows_changed_begins_anew(watched, row, how):
     left = list(range(1 if how == "renumbered" else 2, 12))
     events = until_end(server.stream(run, last=10))
     assert events[0][0] == "reset" and rows_of(events) == left
+    # Who began afterwards, and was cut off before it had read so far, goes on where it was.
+    void = server.runs()[0]["void"]
+    events = until_end(server.stream(run, last=5, after="0&void=%d" % void))
+    assert "reset" not in {kind for kind, _, _ in events} and rows_of(events) == list(range(6, 12))
+    assert void == 10
     # Who saw a row of afterwards knows it all.
     events = until_end(server.stream(run, last=11))
     assert "reset" not in {kind for kind, _, _ in events} and rows_of(events) == []
@@ -292,6 +298,22 @@ def test_who_was_away_while_a_run_was_begun_anew_begins_anew(watched, live, row,
     anew.close()
     events = until_end(server.stream(run, last=10))
     assert events[0][0] == "reset" and len(rows_of(events)) == 30 and min(rows_of(events)) > 10
+
+
+def test_a_store_that_took_the_place_of_one_that_was_told_of_is_another(watched, live, row, until, tmp_path):
+    """``rm -r OUT`` and the same command again, while a client is away."""
+    server, store, run = watched
+    store.put_all([row(number) for number in range(10)])
+    store.close()
+    until_end(server.stream(run))
+    shutil.rmtree(os.path.dirname(store.path))
+    until(lambda: server.runs() == [])
+    anew = live("out")
+    anew.put_all([row(number) for number in range(100, 130)])
+    anew.close()
+    until(lambda: server.runs())
+    events = until_end(server.stream(run, last=10))
+    assert events[0][0] == "reset" and rows_of(events) == list(range(1, 31))
 
 
 def test_many_look_on_while_the_run_goes_on(watched, row):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import xml.etree.ElementTree
 
 import pytest
@@ -68,3 +69,39 @@ def test_reports_of_a_run_that_goes_on(serving, live, row, tmp_path):
     status, _, body = server.ask("/api/runs/%s/files/report.md" % found["id"])
     assert status == 200 and b"op2" in body
     assert json.dumps(server.json("/api/runs/%s/files" % found["id"])).count("name") == 3
+
+
+def test_a_report_is_what_the_command_writes(run, tmp_path):
+    server, name, out = run
+    for file, option in (("report.html", "--html"), ("junit.xml", "--junit"), ("report.md", "--markdown")):
+        assert run_here(["goldwatch", "report", out, option, tmp_path / file]).returncode == 0
+        assert server.ask("/api/runs/%s/files/%s" % (name, file))[2] == (tmp_path / file).read_bytes()
+
+
+def test_a_report_of_a_damaged_run_is_refused(serving, tmp_path):
+    (tmp_path / "lab" / "out").mkdir(parents=True)
+    (tmp_path / "lab" / "out" / "run.sqlite").write_bytes(b"nothing")
+    server = serving(tmp_path / "lab")
+    (found,) = server.runs()
+    error = server.json("/api/runs/%s/files/report.md" % found["id"], 409)["error"]
+    assert "SQLite" in error["message"] and error["kind"] == "conflict"
+
+
+def test_a_server_ends_while_reports_are_made(serving, live, row, tmp_path, until):
+    """Whoever waits for one is told so; no process stays behind, and the log has no mistake."""
+    live("out").put_all([row(number) for number in range(3000)])
+    server = serving(tmp_path / "lab")
+    (found,) = server.runs()
+    answers = []
+    path = "/api/runs/%s/files/report.html" % found["id"]
+    threads = [threading.Thread(target=lambda: answers.append(server.ask(path)[0])) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    children = "/proc/%d/task/%d/children" % (server.process.pid, server.process.pid)
+    (child,) = until(lambda: server.read(children).split())
+    assert server.end() == 0
+    for thread in threads:
+        thread.join(60)
+    assert set(answers) <= {200, 503} and len(answers) == 3
+    until(lambda: not os.path.exists("/proc/" + child))
+    assert "Traceback" not in server.read(server.err) and "ERROR" not in server.read(server.err)

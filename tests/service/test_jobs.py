@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import jsonschema
 import pytest
@@ -304,6 +305,13 @@ def test_submit_and_status_end_with_the_runs_code(serving, lab, until):
     done = client(server, "status", "--format", "json")
     assert done.returncode == 0 and {found["id"] for found in json.loads(done.stdout)["runs"]} == {run["id"], job["run"]}
     assert client(server, "status", "nowhere").returncode == 4
+    # Its own code, also where another job wrote into its folder, or a later run of somebody else's.
+    done = client(server, "submit", "--", "diff", "bad", "bad")
+    assert done.returncode == 0, done.stderr
+    assert client(server, "status", "bad").returncode == 1
+    failing = ["dump", "net/golden", "-f", "net/model.json", "-o", "out", "--force", "--limit", "CosineSimilarity>2"]
+    assert run_here(["goldwatch", "compare", *failing], lab).returncode == 1
+    assert until(lambda: client(server, "status", "out").returncode == 1)
 
 
 def test_status_of_what_is_not_finished(serving, lab, until):
@@ -334,3 +342,39 @@ def test_what_submit_cannot_do_is_4_or_2(serving, lab, tmp_path):
     assert done.returncode == 4 and json.loads(done.stdout)["error"]["kind"] == "unreachable"
     done = run_here(["goldwatch", "status", "--server", "ftp://a"])
     assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"[]", b"{}", b'{"runs": 5, "jobs": []}', b'{"runs": [{"id": 1}], "jobs": [{}]}', b'{"id": "a", "jobs": []}', b"[" * 200000,
+     b"<html>", b"null", b"1"],
+)  # fmt: skip
+def test_what_is_no_service_is_not_believed(answer, tmp_path):
+    """Any program may listen at the port; its answer is 4 and no verdict."""
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        do_POST = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        url = "http://127.0.0.1:%d" % other.server_port
+        for words in (["status"], ["status", "a"], ["submit", "--", "compare", "a", "b", "-o", "c"]):
+            done = run_here(["goldwatch", words[0], "--server", url, *words[1:]])
+            assert (done.returncode, "as a goldwatch service" in done.stderr) == (4, True), done.stderr
+        other.shutdown()
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://a:b", "http://", "a", "http://a:99999"])
+def test_what_is_no_url_is_2(url):
+    assert run_here(["goldwatch", "status", "--server", url]).returncode == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import ssl
@@ -263,3 +264,25 @@ def test_addresses():
     assert everywhere.knows_origin("https://192.0.2.7:8470", "192.0.2.7:8470")
     assert not everywhere.knows_origin("https://192.0.2.8:8470", "192.0.2.7:8470")
     assert Access(Address("::1", 80), None, False, None).knows_host("[::1]")
+
+
+def test_an_answer_that_took_long_to_make_goes_out():
+    """The time that a body may take is none that an answer may take: a client of a long download is listened to, not cut off."""
+    from goldwatch.service.answers import Problem
+    from goldwatch.service.guard import _Exchange
+
+    async def look(headers):
+        async def receive():
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def late():
+            await asyncio.Event().wait()
+
+        exchange = _Exchange({"type": "http", "headers": headers}, receive if not headers else late, None)
+        exchange._until -= 1000
+        return await exchange.receive()
+
+    assert asyncio.run(look([]))["type"] == "http.request"
+    with pytest.raises(Problem) as raised:
+        asyncio.run(look([(b"content-length", b"5")]))
+    assert raised.value.status == 408
