@@ -97,7 +97,7 @@ def test_runs_that_change_all_the_time(hosts, merging, tmp_path, seed, monkeypat
             host.store.remove(dice.sample(keys, min(3, len(keys))), "gone")
         elif deed == "renumber" and rows:
             host.put(make_row(9, verdict=FAIL, op_sequence=None))
-            host.store.renumber(rows[0].place._replace(device="0", step="0"), {"op9": dice.randrange(20, 30)})
+            host.store.renumber({rows[0].place._replace(device="0", step="0"): {"op9": dice.randrange(20, 30)}})
         elif deed == "stop":
             host.stop()
         elif deed == "anew":

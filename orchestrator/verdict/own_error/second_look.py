@@ -89,6 +89,8 @@ def _doubtful(entry: Estimate) -> bool:
     if entry.fed_otherwise or entry.decision is not None or row.whole or row.spoiled or not entry.known:
         return False
     far = row.distance >= _LEAST
+    if not far and not entry.suspect and not normalises(entry.op.type):
+        return False
     if entry.suspect and _small(entry):
         return True
     if known(entry.op.type):
