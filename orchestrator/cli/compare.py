@@ -109,6 +109,8 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
 @click.argument("golden")
 @click.option("-o", "--out", required=True, metavar="OUT", help="Folder of the store and the result files.")
 @click.option("--cluster", metavar="URL", help="Let a Dask cluster compare: tcp://HOST:PORT, tls://HOST:PORT, or local[:N].")
+@click.option("--locality", is_flag=True, help="Each worker of the cluster has the dumps of its own devices on its own disk.")
+@click.option("--worker-golden", metavar="PATH", help="Where workers have GOLDEN then; {host}: their machine's name.  [default: GOLDEN]")
 @click.option("--tls-ca-file", metavar="FILE", help="Certificate authority of the cluster, in PEM.  [default: as Dask is configured]")
 @click.option("--tls-cert", metavar="FILE", help="Our certificate for the cluster.")
 @click.option("--tls-key", metavar="FILE", help="Its key.  [default: in the same file]")
@@ -137,7 +139,7 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
         if cluster is not None and options.quantisation and not options.model:
             raise UsageError("--cluster compares a device's dumps: a quantised net's own files are compared here")
         compare_all = compare_quantised_files if options.quantisation and not options.model else compare_folders
-        with ProgressBar("comparing", quiet) as bar, comparers(cluster, bar) as elsewhere:
+        with ProgressBar("comparing", quiet) as bar, comparers(cluster, bar, given) as elsewhere:
             result = compare_all(
                 options,
                 given["jobs"] or default_jobs(),
@@ -156,15 +158,21 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
 def cluster_address(given: Any) -> Optional[ClusterAddress]:
     """Return the cluster that is to compare; None for this machine."""
     files = {name: given[name] for name in ("tls_ca_file", "tls_cert", "tls_key")}
+    if given["worker_golden"] is not None and not given["locality"]:
+        raise UsageError("--worker-golden is where workers have GOLDEN on their own disks: it needs --locality")
+    if given["worker_golden"] is not None and not os.path.isabs(given["worker_golden"]):
+        raise UsageError("--worker-golden must be absolute: workers stand in other folders")
+    if given["locality"] and given["check_addresses"]:
+        raise UsageError("--check-addresses reads every dump file here: --locality leaves them on the workers' disks")
     if given["cluster"] is not None:
         return parse_cluster(given["cluster"], given["insecure"], **files)
-    if given["insecure"] or any(files.values()):
-        raise UsageError("certificates and --insecure are for a cluster: they need --cluster")
+    if given["insecure"] or given["locality"] or any(files.values()):
+        raise UsageError("--locality, --insecure and certificates are for a cluster: they need --cluster")
     return None
 
 
 @contextlib.contextmanager
-def comparers(cluster: Optional[ClusterAddress], bar: ProgressBar) -> Iterator[Dict[str, Any]]:
+def comparers(cluster: Optional[ClusterAddress], bar: ProgressBar, given: Any) -> Iterator[Dict[str, Any]]:
     """Yield what tells a comparison who compares, once the cluster has been asked."""
     if cluster is None:
         yield {}
@@ -172,6 +180,6 @@ def comparers(cluster: Optional[ClusterAddress], bar: ProgressBar) -> Iterator[D
     from ..cluster.comparers import cluster_comparers
 
     bar.show("asking the cluster", 0, 0)
-    with cluster_comparers(cluster) as elsewhere:
+    with cluster_comparers(cluster, given["locality"], given["worker_golden"]) as elsewhere:
         yield {"comparers": elsewhere}
 

@@ -6,38 +6,54 @@ import contextlib
 import os
 import uuid
 from dataclasses import replace
-from typing import Any, Dict, Iterator, List, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from .. import __version__
 from ..comparing.file_plan import FilePlan
-from ..dumps.tree import DumpTree, find_dumps
+from ..dumps.tree import DumpTree
 from ..engine.closing import tell_left_out
-from ..engine.comparers import look
 from ..engine.comparison import Run
 from ..engine.options import ComparisonOptions
 from ..engine.progress import OnProgress
 from ..engine.target_file import EARLIER, GROWING, HELD, NOTHING, PLANNED, TargetFile
-from ..errors import InputError
 from ..results.records import FileRecord
 from ..results.rowlines import packed, unpacked
 from ..results.rowsql import COLUMNS, from_sql_text, row_key
 from .address import ClusterAddress
 from .connecting import Connection, connected
-from .dispatch import Dispatcher, Where
+from .dispatch import Dispatcher
 from .messages import Findings, Note, Order
+from .remote_reader import RemoteReader
 from .session import end_sessions
-from .sight import Marker, look_around, marker
 from .units import Unit, cut
+from .workplaces import OwnDisks, SharedDisk, Where
 
 _GOLDEN_FILE = COLUMNS.index("golden_file")
-_SHOWN = 4
 
 
 @contextlib.contextmanager
-def cluster_comparers(address: ClusterAddress) -> Iterator[Cluster]:
-    """Yield who compares on a cluster; errors as those of :func:`goldwatch.cluster.connecting.connected`."""
+def cluster_comparers(address: ClusterAddress, locality: bool = False, golden: Optional[str] = None) -> Iterator[Cluster]:
+    """Yield who compares on a cluster.
+
+    Parameters
+    ----------
+    locality
+        The dumps lie on the workers' own disks, those of each device on one of them.
+    golden
+        Where the workers have GOLDEN then, ``{host}`` for the machine's name; None: under the same path as here.
+
+    Raises
+    ------
+    EnvironmentProblem
+        As :func:`goldwatch.cluster.connecting.connected`.
+    """
     with connected(address) as connection:
-        yield Cluster(connection)
+        places = OwnDisks(connection.client, golden) if locality else SharedDisk(connection.client)
+        cluster = Cluster(connection, places)
+        try:
+            yield cluster
+        finally:
+            cluster.close()
 
 
 class Cluster:
@@ -47,93 +63,42 @@ class Cluster:
     ----------
     connection
         To its scheduler.
+    places
+        Which workers can compare what.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, places: SharedDisk) -> None:
         self._client, self._revive = connection
+        self._places = places
         self._name = uuid.uuid4().hex[:12]
-        self._markers: List[Marker] = []
-        self._seeing: Dict[str, bool] = {}
+
+    def close(self) -> None:
+        """Have the workers remove what they keep for the run."""
+        with contextlib.suppress(Exception):
+            self._client.run(end_sessions, self._name)
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:
-        """Return what TARGET holds, once there are workers that see it too.
-
-        Raises
-        ------
-        InputError
-            None does.
-        """
-        tree = find_dumps(options.target, time=options.time)
-        self._markers = list(_markers(options, tree))
-        lacking = self._look_around()
-        if lacking and not any(self._seeing.values()):
-            raise InputError(
-                "no worker sees the files: %s" % "; ".join(lacking[:_SHOWN]), hint="they must lie under the same paths on their machines"
-            )
-        tree.notes += ["warning: %s: it gets no work" % text for text in lacking]
-        return tree
-
-    def _look_around(self) -> List[str]:
-        """Ask the workers that have not been asked; return which do not see everything."""
-        fresh = [worker for worker in self._client.nthreads() if worker not in self._seeing]
-        said = []
-        for worker, what in (look_around(self._client, self._markers, fresh) if fresh else {}).items():
-            self._seeing[worker] = not what
-            if what:
-                said.append("worker %s does not see %s" % (worker, ", ".join(what[:_SHOWN])))
-        return said
-
-    def _where(self, unit: Unit) -> Where:
-        if all(self._seeing.values()):
-            return None
-        with contextlib.suppress(OSError):
-            self._look_around()
-        return sorted(worker for worker, sees in self._seeing.items() if sees)
+        """Return what the workers see of TARGET; errors as those of the places' ``list_target``."""
+        return self._places.list_target(options)
 
     def size_of(self, file: TargetFile) -> int:
-        """Return a file's size in bytes; its looks are noted."""
-        return look(file)
+        """Return a file's size in bytes."""
+        return self._places.size_of(file)
 
     def compare(self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress) -> List[str]:
         """Have all files compared by the workers, and merge what they find."""
-        merging = _Merging(run, self._name, on_progress)
+        merging = _Merging(run, self._name, self._places, on_progress)
         size_of = dict(zip((file.path for file in files), sizes))
         units = cut(run.engine, [(file, size_of.get(file.path, 0)) for file in _taken(run, files)], sum(self._client.nthreads().values()))
         merging.total = sum(len(unit.files) for unit in units)
-        try:
-            Dispatcher(self._client, self._name, merging.order, self._where, merging.take, merging.lose, self._revive).run(units)
-        finally:
-            with contextlib.suppress(Exception):
-                self._client.run(end_sessions, self._name)
+        Dispatcher(self._client, self._name, self._places, merging.order, merging.take, merging.lose, self._revive).run(units)
         if len({unit.place for unit in units}) < len(units):
             run.engine.judge_inputs()
+        if isinstance(self._places, OwnDisks):
+            run.reader = RemoteReader(self._client, self._places, run.engine, merging.order_of)
         run.engine.closing = True
         with run.store.transaction():
             return tell_left_out(run.engine, merging.earlier)
-
-
-def _markers(options: ComparisonOptions, tree: DumpTree) -> Iterator[Marker]:
-    """Yield a file of each device folder of TARGET, one of GOLDEN, and the models and scripts."""
-    devices: Set[Tuple[Any, ...]] = set()
-    for combo in tree.combos:
-        if combo.place[:2] not in devices and combo.files:
-            devices.add(combo.place[:2])
-            yield marker("TARGET (%s)" % combo.files[0].rel, os.path.abspath(combo.files[0].path))
-    first = _first_file(options.golden)
-    if first is not None:
-        yield marker("GOLDEN (%s)" % options.golden, first)
-    for path in (*options.models, *options.user_code.scripts):
-        name = path if not os.path.isdir(path) else _first_file(path)
-        if name is not None:
-            yield marker(path, os.path.abspath(name))
-
-
-def _first_file(folder: str) -> Any:
-    for base, folders, names in os.walk(os.path.abspath(folder), followlinks=True):
-        folders.sort()
-        if names:
-            return os.path.join(base, min(names))
-    return None
 
 
 def _taken(run: Run, files: Sequence[TargetFile]) -> List[TargetFile]:
@@ -152,8 +117,8 @@ def _taken(run: Run, files: Sequence[TargetFile]) -> List[TargetFile]:
 class _Merging:
     """Orders made of units, and what became of them put into the run."""
 
-    def __init__(self, run: Run, name: str, on_progress: OnProgress) -> None:
-        self._run, self._name = run, name
+    def __init__(self, run: Run, name: str, places: SharedDisk, on_progress: OnProgress) -> None:
+        self._run, self._name, self._places = run, name, places
         self._on_progress = on_progress
         self._omitted: Set[Tuple[str, str]] = set()
         self._records: Dict[str, FileRecord] = run.store.files() if run.store.continued else {}
@@ -161,36 +126,50 @@ class _Merging:
         self.earlier: Dict[str, int] = {}
         self.total = self._done = 0
 
-    def order(self, units: Sequence[Unit], apart: bool) -> Order:
+    def order(self, units: Sequence[Unit], where: Where, apart: bool) -> Order:
         """Return the order to compare some units."""
-        files = [file for unit in sorted(units, key=lambda unit: unit.number) for file in unit.files]
+        files = _files(units)
+        stored = self._run.store.lines_of_files([file.rel for file in files if file.has_rows])
+        notes = tuple(self._noted(files, stored, self._places.host(where))) if stored else ()
+        return replace(self.order_of(files), stored=packed(stored), notes=notes, apart=apart)
+
+    def order_of(self, files: Sequence[TargetFile]) -> Order:
+        """Return an order of some files of which nothing is known."""
         own = {file.place for file in files} & self._run.engine.places.own
         names = tuple(file.rel for file in files)
-        stored = self._run.store.lines_of_files([file.rel for file in files if file.has_rows])
-        notes = tuple(self._noted(files, stored)) if stored else ()
-        return Order(self._name, __version__, self._options, self._called, names, tuple(own), packed(stored), notes, apart)
+        markers = tuple(self._places.markers)
+        return Order(self._name, __version__, self._options, self._called, self._places.golden, markers, names, tuple(own), packed(()), ())
 
-    def _noted(self, files: Sequence[TargetFile], stored: Sequence[Any]) -> Iterator[Note]:
-        goldens = {from_sql_text(line[_GOLDEN_FILE]) for line in stored} - {None}
-        paths = [os.path.realpath(os.path.join(self._run.options.golden, name)) for name in goldens]
-        for path in (*(file.path for file in files), *paths):
-            record = self._records.get(path)
+    def _noted(self, files: Sequence[TargetFile], stored: Sequence[Any], host: str) -> Iterator[Note]:
+        """Yield what the store notes about target files, and about golden files as they are on the workers' machine."""
+        for file in files:
+            record = self._records.get(file.path)
             if record is not None:
-                yield (path, record.size_bytes, record.mtime_ns, record.state)
+                yield (file.rel, *record)
+        if host:
+            mark = _marked(host, "")
+            yield from ((path[len(mark) :], *record) for path, record in self._records.items() if path.startswith(mark))
+            return
+        for name in {from_sql_text(line[_GOLDEN_FILE]) for line in stored} - {None}:
+            path = os.path.realpath(os.path.join(self._run.options.golden, name))
+            if path in self._records:
+                yield (path, *self._records[path])
 
     def take(self, units: Sequence[Unit], found: Findings) -> None:
         """Put what a worker found into the run, all at once."""
         engine, store = self._run.engine, self._run.store
+        files = _files(units)
+        host = self._places.host(self._places.where(units[0].files))
         with store.transaction():
             for piece in found.pieces:
                 store.put_lines(unpacked(piece))
             store.remove(found.gone, "the file has changed")
-            for note in found.notes:
-                store.put_file(*note)
+            for path, size_bytes, mtime_ns, state in found.notes:
+                below = path if os.path.isabs(path) else os.path.join(engine.catalogue.root, path)
+                store.put_file(_marked(host, path) if host and below == path else below, size_bytes, mtime_ns, state)
             for omitted in sorted(set(found.omitted) - self._omitted):
                 store.omit(*omitted)
         self._omitted.update(found.omitted)
-        files = [file for unit in sorted(units, key=lambda unit: unit.number) for file in unit.files]
         for number, state, expected_bytes, n_inputs, n_outputs, iteration, has_rows in found.files:
             file = files[number]
             if state == PLANNED:
@@ -227,6 +206,15 @@ class _Merging:
     def tell(self) -> None:
         """Tell how many files are done."""
         self._on_progress(self._run.engine.progress.at("comparing in the cluster", self._done, self.total))
+
+
+def _files(units: Sequence[Unit]) -> List[TargetFile]:
+    return [file for unit in sorted(units, key=lambda unit: unit.number) for file in unit.files]
+
+
+def _marked(host: str, path: str) -> str:
+    """Return what the store calls a golden file that each machine has for itself."""
+    return "%s:%s" % (host, path)
 
 
 _PATHS = ("target", "golden", "model", "quantisation", "unfused", "custom")

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 from ..errors import EnvironmentProblem
-from .messages import Findings
+from .messages import Findings, Order
 from .session import compare_order
+from .sight import NotSeen
 from .units import Unit, Work
+from .workplaces import SharedDisk, Where
 
 _EACH_THREAD = 4
 _LOOK_S = 1.0
 _PATIENCE_S = 60.0
 _LOST = "the worker that compared it died %d times (out of memory?); look at the workers' logs"
 _GOES_ON = "the same command goes on where this one stopped"
-
-Where = Optional[List[str]]
-"""Addresses of the workers that may do it; None: all may."""
-
 
 class _Sent(NamedTuple):
     units: Sequence[Unit]
@@ -36,10 +35,10 @@ class Dispatcher:
         ``distributed.Client``.
     name
         Of the run; the tasks are called after it.
+    places
+        Which workers can compare what.
     order
-        Makes an order of units; the second argument: each apart.
-    where
-        Which workers can compare a unit.
+        Makes an order of units for some workers; the third argument: compared apart.
     on_found
         Called with what became of units.
     on_lost
@@ -52,19 +51,21 @@ class Dispatcher:
         self,
         client: Any,
         name: str,
-        order: Callable[[Sequence[Unit], bool], Any],
-        where: Callable[[Unit], Where],
+        places: SharedDisk,
+        order: Callable[[Sequence[Unit], Where, bool], Order],
         on_found: Callable[[Sequence[Unit], Findings], None],
         on_lost: Callable[[Unit, str], None],
         on_alone: Callable[[], None],
     ) -> None:
         self._client, self._name = client, name
-        self._order, self._where = order, where
+        self._places, self._order = places, order
         self._on_found, self._on_lost, self._on_alone = on_found, on_lost, on_alone
         self._sent: Dict[Any, _Sent] = {}
         self._done: queue.Queue[Any] = queue.Queue()
         self._suspects: List[Unit] = []
         self._number = 0
+        self._there: Dict[str, int] = {}
+        self._asked_at = -_LOOK_S
 
     def run(self, units: Sequence[Unit]) -> None:
         """Return when all units are compared or lost.
@@ -94,7 +95,7 @@ class Dispatcher:
                 if not self._suspects:
                     return
                 unit = self._suspects.pop()
-                self._send([unit], self._where(unit), apart=True)
+                self._send([unit], self._places.where(unit.files), apart=True)
             try:
                 future = self._done.get(timeout=_LOOK_S)
             except queue.Empty:
@@ -106,21 +107,29 @@ class Dispatcher:
                 self._take(future, sent, work)
 
     def _threads(self) -> Dict[str, int]:
-        found: Dict[str, int] = self._client.nthreads()
-        return found
+        """Return the workers that are there, with their threads, as of a second ago at most; new ones have been asked what they see."""
+        now = time.monotonic()
+        if now - self._asked_at >= _LOOK_S:
+            before, self._there = self._there, self._client.nthreads()
+            self._asked_at = now
+            if self._there.keys() - before.keys():
+                with contextlib.suppress(OSError, KeyError):
+                    # One that goes meanwhile is asked no more.
+                    self._places.renew()
+        return self._there
 
     def _by_place(self, units: Sequence[Unit]) -> List[Any]:
         """Return the units of each set of workers."""
         found: Dict[Any, List[Unit]] = {}
         for unit in units:
-            where = self._where(unit)
+            where = self._places.where(unit.files)
             found.setdefault(None if where is None else tuple(where), []).append(unit)
         return [(some, None if where is None else list(where)) for where, some in found.items()]
 
     def _send(self, units: Sequence[Unit], where: Where, apart: bool) -> None:
         self._number += 1
         key = "goldwatch-%s-%d" % (self._name, self._number)
-        future = self._client.submit(compare_order, self._order(units, apart), key=key, workers=where, pure=False)
+        future = self._client.submit(compare_order, self._order(units, where, apart), key=key, workers=where, pure=False)
         self._sent[future] = _Sent(units, where, apart)
         future.add_done_callback(self._done.put)
 
@@ -140,7 +149,13 @@ class Dispatcher:
         if future.status != "error":
             raise EnvironmentProblem("the Dask scheduler has dropped what it was given (%s)" % future.status, hint=_GOES_ON)
         error = future.exception()
-        if not sent.apart:
+        if isinstance(error, NotSeen):
+            self._places.shun(error.worker)
+            if sent.apart:
+                self._suspects += sent.units
+            else:
+                work.put_back(sent.units)
+        elif not sent.apart:
             # Whatever it was: each unit by itself shows whether it is its own fault.
             self._suspects += sent.units
         elif type(error).__name__ == "KilledWorker":

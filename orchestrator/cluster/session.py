@@ -5,26 +5,31 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import socket
 import tempfile
 import threading
 import time
 from dataclasses import replace
-from typing import Optional, Set
+from typing import List, Optional, Set, Tuple
 
 from .. import __version__
+from ..comparing.patterns import AlignedPair
 from ..comparing.workers import Workers
 from ..dumps.golden import GoldenSet
+from ..dumps.place import Place
 from ..engine.catalogue import Catalogue
 from ..engine.closing import settle_files
 from ..engine.comparers import compare_files, drain, look
 from ..engine.engine import Engine
 from ..engine.goldens import Goldens
-from ..engine.options import ComparisonOptions
+from ..engine.rereading import RunReader
 from ..engine.target_file import GROWING, TargetFile
 from ..errors import EnvironmentProblem
 from ..results.rowlines import changed_lines, unpacked
 from ..results.store import RunStore
 from .messages import Findings, Order
+from .sight import require_seen
+from .workplaces import HOST
 
 _own = threading.local()
 _all: Set[Session] = set()
@@ -43,17 +48,34 @@ def compare_order(order: Order) -> Findings:
     """
     if order.version != __version__:
         raise EnvironmentProblem("this worker has goldwatch %s, not %s" % (__version__, order.version))
-    session: Optional[Session] = getattr(_own, "session", None)
-    if session is None or session.run != order.run or session.closed:
-        if session is not None:
-            session.close()
-        session = _own.session = Session(order.run, order.options)
+    session = _session(order)
     try:
         return session.compare(order)
     except BaseException:
         # What is half done must not be taken for something of the next order.
         session.close()
         raise
+
+
+def read_pair(order: Order, file: str, tensor: str, most: int) -> Optional[AlignedPair]:
+    """Return the elements of a tensor of a finished row, as :meth:`goldwatch.engine.rereading.RunReader.read` does, on a worker."""
+    return _session(order).reader(order).read(file, tensor, most)
+
+
+def age_of(order: Order, file: str, place: Place) -> str:
+    """Return what :meth:`goldwatch.engine.rereading.RunReader.age` says, on a worker."""
+    return _session(order).reader(order).age(file, place)
+
+
+def _session(order: Order) -> Session:
+    """Return what this thread has open for an order's run."""
+    session: Optional[Session] = getattr(_own, "session", None)
+    if session is None or session.run != order.run or session.closed:
+        if session is not None:
+            session.close()
+        require_seen(order.markers, _address())
+        session = _own.session = Session(order)
+    return session
 
 
 def end_sessions(run: str) -> None:
@@ -67,8 +89,13 @@ def end_sessions(run: str) -> None:
 class Session:
     """What one thread of a worker has open for one run."""
 
-    def __init__(self, run: str, options: ComparisonOptions) -> None:
-        self.run = run
+    def __init__(self, order: Order) -> None:
+        self.run = order.run
+        options, self._called = order.options, order.called
+        if order.golden is not None:
+            golden = order.golden.replace(HOST, socket.gethostname())
+            self._called = ((os.path.join(golden, ""), os.path.join(options.golden, "")), *self._called)
+            options = replace(options, golden=golden)
         self.closed = False
         self._ended = False
         self._busy = threading.Lock()
@@ -78,7 +105,8 @@ class Session:
             self.options = replace(options, out=self._folder)
             self._graphs = self.options.graphs()
             self._here = Workers(1, self.options.settings())
-            self._store = RunStore.begin(self._folder, {"run": run})
+            self._root = os.path.realpath(options.target)
+            self._store = RunStore.begin(self._folder, {"run": order.run})
             dumps_too = os.path.realpath(options.golden) != os.path.realpath(options.target)
             self._goldens = Goldens(options.golden, options.golden_steps, self._store, dumps_too)
             self._goldens.take(GoldenSet.open(options.golden))
@@ -104,20 +132,16 @@ class Session:
         known = unpacked(order.stored)
         with store.transaction():
             store.put_lines(known)
-            for note in order.notes:
-                store.put_file(*note)
-        catalogue = Catalogue(order.options.target)
-        engine = Engine(self.options, self._graphs, store, self._workers(order.apart), catalogue, self._goldens)
-        engine.places.settled = True
-        engine.places.own.update(order.own)
-        engine.believe_rows()
-        with store.transaction():
-            files = [self._meet(engine, rel) for rel in order.files]
+            for path, size_bytes, mtime_ns, state in order.notes:
+                store.put_file(os.path.join(self._root, path), size_bytes, mtime_ns, state)
+        engine, files = self._met(order)
         compare_files(engine, [file for file in files if file is not None and file.state == GROWING], lambda progress: None)
         earlier = settle_files(engine)
         drain(engine, lambda progress: None)
-        pieces, gone = changed_lines(store, known, order.called)
-        noted = ((path, *record) for path, record in store.files().items())
+        engine.kept.close()
+        pieces, gone = changed_lines(store, known, self._called)
+        below = os.path.join(self._root, "")
+        noted = ((path[len(below) :] if path.startswith(below) else path, *record) for path, record in store.files().items())
         return Findings(
             pieces,
             tuple(gone),
@@ -134,6 +158,24 @@ class Session:
             engine.progress.bytes_done,
             time.monotonic() - begin,
         )
+
+    def _met(self, order: Order) -> Tuple[Engine, List[Optional[TargetFile]]]:
+        """Return an engine that knows an order's files, and these."""
+        catalogue = Catalogue(self.options.target)
+        engine = Engine(self.options, self._graphs, self._store, self._workers(order.apart), catalogue, self._goldens)
+        engine.places.settled = True
+        engine.places.own.update(order.own)
+        engine.believe_rows()
+        with self._store.transaction():
+            return engine, [self._meet(engine, rel) for rel in order.files]
+
+    def reader(self, order: Order) -> RunReader:
+        """Return who reads the tensors of an order's files again."""
+        engine, files = self._met(order)
+        for file in files:
+            if file is not None:
+                file.iteration = order.iterations.get(file.rel)
+        return RunReader(engine)
 
     @staticmethod
     def _meet(engine: Engine, rel: str) -> Optional[TargetFile]:
@@ -171,6 +213,13 @@ class Session:
         with contextlib.suppress(Exception):
             self._store.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _address() -> str:
+    """Return this worker's address."""
+    from distributed import get_worker
+
+    return str(get_worker().address)
 
 
 def _own_disk() -> Optional[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any, Dict, Iterable, List, NamedTuple, Tuple
+from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
+from ..errors import InputError
 from ..filesystem import open_input
 
 _START_BYTES = 4096
+_SHOWN = 4
 
 
 class Marker(NamedTuple):
@@ -44,8 +46,41 @@ def _digest(path: str) -> str:
         return ""
 
 
-def look_around(client: Any, markers: Iterable[Marker], workers: Iterable[str]) -> Dict[str, List[str]]:
-    """Return what each worker does not see of the markers, in words."""
-    wanted = tuple(markers)
-    found: Dict[str, List[int]] = client.run(unseen, wanted, workers=list(workers))
-    return {worker: list(dict.fromkeys(wanted[number].what for number in numbers)) for worker, numbers in found.items()}
+class NotSeen(InputError):
+    """A worker does not see what it is to compare.
+
+    Attributes
+    ----------
+    worker
+        Its address.
+    """
+
+    kind = "not_seen"
+
+    def __init__(self, message: str, worker: str) -> None:
+        super().__init__(message)
+        self.worker = worker
+
+    def __reduce__(self) -> Any:
+        return NotSeen, (self.message, self.worker)
+
+
+def require_seen(markers: Tuple[Marker, ...], worker: str) -> None:
+    """Raise NotSeen where one of the markers is not, or not the same, where this is called."""
+    numbers = unseen(markers)
+    if numbers:
+        raise NotSeen("worker %s does not see %s" % (worker, in_words(markers, numbers)), worker)
+
+
+def in_words(markers: Sequence[Marker], numbers: Iterable[int]) -> str:
+    """Return what markers of these numbers are of."""
+    return ", ".join(list(dict.fromkeys(markers[number].what for number in numbers))[:_SHOWN])
+
+
+def first_file(folder: str) -> Optional[str]:
+    """Return a file of a folder, always the same one; None where there is none."""
+    for base, folders, names in os.walk(os.path.abspath(folder), followlinks=True):
+        folders.sort()
+        if names:
+            return os.path.join(base, min(names))
+    return None

@@ -169,16 +169,18 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
         kept: Set[str] = set()
         places = engine.catalogue.by_place()
         unnamed = _unnamed(engine)
+        numbers: Dict[Place, Dict[str, int]] = {}
         taken = {place for place in places if engine.places.is_taken(place)}
         for place in dict.fromkeys([*engine.places, *unnamed]):
             rows = unnamed.get(place, [])
             there = [file for file in places.get(place, []) if file.there]
             if (not there and not rows) or not (place in taken or engine.places.is_taken(place)):
                 continue
-            _number(engine, place, there, [row.op for row in rows])
+            numbers[place] = _number(engine, place, there, [row.op for row in rows])
             rows = rows + engine.places.planner(place).absent([file.dumped() for file in there])
             kept.update(row_key(row) for row in rows)
             engine.put_rows(rows)
+        engine.store.renumber(numbers)
         behind = max(engine.store.op_count(), engine.graphs.op_count(engine.places))
         lost = [_folder_row(engine, rel, behind, "the folder %s cannot be listed: %s" % (rel, why), CORRUPT) for rel, why in unlisted]
         for combo in empty:
@@ -202,14 +204,14 @@ def _unnamed(engine: Engine) -> Dict[Place, List[Row]]:
     return found
 
 
-def _number(engine: Engine, place: Place, files: Iterable[TargetFile], unnamed: List[str]) -> None:
+def _number(engine: Engine, place: Place, files: Iterable[TargetFile], unnamed: List[str]) -> Dict[str, int]:
     """Number the ops that the model does not know in the order of their files, whatever order they came in."""
     names = [file.op_name for file in files if file.state != EARLIER] + unnamed
     planner = engine.places.planner(place)
     unknown = list(dict.fromkeys(name for name in names if not planner.knows(name)))
     planner.number(unknown)
     base = planner.first_free_index()
-    engine.store.renumber(place, {name: base + number for number, name in enumerate(unknown)})
+    return {name: base + number for number, name in enumerate(unknown)}
 
 
 def _folder_row(engine: Engine, rel: str, index: int, reason: str, cause: str) -> Row:

@@ -20,6 +20,7 @@ from ..results.finishing import ResultFiles, Rows
 from ..results.kept import Renderer, absolute
 from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore
+from ..verdict.explaining import TensorReader
 from ..verdict.run_sentence import run_sentence
 from ..verdict.seen import SeenRow
 from ..verdict.summary import Summary, exit_code, summarise
@@ -55,6 +56,8 @@ class Run:
 
     Attributes
     ----------
+    reader
+        Who reads tensors again; None: this process does.
     notes, left_out
         As those of :class:`RunResult`.
     """
@@ -79,6 +82,7 @@ class Run:
         self.unmatched: List[str] = []
         self.steps_without_golden: List[str] = []
         self.tables_when_interrupted = True
+        self.reader: Optional[TensorReader] = None
 
     def __enter__(self) -> Run:
         if self.options.quantisation is not None and self.options.model is None:
@@ -173,7 +177,7 @@ class Run:
             self.notes += note_overflows(self.engine)
         places = self.store.places()
         ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
-        reader = RunReader(self.engine)
+        reader = self.reader or RunReader(self.engine)
         seen = self.graphs.seen(places)
         if len(seen) != len(self.graphs):
             self.store.set(GRAPHS, [network_document(graph) for graph in seen])

@@ -9,6 +9,7 @@ from typing import Optional
 from ..comparing.aligned import converted, geometry_of, open_counterpart
 from ..comparing.pair_task import PairTask
 from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, align
+from ..dumps.place import Place
 from ..errors import GoldwatchError
 from ..verdict.explaining import TensorReader
 from ..verdict.observations import ObservedOp
@@ -32,8 +33,12 @@ class RunReader(TensorReader):
 
     def pair(self, op: ObservedOp, row: Observation, most: int = MOST_ELEMENTS) -> Optional[AlignedPair]:
         """Return a row's elements; None where a file is gone (deleted after its comparison, say) or has become unreadable."""
+        return self.read(op.file, row.tensor, most)
+
+    def read(self, file: str, tensor: str, most: int = MOST_ELEMENTS) -> Optional[AlignedPair]:
+        """Return the elements of a tensor of a dump file, by their names in the rows."""
         try:
-            task = self._task(op, row.tensor)
+            task = self._task(file, tensor)
             if task is None:
                 return None
             golden, _ = open_counterpart(task)
@@ -42,8 +47,8 @@ class RunReader(TensorReader):
         except (GoldwatchError, OSError, MemoryError):
             return None
 
-    def _task(self, op: ObservedOp, tensor: str) -> Optional[PairTask]:
-        file = self._engine.file_of(op.file)
+    def _task(self, target_file: str, tensor: str) -> Optional[PairTask]:
+        file = self._engine.file_of(target_file)
         if file is None:
             return None
         tasks = self._engine.plan_again(file).tasks
@@ -51,15 +56,19 @@ class RunReader(TensorReader):
 
     def stale(self, op: ObservedOp) -> str:
         """Compare the dump file's time with the model file's, and with its time folder's."""
-        file = self._engine.file_of(op.file)
-        graph = self._engine.graphs.of(op.place.model)
+        return self.age(op.file, op.place)
+
+    def age(self, target_file: str, place: Place) -> str:
+        """Return the same of a dump file by its name in the rows; empty when it is no older."""
+        file = self._engine.file_of(target_file)
+        graph = self._engine.graphs.of(place.model)
         if file is None or graph is None or graph.path is None:
             return ""
         try:
             dumped, made = os.path.getmtime(file.path), os.path.getmtime(graph.path)
         except OSError:
             return ""
-        if dumped > made - _YOUNGER_S or (op.place.time or "") > time.strftime("%Y%m%d%H%M%S", time.localtime(made)):
+        if dumped > made - _YOUNGER_S or (place.time or "") > time.strftime("%Y%m%d%H%M%S", time.localtime(made)):
             return ""
         when = [time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) for at in (dumped, made)]
         return "the dump (%s) is older than the model file (%s): it may be of an earlier model" % (when[0], when[1])

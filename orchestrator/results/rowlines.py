@@ -5,17 +5,20 @@ from __future__ import annotations
 import pickle
 import sqlite3
 import zlib
-from typing import Any, ContextManager, Dict, Iterable, Iterator, List, Sequence, Tuple
+from typing import Any, ContextManager, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
+from ..dumps.place import Place
 from .records import VOID
-from .rowsql import COLUMNS, SqlValue, checksum, column_list, from_sql_text, insert_sql, to_sql_text
+from .rowsql import COLUMNS, PLACE_COLUMNS, SqlValue, checksum, column_list, from_sql_text, insert_sql, to_sql_text
 
 Line = Tuple[SqlValue, ...]
 """The values of :data:`goldwatch.results.rowsql.COLUMNS`, and their checksum."""
 
 _PIECE_LINES = 1000
 _KEYS_AT_ONCE = 500
-_INSERT_NEW = insert_sql().replace("insert_sql()", "INSERT OR IGNORE", 1)
+_INSERT_NEW = insert_sql().replace("INSERT", "INSERT OR IGNORE", 1)
+_UNNUMBERED = 'SELECT id, "index", op, %s FROM row WHERE id > ? AND op_sequence IS NULL ORDER BY id LIMIT ?' % ", ".join(PLACE_COLUMNS)
+_INDEX = COLUMNS.index("index")
 _VERDICT, _REASON = COLUMNS.index("verdict"), COLUMNS.index("reason")
 
 
@@ -80,6 +83,32 @@ class RowLines:
         given = self._query("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
         if given:
             self.set(VOID, given[0][0])
+
+    def renumber(self, numbers: Mapping[Place, Mapping[str, int]]) -> int:
+        """Give the rows of ops that the json does not know their final Index; return how many changed.
+
+        Parameters
+        ----------
+        numbers
+            Index by place and op name; only rows without OpSequence are looked at.
+        """
+        changed = after = 0
+        with self.transaction():
+            while True:
+                found = self._query(_UNNUMBERED, (after, _PIECE_LINES))
+                for rowid, index, op, *place in found:
+                    number = numbers.get(Place(*map(from_sql_text, place)), {}).get(from_sql_text(op))
+                    if number is not None and number != index:
+                        (line,) = self._query("SELECT %s FROM row WHERE id = ?" % column_list(), (rowid,))
+                        values = [*line[:_INDEX], number, *line[_INDEX + 1 :]]
+                        self._connection.execute('UPDATE row SET "index" = ?, sum = ? WHERE id = ?', (number, checksum(values), rowid))
+                        changed += 1
+                if len(found) < _PIECE_LINES:
+                    break
+                after = found[-1][0]
+            if changed:
+                self._make_void()
+        return changed
 
     def clear(self) -> None:
         """Take out all rows, files and events, without a trace: they are another store's now."""

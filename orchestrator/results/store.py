@@ -14,7 +14,6 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 
 from .. import __version__
 from ..comparing.row import Row
-from ..dumps.place import Place
 from ..errors import FormatError
 from ..filesystem import remove_leftovers, require_own_file
 from .database import translated
@@ -25,8 +24,7 @@ from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
 from .records import VOID, Event, FileRecord
 from .rowlines import RowLines
 from .rowqueries import RowQueries
-from .rowsql import COLUMNS, RowReader, SqlValue, checksum, column_list, from_sql_text, insert_sql, row_values, to_sql_text
-from .rowview import selection
+from .rowsql import RowReader, SqlValue, checksum, from_sql_text, insert_sql, row_values, to_sql_text
 
 _STARTED = "YYYYmmddHHMMSS"
 OnStored = Callable[[Row, int, str], None]
@@ -282,28 +280,6 @@ class RunStore(RowLines, RowQueries):
         if cosine is not None:
             before += ", CosineSimilarity %s" % cosine
         self.event(kind, op, "%s, file %s; %s" % (before, target_file, why))
-
-    def renumber(self, place: Place, numbers: Mapping[str, int]) -> int:
-        """Give the rows of ops that the json does not know their final Index; return how many changed.
-
-        Parameters
-        ----------
-        numbers
-            Index by op name; only rows without OpSequence are looked at.
-        """
-        where, values = selection(place, None)
-        at = COLUMNS.index("index")
-        with self.transaction():
-            where += "%s op_sequence IS NULL" % (" AND" if where else " WHERE")
-            found = [(key, from_sql_text(op), index) for key, op, index in self._query('SELECT id, op, "index" FROM row' + where, values)]
-            stale = [(key, numbers[op]) for key, op, index in found if op in numbers and numbers[op] != index]
-            for key, number in stale:
-                row = list(self._query("SELECT %s FROM row WHERE id = ?" % column_list(), (key,))[0])
-                row[at] = number
-                self._connection.execute('UPDATE row SET "index" = ?, sum = ? WHERE id = ?', (number, checksum(row), key))
-            if stale:
-                self._make_void()
-        return len(stale)
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:

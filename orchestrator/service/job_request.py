@@ -15,12 +15,14 @@ from .runs import run_id
 
 COMMANDS = ("compare", "watch", "replay", "diff")
 
+_OF_CLUSTERS = ("cluster", "locality", "worker-golden", "tls-ca-file", "tls-cert", "tls-key", "insecure")
+
 REFUSED: Mapping[str, str] = {
     "on-divergence": "it runs a program",
     "custom": "it runs code",
     "metric-args": "it is for metrics of your own, which are code",
     "python": "it runs a program",
-    **dict.fromkeys(("cluster", "tls-ca-file", "tls-cert", "tls-key", "insecure"), "it reaches out to other machines"),
+    **dict.fromkeys(_OF_CLUSTERS, "it reaches out to other machines"),
     "pid": "it is about processes of the service's machine",
 }
 """Options that no client may give, each with the reason."""

@@ -8,12 +8,10 @@ import re
 
 import numpy as np
 import pytest
-from clusters import started
+from clusters import TIME, started
 from in_process import run_here
 
 from goldwatch.dumps.write import TensorData, write_dump
-
-TIME = "20260102030405"
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,7 +12,7 @@ import sys
 
 import distributed
 import pytest
-from clusters import started
+from clusters import TIME, started
 from in_process import run_here
 from worker_faults import Blind, DiesComparing, DiesPlanning, Waits, planted, shard_folders, version_of_another
 
@@ -174,3 +175,51 @@ def test_encrypted(training, tmp_path) -> None:
         assert unknown.returncode == 4 and "no Dask scheduler answers" in unknown.stderr, unknown.stderr
     assert training.compare("here").returncode == 1
     assert training.results("there") == training.results("here")
+
+
+@pytest.fixture
+def own_disks(training, own_client, monkeypatch):
+    """Two workers, each in a folder that holds other devices under the same path; this process stands in one that holds none."""
+    target = "/proc/self/cwd/" + TIME
+    for number, (worker, devices) in enumerate(zip(sorted(own_client.nthreads()), (["0", "2"], ["1"]))):
+        folder = training.path("host%d" % number)
+        os.makedirs(os.path.join(folder, TIME))
+        for device in devices:
+            shutil.copytree(training.path("dump", TIME, device), os.path.join(folder, TIME, device))
+        shutil.copytree(training.path("golden"), os.path.join(folder, "golden"))
+        own_client.run(os.chdir, folder, workers=[worker])
+    return target
+
+
+def remote(training, client, out, *options):
+    words = ["goldwatch", "compare", "/proc/self/cwd/" + TIME, training.path("golden"), "-f", training.path("net.json"), "-o", out]
+    return run_here([*words, "--cluster", url(client), "--locality", *options], training.folder)
+
+
+def test_each_worker_compares_what_lies_on_its_own_disk(training, own_client, own_disks, small_batches) -> None:
+    words = ["goldwatch", "compare", training.path("dump", TIME), training.path("golden"), "-f", training.path("net.json"), "-o", "here"]
+    assert run_here(words, training.folder).returncode == 1
+    done = remote(training, own_client, "there")
+    assert done.returncode == 1, done.stderr
+    assert training.results("there").keys() == training.results("here").keys()
+    for name, data in training.results("here").items():
+        assert training.results("there")[name] == data.replace(training.path("dump").encode(), b"/proc/self/cwd"), name
+    # Golden data on the workers' own disks, and the same run again: what is compared holds.
+    with RunStore.open(training.path("there")) as store:
+        before = store.counts()
+    done = remote(training, own_client, "there", "--worker-golden", "/proc/self/cwd/golden")
+    assert done.returncode == 1, done.stderr
+    with RunStore.open(training.path("there")) as store:
+        assert store.counts() == before and not store.events("removed")
+    assert training.compare("other", "--locality", "--cluster", url(own_client), "--check-addresses").returncode != 1
+
+
+def test_two_machines_with_other_dumps_of_one_device_are_refused(training, own_client, own_disks) -> None:
+    shutil.copytree(training.path("dump", TIME, "1"), training.path("host0", TIME, "1"))
+    (name, *_) = os.listdir(training.path("host0", TIME, "1", "net", "1", "0"))
+    os.remove(training.path("host0", TIME, "1", "net", "1", "0", name))
+    done = remote(training, own_client, "there")
+    assert done.returncode == 4 and "see different dump files in 1/net/1/0" in done.stderr
+    shutil.rmtree(training.path("host0", TIME))
+    done = remote(training, own_client, "there")
+    assert done.returncode == 1 and "sees no dump file of TARGET" in done.stderr

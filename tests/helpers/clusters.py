@@ -7,6 +7,7 @@ import logging
 
 import distributed
 
+TIME = "20260102030405"
 
 @contextlib.contextmanager
 def started(**options):
