@@ -11,8 +11,10 @@ from ..dumps.place import name_order
 from .merged import PLAN, Merged
 from .source import Ids, Read, Source
 
-MOST_ROWS = 10_000
+MOST_ROWS = 60_000
 """So many rows go into one transaction."""
+
+_PAGE_ROWS = 3000
 
 
 class Upto(NamedTuple):
@@ -68,9 +70,10 @@ class Batch:
         try:
             with store.transaction():
                 for step, host, ids in piece:
-                    with self._sources[host].reading() as reader:
-                        lines = list(reader.lines(ids))
-                    self._merged.take(reader, host, lines)
+                    for start in range(0, len(ids), _PAGE_ROWS):
+                        with self._sources[host].reading() as reader:
+                            lines = list(reader.lines(ids[start : start + _PAGE_ROWS]))
+                        self._merged.take(reader, host, lines)
                     self._position = (step, host, ids[-1])
                 self._merged.write()
                 if self._left > 0:

@@ -161,9 +161,18 @@ class Reader(StoreReader):
     def lines(self, ids: Sequence[int]) -> Iterator[Tuple[Any, ...]]:
         """Yield what is stored of the rows with these ids, in their order: the values of ``selected``."""
         for start in range(0, len(ids), _FEW):
-            page = ids[start : start + _FEW]
-            marks = ", ".join("?" * len(page))
-            yield from self.query("SELECT %s FROM row WHERE id IN (%s) ORDER BY id" % (self.selected, marks), tuple(page))
+            page = tuple(ids[start : start + _FEW])
+            sql = "SELECT %s FROM row WHERE id IN (%s) ORDER BY id" % (self.selected, ", ".join("?" * len(page)))
+            patient, self._connection.text_factory = self._connection.text_factory, str
+            try:
+                found = self.query(sql, page)
+            except GoldwatchError:
+                # What is not UTF-8 is damage, which a row's checksum tells; SQLite's own decoder, twice as fast, knows nothing of that.
+                self._connection.text_factory = patient
+                found = self.query(sql, page)
+            finally:
+                self._connection.text_factory = patient
+            yield from found
 
     def lines_of_ops(self, ops: Sequence[str], upto: int) -> Iterator[Tuple[Any, ...]]:
         """Yield the same of all rows of these ops, up to an id."""

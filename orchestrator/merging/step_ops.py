@@ -41,13 +41,13 @@ _NOTHING = Line(0, math.nan, ())
 
 def line_of(metric: str, values: Sequence[float], before: Line = _NOTHING) -> Line:
     """Return the line of a metric's values, one at least, and those of an earlier line."""
-    worst = values if not before.devices else [*values, before.worst]
-    smaller = natural_comparison(metric) == LARGER
-    if any(value != value for value in worst):
-        found = math.nan
+    parts = exact_parts(values if not before.devices else [*values, *before.parts])
+    known = values if not before.devices else [*values, before.worst]
+    if parts and not math.isfinite(parts[0]) and any(value != value for value in known):
+        worst = math.nan
     else:
-        found = min(worst) if smaller else max(worst)
-    return Line(before.devices + len(values), found, exact_parts([*values, *before.parts]))
+        worst = min(known) if natural_comparison(metric) == LARGER else max(known)
+    return Line(before.devices + len(values), worst, parts)
 
 
 def exact_parts(values: Sequence[float]) -> Tuple[float, ...]:
@@ -110,8 +110,9 @@ class Gathered:
             before = {} if group[0] in new else _lines_of(query, names)
             for metric, values in metrics.items():
                 line = line_of(metric, values, before.get(metric, _NOTHING))
-                parts = json.dumps([plain_number(part) for part in line.parts])
-                worst, mean = plain_number(line.worst), plain_number(line.mean)
+                worst, mean, parts = line.worst, line.mean, "[%s]" % ", ".join(map(repr, line.parts))
+                if not (math.isfinite(worst) and math.isfinite(mean)):
+                    worst, mean, parts = plain_number(worst), plain_number(mean), json.dumps([plain_number(part) for part in line.parts])
                 found = (*names[:3], to_sql_text(metric), line.devices, worst, mean, names[3], parts)
                 yield (*found, checksum(found))
 

@@ -62,10 +62,10 @@ class RunList {
     const progress = run.state === 'running' && run.progress !== null ? [make('progress', {max: 1, value: run.progress, 'aria-label': 'progress'})] : [words(run.state)];
     const cells = [
       ['', make('span', {class: 'verdict', 'data-is': verdict}, run.verdict || 'none so far')], ['name', link], ['name', printable(run.model || '')],
-      ['number', String(run.devices.length)], ['number', String(run.steps.length)], ['number', String(run.rows)], ['number', String(run.failed)],
-      ['', progress], ['', run.started ? new Date(run.started).toLocaleString() : ''], ['number', ageText(run.age_s)], ['name', run.error ? printable(run.error) : printable(run.host || '')],
+      ['number', String(run.devices.length), 'devices'], ['number', String(run.steps.length), 'steps'], ['number', String(run.rows), 'rows'], ['number', String(run.failed), 'fail'],
+      ['', progress], ['', run.started ? new Date(run.started).toLocaleString() : ''], ['number', ageText(run.age_s), 'age'], ['name', run.error ? printable(run.error) : printable(run.host || '')],
     ];
-    return make('tr', {'data-state': run.state}, cells.map(([kind, content]) => make('td', {class: kind || null}, content)));
+    return make('tr', {'data-state': run.state}, cells.map(([kind, content, head]) => make('td', {class: kind || null, 'data-head': head}, content)));
   }
 }
 

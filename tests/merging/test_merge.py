@@ -76,7 +76,7 @@ def test_runs_that_change_all_the_time(hosts, merging, tmp_path, seed, monkeypat
     """Rows come, are replaced, removed and renumbered, runs end, are continued and begun anew; the merge is stopped and goes on."""
     dice = random.Random(seed)
     # A batch of many transactions, between which anything may happen.
-    monkeypatch.setattr(batch, "MOST_ROWS", 5 if seed % 2 else 10_000)
+    monkeypatch.setattr(batch, "MOST_ROWS", 5 if seed % 2 else 60_000)
     out = str(tmp_path / "all")
     hosts[0].begin()
     merge = merging(hosts)

@@ -137,7 +137,7 @@ def test_ops_are_renumbered_with_one_look_at_the_rows(store, make_row):
     rows = [replace(make_row(number), op_sequence=None) for number in range(40)]
     store.put_all(rows)
     statements = []
-    store._connection.set_trace_callback(statements.append)
+    store._connection.set_trace_callback(lambda text: statements.append(text))
     numbers = {row.op: row.index for row in rows}
     assert store.renumber({rows[0].place: numbers}) == 0
     assert sum(statement.startswith("SELECT") for statement in statements) == 1
