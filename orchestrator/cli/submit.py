@@ -113,7 +113,7 @@ def job_document(words: Tuple[str, ...]) -> Dict[str, Any]:
     for parameter in command.params:
         value: Any = parsed.params.get(parameter.name or "")
         if isinstance(parameter, click.Argument):
-            args += value if isinstance(value, (list, tuple)) else [value]
+            args += [value] if parameter.nargs == 1 else list(value)
         elif parsed.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE:
             long = next((text[2:] for text in parameter.opts if text.startswith("--")), "")
             options[long] = bool(value) if getattr(parameter, "count", False) else list(value) if parameter.multiple else value

@@ -60,7 +60,8 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
             where: Any = address.url
             workers = address.workers or default_jobs()
             if address.url is None:
-                quietly = {"dashboard_address": None, "silence_logs": quiet, "memory_limit": 0}
+                # Dask opens a port for HTTP in any case.
+                quietly = {"dashboard_address": "127.0.0.1:0", "silence_logs": quiet, "memory_limit": 0}
                 # What ends two workers ends all.
                 with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
                     where = stack.enter_context(distributed.LocalCluster(n_workers=workers, threads_per_worker=1, **quietly))

@@ -144,7 +144,8 @@ def test_a_cluster_of_its_own(training) -> None:
 
 def test_nobody_answers(training, monkeypatch) -> None:
     monkeypatch.setattr(connecting, "_TIMEOUT_S", 1)
-    with socket.create_server(("127.0.0.1", 0)) as there:
+    with socket.socket() as there:
+        there.bind(("127.0.0.1", 0))
         port = there.getsockname()[1]
     done = training.compare("there", "--cluster", "tcp://127.0.0.1:%d" % port)
     assert done.returncode == 4 and "no Dask scheduler answers" in done.stderr and not os.path.exists(training.path("there"))
