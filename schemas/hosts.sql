@@ -7,15 +7,16 @@
 
 ALTER TABLE row ADD COLUMN host TEXT NOT NULL DEFAULT '';
 
--- Each metric of each tensor in each step, over all devices of all hosts. Names that are not known are ''.
+-- Each metric of each tensor in each step, over all devices of all hosts. Names that are not known are ''. NaN is no value: a metric that
+-- no device has a value of (it does not apply, or NaN and Inf differ from golden data) has no line.
 CREATE TABLE step_op (
     step   TEXT NOT NULL,
     op     TEXT NOT NULL,
     tensor TEXT NOT NULL,
     metric TEXT NOT NULL,
     count  INTEGER NOT NULL,             -- devices with a value
-    worst,                               -- the value farthest from golden data; NaN is the worst of all
-    mean,                                -- math.fsum(values) / count; as for numpy.mean NaN and infinite where a value is
+    worst,                               -- the value farthest from golden data
+    mean,                                -- math.fsum(values) / count; as for numpy.mean infinite where a value is
     model  TEXT NOT NULL,                -- the device's model_name
     total  TEXT NOT NULL,                -- JSON list of numbers whose exact sum is that of all values
     sum    TEXT NOT NULL,

@@ -10,7 +10,7 @@ from ..dumps.place import Place, name_order
 from ..naming import run_name
 from ..results.hosts import PlaceLine, first_place, left_out, place_lines_of, told_of
 from ..results.network import GRAPHS, stored_networks
-from ..results.rowsql import from_sql_text
+from ..results.rowsql import from_sql_text, to_sql_text
 from ..results.store import RunStore
 from ..verdict.by_model import ABSENT, Difference, ModelSummary
 from ..verdict.first_divergence import FirstDivergence, first_divergence
@@ -166,13 +166,22 @@ def _difference(lines: Sequence[PlaceLine], devices: Sequence[str], store: RunSt
         for row in sorted(rows, key=lambda row: execution_key(row)[6:]):
             verdicts.setdefault(row.tensor, {}).setdefault(row.place.device_name or "", row.verdict)
         for tensor, known in verdicts.items():
-            rest = PASS if _compared(store, step, tensor) - sum(verdict == FAIL for verdict in known.values()) else ABSENT
+            failing = [row for row in rows if row.tensor == tensor and row.verdict == FAIL]
+            rest = PASS if _some_pass(store, step, tensor, failing, {place.model for place in steps[step]}) else ABSENT
             each = tuple((device, known.get(device, rest)) for device in devices)
             if len({verdict for _, verdict in each}) > 1:
                 return Difference(step, tensor, each)
     return None
 
 
-def _compared(store: RunStore, step: Optional[str], tensor: str) -> int:
-    found = store.query("SELECT max(count) FROM step_op WHERE step = ? AND tensor = ?", (step or "", tensor))
-    return int(found[0][0] or 0)
+def _some_pass(store: RunStore, step: Optional[str], tensor: str, failing: Sequence[Row], models: Iterable[Optional[str]]) -> bool:
+    """Tell whether a metric of a tensor has more values, in these models, than those of its failing rows."""
+    names = [to_sql_text(model or "") for model in models]
+    sql = "SELECT metric, sum(count) FROM step_op WHERE step = ? AND tensor = ? AND model IN (%s) GROUP BY metric"
+    found = store.query(sql % ", ".join("?" * len(names)), (to_sql_text(step or ""), to_sql_text(tensor), *names))
+    return any(count > sum(_has_value(row, from_sql_text(metric)) for row in failing) for metric, count in found)
+
+
+def _has_value(row: Row, metric: str) -> bool:
+    value = row.metrics.get(metric)
+    return isinstance(value, (int, float)) and value == value

@@ -40,13 +40,10 @@ _NOTHING = Line(0, math.nan, ())
 
 
 def line_of(metric: str, values: Sequence[float], before: Line = _NOTHING) -> Line:
-    """Return the line of a metric's values, one at least, and those of an earlier line."""
+    """Return the line of a metric's values, one at least and none NaN, and those of an earlier line."""
     parts = exact_parts(values if not before.devices else [*values, *before.parts])
     known = values if not before.devices else [*values, before.worst]
-    if parts and not math.isfinite(parts[0]) and any(value != value for value in known):
-        worst = math.nan
-    else:
-        worst = min(known) if natural_comparison(metric) == LARGER else max(known)
+    worst = min(known) if natural_comparison(metric) == LARGER else max(known)
     return Line(before.devices + len(values), worst, parts)
 
 
@@ -83,7 +80,7 @@ class Gathered:
         self.groups: Dict[Group, Dict[str, List[float]]] = {}
 
     def add(self, group: Group, metrics: Mapping[str, Any]) -> None:
-        """Take a compared row's metrics: numbers, texts for those that are not finite, or None."""
+        """Take a compared row's metrics: numbers, texts for those that are not finite, or None; NaN is no value."""
         found = self.groups.get(group)
         if found is None:
             found = self.groups[group] = {}
@@ -93,6 +90,8 @@ class Gathered:
                 if number is None:
                     continue
                 value = number
+            if value != value:
+                continue
             if name in found:
                 found[name].append(value)
             else:

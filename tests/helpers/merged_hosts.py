@@ -125,13 +125,12 @@ def slow_step_ops(folders):
             for row in store.rows("arrival"):
                 if row.verdict in (PASS, FAIL):
                     for metric, value in row.metrics.items():
-                        if isinstance(value, (int, float)):
+                        if isinstance(value, (int, float)) and not math.isnan(value):
                             values[row.model or "", row.step or "", row.op, row.tensor, metric].append(float(value))
     found = {}
     for key, some in values.items():
-        nan = any(math.isnan(value) for value in some)
-        worst = math.nan if nan else min(some) if key[-1] == "CosineSimilarity" else max(some)
-        mean = sum(some) / len(some) if nan or any(map(math.isinf, some)) else math.fsum(some) / len(some)
+        worst = min(some) if key[-1] == "CosineSimilarity" else max(some)
+        mean = sum(some) / len(some) if any(map(math.isinf, some)) else math.fsum(some) / len(some)
         found[key] = (len(some), repr(worst), repr(mean))
     return found
 

@@ -71,6 +71,16 @@ def test_all_that_passes_is_counted(hosts, merging, tmp_path):
     assert step_ops(str(tmp_path / "all"))["net", "0", "op1", "op1:output:0", "CosineSimilarity"][0] == 3
 
 
+def test_nan_is_no_value(hosts, merging, tmp_path):
+    """A metric that does not apply anywhere has no line; one device's NaN counts for nothing, and the other device passes all the same."""
+    nothing = {"CosineSimilarity": math.nan, "RelativeEuclideanDistance": math.nan, "DifferentElements": math.nan}
+    hosts[0].begin().put(make_row(0, verdict=FAIL, metrics=nothing)).finish()
+    hosts[1].begin().put(make_row(0, 1, metrics={**nothing, "RelativeEuclideanDistance": 0.5})).finish()
+    result = merged_all(merging(hosts[:2]))
+    assert read(str(tmp_path / "all"), "SELECT metric, count, worst, mean FROM step_op") == [("RelativeEuclideanDistance", 1, 0.5, 0.5)]
+    assert result.summary.models[0].difference.verdicts == (("a/0", FAIL), ("b/1", PASS))
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_runs_that_change_all_the_time(hosts, merging, tmp_path, seed, monkeypatch):
     """Rows come, are replaced, removed and renumbered, runs end, are continued and begun anew; the merge is stopped and goes on."""
