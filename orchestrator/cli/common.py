@@ -38,6 +38,7 @@ _OPTIONS = {
     "needs_om": "--om model.json",
     "unknown_node": "--list",
     "unencrypted": "--insecure allows it",
+    "no_certificates": "--tls-ca-file, --tls-cert and --tls-key",
 }
 """What the hints of these kinds of error are called on the command line."""
 

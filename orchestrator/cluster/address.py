@@ -20,6 +20,12 @@ class Unencrypted(UsageError):
     kind = "unencrypted"
 
 
+class NoCertificates(UsageError):
+    """A cluster with encryption, and nothing that proves who we are (exit code 2)."""
+
+    kind = "no_certificates"
+
+
 @dataclass(frozen=True)
 class ClusterAddress:
     """Where the scheduler is.
@@ -74,7 +80,9 @@ def parse_cluster(
     local, remote = _LOCAL.match(text), _REMOTE.match(text)
     port, processes = remote.group(3) if remote else "1", local.group(1) if local else "1"
     if (local is None and remote is None) or not 0 < int(port) < 65536 or (processes is not None and not int(processes)):
-        raise UsageError("%s is no cluster: expected %s" % (text or "an empty text", _FORMS))
+        # A password is not printed back.
+        shown = re.sub(r"(?s)(://|^).*@", r"\1***@", text)
+        raise UsageError("%s is no cluster: expected %s" % (shown or "an empty text", _FORMS))
     encrypted = remote is not None and remote.group(1) == "tls"
     if any(files.values()) and not encrypted:
         raise UsageError("certificates are for tls://, not for %s" % text)

@@ -20,6 +20,7 @@ from ..results.records import FileRecord
 from ..results.rowlines import packed, unpacked
 from ..results.rowsql import COLUMNS, from_sql_text, row_key
 from .address import ClusterAddress
+from .asking import run_on
 from .connecting import Connection, connected
 from .dispatch import Dispatcher
 from .messages import Findings, Note, Order
@@ -75,7 +76,8 @@ class Cluster:
     def close(self) -> None:
         """Have the workers remove what they keep for the run."""
         with contextlib.suppress(Exception):
-            self._client.run(end_sessions, self._name)
+            if self._client.status == "running":
+                run_on(self._client, list(self._client.nthreads()), end_sessions, self._name)
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:
         """Return what the workers see of TARGET; errors as those of the places' ``list_target``."""

@@ -9,13 +9,15 @@ import multiprocessing
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Tuple
 
 from .. import __version__
-from ..errors import EnvironmentProblem
+from ..errors import EnvironmentProblem, GoldwatchError, UsageError
 from ..interrupts import interrupts_withheld
 from ..processes import default_jobs
-from .address import ClusterAddress
+from .address import ClusterAddress, NoCertificates
+from .asking import GONE, PATIENCE_S, answers, is_there
 
 _TIMEOUT_S = 20
 _SHOWN = 4
+GOES_ON = "the same command goes on where this one stopped"
 _PACKAGES = ("dask", "distributed")
 
 
@@ -41,7 +43,9 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
     Raises
     ------
     EnvironmentProblem
-        Dask is not installed, nobody answers, there is no worker, or a version is another there.
+        Dask is not installed, nobody answers, there is no worker, or a version is another there; or the scheduler goes away meanwhile.
+    UsageError
+        Certificates are missing, or cannot be used.
     """
     try:
         dask: Any = importlib.import_module("dask")
@@ -51,7 +55,11 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
     # What it tells of dying workers and lost connections is told by us.
     level = logging.getLogger("goldwatch").getEffectiveLevel()
     quiet = logging.CRITICAL if level > logging.DEBUG else logging.DEBUG
-    logging.getLogger("distributed").setLevel(quiet)
+    for name in ["distributed", *logging.root.manager.loggerDict]:
+        # Some of Dask's have a level of their own.
+        if name.split(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(quiet)
+    security = _security(address)
     with contextlib.ExitStack() as stack:
         # Ctrl-C in the terminal is for us alone: we end the workers that we have started. Multiprocessing's helper, which a lock starts,
         # would let it through again.
@@ -66,7 +74,7 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
                 with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
                     where = stack.enter_context(distributed.LocalCluster(n_workers=workers, threads_per_worker=1, **quietly))
             try:
-                client = distributed.Client(where, timeout=_TIMEOUT_S, set_as_default=False, security=_security(address))
+                client = distributed.Client(where, timeout=_TIMEOUT_S, set_as_default=False, security=security)
             except Exception as error:
                 text = str(error) or type(error).__name__
                 raise EnvironmentProblem(
@@ -74,8 +82,15 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
                     hint="another version of Dask answers like none: this is %s" % distributed.__version__,
                 ) from None
             stack.enter_context(client)
-        _require_alike(client)
-        yield Connection(client, (lambda: None) if address.url else lambda: where.scale(workers))
+        try:
+            _require_alike(client)
+            yield Connection(client, (lambda: None) if address.url else lambda: where.scale(workers))
+        except GoldwatchError:
+            raise
+        except GONE:
+            if is_there(client):
+                raise
+            raise EnvironmentProblem("%s: the Dask scheduler has gone away" % address.shown, hint=GOES_ON) from None
 
 
 def _security(address: ClusterAddress) -> Any:
@@ -83,18 +98,35 @@ def _security(address: ClusterAddress) -> Any:
         return None
     security: Any = importlib.import_module("distributed.security")
     files = {"tls_ca_file": address.tls_ca_file, "tls_client_cert": address.tls_cert, "tls_client_key": address.tls_key or address.tls_cert}
-    return security.Security(require_encryption=True, **{name: path for name, path in files.items() if path is not None})
+    found = security.Security(require_encryption=True, **{name: path for name, path in files.items() if path is not None})
+    try:
+        complete = found.get_connection_args("client")["ssl_context"] is not None
+    except (OSError, ValueError) as error:
+        raise UsageError("%s: the certificates cannot be used: %s" % (address.shown, error)) from None
+    if not complete:
+        raise NoCertificates(
+            "%s needs certificates, and neither the command nor Dask's configuration has all" % address.shown,
+            hint="give that of the authority, our own and its key",
+        )
+    return found
 
 
 def _require_alike(client: Any) -> None:
     """Refuse a cluster whose machines have other versions, and name them."""
-    found = client.get_versions()
-    if not found["workers"]:
+    workers = list(client.nthreads())
+    if not workers:
         raise EnvironmentProblem("the Dask scheduler has no worker", hint="start dask worker on the machines that are to compare")
-    sides: Dict[str, Any] = {"the scheduler": found["scheduler"], **{"worker %s" % name: entry for name, entry in found["workers"].items()}}
-    different = differences(found["client"], sides)
+    sides: Dict[str, Any] = {"the scheduler": client.sync(client.scheduler.versions, packages=[], callback_timeout=PATIENCE_S)}
+
+    async def versions(worker: str) -> Any:
+        return (await client.scheduler.broadcast(msg={"op": "versions", "packages": []}, workers=[worker]))[worker]
+
+    said = answers(client, workers, versions)
+    # One that has gone meanwhile gets no work.
+    sides.update(("worker %s" % name, entry) for name, entry in said.items() if not isinstance(entry, Exception))
+    different = differences(importlib.import_module("distributed.versions").get_versions(packages=[]), sides)
     if not different:
-        different = _of_goldwatch(client, list(found["workers"]))
+        different = _of_goldwatch(client, workers)
     if different:
         more = "; and %d more" % (len(different) - _SHOWN) if len(different) > _SHOWN else ""
         raise EnvironmentProblem(
@@ -127,14 +159,16 @@ def _versions(entry: Mapping[str, Any]) -> List[Tuple[str, str]]:
 
 
 def _of_goldwatch(client: Any, workers: List[str]) -> List[str]:
+    async def version(worker: str) -> Any:
+        return (await client._run(goldwatch_version, workers=[worker]))[worker]
+
     found = []
-    for worker in workers:
-        try:
-            theirs = client.run(goldwatch_version, workers=[worker])[worker]
-        except Exception as error:
-            found.append("worker %s has no goldwatch that can be used (%s)" % (worker, error))
+    for worker, theirs in answers(client, workers, version).items():
+        if isinstance(theirs, OSError):
             continue
-        if theirs != __version__:
+        if isinstance(theirs, Exception):
+            found.append("worker %s has no goldwatch that can be used (%s)" % (worker, theirs))
+        elif theirs != __version__:
             found.append("worker %s has goldwatch %s, this is %s" % (worker, theirs, __version__))
     return found
 

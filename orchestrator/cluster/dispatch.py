@@ -8,6 +8,7 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 from ..errors import EnvironmentProblem
+from .connecting import GOES_ON
 from .messages import Findings, Order
 from .session import compare_order
 from .sight import NotSeen
@@ -18,7 +19,7 @@ _EACH_THREAD = 4
 _LOOK_S = 1.0
 _PATIENCE_S = 60.0
 _LOST = "the worker that compared it died %d times (out of memory?); look at the workers' logs"
-_GOES_ON = "the same command goes on where this one stopped"
+
 
 class _Sent(NamedTuple):
     units: Sequence[Unit]
@@ -72,19 +73,23 @@ class Dispatcher:
 
         Raises
         ------
+        ConnectionError
+            The scheduler is gone.
         EnvironmentProblem
-            The scheduler is gone, or no worker that could do it has come for a minute, or one cannot work.
+            No worker that could do it has come for a minute, or one cannot work.
         """
         work = Work(units)
         try:
             self._run(work)
         except BaseException:
-            self._client.cancel(list(self._sent), force=True)
+            if self._client.status == "running":
+                self._client.cancel(list(self._sent), force=True)
             raise
 
     def _run(self, work: Work) -> None:
         alone_since: Optional[float] = None
         while True:
+            self._require_scheduler()
             threads = self._threads()
             while len(work) and len(self._sent) < _EACH_THREAD * max(1, sum(threads.values())):
                 batch = work.batch()
@@ -106,6 +111,10 @@ class Dispatcher:
                 alone_since = None
                 self._take(future, sent, work)
 
+    def _require_scheduler(self) -> None:
+        if self._client.status != "running":
+            raise ConnectionError("the connection to the Dask scheduler is lost")
+
     def _threads(self) -> Dict[str, int]:
         """Return the workers that are there, with their threads, as of a second ago at most; new ones have been asked what they see."""
         now = time.monotonic()
@@ -113,8 +122,8 @@ class Dispatcher:
             before, self._there = self._there, self._client.nthreads()
             self._asked_at = now
             if self._there.keys() - before.keys():
-                with contextlib.suppress(OSError, KeyError):
-                    # One that goes meanwhile is asked no more.
+                with contextlib.suppress(OSError, KeyError, EnvironmentProblem):
+                    # One that goes meanwhile, or hangs, is asked no more.
                     self._places.renew()
         return self._there
 
@@ -147,7 +156,8 @@ class Dispatcher:
             future.add_done_callback(self._done.put)
             return
         if future.status != "error":
-            raise EnvironmentProblem("the Dask scheduler has dropped what it was given (%s)" % future.status, hint=_GOES_ON)
+            self._require_scheduler()
+            raise EnvironmentProblem("the Dask scheduler has dropped what it was given (%s)" % future.status, hint=GOES_ON)
         error = future.exception()
         if isinstance(error, NotSeen):
             self._places.shun(error.worker)
@@ -165,8 +175,6 @@ class Dispatcher:
 
     def _look_after(self, work: Work, alone_since: Optional[float]) -> Optional[float]:
         """Send elsewhere what waits for workers that are gone; return since when nobody is there that could do anything."""
-        if self._client.status != "running":
-            raise EnvironmentProblem("the connection to the Dask scheduler is lost", hint=_GOES_ON)
         there = self._threads()
         for future, sent in list(self._sent.items()):
             if sent.where is not None and not any(worker in there for worker in sent.where):
@@ -183,7 +191,7 @@ class Dispatcher:
         now = time.monotonic()
         if alone_since is not None and now - alone_since > _PATIENCE_S:
             raise EnvironmentProblem(
-                "no worker that sees the files has been there for %d s" % _PATIENCE_S, hint=_GOES_ON
+                "no worker that sees the files has been there for %d s" % _PATIENCE_S, hint=GOES_ON
             )
         return alone_since or now
 

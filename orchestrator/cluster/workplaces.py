@@ -13,6 +13,7 @@ from ..engine.comparers import look
 from ..engine.options import ComparisonOptions
 from ..engine.target_file import TargetFile
 from ..errors import GoldwatchError, InputError
+from .asking import run_on
 from .sight import Marker, first_file, in_words, marker, unseen
 
 _SHOWN = 4
@@ -74,7 +75,7 @@ class SharedDisk:
         """Ask the workers that have not been asked; return which do not see everything."""
         fresh = [worker for worker in self._client.nthreads() if worker not in self._asked]
         said = []
-        for worker, numbers in (self._client.run(unseen, tuple(self.markers), workers=fresh) if fresh else {}).items():
+        for worker, numbers in run_on(self._client, fresh, unseen, tuple(self.markers)).items():
             self._asked.add(worker)
             if numbers:
                 self._blind.add(worker)

@@ -31,6 +31,13 @@ def test_what_is_no_cluster(text) -> None:
         parse_cluster(text)
 
 
+@pytest.mark.parametrize("text", ["tcp://user:secret@127.0.0.1:1", "user:se@secret@host:1", "tls://u:secret/x@h:1", "http://a\nsecret@h"])
+def test_a_password_is_not_printed_back(text) -> None:
+    with pytest.raises(UsageError, match="is no cluster") as caught:
+        parse_cluster(text)
+    assert "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize("host", ["10.0.0.1", "lab.example", "0.0.0.0", "[fe80::1]", "localhost.example", "127.0.0.1.example"])
 def test_nothing_goes_to_another_machine_in_the_clear(host) -> None:
     with pytest.raises(UsageError, match="without encryption"):

@@ -10,11 +10,12 @@ import socket
 import subprocess
 import sys
 
+import dask
 import distributed
 import pytest
-from clusters import TIME, started
+from clusters import TIME, started, url
 from in_process import run_here
-from worker_faults import Blind, DiesComparing, DiesPlanning, Waits, planted, shard_folders, version_of_another
+from worker_faults import Blind, DiesComparing, DiesPlanning, Gate, Waits, planted, shard_folders, version_of_another
 
 from goldwatch.cluster import comparers, connecting, units
 from goldwatch.results.store import RunStore
@@ -31,10 +32,6 @@ def reviving(own_client, monkeypatch):
     """Workers that end while they start, which Dask gives up, are replaced, as those of a cluster of our own are."""
     connection = connecting.Connection(own_client, lambda: own_client.cluster.scale(2))
     monkeypatch.setattr(comparers, "connected", lambda address: contextlib.nullcontext(connection))
-
-
-def url(client):
-    return client.scheduler.address
 
 
 @pytest.mark.parametrize("target", ["dump", "flat", "one step"])
@@ -122,12 +119,13 @@ def test_another_goldwatch_is_refused_by_name(training, own_client) -> None:
 
 def test_ctrl_c_and_the_same_command_again(training, shared_client, small_batches, until) -> None:
     command = [sys.executable, "-m", "goldwatch", "compare", "dump", "golden", "-f", "net.json", "-o", "there", "--cluster"]
-    with planted(shared_client, Waits(training.path("go"))):
+    gate = Gate(training.path("gate"))
+    with planted(shared_client, Waits(gate)):
         process = subprocess.Popen([*command, url(shared_client)], cwd=training.folder, stderr=subprocess.PIPE, universal_newlines=True)
-        until(lambda: os.path.exists(training.path("go.waiting")))
+        until(gate.reached)
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=60)
-        open(training.path("go"), "w").close()
+        gate.open()
     assert process.returncode == 130 and "goes on" in stderr and "Traceback" not in stderr, stderr
     until(lambda: not any(shared_client.run(shard_folders).values()))
     assert training.compare("there", "--cluster", url(shared_client)).returncode == 1
@@ -172,8 +170,14 @@ def test_encrypted(training, tmp_path) -> None:
         assert url(client).startswith("tls://")
         done = training.compare("there", "--cluster", url(client), "--tls-ca-file", cert, "--tls-cert", cert, "--tls-key", key)
         assert done.returncode == 1, done.stderr
-        unknown = training.compare("other", "--cluster", url(client))
-        assert unknown.returncode == 4 and "no Dask scheduler answers" in unknown.stderr, unknown.stderr
+        for some in [(), ("--tls-ca-file", cert)]:
+            refused = training.compare("other", "--cluster", url(client), *some)
+            assert refused.returncode == 2 and "needs certificates" in refused.stderr and "--tls-key" in refused.stderr, refused.stderr
+        with dask.config.set({"distributed.comm.tls.ca-file": cert, "distributed.comm.tls.client.cert": cert}):
+            done = training.compare("configured", "--cluster", url(client), "--tls-cert", cert, "--tls-key", key)
+            assert done.returncode == 1, done.stderr
+        unfit = training.compare("other", "--cluster", url(client), "--tls-ca-file", cert, "--tls-cert", training.path("net.json"))
+        assert unfit.returncode == 2 and "cannot be used" in unfit.stderr and not os.path.exists(training.path("other"))
     assert training.compare("here").returncode == 1
     assert training.results("there") == training.results("here")
 

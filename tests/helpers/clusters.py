@@ -17,3 +17,7 @@ def started(**options):
         client = stack.enter_context(distributed.Client(cluster, set_as_default=False, security=cluster.security))
         client.wait_for_workers(2)
         yield client
+
+
+def url(client):
+    return client.scheduler.address

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 
 from distributed.diagnostics.plugin import WorkerPlugin
 
@@ -59,11 +58,34 @@ class DiesPlanning(WorkerPlugin):
         comparers._plan = fatal
 
 
-class Waits(WorkerPlugin):
-    """The workers compare nothing until there is a file; another, which they make, says that they wait."""
+class Gate:
+    """Where workers wait, each as soon as it comes there, until it is opened for good; it is a FIFO's path."""
 
     def __init__(self, path):
         self.path = path
+        os.mkfifo(path)
+
+    def wait(self):
+        """Wait; a file beside the FIFO says that somebody does."""
+        open(self.path + ".waiting", "w").close()
+        # Opening a FIFO takes until it is opened for writing too.
+        with contextlib.suppress(FileNotFoundError), open(self.path):
+            pass
+
+    def reached(self):
+        return os.path.exists(self.path + ".waiting")
+
+    def open(self):
+        writer = os.open(self.path, os.O_RDWR)
+        os.remove(self.path)
+        os.close(writer)
+
+
+class Waits(WorkerPlugin):
+    """The workers compare nothing until a gate is opened."""
+
+    def __init__(self, gate):
+        self.gate = gate
 
     def setup(self, worker):
         from goldwatch.cluster import session
@@ -71,9 +93,7 @@ class Waits(WorkerPlugin):
         compare = session.Session._compare
 
         def waits(itself, order):
-            with open(self.path + ".waiting", "w"):
-                while not os.path.exists(self.path):
-                    time.sleep(0.01)
+            self.gate.wait()
             return compare(itself, order)
 
         session.Session._compare = waits
@@ -108,6 +128,13 @@ def version_of_another(version):
 
     goldwatch.__version__ = version
     return os.getpid()
+
+
+def version_after(gate):
+    """Make this worker hang as soon as it is asked for goldwatch's version."""
+    from goldwatch.cluster import connecting
+
+    connecting.goldwatch_version = gate.wait
 
 
 def shard_folders(dask_worker):

@@ -1,0 +1,79 @@
+"""Questions to the scheduler and the workers that end even where nobody answers any more."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Awaitable, Callable, Dict, Sequence
+
+from ..errors import EnvironmentProblem
+
+PATIENCE_S = 20
+_PROBE_S = 5
+_SHOWN = 4
+
+GONE = (OSError, asyncio.TimeoutError, asyncio.CancelledError)
+"""What Dask raises where a scheduler or a worker has gone; and what other files and sockets raise."""
+
+
+def answers(client: Any, workers: Sequence[str], question: Callable[[str], Awaitable[Any]]) -> Dict[str, Any]:
+    """Return what each of some workers answers, or the exception in its place; each is asked by itself, all at once.
+
+    Parameters
+    ----------
+    client
+        ``distributed.Client``.
+    question
+        Asks the worker of an address; awaited in the client's own loop.
+
+    Raises
+    ------
+    ConnectionError
+        The scheduler has gone.
+    EnvironmentProblem
+        Some have not answered in time: they hang, or their machines do.
+    """
+    found: Dict[str, Any] = client.sync(_answers, workers, question)
+    silent = [worker for worker in workers if worker not in found]
+    if silent:
+        more = " and %d more" % (len(silent) - _SHOWN) if len(silent) > _SHOWN else ""
+        raise EnvironmentProblem(
+            "no answer for %d s from worker %s%s" % (PATIENCE_S, ", ".join(silent[:_SHOWN]), more),
+            hint="end what hangs, or start it anew, then give the same command again",
+        )
+    if any(isinstance(answer, OSError) for answer in found.values()) and not is_there(client):
+        raise ConnectionError("the Dask scheduler has gone")
+    return found
+
+
+async def _answers(workers: Sequence[str], question: Callable[[str], Awaitable[Any]]) -> Dict[str, Any]:
+    asked = {worker: asyncio.ensure_future(question(worker)) for worker in workers}
+    if asked:
+        await asyncio.wait(list(asked.values()), timeout=PATIENCE_S)
+    found = {worker: task.exception() or task.result() for worker, task in asked.items() if task.done()}
+    for task in asked.values():
+        task.cancel()
+    return found
+
+
+def run_on(client: Any, workers: Sequence[str], function: Callable[..., Any], *args: Any) -> Dict[str, Any]:
+    """Return what a function returns on each worker, as ``Client.run`` does; errors as those of :func:`answers`, or the function's."""
+
+    async def question(worker: str) -> Any:
+        return (await client._run(function, *args, workers=[worker]))[worker]
+
+    found = answers(client, workers, question)
+    for answer in found.values():
+        if isinstance(answer, Exception):
+            raise answer
+    return found
+
+
+def is_there(client: Any) -> bool:
+    """Return whether the scheduler still answers."""
+    if client.status != "running":
+        return False
+    try:
+        client.sync(client.scheduler.identity, callback_timeout=_PROBE_S)
+    except GONE:
+        return False
+    return True
