@@ -57,7 +57,7 @@ def told_of(store: RunStore) -> Dict[str, Dict[str, Any]]:
 
 
 def left_out_by_place(store: RunStore) -> Dict[Place, int]:
-    """Return for each device × step how many of its rows that did not pass have no place in the store of several hosts; none that has all."""
+    """Return for each device × step how many of its rows that did not pass have no place in the store of several hosts."""
     counts = {line.place: line.failed + line.not_compared for line in place_lines_of(store)}
     sql = "SELECT time, device, model, model_id, step, host, count(*) FROM row WHERE verdict IN ('fail', 'not_compared') "
     for *names, rows in store.query(sql + "GROUP BY time, device, model, model_id, step, host"):
