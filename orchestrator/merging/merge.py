@@ -25,13 +25,14 @@ from .merged import Merged
 from .options import MergeOptions
 from .places import VERDICTS
 from .saying import note_what_hosts_say
-from .source import WAITING, Read, Reader, Source, Unreadable
+from .source import RUNNING, WAITING, Read, Reader, Source, Unreadable
 
 _TOLD_S = 0.2
 _SHARE = 10
 """What was taken out is counted anew in at most about a tenth of the time."""
 
 _PATIENCE_S = 5.0
+_NAMED = 3
 
 
 class MergeStanding(NamedTuple):
@@ -89,6 +90,7 @@ class Merge:
     def __enter__(self) -> Merge:
         for source in self.sources:
             # What cannot be merged is refused before OUT is touched.
+            source.refuse_foreign()
             source.look()
         self.store = RunStore.begin(self.options.out, self.options.identity(), self.force, hosts=True)
         try:
@@ -138,6 +140,10 @@ class Merge:
             The store cannot be written.
         """
         self.say("merging the runs of %d host%s" % (len(self.sources), "" if len(self.sources) == 1 else "s"))
+        absent = [source.folder for source in self.sources if source.state == WAITING]
+        if absent:
+            more = " and %d more" % (len(absent) - _NAMED) if len(absent) > _NAMED else ""
+            self.say("warning: there is no run yet in %s%s: waiting for it" % (", ".join(absent[:_NAMED]), more))
         while not self._at_end():
             if not self._turn():
                 self._wake.wait(self.options.poll_s)
@@ -146,10 +152,12 @@ class Merge:
     def _at_end(self) -> bool:
         if self._stop:
             return True
-        if self._batch is not None or not all(source.ended for source in self.sources):
+        if self._batch is not None or not any(source.ended for source in self.sources):
+            return False
+        if any(source.state == RUNNING for source in self.sources):
             return False
         if self.options.until_idle_s is None:
-            if not self._all_ended_said:
+            if not self._all_ended_said and all(source.ended for source in self.sources):
                 self._all_ended_said = True
                 self.say("all runs have ended; the merge waits for them to go on until it is ended (Ctrl-C)")
             return False

@@ -9,7 +9,8 @@ from array import array
 from typing import Any, Dict, Iterator, List, MutableSequence, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..comparing.row import FAIL, NOT_COMPARED, Row
-from ..errors import FormatError, GoldwatchError, MissingPath, UsageError
+from ..errors import FormatError, GoldwatchError, InputError, MissingPath, UsageError
+from ..results.lock import LOCK_FILE
 from ..results.network import SUMMARY
 from ..results.opening import STORE_FILE
 from ..results.reading import StoreReader, is_written, signature
@@ -23,6 +24,7 @@ _SURE_S = 1.0
 """A store that seems not to have changed is looked at all the same so often: not every file system tells at once."""
 
 _FEW = 400
+_NAME_OUT = "name the OUT folder of each host's watch, not its dumps"
 
 
 class Unreadable(Exception):
@@ -70,6 +72,17 @@ class Source:
             return False
         self._seen, self._looked = found, now
         return self._look(written)
+
+    def refuse_foreign(self) -> None:
+        """Raise InputError for a folder that is no run's and will not become one: other things lie there."""
+        try:
+            names = set(os.listdir(self.folder))
+        except NotADirectoryError:
+            raise InputError("%s is no folder" % self.folder, hint=_NAME_OUT) from None
+        except OSError:
+            return
+        if names and not names & {STORE_FILE, LOCK_FILE}:
+            raise InputError("%s holds other files, and no run of a watch: there is no %s" % (self.folder, STORE_FILE), hint=_NAME_OUT)
 
     def look_again(self) -> None:
         """Let the next look be a sure one."""

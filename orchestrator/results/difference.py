@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Container, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..model.row_plan import OP
 from .distances import distances, most_grown
+from .hosts import left_out_by_place
 from .matching import PlaceMatch
 from .network import SUMMARY
 from .rowsql import plain_tree
@@ -145,7 +146,8 @@ def difference_of(
         It is damaged, foreign or cannot be read.
     """
     with RunStore.open(first) as before, RunStore.open(second) as after, before.frozen(), after.frozen():
-        match = PlaceMatch(before.places(), after.places())
+        cut = [left_out_by_place(store) if store.has_hosts else {} for store in (before, after)]
+        match = PlaceMatch(_places(before, cut[0]), _places(after, cut[1]))
         notes = [*before.notes, *after.notes, *match.notes]
         earlier, later = before.rows(), after.rows()
         sizes = len(earlier), len(later)
@@ -153,7 +155,7 @@ def difference_of(
         told = _told(earlier, lambda done: progress(done, sum(sizes)))
         waiting = {numbers.key(row.place, row): _side(row) for row in told if row.verdict != EXPECTED_ABSENT}
         names = {key[1] for key in waiting}
-        join = _Join(waiting, tolerance)
+        join = _Join(waiting, tolerance, set(cut[0]), {match.of(place) for place in cut[1]})
         runs = [Compared(first, before.get(SUMMARY) is not None, len(waiting))]
         numbers, others = _Numbers(), set()
         for row in _told(later, lambda done: progress(sizes[0] + done, sum(sizes))):
@@ -164,10 +166,18 @@ def difference_of(
         if _limits(before) != _limits(after):
             notes.append("the two runs were judged by different limits: verdicts may differ for that")
     join.finish()
+    for out, places, unknown in zip((first, second), cut, (join.unknown_before, join.unknown_after)):
+        if places:
+            text = "%s is a merge that kept only some of the rows that did not pass: %d are not stored there"
+            notes.append(text % (out, sum(places.values())) + ("; %d rows of the other run may be among them" % unknown if unknown else ""))
     notes += ["%s is not finished: only the rows that it has so far are compared" % run.out for run in runs if not run.finished]
     fewest = min(len(names), len(others))
     same = bool(fewest) and len(names & others) >= _SAME_MODEL * fewest
     return Difference(runs[0], runs[1], tolerance, join.sorted(), join.joined, same, notes)
+
+
+def _places(store: RunStore, cut: Mapping[Place, int]) -> List[Place]:
+    return list(dict.fromkeys([*store.places(), *cut]))
 
 
 def _told(rows: Iterable[Row], progress: Callable[[int], None]) -> Iterator[Row]:
@@ -202,10 +212,16 @@ def _side(row: Row) -> Side:
 
 
 class _Join:
-    """Rows of the second run, one after the other, joined with those of the first that wait."""
+    """Rows of the second run, one after the other, joined with those of the first that wait.
 
-    def __init__(self, waiting: Dict[Key, Side], tolerance: float) -> None:
-        self.joined = 0
+    At the places ``cut_before`` and ``cut_after`` the first and the second run did not store all rows: what one lacks there is not known.
+    """
+
+    def __init__(
+        self, waiting: Dict[Key, Side], tolerance: float, cut_before: Container[Optional[Place]], cut_after: Container[Optional[Place]]
+    ) -> None:
+        self.joined = self.unknown_before = self.unknown_after = 0
+        self._cut_before, self._cut_after = cut_before, cut_after
         self._waiting = waiting
         self._tolerance = tolerance
         self._alone: Dict[Key, Side] = {}
@@ -236,8 +252,11 @@ class _Join:
                     self._compare(*pair)
             for partner in used:
                 del others[partner]
-        self._changes[VANISHED] += [Change(side, None) for side in self._waiting.values()]
-        self._changes[APPEARED] += [Change(None, side) for side in self._alone.values()]
+        vanished = [Change(side, None) for key, side in self._waiting.items() if key[0] not in self._cut_after]
+        appeared = [Change(None, side) for key, side in self._alone.items() if key[0] is None or key[0] not in self._cut_before]
+        self.unknown_after, self.unknown_before = len(self._waiting) - len(vanished), len(self._alone) - len(appeared)
+        self._changes[VANISHED] += vanished
+        self._changes[APPEARED] += appeared
 
     def _compare(self, before: Side, after: Side) -> None:
         self.joined += 1

@@ -56,11 +56,19 @@ def told_of(store: RunStore) -> Dict[str, Dict[str, Any]]:
     return found
 
 
+def left_out_by_place(store: RunStore) -> Dict[Place, int]:
+    """Return for each device × step how many of its rows that did not pass have no place in the store of several hosts."""
+    counts = {line.place: line.failed + line.not_compared for line in place_lines_of(store)}
+    sql = "SELECT time, device, model, model_id, step, host, count(*) FROM row WHERE verdict IN ('fail', 'not_compared') "
+    for *names, rows in store.query(sql + "GROUP BY time, device, model, model_id, step, host"):
+        place = Place(*map(from_sql_text, names))
+        counts[place] = counts.get(place, 0) - rows
+    return {place: count for place, count in counts.items() if count > 0}
+
+
 def left_out(store: RunStore) -> Dict[str, int]:
     """Return for each host how many of its rows that did not pass have no place in the store."""
     counts: Dict[str, int] = {}
-    for line in place_lines_of(store):
-        counts[line.place.host or ""] = counts.get(line.place.host or "", 0) + line.failed + line.not_compared
-    for host, rows in store.query("SELECT host, count(*) FROM row WHERE verdict IN ('fail', 'not_compared') GROUP BY host"):
-        counts[from_sql_text(host)] = counts.get(from_sql_text(host), 0) - rows
-    return {host: count for host, count in counts.items() if count > 0}
+    for place, rows in left_out_by_place(store).items():
+        counts[place.host or ""] = counts.get(place.host or "", 0) + rows
+    return counts

@@ -26,8 +26,8 @@ from .answers import Problem, json_answer
 from .job_request import REPORT_NAME
 from .runs import Run, Runs
 
-MADE: Mapping[str, str] = {"report.html": "--html", "junit.xml": "--junit", "report.md": "--markdown"}
-"""What is made from the store when it is asked for, with the option of ``goldwatch report``."""
+MADE: Mapping[str, str] = {"report.html": "html", "junit.xml": "junit", "report.md": "markdown"}
+"""What is made from the store when it is asked for, with the name of its format."""
 
 _AT_ONCE = 1
 
@@ -130,7 +130,7 @@ async def _made(run: Run, name: str) -> Any:
     """
     with tempfile.TemporaryDirectory(prefix="goldwatch-") as folder:
         path = os.path.join(folder, name)
-        words = ("-m", "goldwatch", "report", run.path, MADE[name], path, "-q")
+        words = ("-m", "goldwatch", "report", run.path, "--" + MADE[name], path, "-q")
         # The current folder is where modules are looked for first: no one else's.
         process = await asyncio.create_subprocess_exec(
             sys.executable, *words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

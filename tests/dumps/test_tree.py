@@ -7,7 +7,7 @@ import pytest
 
 from goldwatch.dumps import find_dumps, list_folder
 from goldwatch.dumps import listing as listing_module
-from goldwatch.dumps.place import place_of
+from goldwatch.dumps.place import Place, place_of
 from goldwatch.errors import MissingPath
 from goldwatch.naming import mapping_line
 
@@ -27,7 +27,7 @@ def test_any_level_may_be_named(tmp_path: Any, touch: Touch, level: int) -> None
     touch(str(tmp_path.joinpath(*FULL, DUMP)))
     tree = find_dumps(str(tmp_path.joinpath(*FULL[:level])))
     (combo,) = tree.combos
-    assert combo.place == FULL
+    assert combo.place == Place(*FULL)
     assert combo.rel == os.path.join("", *FULL[level:])
     (entry,) = combo.files
     assert entry.rel == os.path.join(combo.rel, DUMP) and os.path.exists(entry.path) and entry.name.op_name == "conv1"
@@ -57,7 +57,7 @@ def test_relative_folder_is_named_by_its_real_parents(tmp_path: Any, touch: Touc
     ],
 )
 def test_identity(folder: str, expected: Any) -> None:
-    assert place_of(folder, {"conv1"}) == expected
+    assert place_of(folder, {"conv1"}) == Place(*expected)
 
 
 def test_op_folders_of_one_device_are_one_run(tmp_path: Any, touch: Touch) -> None:
@@ -74,7 +74,7 @@ def test_op_folders_of_one_device_are_one_run(tmp_path: Any, touch: Touch) -> No
 def test_flat_folder(tmp_path: Any, touch: Touch) -> None:
     touch(str(tmp_path / "flat" / DUMP))
     (combo,) = find_dumps(str(tmp_path / "flat")).combos
-    assert combo.place == (None,) * 5
+    assert combo.place == Place()
 
 
 def test_newest_time_of_each_device(tmp_path: Any, touch: Touch) -> None:

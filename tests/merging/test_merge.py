@@ -15,6 +15,7 @@ from goldwatch.errors import InputError, UsageError
 from goldwatch.merging import batch
 from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions, host_names
+from goldwatch.results.difference import KINDS, difference_of
 from goldwatch.results.store import RunStore
 from goldwatch.schemas.documents import check_document
 
@@ -172,6 +173,39 @@ def test_a_run_that_has_not_finished_makes_it_incomplete(hosts, merging):
 def test_nothing_came(hosts, merging):
     with pytest.raises(InputError, match="no run came"):
         merged_all(merging(hosts))
+
+
+def test_a_folder_of_other_files_is_refused(hosts, merging, tmp_path):
+    os.makedirs(hosts[0].folder + "/20260102030405")
+    with pytest.raises(InputError, match="holds other files, and no run") as caught:
+        merging(hosts).__enter__()
+    assert caught.value.exit_code == 4 and not os.path.exists(str(tmp_path / "all"))
+
+
+def test_a_run_that_never_comes_is_named_and_waited_for_no_longer_than_idle(hosts, merging):
+    hosts[0].begin().put(make_row(0)).finish()
+    os.makedirs(hosts[1].folder)
+    said = []
+    with merging(hosts, said=said, until_idle_s=0.01, poll_s=0.01) as merge:
+        merge.follow()
+        result = merge.finish()
+    assert [text for text in said if "no run yet in %s, %s" % (hosts[1].folder, hosts[2].folder) in text][0].startswith("warning")
+    assert result.exit_code == 3 and "hosts b, c has not finished" in result.sentence
+
+
+def test_a_diff_with_a_merge_that_has_not_all_rows(hosts, merging, tmp_path):
+    """What is not stored for want of room has neither vanished nor appeared."""
+    for host in hosts[:2]:
+        host.begin().put(*(make_row(op, step=step, verdict=FAIL) for op in range(4) for step in range(2))).finish()
+    merged_all(merging(hosts[:2]))
+    full, cut = str(tmp_path / "full"), str(tmp_path / "all")
+    os.rename(cut, full)
+    merged_all(merging(hosts[:2], max_rows=3))
+    for first, second in ((full, cut), (cut, full)):
+        found = difference_of(first, second)
+        assert {kind: len(changes) for kind, changes in found.changes.items()} == dict.fromkeys(KINDS, 0) and found.joined == 3
+        said = "%s is a merge that kept only some of the rows that did not pass: 13 are not stored there; 13 rows of the other run" % cut
+        assert [note for note in found.notes if note.startswith(said)] and found.same_model
 
 
 def test_what_cannot_be_merged(hosts, merging, tmp_path):
