@@ -2,9 +2,9 @@
 
     python interrupted_everywhere.py start|end CODE STEP
 
-``end``: from where the command, a stand-in that returns CODE, has returned; ``start``: from where the process calls the command line. STEP 1
-is each bytecode of goldwatch's own files; a larger one takes each so many-th, of what they call in the library too. Each run is a fork of
-this process, so nothing is imported twice. Prints a JSON list of ``[exit status (negative for a signal), stderr]``.
+``end``: from where the command, a stand-in that returns CODE, has returned; ``start``: from where the process calls the command line.
+STEP 1 is each bytecode of goldwatch's own files; a larger one takes each so many-th, of what they call in the library too. Each run is a
+fork of this process, so nothing is imported twice. Prints a JSON list of ``[exit status (negative for a signal), stderr]``.
 """
 
 import contextlib
