@@ -62,6 +62,7 @@ ADAPTERS_MAY_IMPORT = (
     "goldwatch.errors",
     "goldwatch.filesystem",
     "goldwatch.interrupts",
+    "goldwatch.lazy",
     "goldwatch.naming",
     "goldwatch.protowire",
     "goldwatch.elements",
