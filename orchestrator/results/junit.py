@@ -65,7 +65,8 @@ class JunitFile(ReportFile):
             self._cases.write(_UNFINISHED % (_attribute(self._suite_name(self._place or NOWHERE)), _attribute(self.told.sentence)))
             errors = 1
         self._end_suite(errors)
-        for self._place in list(self._unstored):
+        for place in list(self._unstored):
+            self._place = place
             self._end_suite()
         self.stream.write("</testsuites>\n")
 
@@ -88,8 +89,9 @@ class JunitFile(ReportFile):
         said = ", ".join("%d %s" % (count, _COUNTED[verdict]) for verdict, count in found.items())
         form = {FAIL: '<failure type="unstored" message=%s/>', NOT_COMPARED: "<skipped message=%s/>"}.get(outcome)
         body = "<system-out>%s</system-out>" % _text(said) if form is None else form % _attribute(said)
-        name, suite = _attribute("%d rows that the merge does not store" % sum(found.values())), _attribute(self._suite_name(self._place or NOWHERE))
-        self._cases.write("<testcase name=%s classname=%s>%s</testcase>\n" % (name, suite, body))
+        name = "%d rows that the merge does not store" % sum(found.values())
+        parts = (_attribute(name), _attribute(self._suite_name(self._place or NOWHERE)), body)
+        self._cases.write("<testcase name=%s classname=%s>%s</testcase>\n" % parts)
 
     def _end_suite(self, errors: int = 0) -> None:
         counts, told = self._counts, self.told

@@ -8,7 +8,7 @@ import json
 import logging
 import os
 from types import TracebackType
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Type, TypeVar
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Type, TypeVar
 
 from ..comparing.row import FAIL, Row
 from ..errors import FormatError, GoldwatchError

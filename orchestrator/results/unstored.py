@@ -37,7 +37,7 @@ class Unstored:
         self._bad: Optional[Dict[Tuple[Any, ...], Tuple[int, int]]] = None
 
     def passed(self, place: Optional[Place], op: str, tensor: str) -> bool:
-        """Tell whether a tensor that has no row at a place passed there: all that did not is stored, and as many devices as can have a value of it."""
+        """Tell whether a tensor without a row at a place passed there: all that did not is stored, and as many devices as can have a value."""
         if place is None or rows_of(self.places.get(place, {}), (FAIL, NOT_COMPARED)):
             return False
         if self._bad is None:
@@ -54,7 +54,7 @@ class Unstored:
         return {from_sql_text(tensor) for (tensor,) in self._store.query("SELECT DISTINCT tensor FROM step_op")}
 
     def note(self, out: str, unknown: int) -> str:
-        """Return what the user must know: what of the run in ``out`` is not compared, ``unknown`` rows of the other run for that; or nothing."""
+        """Return what of the run in ``out`` is not compared, and ``unknown`` rows of the other run for that; or nothing."""
         counts = {verdict: sum(found.get(verdict, 0) for found in self.places.values()) for verdict in (*_COMPARED, EXPECTED_ABSENT)}
         lacking = [
             "%d rows that passed" % counts[PASS] if counts[PASS] else "",

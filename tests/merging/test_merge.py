@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import pathlib
 import random
 from xml.etree import ElementTree
 
@@ -86,7 +87,7 @@ def test_every_report_counts_what_the_merge_does_not_store(hosts, merging, tmp_p
     files = {str(tmp_path / kind.__name__): kind for kind in (HtmlFile, JunitFile, MarkdownFile)}
     told = write_report(str(tmp_path / "all"), files)
     assert (told.summary["rows"], told.summary["passed"], told.summary["failed"]) == (30, 29, 1)
-    html, junit, markdown = (open(path, encoding="utf-8").read() for path in files)
+    html, junit, markdown = (pathlib.Path(path).read_text(encoding="utf-8") for path in files)
     assert "5 of 30 rows: a merge stores those that did not pass." in html and "30 rows of 5 ops" in html
     assert "25 rows that pass" in markdown or "more rows that pass" in markdown and "30 rows: 29 pass, 1 fail" in markdown
     suites = ElementTree.fromstring(junit)
@@ -252,7 +253,7 @@ def test_a_diff_with_a_merge_that_holds_no_passing_rows(hosts, merging, tmp_path
     hosts[0].put(make_row(7, 1, verdict=FAIL)).finish()
     merged_all(merging(hosts[:1]))
     found = difference_of(before, after)
-    changed = {kind: [(change.side.op, change.side.place.device) for change in changes] for kind, changes in found.changes.items() if changes}
+    changed = {kind: [(one.side.op, one.side.place.device) for one in changes] for kind, changes in found.changes.items() if changes}
     # op7 is new, and what a store of passing rows would call appeared cannot be told from one that passed.
     assert changed == {"worse": [("op2", "1")], "better": [("op1", "0")]}
     assert change_words(found.changes["worse"][0]).startswith("pass -> FAIL") and (found.first.rows, found.second.rows) == (8, 9)
