@@ -37,7 +37,7 @@ class Unstored:
         self._bad: Optional[Dict[Tuple[Any, ...], Tuple[int, int]]] = None
 
     def passed(self, place: Optional[Place], op: str, tensor: str) -> bool:
-        """Tell whether a tensor without a row at a place passed there: all that did not is stored, and as many devices as can have a value."""
+        """Tell whether a tensor without a row at a place passed there: what did not is stored, and as many devices as can have a value."""
         if place is None or rows_of(self.places.get(place, {}), (FAIL, NOT_COMPARED)):
             return False
         if self._bad is None:
