@@ -55,7 +55,8 @@ def _command_line(module: str) -> Callable[[], NoReturn]:
 
 def _interrupted(error: BaseException) -> int:
     """Tell that a Ctrl-C was what is being handled, and return the exit code; anything else is raised again."""
-    from goldwatch.interrupts import EXIT_INTERRUPTED, caused_by_interrupt
+    from goldwatch.errors import EXIT_INTERRUPTED
+    from goldwatch.interrupts import caused_by_interrupt
 
     # A module that is being imported may make another error of it.
     if not caused_by_interrupt(error):
