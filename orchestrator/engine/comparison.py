@@ -131,7 +131,7 @@ class Run:
             if caused_by_interrupt(error):
                 if self.tables_when_interrupted:
                     self.write_tables()
-                raise self._interrupted(sum(self.store.counts().values()))
+                raise self._interrupted(sum(self.store.counted.all().values()))
         finally:
             self.store.close()
 
