@@ -56,7 +56,7 @@ LAYERS = (
     ("goldwatch.testing",),
     ("goldwatch.service",),
     ("goldwatch.api",),
-    ("goldwatch.cli", "goldwatch.__main__", "goldwatch.testing.__main__"),
+    ("goldwatch.cli", "goldwatch.__main__", "goldwatch.testing.program", "goldwatch.testing.__main__"),
 )
 ADAPTERS_MAY_IMPORT = (
     "goldwatch.errors",

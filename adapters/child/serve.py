@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, NoReturn
 
 from ...errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError
 from ...filesystem import open_input
-from ...interrupts import caused_by_interrupt, heed_interrupts
+from ...interrupts import caused_by_interrupt, exit_code_of, heed_interrupts
 from .signals import hear
 
 PROGRESS_INTERVAL_S = 0.1
@@ -67,7 +67,7 @@ def main(task_path: str, descriptor: int) -> None:
     parent = Parent(descriptor)
     with open_input(task_path) as stream:
         task: Dict[str, Any] = json.loads(stream.read().decode("utf-8"))
-    sys.exit(served(parent, lambda: _work(task, parent)))
+    sys.exit(exit_code_of(lambda: served(parent, lambda: _work(task, parent))))
 
 
 def _work(task: Dict[str, Any], parent: Parent) -> Any:
