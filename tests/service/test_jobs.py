@@ -310,7 +310,7 @@ def options_of(kind):
         if kind == "merge" and not merges(parameter, long):
             continue
         number = isinstance(parameter.type, (click.types.FloatParamType, click.types.IntParamType))
-        value = 2000 if number else list(getattr(parameter.type, "choices", ["text"]))[0]
+        value = 1024 if number else list(getattr(parameter.type, "choices", ["text"]))[0]
         found[long] = True if parameter.is_flag or parameter.count else [value] if parameter.multiple else value
     return found if kind != "watch" else {name: value for name, value in found.items() if name != "max-rows"}
 
