@@ -317,7 +317,7 @@ def options_of(kind):
 
 def merges(parameter, option):
     """Tell whether the command line of a merge takes an option, as it says itself."""
-    value = list(getattr(parameter.type, "choices", ["7"]))[-1]
+    value = list(getattr(parameter.type, "choices", ["1024"]))[-1]
     words = ["--" + option] + ([] if parameter.is_flag or parameter.count else [value])
     done = run_here(["goldwatch", "watch", "--merge", "nothing", "-o", "nothing", "--until-idle", "0", *words])
     return "does not go with --merge" not in done.stderr
