@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 import sys
-from typing import Callable, NoReturn
+from typing import Any, Callable, NoReturn
 
 
-def _command_line() -> Callable[[], NoReturn]:
+def main(module: str = "goldwatch.cli") -> NoReturn:
+    """Run the ``main`` of a module that holds a command line, and exit."""
+    try:
+        # Imported in here: Python answers a Ctrl-C before with a traceback.
+        from goldwatch.interrupts import exit_code_of
+
+        code = exit_code_of(lambda: _run(module))
+    except (KeyboardInterrupt, Exception) as error:
+        code = _interrupted(error)
+    sys.exit(code)
+
+
+def _run(module: str) -> Any:
+    try:
+        import gc
+
+        from goldwatch.interrupts import heed_interrupts
+
+        heed_interrupts()
+        # Files and rows are many, and none is in a cycle: looking for cycles as often as by default costs 7 % of the time.
+        gc.set_threshold(20000, 10, 10)
+        return _command_line(module)()
+    except (KeyboardInterrupt, Exception) as error:
+        return _interrupted(error)
+
+
+def _command_line(module: str) -> Callable[[], NoReturn]:
     """Return what runs the command line; ends with exit code 4 where a package that it is made with is broken."""
     try:
-        from goldwatch.cli import main as run
+        import importlib
 
+        run: Callable[[], NoReturn] = importlib.import_module(module).main
         return run
     except (Exception, SystemExit) as error:
         from goldwatch.doctor.broken import broken_package
@@ -22,39 +49,26 @@ def _command_line() -> Callable[[], NoReturn]:
         broken = broken_package(error)
         if broken is None:
             raise
-        if sys.stderr is not None and not sys.stderr.closed:
-            sys.stderr.write("goldwatch: %s\n" % printable("%s: %s" % (broken, broken.hint)))
+        _tell("%s: %s" % (printable(str(broken)), printable(str(broken.hint))))
         sys.exit(broken.exit_code)
 
 
-def main() -> None:
-    """Run the command line and exit."""
-    try:
-        # Imported in here: Python answers a Ctrl-C before with a traceback.
-        import gc
+def _interrupted(error: BaseException) -> int:
+    """Tell that a Ctrl-C was what is being handled, and return the exit code; anything else is raised again."""
+    from goldwatch.errors import EXIT_INTERRUPTED
+    from goldwatch.interrupts import caused_by_interrupt
 
-        from goldwatch.interrupts import heed_interrupts
+    # A module that is being imported may make another error of it.
+    if not caused_by_interrupt(error):
+        raise error
+    _tell("interrupted")
+    return EXIT_INTERRUPTED
 
-        heed_interrupts()
-        # Files and rows are many, and none is in a cycle: looking for cycles as often as by default costs 7 % of the time.
-        gc.set_threshold(20000, 10, 10)
-        _command_line()()
-    except (KeyboardInterrupt, Exception) as error:
-        from goldwatch.interrupts import caused_by_interrupt
 
-        # A module that is being imported may make another error of it.
-        if not caused_by_interrupt(error):
-            raise
-        # Before the command line is there: stderr may be closed.
-        if sys.stderr is not None and not sys.stderr.closed:
-            sys.stderr.write("goldwatch: interrupted\n")
-        sys.exit(130)
-    finally:
-        import signal
-
-        if callable(signal.getsignal(signal.SIGINT)):
-            # All is done: while Python itself ends, a Ctrl-C would print a traceback.
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+def _tell(message: str) -> None:
+    # Before the command line is there: stderr may be closed.
+    if sys.stderr is not None and not sys.stderr.closed:
+        sys.stderr.write("goldwatch: %s\n" % message)
 
 
 if __name__ == "__main__":

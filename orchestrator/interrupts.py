@@ -7,11 +7,14 @@ import os
 import signal
 import threading
 from types import FrameType
-from typing import Iterator, List, Optional
+from typing import Any, Callable, Iterator, List, Optional
+
+from .errors import EXIT_INTERRUPTED
 
 _AGAIN_S = 0.01
 _raised: List[int] = []
 _terminated: List[int] = []
+_over = False
 
 _DROPPING = (("__del__", ""), ("cb", "importlib"), ("remove", "weakref"), ("_remove", "_weakrefset"))
 """Functions, with a part of their file's name, that are called at the end of an object's life."""
@@ -27,6 +30,40 @@ def heed_interrupts() -> None:
     """
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
+
+
+def exit_code_of(work: Callable[[], Any]) -> Any:
+    """Call what a program does, and return its exit code; no Ctrl-C after its end can print a traceback or change the code.
+
+    For the main thread of a program that ends with the code. What ``work`` returns is the code, or what it calls :func:`sys.exit` with, or
+    130 where KeyboardInterrupt leaves it. The moment of the end is one assignment, which the handler of :func:`heed_interrupts` looks at
+    first; an interrupt before it, but behind the work, is caught and the assignment done again. While Python itself ends, Ctrl-C is
+    ignored; but it ends the process where the work was interrupted, and where Python must wait for threads that go on.
+    """
+    global _over
+    codes: List[Any] = []
+    while True:
+        try:
+            if not codes:
+                codes.append(_code_of(work))
+            _over = True
+            break
+        except KeyboardInterrupt:
+            codes.append(EXIT_INTERRUPTED)
+    code = codes[0]
+    if signal.getsignal(signal.SIGINT) is _interrupt:
+        main = threading.main_thread()
+        goes_on = code == EXIT_INTERRUPTED or any(not thread.daemon for thread in threading.enumerate() if thread is not main)
+        with interrupts_withheld():
+            signal.signal(signal.SIGINT, signal.SIG_DFL if goes_on else signal.SIG_IGN)
+    return code
+
+
+def _code_of(work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except SystemExit as error:
+        return error.code
 
 
 @contextlib.contextmanager
@@ -57,6 +94,8 @@ def caused_by_interrupt(error: Optional[BaseException]) -> bool:
 
 
 def _interrupt(number: int, frame: Optional[FrameType]) -> None:
+    if _over:
+        return
     if not put_off(number, frame):
         _raised.append(number)
         raise KeyboardInterrupt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from goldwatch.interrupts import caused_by_interrupt
 from goldwatch.watching.ends import Signals
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = """
 import os, signal, sys, time, weakref
 from goldwatch.interrupts import heed_interrupts, heed_termination
@@ -106,12 +108,40 @@ def test_an_error_that_hides_its_interrupt():
     assert done.stdout.decode().split() == ["False", "True", "False"]
 
 
-def test_ctrl_c_while_python_ends_prints_nothing():
-    code = "import atexit, os, signal, sys\nfrom goldwatch.__main__ import main\n"
-    code += "atexit.register(lambda: [os.kill(os.getpid(), signal.SIGINT), sum(range(9))])\n"
-    code += "sys.argv = ['goldwatch', '--version']\nmain()\n"
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
-    assert done.returncode == -signal.SIGINT and done.stdout.startswith(b"goldwatch") and done.stderr == b""
+def interrupted_at_exit(before):
+    code = "import atexit, os, signal, sys, threading\nfrom goldwatch import cli\nfrom goldwatch.__main__ import main\n"
+    code += "atexit.register(lambda: [os.kill(os.getpid(), signal.SIGINT), sum(range(9))])\n" + before
+    done = subprocess.run([sys.executable, "-c", code + "main()\n"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def test_ctrl_c_while_python_ends_changes_nothing():
+    assert interrupted_at_exit("cli.main = lambda: print('done')\n") == (0, "done\n", "")
+    assert interrupted_at_exit("cli.main = lambda: sys.exit(3)\n") == (3, "", "")
+
+
+@pytest.mark.parametrize("end", ["raise KeyboardInterrupt", "sys.exit(130)", "threading.Thread(target=threading.Event().wait).start()"])
+def test_a_second_ctrl_c_ends_what_python_waits_for(end):
+    """A thread that never ends would have Python wait for ever: here its end is the atexit function's."""
+    code = "def command():\n    %s\ncli.main = command\nthreading._shutdown = lambda: None\n" % end
+    returncode, _, stderr = interrupted_at_exit(code)
+    assert returncode == -signal.SIGINT and stderr in ("", "goldwatch: interrupted\n")
+
+
+@pytest.mark.parametrize("phase, step", [("end", 1), ("end", 13), ("start", 1), ("start", 13)])
+def test_ctrl_c_at_each_bytecode(phase, step):
+    """No traceback, and the command's own exit code from a moment on that is a few bytecodes behind its end."""
+    words = [sys.executable, os.path.join(HERE, "helpers", "interrupted_everywhere.py"), phase, "3", str(step)]
+    ends = json.loads(subprocess.check_output(words, timeout=600).decode())
+    if phase == "start":
+        # What comes before main's first bytecode is Python's.
+        assert ends.pop(0)[0] == -signal.SIGINT or sys.version_info < (3, 8)
+    codes = [code for code, _ in ends]
+    first = codes.index(3)
+    assert set(codes[:first]) == {130} and set(codes[first:]) == {3}
+    assert len(codes) - first > 20
+    assert {message.split("\n")[0] for _, message in ends[:first]} <= {"", "goldwatch: interrupted"}
+    assert not any(message for _, message in ends[first:])
 
 
 @pytest.mark.parametrize("kind", ["RuntimeError", "ImportError"])

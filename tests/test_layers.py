@@ -56,12 +56,13 @@ LAYERS = (
     ("goldwatch.testing",),
     ("goldwatch.service",),
     ("goldwatch.api",),
-    ("goldwatch.cli", "goldwatch.__main__", "goldwatch.testing.__main__"),
+    ("goldwatch.cli", "goldwatch.__main__", "goldwatch.testing.program", "goldwatch.testing.__main__"),
 )
 ADAPTERS_MAY_IMPORT = (
     "goldwatch.errors",
     "goldwatch.filesystem",
     "goldwatch.interrupts",
+    "goldwatch.lazy",
     "goldwatch.naming",
     "goldwatch.protowire",
     "goldwatch.elements",

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Sequence
 from ...errors import EXIT_INTERRUPTED
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.prototxt import read_document
-from ..child.serve import Parent
+from ..child.serve import Parent, leave
 from ..golden_writer import GoldenWriter
 from ..manifest import sha256_of_file
 from .arrays import Batches
@@ -48,7 +48,10 @@ def work(job: Dict[str, Any], parent: Parent) -> int:
 
     signal.signal(signal.SIGINT, interrupt)
     _run(job, parent, stop)
-    return EXIT_INTERRUPTED if stop else 0
+    code = EXIT_INTERRUPTED if stop else 0
+    if job["backend"] == "opencv":
+        leave(code)
+    return code
 
 
 def _run(job: Dict[str, Any], parent: Parent, stop: List[int]) -> None:

@@ -1,6 +1,16 @@
 """One protocol for every framework's child process: :func:`run_child` starts it, listens and ends it; :mod:`.serve` is its other side."""
 
-from .outcome import Outcome, signal_name
-from .parent import Task, run_child
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...lazy import imported_when_used
+
+if TYPE_CHECKING:
+    from .outcome import Outcome, signal_name
+    from .parent import Task, run_child
 
 __all__ = ["Outcome", "Task", "run_child", "signal_name"]
+
+# A child needs none of them.
+__getattr__ = imported_when_used(__name__, outcome=("Outcome", "signal_name"), parent=("Task", "run_child"))

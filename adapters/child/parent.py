@@ -31,6 +31,7 @@ INTERRUPT_S = 20.0
 TERMINATE_S = 5.0
 
 _TICK_S = 0.1
+_ENDING_S = 0.001
 _LOG_BYTES = 20000
 _READ_BYTES = 65536
 _CODE = "import sys; sys.path[:] = [%r] + [p for p in sys.path if p]; from goldwatch.adapters.child.serve import main; main(%r, %d)"
@@ -146,7 +147,8 @@ class _Child:
             if ended:
                 return
             if not open_:
-                time.sleep(_TICK_S / 10)
+                # It closes the pipe by ending.
+                time.sleep(_ENDING_S)
             self._heed(signals)
             if "progress" in self.told and not signals.received:
                 progress(*self.told["progress"])

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Callable, Dict, Iterator, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, TypeVar
 
 import click
 
-from ..cluster.address import ClusterAddress, parse_cluster
 from ..engine.file_pair import is_file_pair
 from ..engine.listed import compare_folders
 from ..engine.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
-from ..engine.quantised_files import compare_quantised_files
-from ..engine.two_files import compare_files
 from ..errors import UsageError
 from ..processes import default_jobs
 from .common import format_option, say, say_note, set_up_logging, verbosity_options
@@ -23,6 +20,10 @@ from .option_values import parse_metrics, parse_range, parse_select, parse_time
 from .progress import ProgressBar
 from .report_options import planned_reports, report_options
 from .result_text import print_result, table_option
+
+if TYPE_CHECKING:
+    from ..cluster.address import ClusterAddress
+    from ..engine.result import RunResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -134,11 +135,13 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     if all(plain) and is_file_pair(target, golden):
         if cluster is not None:
             raise UsageError("--cluster is for folders: two files are compared here")
-        result = compare_files(options, given["force"])
+        from ..engine.two_files import compare_files
+
+        result: RunResult = compare_files(options, given["force"])
     else:
         if cluster is not None and options.quantisation and not options.model:
             raise UsageError("--cluster compares a device's dumps: a quantised net's own files are compared here")
-        compare_all = compare_quantised_files if options.quantisation and not options.model else compare_folders
+        compare_all = _how_to_compare(options)
         with ProgressBar("comparing", quiet) as bar, comparers(cluster, bar, given) as elsewhere:
             result = compare_all(
                 options,
@@ -155,6 +158,14 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     return result.exit_code
 
 
+def _how_to_compare(options: ComparisonOptions) -> Callable[..., RunResult]:
+    if options.model or not options.quantisation:
+        return compare_folders
+    from ..engine.quantised_files import compare_quantised_files
+
+    return compare_quantised_files
+
+
 def cluster_address(given: Any) -> Optional[ClusterAddress]:
     """Return the cluster that is to compare; None for this machine."""
     files = {name: given[name] for name in ("tls_ca_file", "tls_cert", "tls_key")}
@@ -165,6 +176,8 @@ def cluster_address(given: Any) -> Optional[ClusterAddress]:
     if given["locality"] and given["check_addresses"]:
         raise UsageError("--check-addresses reads every dump file here: --locality leaves them on the workers' disks")
     if given["cluster"] is not None:
+        from ..cluster.address import parse_cluster
+
         return parse_cluster(given["cluster"], given["insecure"], **files)
     if given["insecure"] or given["locality"] or any(files.values()):
         raise UsageError("--locality, --insecure and certificates are for a cluster: they need --cluster")

@@ -7,7 +7,6 @@ from typing import Any, Callable, Optional, Sequence, Tuple, TypeVar
 import click
 
 from ..comparing.row import MEASURES
-from ..config.limits_file import load_limits
 from ..engine.user_code import find_user_code
 from ..errors import UsageError
 from ..naming import printable
@@ -41,7 +40,12 @@ def read_limits(name: Optional[str], texts: Sequence[str], own: Sequence[str] = 
     InputError
         The file of ``--limits`` cannot be used.
     """
-    limits = named_limits(name or "default") if name is None or name in ("default", "vendor") else load_limits(name, own)
+    if name is None or name in ("default", "vendor"):
+        limits = named_limits(name or "default")
+    else:
+        from ..config.limits_file import load_limits
+
+        limits = load_limits(name, own)
     return limits.overlaid(read_limit_texts(texts, own))
 
 

@@ -20,7 +20,9 @@ from .result_text import print_result
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_TAKEN = {"until_idle", "poll", "on_divergence", "stop_on_divergence", "strict", "force", "table", "output_format", "quiet", "verbose"}
+TAKEN = {"until_idle", "poll", "on_divergence", "stop_on_divergence", "strict", "force", "table", "output_format", "quiet", "verbose"}
+"""Of the parameters of ``watch`` those that a merge takes besides its own and those of reports."""
+
 _LEAST_NAME = 12
 
 
@@ -66,7 +68,7 @@ def merge_command(folders: Tuple[str, ...], out: str, given: Mapping[str, Any]) 
 
 def _refuse_others(given: Mapping[str, Any]) -> None:
     """Refuse the options that are about comparing: the watch of each host has its own."""
-    known = _TAKEN | {"max_rows"} | {name + "_file" for name in FILES}
+    known = TAKEN | {"max_rows"} | {name + "_file" for name in FILES}
     for parameter in click.get_current_context().command.params:
         if isinstance(parameter, click.Option) and parameter.name in given and parameter.name not in known:
             value, default = given[parameter.name], parameter.get_default(click.get_current_context())

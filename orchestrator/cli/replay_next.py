@@ -6,13 +6,13 @@ import os
 from typing import TYPE_CHECKING, List, Optional
 
 from ..comparing.row import FAIL
-from ..engine.result import RunResult
 from ..errors import GoldwatchError, UsageError
 from .common import put_wrapped, say
 from .golden_words import with_options
 from .shell import shell_word
 
 if TYPE_CHECKING:
+    from ..engine.result import RunResult
     from ..replay.options import ReplayOptions
 
 FOLDER = "replay"

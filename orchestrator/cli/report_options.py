@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Mapping, Tuple, Type, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Tuple, Type, TypeVar
 
 import click
 
 from ..dumps.place import Place
 from ..engine.options import ComparisonOptions
-from ..engine.reporting import write_report
 from ..errors import UsageError
-from ..pages.report import HtmlFile
 from ..results.jsonfile import RESULT_FILE
-from ..results.junit import JunitFile
-from ..results.markdown import MarkdownFile
-from ..results.tablefile import CsvFile, JsonFile
-from ..results.told import ReportFile
 from .outputs import own_files, require_room
 from .shell import shell_word
 from .verdict_text import closer_words
 
+if TYPE_CHECKING:
+    from ..results.told import ReportFile
+
 F = TypeVar("F", bound=Callable[..., Any])
 
-FILES: Mapping[str, Tuple[Type[ReportFile], str]] = {
-    "html": (HtmlFile, "an offline page to look at"),
-    "junit": (JunitFile, "JUnit XML for a CI system"),
-    "markdown": (MarkdownFile, "Markdown for a pull request"),
-    "csv": (CsvFile, "the result table"),
-    "json": (JsonFile, "the whole run, as result.json"),
+FILES: Mapping[str, Tuple[str, str]] = {
+    "html": ("pages.report.HtmlFile", "an offline page to look at"),
+    "junit": ("results.junit.JunitFile", "JUnit XML for a CI system"),
+    "markdown": ("results.markdown.MarkdownFile", "Markdown for a pull request"),
+    "csv": ("results.tablefile.CsvFile", "the result table"),
+    "json": ("results.tablefile.JsonFile", "the whole run, as result.json"),
 }
-"""For the name of each option what writes its file, and what that holds."""
+"""For the name of each option what writes its file (imported for those that are asked for), and what that holds."""
 
-Reports = Dict[str, Type[ReportFile]]
+Reports = Dict[str, "Type[ReportFile]"]
 
 
 def report_options(function: F) -> F:
@@ -54,7 +52,7 @@ def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
     """
     planned: Reports = {}
     named: Dict[str, str] = {}
-    for name, (kind, _) in FILES.items():
+    for name, (home, _) in FILES.items():
         path = given[name + "_file"]
         if path is None:
             continue
@@ -66,13 +64,21 @@ def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
             raise UsageError("--%s %s: that is a file of the run itself" % (name, path), hint="name another file")
         require_room("--%s %s" % (name, path), path, out)
         named[place] = name
-        planned[path] = kind
+        planned[path] = _writer(home)
     return planned
+
+
+def _writer(home: str) -> Type[ReportFile]:
+    module, _, name = home.rpartition(".")
+    found: Type[ReportFile] = getattr(import_module("..." + module, __name__), name)
+    return found
 
 
 def write_reports(out: str, planned: Reports) -> None:
     """Write the files of a report about the run whose store is in ``out``; raises as :func:`goldwatch.engine.reporting.write_report`."""
     if planned:
+        from ..engine.reporting import write_report
+
         write_report(out, planned, closer_commands)
 
 

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, Callable, List, Optional, Sequence, Tuple, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple, TypeVar
 
 import click
 
 from ..comparing.row import FAIL, NOT_COMPARED, PASS
-from ..engine.result import RunResult
 from ..errors import GoldwatchError
 from ..results.byplace import place_lines
 from ..results.table import COLOURS, render_table
-from ..verdict.suspects import counted
 from .common import columns_of, print_result_file, put, put_escaped, put_wrapped, use_colour, wrapped
 from .progress import ProgressBar
 from .replay_next import replay_words
 from .report_options import FILES, Reports, write_reports
 from .shell import shell_lines, shell_word
 from .verdict_text import closer_words, verdict_lines
+
+if TYPE_CHECKING:
+    from ..engine.result import RunResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -113,6 +114,8 @@ def _put_verdict(result: RunResult, width: Optional[int], colour: bool) -> None:
 
 def verdict_line(result: RunResult) -> str:
     """Return the counts in one line; those that are zero only where they say something."""
+    from ..verdict.suspects import counted
+
     found = result.summary
     parts: Tuple[Tuple[int, str, bool], ...] = (
         (found.passed, "pass", True),

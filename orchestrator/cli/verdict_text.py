@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, List, Mapping, Optional
 
 from ..dumps.place import NOWHERE, Place
 from ..engine.options import ComparisonOptions
-from ..engine.result import RunResult
-from ..verdict.summary import Summary
-from ..verdict.suspects import Suspect
 from .common import wrapped
 from .shell import shell_lines, shell_word
+
+if TYPE_CHECKING:
+    from ..engine.result import RunResult
+    from ..verdict.summary import Summary
+    from ..verdict.suspects import Suspect
 
 _MOST_SHOWN = 5
 _MOST_EXPLANATIONS = 2

@@ -12,6 +12,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from .median import median
 from .slice_sums import SliceAxis, Tables, Where, add_squares
 from .sums import common_unit, ldexp
 
@@ -327,5 +328,5 @@ def _by_chance(distances: np.ndarray, elements: float) -> float:
     """
     if distances.size < _ENOUGH_SLICES or elements < 1.0:
         return 0.0
-    deviation = float(np.median(distances)) / math.sqrt(elements * (1.0 - 2.0 / (9.0 * elements)) ** 3)
+    deviation = median(distances) / math.sqrt(elements * (1.0 - 2.0 / (9.0 * elements)) ** 3)
     return deviation * (math.sqrt(elements) + math.sqrt(2.0 * math.log(distances.size / _CHANCE)))

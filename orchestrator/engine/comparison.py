@@ -7,7 +7,7 @@ import gc
 import os
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Callable, Collection, Iterator, List, Mapping, Optional, Tuple, Type
+from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, List, Mapping, Optional, Tuple, Type
 
 from ..comparing.workers import Workers
 from ..dumps.place import Place
@@ -20,20 +20,19 @@ from ..results.finishing import ResultFiles, Rows
 from ..results.kept import Renderer, absolute
 from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore
-from ..verdict.explaining import TensorReader
-from ..verdict.run_sentence import run_sentence
 from ..verdict.seen import SeenRow
-from ..verdict.summary import Summary, exit_code, summarise
-from .addresses import find_overlaps
 from .catalogue import Catalogue
 from .engine import Engine, OnRow
 from .goldens import Goldens
 from .options import ComparisonOptions
 from .overflows import note_overflows
 from .progress import OnStage
-from .rereading import RunReader
-from .result import JUDGED, RunResult
 from .unmatched import steps_without_golden, unmatched
+
+if TYPE_CHECKING:
+    from ..verdict.explaining import TensorReader
+    from ..verdict.summary import Summary
+    from .result import RunResult
 
 _TOLD_ROWS = 256
 
@@ -132,7 +131,7 @@ class Run:
             if caused_by_interrupt(error):
                 if self.tables_when_interrupted:
                     self.write_tables()
-                raise self._interrupted(sum(self.store.counts().values()))
+                raise self._interrupted(sum(self.store.counted.all().values()))
         finally:
             self.store.close()
 
@@ -173,6 +172,12 @@ class Run:
             return self._finished(program, on_stage)
 
     def _finished(self, program: Optional[Mapping[str, Any]], on_stage: OnStage) -> RunResult:
+        # What judges is not needed before, and the first row need not wait for it.
+        from ..verdict.run_sentence import run_sentence
+        from ..verdict.summary import exit_code, summarise
+        from .rereading import RunReader
+        from .result import JUDGED, RunResult
+
         with self.store.transaction():
             self.notes += note_overflows(self.engine)
         places = self.store.places()
@@ -198,6 +203,8 @@ class Run:
     def _with_overlaps(self, summary: Summary) -> Summary:
         if not self.options.check_addresses:
             return summary
+        from .addresses import find_overlaps
+
         found, unknown = find_overlaps(self.catalogue, self.graphs)
         warnings = (*(overlap.sentence for overlap in found), *unknown)
         return replace(summary, warnings=summary.warnings + warnings, address_overlaps=tuple(overlap.document() for overlap in found))

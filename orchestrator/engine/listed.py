@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import List, Optional
+from typing import TYPE_CHECKING, List, Optional
 
 from ..dumps.golden import GoldenSet
 from ..dumps.tree import DumpTree
@@ -16,9 +16,11 @@ from .comparison import Run
 from .engine import OnRow
 from .options import ComparisonOptions
 from .progress import OnProgress, Progress
-from .result import RunResult
 from .target_file import GROWING, TargetFile
 from .unmatched import shown
+
+if TYPE_CHECKING:
+    from .result import RunResult
 
 _NOTES_TOLD = 3
 

@@ -52,7 +52,7 @@ def write_report(out: str, files: Mapping[str, Type[ReportFile]], commands: Comm
 
 def _told(out: str, store: RunStore, commands: Commands) -> Told:
     inputs, judged, summary = store.get("inputs"), store.get(JUDGED) or {}, store.get(SUMMARY)
-    options = stored_options(out, store.has_hosts, store.get)
+    options, unstored = stored_options(out, store.has_hosts, store.get), store.counted.unstored()
     finished = summary is not None
     sentence = judged.get("sentence", "")
     if not finished:
@@ -66,7 +66,8 @@ def _told(out: str, store: RunStore, commands: Commands) -> Told:
         inputs=inputs,
         limits=options.limits,
         columns=_columns(out, store, options),
-        places=tuple(store.places()),
+        places=tuple(dict.fromkeys([*store.places(), *unstored])),
+        unstored=unstored,
         comparison=REPLAY if judged.get("comparison") == REPLAY else "",
         omitted=tuple(store.omitted()),
         graphs=tuple(store.get(GRAPHS) or ()),

@@ -20,7 +20,7 @@ _STEPS_SHOWN = 8
 
 def unmatched(run: Run) -> List[str]:
     """Say it, a sentence each, where the dumped ops are not the model's, golden data lack steps, or nothing has golden data at all."""
-    counts = run.store.counts()
+    counts = run.store.counted.all()
     misnamed = misnamed_notes([path for path in sorted(run.goldens.misnamed) if os.path.lexists(path)])
     said = [*_of_another_model(run), *_steps(run), *misnamed]
     if counts.get(PASS) or counts.get(FAIL) or run.engine.progress.pairs:

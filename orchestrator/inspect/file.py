@@ -90,7 +90,7 @@ def _store(path: str, head: bytes, stats: bool) -> Optional[Document]:
     document: Document = {"kind": "store", "path": path, "version": None}
     try:
         with RunStore.open(os.path.dirname(os.path.abspath(path))) as store:
-            document["verdicts"] = store.counts()
+            document["verdicts"] = store.counted.all()
             document["places"] = [list(place) for place in store.places()]
     except GoldwatchError as error:
         document["problem"] = error.message

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from types import TracebackType
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Type
+from typing import Any, Callable, Dict, NamedTuple, Optional, Set, Type
 
 from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..engine.of_hosts import judge_hosts
@@ -16,14 +17,12 @@ from ..errors import GoldwatchError, InputError, Interrupted
 from ..interrupts import caused_by_interrupt
 from ..results.byplace import PlaceCounts
 from ..results.finishing import ResultFiles
-from ..results.hosts import place_lines_of
 from ..results.store import RunStore
 from ..verdict.summary import exit_code
 from ..watching.hook import DivergenceHook
 from .batch import Batch, Upto
 from .merged import Merged
 from .options import MergeOptions
-from .places import VERDICTS
 from .saying import note_what_hosts_say
 from .source import RUNNING, WAITING, Read, Reader, Source, Unreadable
 
@@ -341,11 +340,7 @@ class Merge:
 
     def _places(self) -> Any:
         """Return the rows of each place counted, the worst place first."""
-        found: List[PlaceCounts] = []
-        for line in place_lines_of(self.store):
-            counts = PlaceCounts(line.place)
-            counts.counts.update(dict(zip(VERDICTS, line[1:5])))
-            found.append(counts)
+        found = [PlaceCounts(place, Counter(counts)) for place, counts in self.store.counted.by_place().items()]
         return tuple(sorted(found, key=lambda place: (-place.counts[FAIL], -place.counts[NOT_COMPARED])))
 
     @property

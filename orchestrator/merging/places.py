@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, Iterable, List, Set, Tuple
 
-from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS
+from ..comparing.row import VERDICTS
 from ..dumps.place import Place
 from ..results.rowsql import checksum, to_sql_text
 from ..results.store import RunStore
 
-VERDICTS = (PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT)
 _INSERT = "INSERT OR REPLACE INTO host_place VALUES (%s)" % ", ".join("?" * 13)
 
 

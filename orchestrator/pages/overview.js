@@ -99,7 +99,9 @@ class Overview {
   aboutDevice(device, step) {
     const counts = this.failing.get(this.placeAt.get(device + '/' + step));
     const where = 'device ' + label(this.devices[device]) + ', step ' + label(this.steps[step]);
-    return [where, counts ? counts[0] + ' of ' + counts[1] + ' tensors are outside their limits' : 'nothing was compared'];
+    // A merge of several hosts holds the rows that did not pass.
+    const merged = this.rows.places.some((place) => place[5] !== undefined), total = merged ? '' : ' of ' + (counts || [])[1];
+    return [where, counts ? counts[0] + total + ' tensors are outside their limits' : merged ? 'no row is stored here' : 'nothing was compared'];
   }
 
   aboutOp(op, step) {

@@ -77,9 +77,11 @@ class HtmlFile(ReportFile):
     def _body(self) -> str:
         told = self.told
         shown = len(self._plain.rows)
+        total = self._plain.total + sum(sum(counts.values()) for counts in told.unstored.values())
         note = "All %d rows." % shown
-        if shown < self._plain.total:
-            note = "%d of %d rows: those of the suspects, then the worst." % (shown, self._plain.total)
+        if shown < total:
+            kept = "those of the suspects, then the worst" if shown < self._plain.total else "a merge stores those that did not pass"
+            note = "%d of %d rows: %s." % (shown, total, kept)
         plain = '<p class="quiet" id="rows-note">%s</p>' % note
         return asset("report.html") % {
             "title": text(_title(told)),

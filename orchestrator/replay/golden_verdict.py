@@ -42,7 +42,7 @@ def golden_fails(result: Optional[str], combo: Combo) -> bool:
             raise InputError("%s is the result of a replay, not of a comparison with golden data" % printable(result), hint="give that")
         _require_same_dumps(store, result, str(inputs.get("target", "")), combo)
         summary = store.get(SUMMARY)
-        return summary["verdict"] == FAIL if summary else bool(store.counts().get(FAIL))
+        return summary["verdict"] == FAIL if summary else bool(store.counted.all().get(FAIL))
 
 
 def _require_same_dumps(store: RunStore, result: str, target: str, combo: Combo) -> None:

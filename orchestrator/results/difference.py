@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Container, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..model.row_plan import OP
 from .distances import distances, most_grown
-from .hosts import left_out_by_place
 from .matching import PlaceMatch
 from .network import SUMMARY
 from .rowsql import plain_tree
 from .store import RunStore
+from .unstored import Unstored
 
 BETTER, WORSE, APPEARED, VANISHED = "better", "worse", "appeared", "vanished"
 KINDS = (WORSE, BETTER, APPEARED, VANISHED)
@@ -146,38 +146,35 @@ def difference_of(
         It is damaged, foreign or cannot be read.
     """
     with RunStore.open(first) as before, RunStore.open(second) as after, before.frozen(), after.frozen():
-        cut = [left_out_by_place(store) if store.has_hosts else {} for store in (before, after)]
-        match = PlaceMatch(_places(before, cut[0]), _places(after, cut[1]))
+        lacking = Unstored(before), Unstored(after)
+        match = PlaceMatch(_places(before, lacking[0]), _places(after, lacking[1]))
         notes = [*before.notes, *after.notes, *match.notes]
         earlier, later = before.rows(), after.rows()
         sizes = len(earlier), len(later)
         numbers = _Numbers()
         told = _told(earlier, lambda done: progress(done, sum(sizes)))
         waiting = {numbers.key(row.place, row): _side(row) for row in told if row.verdict != EXPECTED_ABSENT}
-        names = {key[1] for key in waiting}
-        join = _Join(waiting, tolerance, set(cut[0]), {match.of(place) for place in cut[1]})
-        runs = [Compared(first, before.get(SUMMARY) is not None, len(waiting))]
-        numbers, others = _Numbers(), set()
+        names = {key[1] for key in waiting} | lacking[0].tensors()
+        join = _Join(waiting, tolerance, lacking, {match.of(place): place for place in lacking[1].places})
+        runs = [Compared(first, before.get(SUMMARY) is not None, lacking[0].rows or len(waiting))]
+        numbers, others = _Numbers(), lacking[1].tensors()
         for row in _told(later, lambda done: progress(sizes[0] + done, sum(sizes))):
             if row.verdict != EXPECTED_ABSENT:
                 others.add(row.tensor)
                 join.take(numbers.key(match.of(row.place), row), row)
-        runs.append(Compared(second, after.get(SUMMARY) is not None, numbers.total))
+        runs.append(Compared(second, after.get(SUMMARY) is not None, lacking[1].rows or numbers.total))
         if _limits(before) != _limits(after):
             notes.append("the two runs were judged by different limits: verdicts may differ for that")
-    join.finish()
-    for out, places, unknown in zip((first, second), cut, (join.unknown_before, join.unknown_after)):
-        if places:
-            text = "%s is a merge that kept only some of the rows that did not pass: %d are not stored there"
-            notes.append(text % (out, sum(places.values())) + ("; %d rows of the other run may be among them" % unknown if unknown else ""))
+        join.finish()
+    notes += filter(None, (side.note(out, unknown) for out, side, unknown in zip((first, second), lacking, join.unknown)))
     notes += ["%s is not finished: only the rows that it has so far are compared" % run.out for run in runs if not run.finished]
     fewest = min(len(names), len(others))
     same = bool(fewest) and len(names & others) >= _SAME_MODEL * fewest
     return Difference(runs[0], runs[1], tolerance, join.sorted(), join.joined, same, notes)
 
 
-def _places(store: RunStore, cut: Mapping[Place, int]) -> List[Place]:
-    return list(dict.fromkeys([*store.places(), *cut]))
+def _places(store: RunStore, lacking: Unstored) -> List[Place]:
+    return list(dict.fromkeys([*store.places(), *lacking.places]))
 
 
 def _told(rows: Iterable[Row], progress: Callable[[int], None]) -> Iterator[Row]:
@@ -211,17 +208,34 @@ def _side(row: Row) -> Side:
     return Side(row.place, row.op, row.op_type, row.tensor, row.verdict, row.reason, row.target_dtype, distances(row.metrics))
 
 
+def _passed(side: Side, place: Place) -> Side:
+    """Return the row of the same tensor that passed at a place, of which no more is known."""
+    return side._replace(place=place, verdict=PASS, reason="", distances={})
+
+
 class _Join:
     """Rows of the second run, one after the other, joined with those of the first that wait.
 
-    At the places ``cut_before`` and ``cut_after`` the first and the second run did not store all rows: what one lacks there is not known.
+    Parameters
+    ----------
+    lacking
+        What the first and the second run did not store. A row that one lacks there passed, or is not known.
+    theirs
+        For places of the first run those of the second, where that did not store all rows.
+
+    Attributes
+    ----------
+    unknown
+        Of how many rows it is not known what the first, and the second run has.
     """
 
     def __init__(
-        self, waiting: Dict[Key, Side], tolerance: float, cut_before: Container[Optional[Place]], cut_after: Container[Optional[Place]]
+        self, waiting: Dict[Key, Side], tolerance: float, lacking: Tuple[Unstored, Unstored], theirs: Mapping[Optional[Place], Place]
     ) -> None:
-        self.joined = self.unknown_before = self.unknown_after = 0
-        self._cut_before, self._cut_after = cut_before, cut_after
+        self.joined = 0
+        self.unknown = (0, 0)
+        self._lacking = lacking
+        self._theirs = theirs
         self._waiting = waiting
         self._tolerance = tolerance
         self._alone: Dict[Key, Side] = {}
@@ -252,11 +266,24 @@ class _Join:
                     self._compare(*pair)
             for partner in used:
                 del others[partner]
-        vanished = [Change(side, None) for key, side in self._waiting.items() if key[0] not in self._cut_after]
-        appeared = [Change(None, side) for key, side in self._alone.items() if key[0] is None or key[0] not in self._cut_before]
-        self.unknown_after, self.unknown_before = len(self._waiting) - len(vanished), len(self._alone) - len(appeared)
-        self._changes[VANISHED] += vanished
-        self._changes[APPEARED] += appeared
+        before, after = self._lacking
+        unknown = [0, 0]
+        for key, side in self._waiting.items():
+            place = self._theirs.get(key[0])
+            if place is None:
+                self._changes[VANISHED].append(Change(side, None))
+            elif side.verdict != PASS and after.passed(place, side.op, side.tensor):
+                self._compare(side, _passed(side, place))
+            else:
+                unknown[1] += 1
+        for key, side in self._alone.items():
+            if key[0] is None or key[0] not in before.places:
+                self._changes[APPEARED].append(Change(None, side))
+            elif side.verdict != PASS and before.passed(key[0], side.op, side.tensor):
+                self._compare(_passed(side, key[0]), side)
+            else:
+                unknown[0] += 1
+        self.unknown = (unknown[0], unknown[1])
 
     def _compare(self, before: Side, after: Side) -> None:
         self.joined += 1

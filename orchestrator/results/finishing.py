@@ -6,14 +6,13 @@ import contextlib
 import os
 from itertools import groupby
 from types import TracebackType
-from typing import Iterator, List, Optional, Sequence, Set, Tuple, Type
+from typing import TYPE_CHECKING, Iterator, List, Optional, Sequence, Set, Tuple, Type
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, METRICS, NOT_COMPARED, Row
 from ..dumps.place import Place
 from ..filesystem import refuse_writing, replacing
 from ..verdict.limits import Limits
 from ..verdict.seen import SeenRow
-from ..verdict.summary import Summary
 from .byplace import ByPlace, PlaceCounts
 from .csvfile import Columns
 from .files import TableFiles
@@ -24,6 +23,9 @@ from .network import SUMMARY
 from .rowsql import key_of, plain_tree, row_key
 from .store import RunStore
 from .table import SHOWN_ROWS, Chosen
+
+if TYPE_CHECKING:
+    from ..verdict.summary import Summary
 
 _PAGE_ROWS = 256
 _SUSPECTS = 3

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional
 
+from ..comparing.row import FAIL, NOT_COMPARED
 from ..dumps.place import Place
+from .counts import rows_of
 from .rowsql import from_sql_text
 from .store import RunStore
 
@@ -56,19 +58,11 @@ def told_of(store: RunStore) -> Dict[str, Dict[str, Any]]:
     return found
 
 
-def left_out_by_place(store: RunStore) -> Dict[Place, int]:
-    """Return for each device × step how many of its rows that did not pass have no place in the store of several hosts."""
-    counts = {line.place: line.failed + line.not_compared for line in place_lines_of(store)}
-    sql = "SELECT time, device, model, model_id, step, host, count(*) FROM row WHERE verdict IN ('fail', 'not_compared') "
-    for *names, rows in store.query(sql + "GROUP BY time, device, model, model_id, step, host"):
-        place = Place(*map(from_sql_text, names))
-        counts[place] = counts.get(place, 0) - rows
-    return {place: count for place, count in counts.items() if count > 0}
-
-
 def left_out(store: RunStore) -> Dict[str, int]:
     """Return for each host how many of its rows that did not pass have no place in the store."""
     counts: Dict[str, int] = {}
-    for place, rows in left_out_by_place(store).items():
-        counts[place.host or ""] = counts.get(place.host or "", 0) + rows
+    for place, lacking in store.counted.unstored().items():
+        rows = rows_of(lacking, (FAIL, NOT_COMPARED))
+        if rows:
+            counts[place.host or ""] = counts.get(place.host or "", 0) + rows
     return counts

@@ -18,12 +18,15 @@ from .told import ReportFile
 _CHUNK = 1 << 20
 _INVALID = re.compile("[\ufffe\uffff]")
 _WORDS = {NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent as expected"}
+_COUNTED = {PASS: "pass", FAIL: "outside their limits", **_WORDS}
 _UNFINISHED = '<testcase name="the run has not finished" classname=%s><error type="unfinished" message=%s/></testcase>\n'
 _SUITE = '<testsuite name=%s tests="%d" failures="%d" errors="%d" skipped="%d" timestamp="%s">\n'
 
 
 class JunitFile(ReportFile):
     """The run for a CI system: an op with a failing row is a failure, one of which nothing was compared is skipped.
+
+    Of a merge of several hosts each suite has a case for the rows that are counted, but not stored there.
 
     The text of a failure is its explanation: what each failing row says, and what the verdict found about the op. A run that has not
     finished has one case more at its end, an error that says so.
@@ -34,6 +37,7 @@ class JunitFile(ReportFile):
         self._suspects: Dict[str, List[Mapping[str, Any]]] = {}
         for suspect in self.told.summary["suspects"]:
             self._suspects.setdefault(suspect["op"], []).append(suspect)
+        self._unstored = dict(self.told.unstored)
         self._place: Optional[Place] = None
         self._case: List[Row] = []
         self._counts = {PASS: 0, FAIL: 0, NOT_COMPARED: 0}
@@ -61,6 +65,9 @@ class JunitFile(ReportFile):
             self._cases.write(_UNFINISHED % (_attribute(self._suite_name(self._place or NOWHERE)), _attribute(self.told.sentence)))
             errors = 1
         self._end_suite(errors)
+        for place in list(self._unstored):
+            self._place = place
+            self._end_suite()
         self.stream.write("</testsuites>\n")
 
     def _end_case(self) -> None:
@@ -75,8 +82,22 @@ class JunitFile(ReportFile):
         name, suite = _attribute(op), _attribute(self._suite_name(rows[0].place))
         self._cases.write("<testcase name=%s classname=%s>%s</testcase>\n" % (name, suite, body))
 
+    def _add_unstored(self, found: Mapping[str, int]) -> None:
+        outcome = next(verdict for verdict in (FAIL, PASS, NOT_COMPARED, EXPECTED_ABSENT) if found.get(verdict))
+        outcome = NOT_COMPARED if outcome == EXPECTED_ABSENT else outcome
+        self._counts[outcome] += 1
+        said = ", ".join("%d %s" % (count, _COUNTED[verdict]) for verdict, count in found.items())
+        form = {FAIL: '<failure type="unstored" message=%s/>', NOT_COMPARED: "<skipped message=%s/>"}.get(outcome)
+        body = "<system-out>%s</system-out>" % _text(said) if form is None else form % _attribute(said)
+        name = "%d rows that the merge does not store" % sum(found.values())
+        parts = (_attribute(name), _attribute(self._suite_name(self._place or NOWHERE)), body)
+        self._cases.write("<testcase name=%s classname=%s>%s</testcase>\n" % parts)
+
     def _end_suite(self, errors: int = 0) -> None:
         counts, told = self._counts, self.told
+        unstored = self._unstored.pop(self._place or NOWHERE, None)
+        if unstored:
+            self._add_unstored(unstored)
         numbers = (sum(counts.values()) + errors, counts[FAIL], errors, counts[NOT_COMPARED])
         self.stream.write(_SUITE % (_attribute(self._suite_name(self._place or NOWHERE)), *numbers, _iso(told.started)))
         facts = {"verdict of the run": told.summary["verdict"], "finished": "yes" if told.finished else "no", "result": told.sentence}

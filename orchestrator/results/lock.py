@@ -7,7 +7,6 @@ import errno
 import fcntl
 import json
 import os
-import socket
 import time
 import weakref
 from typing import Any, Optional
@@ -66,7 +65,7 @@ class OutLock:
         self._fd = fd
         with contextlib.suppress(OSError):
             os.ftruncate(fd, 0)
-            os.pwrite(fd, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)
+            os.pwrite(fd, json.dumps({"pid": os.getpid(), "host": os.uname().nodename}).encode(), 0)
         _held.add(self)
 
     def release(self) -> None:

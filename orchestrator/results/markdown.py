@@ -53,7 +53,8 @@ class MarkdownFile(ReportFile):
         self._fold("Warnings", "warnings", ["- %s\n" % plain(text) for text in self.told.summary["warnings"]])
         self.stream.write("\n".join(self._parts))
         if self._left:
-            self.stream.write("\nLeft out for want of room: %s. result.json has everything.\n" % ", ".join(self._left))
+            where = "A merge counts rows that it does not store" if self.told.unstored else "result.json has everything"
+            self.stream.write("\nLeft out for want of room: %s. %s.\n" % (", ".join(self._left), where))
 
     def _put(self, text: str) -> bool:
         fits = len(text) + 1 <= self._room
@@ -110,9 +111,10 @@ class MarkdownFile(ReportFile):
             self._put(table)
         for verdict, words in _REST:
             rest = [row for row in self._kept[verdict].rows if not any(row is other for other in worst)]
-            total = self._kept[verdict].total - sum(row.verdict == verdict for row in worst)
+            every = self._kept[verdict].total + sum(counts.get(verdict, 0) for counts in self.told.unstored.values())
+            total = every - sum(row.verdict == verdict for row in worst)
             if total:
-                self._fold_table(words if total == self._kept[verdict].total else "more " + words, words, rest, total)
+                self._fold_table(words if total == every else "more " + words, words, rest, total)
 
     def _fold_table(self, title: str, words: str, rows: List[Row], total: int) -> None:
         frame = len(_FOLD) + len(title) + 40

@@ -8,10 +8,11 @@ import json
 import logging
 import os
 from types import TracebackType
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Type, TypeVar
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Type, TypeVar
 
 from ..comparing.row import FAIL, Row
 from ..errors import FormatError, GoldwatchError
+from .counts import RunCounts
 from .database import connect_reader, translated
 from .identity import LAYOUT_VERSION, check_identity
 from .lock import LOCK_FILE
@@ -98,9 +99,10 @@ class StoreReader:
         found = self.query("SELECT length(value) FROM run WHERE key = ?", (key,))
         return int(found[0][0]) if found else 0
 
-    def counts(self) -> Dict[str, int]:
-        """Return the number of rows by verdict."""
-        return {str(verdict): int(count) for verdict, count in self.query("SELECT verdict, count(*) FROM row GROUP BY verdict")}
+    @property
+    def counted(self) -> RunCounts:
+        """The counts of the run's rows."""
+        return RunCounts(self.query, self.has_hosts)
 
     def last_id(self) -> int:
         """Return the highest id of a row, 0 without rows."""

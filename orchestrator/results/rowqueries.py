@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..comparing.row import Row
 from ..dumps.place import Place
+from .counts import RunCounts
 from .rowsql import PLACE_COLUMNS, RowReader, from_sql_text, to_sql_text
 from .rowview import PLACE_ORDER, RowView, order_of_table, selection
 
@@ -85,10 +86,10 @@ class RowQueries:
         found = self._query("SELECT DISTINCT %s FROM row ORDER BY %s" % (names, order))
         return [Place(*(from_sql_text(value) for value in values)) for values in found]
 
-    def counts(self, place: Optional[Place] = None) -> Dict[str, int]:
-        """Return the number of rows by verdict."""
-        where, values = selection(place, None)
-        return dict(self._query("SELECT verdict, count(*) FROM row%s GROUP BY verdict" % where, values))
+    @property
+    def counted(self) -> RunCounts:
+        """The counts of the run's rows."""
+        return RunCounts(self._query, self._reader.hosts)
 
     def op_count(self) -> int:
         """Return the number of distinct ops that have rows."""

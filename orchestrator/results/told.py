@@ -38,6 +38,8 @@ class Told:
         Of the result tables.
     places
         Those that have rows, in the order of the table.
+    unstored
+        By place how many rows, by verdict, a merge of several hosts counts and does not store.
     comparison
         ``replay`` where it is none of a device's outputs with golden data; else empty.
     omitted
@@ -57,6 +59,7 @@ class Told:
     limits: Limits
     columns: Columns
     places: Tuple[Place, ...] = ()
+    unstored: Mapping[Place, Mapping[str, int]] = field(default_factory=dict)
     comparison: str = ""
     omitted: Tuple[Tuple[str, str], ...] = ()
     graphs: Tuple[Mapping[str, Any], ...] = ()

@@ -117,7 +117,7 @@ def _read(run: Run, memory: _Memory, written: bool, found: Any) -> Standing:
 
 
 def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, written_s: Optional[float]) -> Standing:
-    counts = store.counts()
+    counts = store.counted.all()
     rows = sum(counts.values())
     summary = None if written else store.fact(SUMMARY)
     state = RUNNING if written else FINISHED if summary is not None else STOPPED
@@ -168,6 +168,9 @@ def _exit_code(store: StoreReader, summary: Dict[str, Any]) -> int:
 
 
 def _take_places(memory: _Memory, store: StoreReader, run: Run) -> None:
+    if store.has_hosts:
+        memory.models, memory.devices, memory.steps = store.counted.names()
+        return
     inode = os.stat(store.path).st_ino
     if memory.inode != inode or store.last_id() < memory.last:
         memory.inode, memory.last = inode, 0

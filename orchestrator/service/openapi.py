@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from .. import __version__
 from ..comparing.row import VERDICTS
+from ..schemas.documents import schema_of
 from .info import FINISHED, RUNNING, STOPPED
 from .job_request import COMMANDS
 from .queue import STATES
@@ -76,7 +78,6 @@ _SCHEMAS: Dict[str, Any] = {
         **_object(id=_COUNT, op=_TEXT, tensor=_TEXT, verdict={"enum": list(VERDICTS)}, metrics={"type": "object"}),
         "description": "A row of result.json (schemas/result.schema.json) with the id that the store gave it.",
     },
-    "JobRequest": _object(command={"enum": list(COMMANDS)}, args={**_list_of(_TEXT), "minItems": 2, "maxItems": 2}),
     "Job": _object(
         id=_TEXT,
         command={"enum": list(COMMANDS)},
@@ -92,7 +93,16 @@ _SCHEMAS: Dict[str, Any] = {
 }
 
 
-_SCHEMAS["JobRequest"]["properties"]["options"] = {"type": "object", "description": _OPTIONS}
+def _job_schemas() -> Dict[str, Any]:
+    """Return schemas/job.schema.json as components: ``JobRequest``, and the options of each command."""
+    text = json.dumps(schema_of("job")).replace('"#/definitions/', '"#/components/schemas/options.')
+    schema = json.loads(text)
+    options = schema.pop("definitions")
+    found = {"options." + name: {**about, "description": _OPTIONS} for name, about in options.items()}
+    return {"JobRequest": {name: value for name, value in schema.items() if name not in ("$schema", "$id")}, **found}
+
+
+_SCHEMAS.update(_job_schemas())
 
 
 class Operation(NamedTuple):

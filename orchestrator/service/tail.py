@@ -178,8 +178,10 @@ class Tail:
         newest = max((part[2] for part in found if part), default=0) / 1e9
         if found == self._seen and written and not self._dirty and now - self._looked < _SURE_S and time.time() - newest > _POLL_S:
             return
-        self._seen, self._looked = found, now
+        changed, self._seen, self._looked = found != self._seen, found, now
         with StoreReader(self.run.path) as store:
+            # A merge counts rows that it does not store.
+            self._dirty = self._dirty or (changed and store.has_hosts)
             self._check_identity(store)
             grown = self._read(store)
             self._check_rows(store, grown, not written)

@@ -114,7 +114,7 @@ class Watch:
         self.arrivals = Arrivals(self.engine, self.folders.look_again, self.folders.target_links.follow)
         self.arrivals.seen = len(self.catalogue.files)
         self.hook = DivergenceHook(self.watch.on_divergence, self.store, self.say)
-        earlier = sum(self.store.counts().values()) if self.store.continued else 0
+        earlier = sum(self.store.counted.all().values()) if self.store.continued else 0
         self.standings = Standings(self.on_standing, self.engine, self.arrivals, self.folders, self.store, earlier)
         before = note_regions if run.options.check_addresses else lambda file: None
         self.keeper = Keeper(self.watch, self.catalogue, self.goldens, self.store, self.say, before)

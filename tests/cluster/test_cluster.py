@@ -211,11 +211,11 @@ def test_each_worker_compares_what_lies_on_its_own_disk(training, own_client, ow
         assert training.results("there")[name] == data.replace(training.path("dump").encode(), b"/proc/self/cwd"), name
     # Golden data on the workers' own disks, and the same run again: what is compared holds.
     with RunStore.open(training.path("there")) as store:
-        before = store.counts()
+        before = store.counted.all()
     done = remote(training, own_client, "there", "--worker-golden", "/proc/self/cwd/golden")
     assert done.returncode == 1, done.stderr
     with RunStore.open(training.path("there")) as store:
-        assert store.counts() == before and not store.events("removed")
+        assert store.counted.all() == before and not store.events("removed")
     assert training.compare("other", "--locality", "--cluster", url(own_client), "--check-addresses").returncode != 1
 
 

@@ -19,7 +19,7 @@ from in_process import make_dumps, run_here
 
 from goldwatch.cli import goldwatch
 from goldwatch.testing import Training
-from goldwatch.testing.__main__ import program
+from goldwatch.testing.program import program
 from goldwatch.testing.training import Wrong
 from pages import NEEDS, PAGES, ROOT, blocks_of, matches, run_steps, steps_of, text_of
 

@@ -35,7 +35,7 @@ class Host:
         return self
 
     def finish(self, verdict: str = "") -> None:
-        counts = self.store.counts()
+        counts = self.store.counted.all()
         found = verdict or (FAIL if counts.get(FAIL) else "incomplete" if counts.get(NOT_COMPARED) else PASS)
         self.store.set(SUMMARY, {"verdict": found, "warnings": [], "suspects": [], "steps_without_golden": [], "first_divergence": None})
         self.stop()

@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 import math
 import os
+import pathlib
 import random
+from xml.etree import ElementTree
 
 import pytest
 from merged_hosts import make_row, merged_all, read, settle, slow_step_ops, step_ops
 
 from goldwatch.comparing.row import FAIL, NOT_COMPARED, PASS
+from goldwatch.engine.reporting import write_report
 from goldwatch.errors import InputError, UsageError
 from goldwatch.merging import batch
 from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions, host_names
+from goldwatch.pages.report import HtmlFile
 from goldwatch.results.difference import KINDS, difference_of
+from goldwatch.results.difference_words import change_words
+from goldwatch.results.junit import JunitFile
+from goldwatch.results.markdown import MarkdownFile
 from goldwatch.results.store import RunStore
 from goldwatch.schemas.documents import check_document
 
@@ -70,6 +77,32 @@ def test_all_that_passes_is_counted(hosts, merging, tmp_path):
     result = merged_all(merging(hosts))
     assert result.exit_code == 0 and result.summary.passed == 9 and list(result.rows()) == []
     assert step_ops(str(tmp_path / "all"))["net", "0", "op1", "op1:output:0", "CosineSimilarity"][0] == 3
+
+
+def test_every_report_counts_what_the_merge_does_not_store(hosts, merging, tmp_path):
+    for number, host in enumerate(hosts):
+        host.begin().put(*(make_row(op, device) for op in range(5) for device in range(2)))
+        host.put(*[make_row(3, verdict=FAIL)] * (number == 1)).finish()
+    merged_all(merging(hosts, max_rows=1))
+    files = {str(tmp_path / kind.__name__): kind for kind in (HtmlFile, JunitFile, MarkdownFile)}
+    told = write_report(str(tmp_path / "all"), files)
+    assert (told.summary["rows"], told.summary["passed"], told.summary["failed"]) == (30, 29, 1)
+    html, junit, markdown = (pathlib.Path(path).read_text(encoding="utf-8") for path in files)
+    assert "5 of 30 rows: a merge stores those that did not pass." in html and "30 rows of 5 ops" in html
+    assert "25 rows that pass" in markdown or "more rows that pass" in markdown and "30 rows: 29 pass, 1 fail" in markdown
+    suites = ElementTree.fromstring(junit)
+    assert sum(int(suite.get("tests")) for suite in suites) == len(list(suites.iter("testcase"))) == 5 + 5 and len(suites) == 6
+    assert [suite.get("failures") for suite in suites] == ["1", "0", "0", "0", "0", "0"]
+    said = [case.find("system-out").text for case in suites.iter("testcase") if "does not store" in case.get("name")]
+    assert said == ["5 pass"] * 5
+
+
+def test_failing_rows_without_room_fail_in_junit_too(hosts, merging, tmp_path):
+    hosts[0].begin().put(*(make_row(0, device, verdict=FAIL) for device in range(3))).finish()
+    merged_all(merging(hosts[:1], max_rows=1))
+    path = str(tmp_path / "junit.xml")
+    write_report(str(tmp_path / "all"), {path: JunitFile})
+    assert [suite.get("failures") for suite in ElementTree.parse(path).getroot()] == ["1", "1", "1"]
 
 
 def test_nan_is_no_value(hosts, merging, tmp_path):
@@ -204,8 +237,32 @@ def test_a_diff_with_a_merge_that_has_not_all_rows(hosts, merging, tmp_path):
     for first, second in ((full, cut), (cut, full)):
         found = difference_of(first, second)
         assert {kind: len(changes) for kind, changes in found.changes.items()} == dict.fromkeys(KINDS, 0) and found.joined == 3
-        said = "%s is a merge that kept only some of the rows that did not pass: 13 are not stored there; 13 rows of the other run" % cut
-        assert [note for note in found.notes if note.startswith(said)] and found.same_model
+        said = "%s is a merge and does not store 13 that did not, for want of room: only the rows that it stores are compared; "
+        assert found.notes == [said % cut + "nothing is said of 13 rows of the other run"] and found.same_model
+        assert found.first.rows == found.second.rows == 16
+
+
+def test_a_diff_with_a_merge_that_holds_no_passing_rows(hosts, merging, tmp_path):
+    """They neither vanished nor appeared; one that failed before or after is known to have passed, if all devices have a value of it."""
+    everywhere = [(op, device) for op in range(4) for device in range(2)]
+    hosts[0].begin().put(*(make_row(*where, verdict=FAIL if where == (1, 0) else PASS) for where in everywhere)).finish()
+    merged_all(merging(hosts[:1]))
+    before, after = str(tmp_path / "before"), str(tmp_path / "all")
+    os.rename(after, before)
+    hosts[0].begin(force=True, run=2).put(*(make_row(*where, verdict=FAIL if where == (2, 1) else PASS) for where in everywhere))
+    hosts[0].put(make_row(7, 1, verdict=FAIL)).finish()
+    merged_all(merging(hosts[:1]))
+    found = difference_of(before, after)
+    changed = {kind: [(one.side.op, one.side.place.device) for one in changes] for kind, changes in found.changes.items() if changes}
+    # op7 is new, and what a store of passing rows would call appeared cannot be told from one that passed.
+    assert changed == {"worse": [("op2", "1")], "better": [("op1", "0")]}
+    assert change_words(found.changes["worse"][0]).startswith("pass -> FAIL") and (found.first.rows, found.second.rows) == (8, 9)
+    assert found.notes[0].startswith(before + " is a merge and does not store 4 rows that passed: only the rows")
+    for first, second in ((before, hosts[0].folder), (hosts[0].folder, before)):
+        found = difference_of(first, second)
+        kinds = [kind for kind, changes in found.changes.items() for change in changes if change.side.op == "op1"]
+        assert kinds == (["better"] if first == before else ["worse"]) and found.same_model
+        assert {change.side.op for changes in found.changes.values() for change in changes} == {"op1", "op2"}
 
 
 def test_what_cannot_be_merged(hosts, merging, tmp_path):

@@ -174,7 +174,7 @@ def test_the_order_of_the_table(store, make_row):
     assert list(store.rows("arrival")) == rows[::-1]
     assert store.places() == [Place(step="9"), Place(step="10")]
     assert list(store.rows(place=Place(step="10"))) == rows[-1:]
-    assert store.counts() == {"pass": 8} and store.counts(Place(step="10")) == {"pass": 1}
+    assert store.counted.all() == {"pass": 8} and store.counted.by_place()[Place(step="10")] == {"pass": 1}
     assert len(store.rows(verdict="fail")) == 0 and store.op_count() == 4
 
 

@@ -9,6 +9,11 @@ import sys
 
 import pytest
 from in_process import run_here
+from merged_hosts import Host, settle
+from merged_hosts import make_row as make_host_row
+
+from goldwatch.merging.merge import Merge
+from goldwatch.merging.options import MergeOptions
 
 FIELDS = {"id", "path", "state", "verdict", "model", "devices", "steps", "rows", "passed", "failed", "not_compared", "expected_absent"}
 FIELDS |= {"progress", "started", "age_s", "host"}
@@ -150,3 +155,35 @@ def test_metrics(serving, live, row, tmp_path):
     assert 'goldwatch_failures{run="%s"} 1\n' % run["id"] in text
     for name in ("goldwatch_lag_seconds", "goldwatch_bytes"):
         assert '%s{run="%s"} ' % (name, run["id"]) in text
+
+
+def test_a_merge_counts_the_rows_of_all_hosts(serving, tmp_path):
+    """Its store holds those that did not pass."""
+    hosts = [Host(str(tmp_path / "hosts" / name)) for name in ("left", "right")]
+    for host in hosts:
+        host.begin().put(*(make_host_row(op, device, 3) for op in range(4) for device in range(2)))
+    hosts[1].put(make_host_row(0, 1, 4, verdict="fail"))
+    (tmp_path / "lab").mkdir()
+    server = serving(tmp_path / "lab")
+    with Merge(MergeOptions(tuple(host.folder for host in hosts), str(tmp_path / "lab" / "all"))) as merge:
+        settle(merge)
+        (run,) = server.runs()
+        expected = {"rows": 17, "passed": 16, "failed": 1, "not_compared": 0, "expected_absent": 0}
+        assert {name: run[name] for name in expected} == expected and run["state"] == "running"
+        assert (run["model"], run["devices"], run["steps"]) == ("net", ["left/0", "left/1", "right/0", "right/1"], ["3", "4"])
+        told = (data for kind, _, data in server.stream(run["id"]) if kind == "progress")
+        assert next(told)["rows"] == 17
+        # More that passes is told, though no row of it is stored.
+        hosts[0].put(make_host_row(9, 0, 9))
+        settle(merge)
+        assert next(data for data in told if data["rows"] > 17)["passed"] == 17
+        metrics = server.ask("/metrics")[2].decode()
+        assert 'goldwatch_rows{run="%s",verdict="pass"} 17' % run["id"] in metrics
+        for host in hosts:
+            host.finish()
+        merge.stop("test")
+        merge.follow()
+        merge.finish()
+    (run,) = server.runs()
+    full = server.json("/api/runs/" + run["id"])
+    assert run["state"] == "finished" and run["rows"] == 18 and all(run[name] == full["summary"][name] for name in expected)

@@ -8,6 +8,8 @@ from typing import Any, Dict, Optional
 
 import numpy as np
 
+from ..median import median
+
 Array = Any
 
 KINDS = (
@@ -139,7 +141,7 @@ class Difference:
 def _middle(y: Array, keep: Array) -> float:
     """Return a magnitude that is not ruled by masked elements."""
     values = np.abs(y[keep])
-    return float(np.median(values)) if values.size else 0.0
+    return median(values) if values.size else 0.0
 
 
 def by_chance(left: float, free: float) -> bool:

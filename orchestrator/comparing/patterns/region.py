@@ -6,6 +6,7 @@ from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
+from ..median import median
 from .finding import BY_CHANCE, CLAIMED, Difference, Finding, claimed
 
 Array = Any
@@ -93,7 +94,7 @@ def region_of(
     most = max(1, size // _SMALL_PART)
     order = np.argsort(-held, kind="stable")
     # The other indices show what the error is like outside.
-    outside = float(np.median(held))
+    outside = median(held)
     explained = np.cumsum(held[order[:most]] - outside) * owned
     few = int(np.argmax(explained >= 0.99)) + 1 if (explained >= 0.99).any() else most
     choices = [sorted(int(index) for index in order[:few])]

@@ -7,6 +7,7 @@ from typing import Any, List, Optional, Tuple
 import numpy as np
 
 from ...tensors.rounding import rounding_of, ulp
+from ..median import median
 from .finding import Difference, Finding, claimed
 
 Array = Any
@@ -248,7 +249,7 @@ def coarser_type(d: Difference, dtype: str) -> Optional[Finding]:
         return None
     step, off = step / d.unit, np.abs(d.e[d.kept])
     # Errors that came in with the inputs add to half a step; the zeros of an activation have none.
-    usual = float(np.median(off[off > 0])) if off.any() else 0.0
+    usual = median(off[off > 0]) if off.any() else 0.0
     # A coarser float may also have been cut off, not rounded.
     room = (0.51 if np.ndim(step) == 0 else 1.01) * step + 3 * np.minimum(usual, step)
     beyond = float((off[off > room] ** 2).sum())

@@ -19,6 +19,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ...comparing.median import median
 from ...records import quickly_made
 
 SUSPECT_SCORE = 4.5
@@ -238,7 +239,7 @@ class _Fit:
         self._names = np.array([entry.op for entry in kept], dtype=object)
         table = np.array([(entry.distance, entry.inputs, entry.rounding) for entry in kept]).reshape(-1, 3)
         self._logs, self._carried = np.log(table[:, 0]), np.maximum(table[:, 1] ** 2 + table[:, 2] ** 2, _LEAST_CARRIED)
-        rounded = max(float(np.median(table[:, 2])), _LEAST_ROUNDING) if kept else _LEAST_ROUNDING
+        rounded = max(median(table[:, 2]), _LEAST_ROUNDING) if kept else _LEAST_ROUNDING
         # Where every operator's inputs are about alike, g and n explain each other: an operator is rather taken to pass errors on.
         self._dear = _DEAR_NOISE * np.log1p(_NOISES / rounded) + _DEAR_GAIN * np.abs(np.log(gains))[:, None]
         # Few operators cannot tell noise that devices do not have.
@@ -280,8 +281,8 @@ class _Fit:
         # Of those with the same g the largest n explains most.
         some = alike.any(axis=1)
         alternatives = np.stack([self._gains[some] ** 2, np.where(alike, _NOISES**2, 0.0).max(axis=1)[some]], axis=1)
-        spread = 1.4826 * float(np.median(np.abs(off - np.median(off))))
-        return _Fitted(gain, noise, spread, _BEYOND * math.sqrt(float(np.median(self._carried[rest]))), alternatives)
+        spread = 1.4826 * median(np.abs(off - median(off)))
+        return _Fitted(gain, noise, spread, _BEYOND * math.sqrt(median(self._carried[rest])), alternatives)
 
     def _costs(self, some: object) -> np.ndarray:
         """Return, for each g and n, the sum of absolute deviations of some entries."""

@@ -8,6 +8,7 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ...comparing.median import median
 from ...comparing.patterns import MOST_ELEMENTS, AlignedPair, lattice_step
 from ...comparing.patterns.finding import Difference
 from ...comparing.row import FAIL
@@ -126,9 +127,9 @@ def _of_factor(number: int, entry: Estimate, factors: Mapping[int, float], found
     if len(alike) < _ENOUGH_ALIKE or entry.suspect:
         return entry
     others = np.array([factors[other] for other in alike])
-    middle = float(np.median(others))
+    middle = median(others)
     usual = math.hypot(rounding(entry.output.dtype, entry.output.rms), sum_noise(entry.output.dtype))
-    spread = max(FACTOR_SHARE * usual, 1.4826 * float(np.median(np.abs(others - middle))))
+    spread = max(FACTOR_SHARE * usual, 1.4826 * median(np.abs(others - middle)))
     off = abs(factors[number] - middle)
     score = math.log(off / spread) / RARE_SPREAD if off > 0 < spread else 0.0
     if not score > SUSPECT_SCORE:

@@ -13,6 +13,7 @@ from typing import Dict, List, NamedTuple, Sequence
 
 import numpy as np
 
+from ...comparing.median import median
 from .estimates import Estimate
 from .expected import HOPELESS, rounding
 
@@ -89,8 +90,8 @@ def _factor(entries: Sequence[Estimate], ops: int) -> TypeFactor:
     most = 0.0 if entries[0].op.type.lower() in _FORGETTING else 1.0
     slope = min(_slope(fed, made, rounded), most)
     rest = made - slope * fed
-    middle = float(np.median(rest))
-    scatter = 1.4826 * float(np.median(np.abs(rest - middle)))
+    middle = median(rest)
+    scatter = 1.4826 * median(np.abs(rest - middle))
     allowed = max(_DEVIATIONS * scatter / math.sqrt(len(rest)), _ROUNDINGS * rounded)
     untouched = np.abs(fed) <= _UNTOUCHED * abs(middle)
     adding = {entry.op.name for entry, own in zip(entries[::step], _near(made - most * fed, middle)) if own}
@@ -121,4 +122,4 @@ def _slope(fed: np.ndarray, made: np.ndarray, rounded: float) -> float:
     far = np.abs(apart) > rounded
     if far.sum() < len(fed):
         return 1.0
-    return float(np.clip(np.median((made[right] - made[left])[far] / apart[far]), 0.0, 1.0))
+    return float(np.clip(median((made[right] - made[left])[far] / apart[far]), 0.0, 1.0))
