@@ -177,12 +177,15 @@ def _difference(seen: Observations, devices: List[str]) -> Optional[Difference]:
     for step, ops in steps.items():
         found: Dict[str, Dict[str, str]] = {}
         for op in ops:
+            of_device = found.setdefault(op.place.device_name or "", {})
             for tensor, verdict in _verdicts(op):
-                of_tensor = found.setdefault(tensor, {})
-                device = op.place.device_name or ""
-                of_tensor[device] = min(of_tensor.get(device, verdict), verdict, key=_WORST_FIRST.index)
-        for tensor, verdicts in found.items():
-            each = tuple((device, verdicts.get(device, ABSENT)) for device in devices)
+                worst = of_device.get(tensor, verdict)
+                of_device[tensor] = verdict if worst == verdict else min(worst, verdict, key=_WORST_FIRST.index)
+        of_each = [(name, found.get(name, {})) for name in devices]
+        if all(of_device == of_each[0][1] for _, of_device in of_each):
+            continue
+        for tensor in dict.fromkeys(tensor for of_device in found.values() for tensor in of_device):
+            each = tuple((name, of_device.get(tensor, ABSENT)) for name, of_device in of_each)
             if len({verdict for _, verdict in each}) > 1:
                 return Difference(step, tensor, each)
     return None
@@ -190,5 +193,7 @@ def _difference(seen: Observations, devices: List[str]) -> Optional[Difference]:
 
 def _verdicts(op: ObservedOp) -> List[Tuple[str, str]]:
     """Return the verdicts of an op's outputs and inputs; an op without a dump has one of its own."""
-    rows = [*op.outputs.values(), *op.inputs.values()]
-    return [(row.tensor, row.verdict) for row in rows] or [(op.name, NOT_COMPARED)]
+    found = [(row.tensor, row.verdict) for row in op.outputs.values()]
+    if op.inputs:
+        found += [(row.tensor, row.verdict) for row in op.inputs.values()]
+    return found or [(op.name, NOT_COMPARED)]

@@ -50,12 +50,13 @@ class InputState(NamedTuple):
 
 
 class _Feed(NamedTuple):
-    """What feeds a node: the input's index, the producer's name, which of its outputs, and whether nothing computes it."""
+    """What feeds a node: the input's index, the producer's name, which of its outputs; nothing computes it; it is the network's input."""
 
     number: int
     source: str
     output: int
     fixed: bool
+    of_network: bool
 
 
 class Inputs:
@@ -110,7 +111,7 @@ class Inputs:
         if node is None:
             return [self._state(op, number, None, None) for number in sorted(op.inputs)]
         return [
-            self._state(op, number, source, output) for number, source, output, fixed in fed if not fixed or self._compared(op, number)
+            self._state(op, number, source, output) for number, source, output, fixed, _ in fed if not fixed or self._compared(op, number)
         ]
 
     def _compared(self, op: ObservedOp, number: int) -> Optional[Observation]:
@@ -160,16 +161,11 @@ class Inputs:
 
         Without a model only the first operator of a place is known to read them.
         """
-        node, graph = self.node(op), self._graph(op)
-        if node is None or graph is None:
-            return self.of(op) if graph is None and self._is_first(op) else ()
-        found = []
-        for state in self.of(op):
-            source = node.inputs[state.number]
-            producer = graph.producer(node, source[0]) if source is not None else None
-            if producer is not None and producer.type in INPUT_TYPES and state.seen is not None:
-                found.append(state)
-        return found
+        node, fed = self._known(op)
+        if node is None:
+            return self.of(op) if self._graph(op) is None and self._is_first(op) else ()
+        numbers = [feed.number for feed in fed if feed.of_network]
+        return [state for state in self.of(op) if state.number in numbers and state.seen is not None] if numbers else ()
 
     def stands_first(self, op: ObservedOp) -> bool:
         """Tell whether nothing but inputs of the network feeds an operator, directly or through what was not compared."""
@@ -199,8 +195,9 @@ def _feeding(node: OpNode, graph: ModelGraph) -> List[_Feed]:
     for number, source in enumerate(node.inputs):
         if source is not None:
             producer = graph.producer(node, source[0])
-            fixed = producer is not None and producer.type in _FIXED_TYPES
-            found.append(_Feed(number, producer.name if producer is not None else source[0], source[1], fixed))
+            kind = producer.type if producer is not None else ""
+            name = producer.name if producer is not None else source[0]
+            found.append(_Feed(number, name, source[1], kind in _FIXED_TYPES, kind in INPUT_TYPES))
     return found
 
 

@@ -66,6 +66,11 @@ def amplification(op_type: str, source: Observation, output: Observation) -> flo
     return max(1.0, grown / _USUAL)
 
 
+def may_amplify(op_type: str) -> bool:
+    """Tell whether :func:`amplification` may be other than 1 for operators of a type."""
+    return _known(op_type) != ""
+
+
 @lru_cache(maxsize=1024)
 def _known(op_type: str) -> str:
     """Return a type in lower case where something is known of it."""

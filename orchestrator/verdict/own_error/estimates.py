@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ...dumps.place import Place
 from ...records import quickly_made
 from ...tensors.axes import element_count
-from ..inputs import BAD, UNKNOWN, Inputs, InputState, joined
+from ..inputs import BAD, Inputs, InputState, joined
 from ..observations import Observations, ObservedOp
 from ..seen import FACTOR_SHARE, Observation
-from .amplification import amplification
 from .chance import scatter
 from .decisions import Decision, Redone, decided, orders
 from .expected import (
@@ -25,10 +24,9 @@ from .expected import (
     Measured,
     Normal,
     Normals,
-    rounding,
-    sum_noise,
     type_noise,
 )
+from .feeding import Feeding, Found, distance_by
 from .recomputing import only_moves
 from .scoring import Outputs, Way, scores
 
@@ -43,6 +41,7 @@ _MOST_REDONE = 24
 _ALIKE = 1e-6
 _HALF_A_STEP = math.sqrt(3.0)
 """The most that rounding to the nearest changes, in units of its root mean square."""
+
 
 class Told(NamedTuple):
     """What the tensors of an output told: in a sentence, and the kind of explanation that it is (empty where it is none)."""
@@ -80,9 +79,6 @@ _MEASURES = (
     _Measure(SLICE, 1.0, SMALLEST_SLICE_SPREAD, True),
     _Measure(FACTOR, FACTOR_SHARE, SMALLEST_SLICE_SPREAD, False),
 )
-
-_Sizes = Tuple[Tuple[float, float], ...]
-"""For each measure the output's distance, and its inputs' together (root of the sum of squares)."""
 
 
 class Shown(NamedTuple):
@@ -149,29 +145,6 @@ class Estimate:
         return self.score > SUSPECT_SCORE
 
 
-class _Found(NamedTuple):
-    """One output with what feeds its operator.
-
-    Attributes
-    ----------
-    fed
-        The inputs' distance together.
-    sizes
-        The same for each measure, beside the output's, as far as it may have grown by what the operator computes.
-    rounded, sums
-        The output's rounding, and the noise of a sum of its type.
-    """
-
-    op: ObservedOp
-    output: Observation
-    inputs: Tuple[InputState, ...]
-    known: bool
-    fed: float
-    sizes: _Sizes
-    rounded: float
-    sums: float
-
-
 class Estimator:
     """Estimates the operators of one run.
 
@@ -194,47 +167,45 @@ class Estimator:
         self._seen = seen
         self._inputs = inputs
         self._decides = decides
-        self._before: Dict[Place, List[float]] = {}
         self._normal: List[Normals] = []
 
     def run(self) -> List[Estimate]:
         """Return an estimate of every compared output, in execution order."""
-        found = [self._find(op, output) for op in self._seen.ordered() for _, output in sorted(op.outputs.items()) if output.compared]
-        smooth = [
-            entry
-            for entry in found
-            if not entry.output.whole and not entry.output.spoiled and not self._is_decision(entry.op, entry.output)
-        ]
-        self._normal = [Normals([_entry(entry, number) for entry in smooth], one.spread) for number, one in enumerate(_MEASURES)]
-        plain = self._plain(smooth)
-        return self._of_other_input() + [plain.get(id(entry)) or self._estimate(entry) for entry in found]
+        feeding = Feeding(self._seen, self._inputs)
+        found = feeding.found
+        smooth = [number for number, entry in enumerate(found) if self._is_smooth(entry)]
+        self._normal = [Normals(measured, one.spread) for one, measured in zip(_MEASURES, _measured(feeding, smooth))]
+        plain = self._plain(feeding, [number for number in smooth if not only_moves(found[number].op.type)])
+        return self._of_other_input() + [plain.get(number) or self._estimate(entry) for number, entry in enumerate(found)]
 
-    def _plain(self, smooth: Sequence[_Found]) -> Dict[int, Estimate]:
-        """Return the estimates of outputs of which there is nothing to be said, most of all, by identity; all at once."""
-        some = [entry for entry in smooth if not only_moves(entry.op.type)]
+    def _is_smooth(self, found: Found) -> bool:
+        """Tell whether an output's distance is a number like any other."""
+        output = found.output
+        return not output.whole and not output.spoiled and not self._is_decision(found.op, output)
+
+    def _plain(self, feeding: Feeding, some: Sequence[int]) -> Dict[int, Estimate]:
+        """Return the estimates of outputs of which there is nothing to be said, most of all, by number; all at once."""
         if not some:
             return {}
+        entries = [feeding.found[number] for number in some]
         numbers: Dict[Tuple[str, str], int] = {}
-        ops = np.array([numbers.setdefault((entry.op.name, entry.op.type), len(numbers)) for entry in some])
-        sizes = np.array([entry.sizes for entry in some])
-        columns = [
-            (entry.rounded, entry.sums, type_noise(entry.op.type, entry.output.dtype), _scatter(entry)) for entry in some
-        ]
-        outputs = Outputs(ops, sizes[:, :, 0], sizes[:, :, 1], *np.array(columns).T)
+        ops = np.array([numbers.setdefault((entry.op.name, entry.op.type), len(numbers)) for entry in entries])
+        columns = [(entry.rounded, entry.sums, type_noise(entry.op.type, entry.output.dtype), _scatter(entry)) for entry in entries]
+        outputs = Outputs(ops, feeding.values[some], feeding.grown[some], *np.array(columns).T)
         ways = [
             Way(one.rounding, one.rare, one.name == SLICE, [self._normal[number].of(*op) for op in numbers])
             for number, one in enumerate(_MEASURES)
         ]
-        found = scores(outputs, ways, [self._normal[0].of_other_types(op_type) for _, op_type in numbers])
+        scored = scores(outputs, ways, [self._normal[0].of_other_types(op_type) for _, op_type in numbers])
         made = {}
-        for entry, op, score, expected, inherited, plain in zip(some, ops, *(part.tolist() for part in found)):
+        for number, entry, op, score, expected, inherited, plain in zip(some, entries, ops, *(part.tolist() for part in scored)):
             if plain:
                 (distance, grown), fed = entry.sizes[0], entry.fed
                 if not entry.known and grown < HOPELESS:
                     fed = joined([state.seen.distance for state in entry.inputs if state.seen is not None])
                 shown, normal = Shown(ALL, distance, fed, expected), ways[0].normals[op]
                 distances = (distance, entry.fed, expected, inherited)
-                made[id(entry)] = Estimate(entry.op, entry.output, entry.inputs, entry.known, *distances, score, shown, False, normal)
+                made[number] = Estimate(entry.op, entry.output, entry.inputs, entry.known, *distances, score, shown, False, normal)
         return made
 
     def _of_other_input(self) -> List[Estimate]:
@@ -254,28 +225,7 @@ class Estimator:
                 break
         return list(made.values())
 
-    def _find(self, op: ObservedOp, output: Observation) -> _Found:
-        """Return an output with what feeds its operator."""
-        states = tuple(self._inputs.of(op))
-        rows = [state.seen for state in states if state.seen is not None]
-        known = bool(states) and all(state.state != UNKNOWN for state in states)
-        if not known:
-            rows += self._inputs.behind(op)
-        before = self._before.setdefault(op.place, [0.0] * len(_MEASURES))
-        # Where nothing tells what feeds the operator, it may be the worst that ran before.
-        nothing = not rows and self._inputs.node(op) is None
-        measured = [_measured(row) for row in rows]
-        fed = tuple(before) if nothing else _together(measured)
-        grown = [amplification(op.type, row, output) for row in rows]
-        sizes = fed
-        if not nothing and any(times != 1.0 for times in grown):
-            sizes = _together([tuple([times * value for value in values]) for times, values in zip(grown, measured)])
-        made = _measured(output)
-        before[:] = [max(worst, value) if value < math.inf else worst for worst, value in zip(before, made)]
-        rounded = rounding(output.dtype, output.rms) * max([1.0, *grown])
-        return _Found(op, output, states, known, fed[0], tuple(zip(made, sizes)), rounded, sum_noise(output.dtype))
-
-    def _estimate(self, found: _Found) -> Estimate:
+    def _estimate(self, found: Found) -> Estimate:
         op, output, (distance, grown) = found.op, found.output, found.sizes[0]
         normal, sums = self._normal[0].of(op.name, op.type), found.sums
         expected, inherited = normal.most(grown, found.rounded, sums), normal.expected(grown, 0.0)
@@ -294,7 +244,7 @@ class Estimator:
         distances = (distance, found.fed, expected, inherited)
         return Estimate(op, output, found.inputs, found.known, *distances, score, shown, whole_type, normal, decision)
 
-    def _scored(self, found: _Found, normal: Normal) -> Tuple[float, Shown, bool]:
+    def _scored(self, found: Found, normal: Normal) -> Tuple[float, Shown, bool]:
         """Return the score by the measure that shows an error best, that measure, and whether it takes other types to see it."""
         scored = [self._by(found, number) for number in range(len(_MEASURES))]
         score = max(one for one, _ in scored)
@@ -309,7 +259,7 @@ class Estimator:
             return score, shown, False
         return alike, Shown(ALL, distance, found.fed, others.most(grown, found.rounded, sums)), True
 
-    def _by(self, found: _Found, number: int) -> Tuple[float, Shown]:
+    def _by(self, found: Found, number: int) -> Tuple[float, Shown]:
         """Return the score of an output by one measure, and its numbers."""
         measure, (value, grown) = _MEASURES[number], found.sizes[number]
         least = value if measure.name == SLICE else found.output.distance
@@ -319,14 +269,14 @@ class Estimator:
         judged = least > _HALF_A_STEP * found.rounded and (measure.rare or not normal.rare)
         expected = normal.most(grown, rounded, sums)
         score = normal.beyond(value, expected, _scatter(found)) if judged else 0.0
-        fed = joined([_measured(state.seen)[number] for state in found.inputs if state.seen is not None])
+        fed = joined([distance_by(state.seen, number) for state in found.inputs if state.seen is not None])
         return score, Shown(measure.name, value, fed, expected)
 
     def _is_decision(self, op: ObservedOp, output: Observation) -> bool:
         """Tell whether an output is a decision; the values of TopK are numbers like any others."""
         return self._decides(op.type, output.dtype) and (output.whole or not orders(op.type))
 
-    def _decision(self, found: _Found) -> Decision:
+    def _decision(self, found: Found) -> Decision:
         """Judge the decisions of an output, from the tensors where they can be read."""
         rows = [state.seen for state in found.inputs if state.seen is not None]
         if not found.output.different or not found.known or not found.fed < HOPELESS:
@@ -344,23 +294,12 @@ class Estimator:
         return made
 
     @staticmethod
-    def _equal_inputs(found: _Found) -> bool:
+    def _equal_inputs(found: Found) -> bool:
         """Tell whether every input that was compared is equal to golden data."""
         return not any(state.seen.different or state.seen.distance > 0 for state in found.inputs if state.seen is not None)
 
 
-def _measured(row: Observation) -> Tuple[float, ...]:
-    """Return the distance of a tensor by each of :data:`_MEASURES`."""
-    distance, slices = row.distance, row.slice_distance
-    return distance, slices if slices == slices else distance, row.factor_distance
-
-
-def _together(measured: Sequence[Tuple[float, ...]]) -> Tuple[float, ...]:
-    """Return :func:`goldwatch.verdict.inputs.joined` of the tensors, by each measure."""
-    return tuple([joined([values[number] for values in measured]) for number in range(len(_MEASURES))])
-
-
-def _moved(found: _Found) -> bool:
+def _moved(found: Found) -> bool:
     """Tell whether an operator that only moves its input has exactly its input's error: other slices hold it then, no more of it."""
     rows = [state.seen for state in found.inputs if state.seen is not None]
     if not only_moves(found.op.type) or len(rows) != 1:
@@ -368,14 +307,22 @@ def _moved(found: _Found) -> bool:
     return math.isclose(found.output.distance, rows[0].distance, rel_tol=_ALIKE)
 
 
-def _scatter(found: _Found) -> float:
+def _scatter(found: Found) -> float:
     return scatter(element_count(found.output.shape))
 
 
-def _entry(found: _Found, number: int) -> Measured:
-    measure, (value, fed) = _MEASURES[number], found.sizes[number]
-    op, share = found.op, measure.rounding
-    return Measured(op.name, op.type, value, fed, share * found.rounded, share * found.sums)
+def _measured(feeding: Feeding, some: Sequence[int]) -> Iterator[List[Measured]]:
+    """Yield outputs as each of :data:`_MEASURES` sees them, those of them that teach something."""
+    rounded = np.array([(entry.rounded, entry.sums) for entry in feeding.found]).reshape(-1, 2)
+    numbers = np.array(some, np.intp)
+    for number, measure in enumerate(_MEASURES):
+        values, fed = feeding.values[numbers, number], feeding.grown[numbers, number]
+        with np.errstate(all="ignore"):
+            telling = numbers[(values > 0) & (values < np.inf) & (fed < HOPELESS)].tolist()
+        ops = [feeding.found[one].op for one in telling]
+        columns = (feeding.values[telling, number], feeding.grown[telling, number], *(measure.rounding * rounded[telling]).T)
+        names = ([op.name for op in ops], [op.type for op in ops])
+        yield list(map(Measured._make, zip(*names, *(column.tolist() for column in columns))))
 
 
 def first_of(estimates: List[Estimate], op: str, place: Place) -> Optional[Estimate]:

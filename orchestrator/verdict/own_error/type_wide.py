@@ -85,7 +85,8 @@ def _factor(entries: Sequence[Estimate], ops: int) -> TypeFactor:
     pairs = [(entry.inputs[0].seen, entry.output) for entry in entries[::step]]
     table = np.array([(math.log(source.factor), math.log(output.factor)) for source, output in pairs if source is not None])
     fed, made = table[:, 0], table[:, 1]
-    rounded = max(rounding(entry.output.dtype, entry.output.rms) for entry in entries)
+    # The smaller the values, the more rounding makes of them.
+    rounded = max(rounding(dtype, min(sizes, default=math.nan)) for dtype, sizes in _sizes(entries).items())
     most = 0.0 if entries[0].op.type.lower() in _FORGETTING else 1.0
     slope = min(_slope(fed, made, rounded), most)
     rest = made - slope * fed
@@ -97,6 +98,16 @@ def _factor(entries: Sequence[Estimate], ops: int) -> TypeFactor:
     shown = all(some.size and some.mean() >= _ALIKE for some in (_near(rest, middle), _near(rest[untouched], middle)))
     shown = shown and len(adding) >= _ADDING
     return TypeFactor(math.exp(middle), ops, abs(middle) / allowed if allowed and shown else 0.0)
+
+
+def _sizes(entries: Sequence[Estimate]) -> Dict[str, List[float]]:
+    """Return the root mean squares of outputs, as far as they are above 0, by type."""
+    found: Dict[str, List[float]] = {}
+    for entry in entries:
+        sizes = found.setdefault(entry.output.dtype, [])
+        if entry.output.rms > 0:
+            sizes.append(entry.output.rms)
+    return found
 
 
 def _near(values: np.ndarray, middle: float) -> np.ndarray:

@@ -1,0 +1,147 @@
+"""What feeds every output of a run, measured for all of them at once: one walk over the operators, then arrays."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from ...dumps.place import Place
+from ..inputs import Inputs, InputState
+from ..observations import Observations, ObservedOp
+from ..seen import Observation
+from .amplification import amplification, may_amplify
+from .expected import rounding, sum_noise
+
+Array = Any
+
+MEASURED = ("distance", "slice_distance", "factor_distance")
+"""How far a tensor is from golden data: all its elements, its worst slice (where there is none, all again), its common factor."""
+
+
+class Found(NamedTuple):
+    """One output with what feeds its operator.
+
+    Attributes
+    ----------
+    op, output, inputs
+        The operator, the output's row, and the operator's data inputs.
+    known
+        Whether every data input was compared.
+    fed
+        The inputs' distance together.
+    sizes
+        For each of :data:`MEASURED` the output's distance, and its inputs' together (root of the sum of squares) as far as it may have
+        grown by what the operator computes.
+    rounded, sums
+        The output's rounding, and the noise of a sum of its type.
+    """
+
+    op: ObservedOp
+    output: Observation
+    inputs: Tuple[InputState, ...]
+    known: bool
+    fed: float
+    sizes: Sequence[Sequence[float]]
+    rounded: float
+    sums: float
+
+
+class Feeding:
+    """The compared outputs of a run in execution order, with what feeds their operators.
+
+    Attributes
+    ----------
+    found
+        The outputs.
+    values, grown
+        [n, 3], ``sizes`` of each: the output's distances, and its inputs'.
+    """
+
+    def __init__(self, seen: Observations, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self._ops: List[ObservedOp] = []
+        self._outputs: List[Observation] = []
+        self._states: List[Tuple[InputState, ...]] = []
+        self._known: List[bool] = []
+        # Of each tensor that feeds an output: its row, the output's number, and by how much its error may grow where that is not 1.
+        self._rows: List[Observation] = []
+        self._feeds: List[int] = []
+        self._times: Dict[int, float] = {}
+        # Outputs of which nothing tells what feeds them.
+        self._unfed: List[int] = []
+        for op in seen.ordered():
+            for number in sorted(op.outputs):
+                if op.outputs[number].compared:
+                    self._add(op, op.outputs[number])
+        self.values, self.grown, fed, most = self._measured()
+        rounded = [rounding(output.dtype, output.rms) * times for output, times in zip(self._outputs, most.tolist())]
+        sums = [sum_noise(output.dtype) for output in self._outputs]
+        sizes = np.stack([self.values, self.grown], axis=2).tolist()
+        columns = (self._ops, self._outputs, self._states, self._known, fed.tolist(), sizes, rounded, sums)
+        self.found: List[Found] = list(map(Found._make, zip(*columns)))
+
+    def _add(self, op: ObservedOp, output: Observation) -> None:
+        states, inputs = self._inputs.of(op), self._inputs
+        rows = [state.seen for state in states if state.seen is not None]
+        known = 0 < len(states) == len(rows)
+        number = len(self._ops)
+        if not known:
+            rows += inputs.behind(op)
+            if not rows and inputs.node(op) is None:
+                self._unfed.append(number)
+        if may_amplify(op.type):
+            for at, row in enumerate(rows, len(self._rows)):
+                self._times[at] = amplification(op.type, row, output)
+        self._ops.append(op)
+        self._outputs.append(output)
+        self._states.append(states)
+        self._known.append(known)
+        self._rows += rows
+        self._feeds += [number] * len(rows)
+
+    def _measured(self) -> Tuple[Array, Array, Array, Array]:
+        """Return the distances of outputs, [n, 3], their inputs', grown [n, 3] and not (of all elements) [n], and how far they grow."""
+        made, rows = _distances(self._outputs), _distances(self._rows)
+        feeds, times = np.array(self._feeds, np.intp), np.ones(len(self._rows))
+        times[list(self._times)] = list(self._times.values())
+        most = np.ones(len(made))
+        with np.errstate(all="ignore"):
+            np.fmax.at(most, feeds, times)
+            fed = _together(rows, feeds, len(made))
+            grown = _together(times[:, None] * rows, feeds, len(made)) if self._times else fed
+            if self._unfed:
+                before = self._worst_before(made)
+                fed[self._unfed] = grown[self._unfed] = before[self._unfed]
+        return made, grown, fed[:, 0], most
+
+    def _worst_before(self, made: Array) -> Array:
+        """Return the worst that ran before each output at its place, [n, 3]: it may be what feeds it where nothing else tells that."""
+        by_place: Dict[Place, List[int]] = {}
+        for number, op in enumerate(self._ops):
+            by_place.setdefault(op.place, []).append(number)
+        before = np.zeros_like(made)
+        finite = np.where(made < np.inf, made, 0.0)
+        for some in by_place.values():
+            before[some[1:]] = np.maximum.accumulate(finite[some], axis=0)[:-1]
+        return before
+
+
+def distance_by(row: Observation, number: int) -> float:
+    """Return the distance of a tensor by one of :data:`MEASURED`."""
+    found: float = getattr(row, MEASURED[number])
+    return row.distance if number == 1 and found != found else found
+
+
+def _distances(rows: Sequence[Observation]) -> Array:
+    """Return the distance of tensors by each of :data:`MEASURED`, [n, 3]."""
+    made = np.array([list(map(attrgetter(name), rows)) for name in MEASURED]).reshape(len(MEASURED), len(rows)).T.copy()
+    made[:, 1] = np.where(np.isnan(made[:, 1]), made[:, 0], made[:, 1])
+    return made
+
+
+def _together(rows: Array, feeds: Array, count: int) -> Array:
+    """Return :func:`goldwatch.verdict.inputs.joined` of the tensors that feed each output, by each measure."""
+    joined = np.sqrt(np.stack([np.bincount(feeds, rows[:, number] ** 2, count) for number in range(len(MEASURED))], axis=1))
+    return np.where(np.isnan(joined), np.inf, joined)
