@@ -16,7 +16,6 @@ from ..verdict.seen import SeenRow, packed_row, seen_row, unpacked_row
 from .csvfile import Columns, cells, mapping_cells
 from .jsonfile import NEXT_ROW, row_text
 
-
 _SLOTS = 4096
 
 

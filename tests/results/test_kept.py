@@ -16,10 +16,10 @@ def odd_rows(make_row):
     """Rows with what a row may have, and what it may lack."""
     return [
         make_row(0, device="1", step="9", model="m", model_id="1", host="lab7"),
-        make_row(1, metrics={}, shape=None, target_dtype=None, golden_dtype=None, golden_file=None, target_file=None, kind="op", tensor_index=None),
+        make_row(1, metrics={}, shape=None, target_dtype=None, golden_dtype=None, golden_file=None, target_file=None, tensor_index=None),
         make_row(2, verdict="fail", nan={"target": 3, "golden": 0}, inf={"target": 0, "golden": 1}, worst_slice=(1, 2), address=1 << 40),
         make_row(3, metrics={"CosineSimilarity": float("nan"), "RelativeEuclideanDistance": np.float64(1e-3)}, op="Ünïcode/\udcff"),
-        make_row(4, metrics={"RelativeEuclideanDistance": float("inf")}, op_sequence=None, group=("a", "b"), reason="dequantised by scale 1"),
+        make_row(4, metrics={"RelativeEuclideanDistance": float("inf")}, op_sequence=None, reason="dequantised by scale 1"),
     ]  # fmt: skip
 
 
