@@ -107,8 +107,7 @@ class RunStore(RowLines, RowQueries):
                 given = highest_id(path)
                 discard_store(path)
                 opened = open_to_write(path, inputs, hosts)
-                if given:
-                    opened.facts[VOID] = given
+                opened.facts[VOID] = given
             return cls._started_with(path, opened, inputs, lock)
         except BaseException:
             lock.release()
@@ -123,10 +122,11 @@ class RunStore(RowLines, RowQueries):
             with translated(path):
                 if not opened.continued:
                     facts = {"inputs": inputs, "started": time.strftime("%Y%m%d%H%M%S"), "version": __version__}
-                    for key, value in dict(facts, **opened.facts).items():
+                    # Nobody who saw a row of a store that was here, whoever removed it, takes one of this for it.
+                    before = max(opened.facts.get(VOID, 0), microseconds())
+                    for key, value in dict(facts, **{**opened.facts, VOID: before}).items():
                         store.set(key, value)
-                    # Nobody who saw a row of a store that was here takes one of this for it.
-                    opened.connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('row', ?)", (opened.facts.get(VOID, 0),))
+                    opened.connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('row', ?)", (before,))
                     opened.connection.execute("COMMIT")
                 with store.transaction():
                     # Until it finishes again, an earlier end's summary is of other rows.
@@ -371,6 +371,11 @@ class RunStore(RowLines, RowQueries):
             if self._summed and checksum(line[:-1]) != line[-1]:
                 raise DamagedStore("damaged: a line of table %s is not as it was stored" % source.split()[0], self.path)
             yield [from_sql_text(value) for value in (line[:-1] if self._summed else line)]
+
+
+def microseconds() -> int:
+    """Return those since 1970: below 2**53 until 2255, and no store gives ids as fast as that."""
+    return int(time.time() * 1e6)
 
 
 _open_stores: weakref.WeakSet[RunStore] = weakref.WeakSet()

@@ -12,7 +12,7 @@ import pytest
 from in_process import run_here
 
 from goldwatch.dumps import write_dump
-from goldwatch.engine.comparison import RunResult
+from goldwatch.engine.result import RunResult
 from goldwatch.engine.listed import compare_folders
 from goldwatch.engine.options import ComparisonOptions
 from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
