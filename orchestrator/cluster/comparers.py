@@ -90,8 +90,9 @@ class Cluster:
     def compare(self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress) -> List[str]:
         """Have all files compared by the workers, and merge what they find."""
         merging = _Merging(run, self._name, self._places, on_progress)
-        size_of = dict(zip((file.path for file in files), sizes))
-        units = cut(run.engine, [(file, size_of.get(file.path, 0)) for file in _taken(run, files)], sum(self._client.nthreads().values()))
+        size_of = dict(zip(files, sizes))
+        units = cut(run.engine, [(file, size_of.get(file, 0)) for file in _taken(run, files)], sum(self._client.nthreads().values()))
+        size_of.clear()
         merging.total = sum(len(unit.files) for unit in units)
         Dispatcher(self._client, self._name, self._places, merging.order, merging.take, merging.lose, self._revive).run(units)
         if len({unit.place for unit in units}) < len(units):
@@ -112,7 +113,7 @@ def _taken(run: Run, files: Sequence[TargetFile]) -> List[TargetFile]:
     for file in files:
         if not places.is_taken(file.place):
             file.hold()
-    every = run.catalogue.files.values()
+    every = (file for found in run.catalogue.by_place().values() for file in found)
     return [file for file in every if file.state == GROWING or (file.state == EARLIER and places.is_taken(file.place))]
 
 

@@ -103,7 +103,7 @@ def _settle_groups(engine: Engine, place: Place, files: List[TargetFile]) -> Non
     groups: Dict[str, List[TargetFile]] = {}
     for file in files:
         if file.state not in (EARLIER, GONE):
-            groups.setdefault(str(file.group[0]), []).append(file)
+            groups.setdefault(file.folder.base, []).append(file)
     for members in groups.values():
         left_out = planner.leave_out([file.dumped() for file in members])
         for number, file in enumerate(members):
@@ -188,7 +188,7 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
                 lost.append(_folder_row(engine, combo.rel, behind, "the step's folder %s holds no dump" % (combo.rel or combo.folder), ""))
         engine.put_rows(lost)
         kept.update(row_key(row) for row in lost)
-        known = {file.rel for file in engine.catalogue.files.values() if file.state != EARLIER and file.place in taken}
+        known = {file.rel for file in engine.catalogue.files.each() if file.state != EARLIER and file.place in taken}
         gone = [target for target in engine.store.targets() if target not in known]
         stale = [key for target in gone for key in engine.store.keys_of_file(target) if key not in kept]
         if stale:

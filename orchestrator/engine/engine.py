@@ -314,7 +314,8 @@ class Engine:
         self._done.append(file)
 
     def _note_come(self, file: TargetFile) -> None:
-        self.come.setdefault(file.place, set()).add(file.op_name)
+        if not self.places.settled:
+            self.come.setdefault(file.place, set()).add(file.op_name)
 
     def judge_inputs(self) -> None:
         """Judge stored inputs like the outputs that they are, whatever order the rows came in."""

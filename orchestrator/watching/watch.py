@@ -29,7 +29,6 @@ from .standing import Standing, Standings
 from .tables import TableKeeper
 
 _SLICE = 256
-_MOST_QUEUED = 512
 _IDLE_WAIT_S = 0.1
 _QUIET_S = 1.0
 _REPLAN_SHARE = 0.2
@@ -212,7 +211,7 @@ class Watch:
         more = self.folders.monitor.tick()
         self._look_at_golden(_SLICE)
         self._replan_if_due()
-        if len(self.engine.queue) < _MOST_QUEUED:
+        if not self.engine.queue.full:
             paths = self.folders.targets.take(_SLICE)
             if paths or self.arrivals.next_due_s() == 0.0:
                 with self.store.transaction():
@@ -227,7 +226,7 @@ class Watch:
         self.keeper.tick()
         self.tables.tick(self.engine.changed_places)
         self.standings.tell()
-        return more or bool(self.folders.goldens) or (bool(self.folders.targets) and len(self.engine.queue) < _MOST_QUEUED)
+        return more or bool(self.folders.goldens) or (bool(self.folders.targets) and not self.engine.queue.full)
 
     def _look(self, paths: Sequence[str]) -> None:
         places = len(self.engine.places)
