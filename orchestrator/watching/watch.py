@@ -269,7 +269,7 @@ class Watch:
         for file in self.engine.take_done():
             self.keeper.offer(file)
             if self.on_file is not None:
-                self.on_file(file, [verdict for verdict, _ in self.store.verdicts_of_file(file.rel)])
+                self.on_file(file, self.store.table.verdicts_of_file(file.rel))
 
     def _row_stored(self, row: Row) -> None:
         self.standings.see(row)
@@ -332,7 +332,7 @@ class Watch:
         self._tell_left_out(self.catalogue.came_and_left())
         self._tell_left_out(settle(self.engine))
         yield from self._compare_queued()
-        nothing = not self.arrivals.seen and not any(target for target, _ in self.store.target_files())
+        nothing = not self.arrivals.seen and not any(self.store.table.target_files())
         if not nothing or self._ended is not None:
             self._finish_rows()
         if nothing:
