@@ -110,8 +110,7 @@ class RunStore:
                 given = highest_id(path)
                 discard_store(path)
                 opened = open_to_write(path, inputs, hosts)
-                if given:
-                    opened.facts[VOID] = given
+                opened.facts[VOID] = given
             return cls._started_with(path, opened, inputs, lock)
         except BaseException:
             lock.release()
@@ -127,10 +126,11 @@ class RunStore:
             with translated(path):
                 if not opened.continued:
                     facts = {"inputs": inputs, "started": time.strftime("%Y%m%d%H%M%S"), "version": __version__}
-                    for key, value in dict(facts, **opened.facts).items():
+                    # Nobody who saw a row of a store that was here, whoever removed it, takes one of this for it.
+                    before = max(opened.facts.get(VOID, 0), microseconds())
+                    for key, value in dict(facts, **{**opened.facts, VOID: before}).items():
                         store.set(key, value)
-                    # Nobody who saw a row of a store that was here takes one of this for it.
-                    opened.connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('row', ?)", (opened.facts.get(VOID, 0),))
+                    opened.connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('row', ?)", (before,))
                     opened.connection.execute("COMMIT")
                 with store.transaction():
                     # Until it finishes again, an earlier end's summary is of other rows.
@@ -281,3 +281,8 @@ class RunStore:
     def has(self, column: str) -> bool:
         """Tell whether a row has a value in a column."""
         return bool(self.query('SELECT 1 FROM row WHERE "%s" IS NOT NULL LIMIT 1' % column))
+
+
+def microseconds() -> int:
+    """Return those since 1970: below 2**53 until 2255, and no store gives ids as fast as that."""
+    return int(time.time() * 1e6)
