@@ -80,7 +80,7 @@ class ResultFiles:
         self.told: Tuple[Tuple[Tuple[Row, ...], ...], Tuple[PlaceCounts, ...]] = ((), ())
         self._render = Renderer(columns, tuple(metrics), mapping and absolute(mapping))
         self._kept = kept or KeptRows(os.path.dirname(self.path))
-        self._numbers = store.numbers()
+        self._ids, self._sums = store.numbers()
         self._walked = False
 
     def __enter__(self) -> ResultFiles:
@@ -110,13 +110,13 @@ class ResultFiles:
     def _pages(self) -> Iterator[List[Tuple[int, SeenRow]]]:
         """Yield number and what is seen of some rows after the other, rendering those that are not kept."""
         kept, render = self._kept, self._render
-        for start in range(0, len(self._numbers), _PAGE_ROWS):
-            page = self._numbers[start : start + _PAGE_ROWS]
-            lacking = kept.lacking(page, render)
+        for start in range(0, len(self._ids), _PAGE_ROWS):
+            numbers = self._ids[start : start + _PAGE_ROWS].tolist()
+            lacking = kept.lacking(list(zip(numbers, self._sums[start : start + _PAGE_ROWS])), render)
             with self._refusing():
                 for number, row in self.store.numbered(list(lacking)).items() if lacking else ():
                     kept.keep(number, lacking[number], render(row))
-            yield [(number, kept.seen(number)) for number, _ in page]
+            yield list(zip(numbers, kept.seen(numbers)))
 
     def _write(self, page: List[Tuple[int, SeenRow]]) -> None:
         """Write the tables' lines of some rows, and take note of those that matter first."""
@@ -193,11 +193,10 @@ class ResultFiles:
             for _ in self.walk():
                 pass
         document = plain_tree(summary.document())
-        numbers = [number for number, _ in self._numbers]
         with replacing(self.path) as stream:
             stream.write(head_text(document, limits, comparison))
-            for start in range(0, len(numbers), _PAGE_ROWS):
-                text = self._kept.documents(numbers[start : start + _PAGE_ROWS])
+            for start in range(0, len(self._ids), _PAGE_ROWS):
+                text = self._kept.documents(self._ids[start : start + _PAGE_ROWS])
                 stream.write(text if start else FIRST_ROW + text[len(NEXT_ROW) :])
             for piece in tail_text(self.store.events.omitted()):
                 stream.write(piece)
@@ -216,4 +215,4 @@ class Rows:
         return self._files.walk()
 
     def __len__(self) -> int:
-        return len(self._files._numbers)
+        return len(self._files._ids)

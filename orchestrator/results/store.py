@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from array import array
 from types import TracebackType
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
 
@@ -245,10 +246,10 @@ class RunStore:
         """
         return RowView(self.query, self._reader, order, selection(place, verdict, op, indexes))
 
-    def numbers(self) -> List[Tuple[int, str]]:
-        """Return number (id) and checksum of each row, in the order of the table."""
-        sql = "SELECT id, sum FROM row ORDER BY %s" % order_of_table(self._reader.hosts)
-        return [(number, found) for number, found in self.query(sql)]
+    def numbers(self) -> Tuple[array[int], array[int]]:
+        """Return the number (id) and the checksum's value of each row, in the order of the table."""
+        found = self.query("SELECT id, sum FROM row ORDER BY %s" % order_of_table(self._reader.hosts))
+        return array("q", [number for number, _ in found]), array("Q", [int(checksum, 16) for _, checksum in found])
 
     def numbered(self, numbers: Sequence[int]) -> Dict[int, Row]:
         """Return the rows with these numbers, some hundred at most."""
