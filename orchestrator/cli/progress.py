@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import Optional, Type
 
-from .common import columns_of, is_terminal, show_status
+from .common import columns_of, is_terminal, say_note, show_status
 
 _EVERY_S = 0.1
 _WIDTH, _LEAST_WIDTH = 30, 5
@@ -27,6 +27,7 @@ class ProgressBar:
 
     def __init__(self, what: str, quiet: bool = False) -> None:
         self.what = what
+        self._quiet = quiet
         self.enabled = not quiet and is_terminal(sys.stderr)
         self._shown_at = 0.0
 
@@ -43,6 +44,13 @@ class ProgressBar:
         if what != self.what:
             self.what, self._shown_at = what, 0.0
         self.update(done, total)
+
+    def say(self, note: str) -> None:
+        """Print a note or warning now, above the line."""
+        if self._shown_at:
+            show_status("")
+            self._shown_at = 0.0
+        say_note(note, self._quiet)
 
     def __enter__(self) -> ProgressBar:
         return self

@@ -6,7 +6,7 @@ import contextlib
 import os
 import uuid
 from dataclasses import replace
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from .. import __version__
 from ..comparing.file_plan import FilePlan
@@ -33,7 +33,9 @@ _GOLDEN_FILE = COLUMNS.index("golden_file")
 
 
 @contextlib.contextmanager
-def cluster_comparers(address: ClusterAddress, locality: bool = False, golden: Optional[str] = None) -> Iterator[Cluster]:
+def cluster_comparers(
+    address: ClusterAddress, locality: bool = False, golden: Optional[str] = None, tell: Callable[[str], None] = lambda text: None
+) -> Iterator[Cluster]:
     """Yield who compares on a cluster.
 
     Parameters
@@ -42,6 +44,8 @@ def cluster_comparers(address: ClusterAddress, locality: bool = False, golden: O
         The dumps lie on the workers' own disks, those of each device on one of them.
     golden
         Where the workers have GOLDEN then, ``{host}`` for the machine's name; None: under the same path as here.
+    tell
+        Called with warnings of workers as soon as they are known.
 
     Raises
     ------
@@ -49,7 +53,7 @@ def cluster_comparers(address: ClusterAddress, locality: bool = False, golden: O
         As :func:`goldwatch.cluster.connecting.connected`.
     """
     with connected(address) as connection:
-        places = OwnDisks(connection.client, golden) if locality else SharedDisk(connection.client)
+        places = OwnDisks(connection.client, tell, golden) if locality else SharedDisk(connection.client, tell)
         cluster = Cluster(connection, places)
         try:
             yield cluster
@@ -94,6 +98,7 @@ class Cluster:
         units = cut(run.engine, [(file, size_of.get(file, 0)) for file in _taken(run, files)], sum(self._client.nthreads().values()))
         size_of.clear()
         merging.total = sum(len(unit.files) for unit in units)
+        merging.tell()
         Dispatcher(self._client, self._name, self._places, merging.order, merging.take, merging.lose, self._revive).run(units)
         if len({unit.place for unit in units}) < len(units):
             run.engine.judge_inputs()

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import logging
 import multiprocessing
+import warnings
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Tuple
 
 from .. import __version__
@@ -14,9 +15,10 @@ from ..interrupts import interrupts_withheld
 from ..processes import default_jobs
 from .address import ClusterAddress, NoCertificates
 from .asking import GONE, PATIENCE_S, answers, is_there
+from .reaching import TIMEOUT_S, first_line, no_answer, require_answer
 
-_TIMEOUT_S = 20
 _SHOWN = 4
+_MOST_SHOWN = 40
 GOES_ON = "the same command goes on where this one stopped"
 _PACKAGES = ("dask", "distributed")
 
@@ -71,16 +73,17 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
                 # Dask opens a port for HTTP in any case.
                 quietly = {"dashboard_address": "127.0.0.1:0", "silence_logs": quiet, "memory_limit": 0}
                 # What ends two workers ends all.
-                with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
+                with dask.config.set({"distributed.scheduler.allowed-failures": 1}), _starting():
                     where = stack.enter_context(distributed.LocalCluster(n_workers=workers, threads_per_worker=1, **quietly))
+            else:
+                require_answer(address, security)
+            # Which versions matter is told by us, too.
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore", importlib.import_module("distributed.versions").VersionMismatchWarning)
             try:
-                client = distributed.Client(where, timeout=_TIMEOUT_S, set_as_default=False, security=security)
+                client = distributed.Client(where, timeout=TIMEOUT_S, set_as_default=False, security=security)
             except Exception as error:
-                text = str(error) or type(error).__name__
-                raise EnvironmentProblem(
-                    "%s: no Dask scheduler answers there (%s)" % (address.shown, text.split("\n")[0]),
-                    hint="another version of Dask answers like none: this is %s" % distributed.__version__,
-                ) from None
+                raise no_answer(address, error) from None
             stack.enter_context(client)
         try:
             _require_alike(client)
@@ -91,6 +94,21 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
             if is_there(client):
                 raise
             raise EnvironmentProblem("%s: the Dask scheduler has gone away" % address.shown, hint=GOES_ON) from None
+
+
+@contextlib.contextmanager
+def _starting() -> Iterator[None]:
+    """Say in one sentence why a cluster of our own cannot be started."""
+    try:
+        yield
+    except Exception as error:
+        reason: BaseException = error
+        while reason.__cause__ is not None:
+            reason = reason.__cause__
+        raise EnvironmentProblem(
+            "local: a cluster cannot be started here: %s" % first_line(reason),
+            hint="Dask keeps its files in its temporary-directory (DASK_TEMPORARY_DIRECTORY), else in the system's",
+        ) from None
 
 
 def _security(address: ClusterAddress) -> Any:
@@ -155,7 +173,12 @@ def differences(ours: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]])
 def _versions(entry: Mapping[str, Any]) -> List[Tuple[str, str]]:
     python = str(entry["host"].get("python", "")) if isinstance(entry["host"], dict) else str(dict(entry["host"]).get("python", ""))
     packages = dict(entry["packages"])
-    return [("Python", ".".join(python.split(".")[:2])), *((name, str(packages.get(name) or "")) for name in _PACKAGES)]
+    return [("Python", _cut(".".join(python.split(".")[:2]))), *((name, _cut(packages.get(name) or "")) for name in _PACKAGES)]
+
+
+def _cut(version: Any) -> str:
+    """Return a version as text for a message; others' may be anything."""
+    return str(version)[:_MOST_SHOWN]
 
 
 def _of_goldwatch(client: Any, workers: List[str]) -> List[str]:
@@ -167,9 +190,9 @@ def _of_goldwatch(client: Any, workers: List[str]) -> List[str]:
         if isinstance(theirs, OSError):
             continue
         if isinstance(theirs, Exception):
-            found.append("worker %s has no goldwatch that can be used (%s)" % (worker, theirs))
+            found.append("worker %s has no goldwatch that can be used (%s)" % (worker, first_line(theirs)))
         elif theirs != __version__:
-            found.append("worker %s has goldwatch %s, this is %s" % (worker, theirs, __version__))
+            found.append("worker %s has goldwatch %s, this is %s" % (worker, _cut(theirs), __version__))
     return found
 
 

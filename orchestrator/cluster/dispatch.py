@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from ..errors import EnvironmentProblem
 from .connecting import GOES_ON
@@ -17,7 +18,8 @@ from .workplaces import SharedDisk, Where
 
 _EACH_THREAD = 4
 _LOOK_S = 1.0
-_PATIENCE_S = 60.0
+NOBODY_S = 300.0
+"""So long a run waits where no worker is left that could do anything, in seconds."""
 _LOST = "the worker that compared it died %d times (out of memory?); look at the workers' logs"
 
 
@@ -66,7 +68,10 @@ class Dispatcher:
         self._suspects: List[Unit] = []
         self._number = 0
         self._there: Dict[str, int] = {}
-        self._asked_at = -_LOOK_S
+        self._asked_at = self._looked_at = -_LOOK_S
+        self._alone_since: Optional[float] = None
+        self._missing: Set[str] = set()
+        self._told: Set[str] = set()
 
     def run(self, units: Sequence[Unit]) -> None:
         """Return when all units are compared or lost.
@@ -76,7 +81,7 @@ class Dispatcher:
         ConnectionError
             The scheduler is gone.
         EnvironmentProblem
-            No worker that could do it has come for a minute, or one cannot work.
+            No worker that could do it has come for :data:`NOBODY_S`, or one cannot work.
         """
         work = Work(units)
         try:
@@ -87,29 +92,26 @@ class Dispatcher:
             raise
 
     def _run(self, work: Work) -> None:
-        alone_since: Optional[float] = None
         while True:
             self._require_scheduler()
             threads = self._threads()
-            while len(work) and len(self._sent) < _EACH_THREAD * max(1, sum(threads.values())):
-                batch = work.batch()
-                for some, where in self._by_place(batch):
+            self._look_after(threads)
+            within = sum(_can(sent.where, threads) for sent in self._sent.values())
+            while len(work) and within < _EACH_THREAD * max(1, sum(threads.values())):
+                for some, where in self._by_place(work.batch()):
                     self._send(some, where, apart=False)
+                    within += _can(where, threads)
             if not self._sent:
                 # One after the other: whoever dies now was ended by this one.
                 if not self._suspects:
                     return
                 unit = self._suspects.pop()
                 self._send([unit], self._places.where(unit.files), apart=True)
-            try:
+            with contextlib.suppress(queue.Empty):
                 future = self._done.get(timeout=_LOOK_S)
-            except queue.Empty:
-                alone_since = self._look_after(work, alone_since)
-                continue
-            sent = self._sent.pop(future, None)
-            if sent is not None:
-                alone_since = None
-                self._take(future, sent, work)
+                sent = self._sent.pop(future, None)
+                if sent is not None:
+                    self._take(future, sent, work)
 
     def _require_scheduler(self) -> None:
         if self._client.status != "running":
@@ -122,9 +124,14 @@ class Dispatcher:
             before, self._there = self._there, self._client.nthreads()
             self._asked_at = now
             if self._there.keys() - before.keys():
-                with contextlib.suppress(OSError, KeyError, EnvironmentProblem):
-                    # One that goes meanwhile, or hangs, is asked no more.
+                try:
                     self._places.renew()
+                except EnvironmentProblem as problem:
+                    # It hangs: it is asked no more.
+                    self._places.tell("warning: %s" % problem)
+                except (OSError, KeyError):
+                    # It has gone meanwhile.
+                    pass
         return self._there
 
     def _by_place(self, units: Sequence[Unit]) -> List[Any]:
@@ -136,6 +143,9 @@ class Dispatcher:
         return [(some, None if where is None else list(where)) for where, some in found.items()]
 
     def _send(self, units: Sequence[Unit], where: Where, apart: bool) -> None:
+        if where == []:
+            folder = os.path.dirname(units[0].files[0].rel)
+            raise EnvironmentProblem("no worker is left that can compare %s: %s" % (folder, self._places.lacking), hint=GOES_ON)
         self._number += 1
         key = "goldwatch-%s-%d" % (self._name, self._number)
         future = self._client.submit(compare_order, self._order(units, where, apart), key=key, workers=where, pure=False)
@@ -144,6 +154,7 @@ class Dispatcher:
 
     def _take(self, future: Any, sent: _Sent, work: Work) -> None:
         if future.status == "finished":
+            self._alone_since = None
             findings: Findings = future.result()
             future.release()
             if not sent.apart:
@@ -160,7 +171,7 @@ class Dispatcher:
             raise EnvironmentProblem("the Dask scheduler has dropped what it was given (%s)" % future.status, hint=GOES_ON)
         error = future.exception()
         if isinstance(error, NotSeen):
-            self._places.shun(error.worker)
+            self._places.shun(error.worker, error.message)
             if sent.apart:
                 self._suspects += sent.units
             else:
@@ -173,27 +184,43 @@ class Dispatcher:
         else:
             raise EnvironmentProblem("a worker cannot compare: %s" % (error,), hint=getattr(error, "hint", None))
 
-    def _look_after(self, work: Work, alone_since: Optional[float]) -> Optional[float]:
-        """Send elsewhere what waits for workers that are gone; return since when nobody is there that could do anything."""
-        there = self._threads()
+    def _look_after(self, there: Mapping[str, int]) -> None:
+        """Send elsewhere, once a second, what waits for workers that are gone; tell of it where there are none, and end after a time."""
+        now = time.monotonic()
+        if now - self._looked_at < _LOOK_S:
+            return
+        self._looked_at = now
         for future, sent in list(self._sent.items()):
-            if sent.where is not None and not any(worker in there for worker in sent.where):
+            if not _can(sent.where, there):
                 where = self._by_place(sent.units)
-                if all(any(worker in there for worker in some or there) for _, some in where):
+                if all(_can(some, there) for _, some in where):
                     del self._sent[future]
                     self._client.cancel([future], force=True)
                     for some, addresses in where:
                         self._send(some, addresses, sent.apart)
-        waiting = all(sent.where is not None and not any(worker in there for worker in sent.where) for sent in self._sent.values())
-        if there and not waiting:
-            return None
+        waiting = [sent for sent in self._sent.values() if not _can(sent.where, there)]
+        self._tell({self._places.host(sent.where) for sent in waiting})
+        if not waiting or len(waiting) < len(self._sent):
+            self._alone_since = None
+            return
         self._on_alone()
-        now = time.monotonic()
-        if alone_since is not None and now - alone_since > _PATIENCE_S:
-            raise EnvironmentProblem(
-                "no worker that sees the files has been there for %d s" % _PATIENCE_S, hint=GOES_ON
-            )
-        return alone_since or now
+        if self._alone_since is None:
+            self._alone_since = now
+        elif now - self._alone_since > NOBODY_S:
+            raise EnvironmentProblem("no worker that sees the files has been there for %d s" % NOBODY_S, hint=GOES_ON)
+
+    def _tell(self, missing: Set[str]) -> None:
+        """Tell of which machines no worker is left; one that is started anew at once is not missed."""
+        for machine in sorted((missing & self._missing) - self._told):
+            where = " on machine %s" % machine if machine else ""
+            self._places.tell("warning: no worker is left%s: waiting for one; Ctrl-C ends, the same command goes on" % where)
+        self._told = (self._told | self._missing) & missing
+        self._missing = missing
+
+
+def _can(where: Where, there: Mapping[str, int]) -> bool:
+    """Return whether one of some workers is there."""
+    return any(worker in there for worker in (there if where is None else where))
 
 
 def _deaths(error: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import replace
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..dumps.listing import FolderListing, walk
 from ..dumps.tree import DumpTree, find_dumps, tree_of
@@ -17,8 +17,8 @@ from .asking import run_on
 from .sight import Marker, first_file, in_words, marker, unseen
 
 _SHOWN = 4
-HOST = "{host}"
-"""What stands for a worker's machine in the path of its golden data."""
+LISTING_S = 600
+"""So long a worker may take to list what it sees, in seconds."""
 
 Where = Optional[List[str]]
 """Addresses of the workers that may do it; None: all may."""
@@ -31,14 +31,16 @@ class SharedDisk:
     ----------
     client
         ``distributed.Client``.
+    tell
+        Called with a sentence as soon as it is known.
     """
 
     golden: Optional[str] = None
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    def __init__(self, client: Any, tell: Callable[[str], None]) -> None:
+        self._client, self.tell = client, tell
         self.markers: List[Marker] = []
-        self._blind: Set[str] = set()
+        self._blind: Dict[str, str] = {}
         self._asked: Set[str] = set()
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:
@@ -53,10 +55,8 @@ class SharedDisk:
         self.markers = [*self._common_markers(options), *_of_devices(tree)]
         lacking = self._ask()
         if lacking and len(self._blind) == len(self._asked):
-            raise InputError(
-                "no worker sees the files: %s" % "; ".join(lacking[:_SHOWN]), hint="they must lie under the same paths on their machines"
-            )
-        tree.notes += ["warning: %s: it gets no work" % text for text in lacking]
+            raise InputError("no worker sees the files: %s" % self.lacking, hint="they must lie under the same paths on their machines")
+        self._warn(lacking)
         return tree
 
     def _common_markers(self, options: ComparisonOptions) -> List[Marker]:
@@ -64,7 +64,9 @@ class SharedDisk:
         found = []
         golden = first_file(options.golden)
         if golden is not None:
-            found.append(marker("GOLDEN (%s)" % options.golden, golden))
+            mark = marker("GOLDEN (%s)" % (self.golden or options.golden), golden)
+            below = os.path.relpath(golden, os.path.abspath(options.golden))
+            found.append(mark if self.golden is None else mark._replace(path=os.path.join(self.golden, below)))
         for path in (*options.models, *options.user_code.scripts):
             name = first_file(path) if os.path.isdir(path) else os.path.abspath(path)
             if name is not None:
@@ -78,21 +80,32 @@ class SharedDisk:
         for worker, numbers in run_on(self._client, fresh, unseen, tuple(self.markers)).items():
             self._asked.add(worker)
             if numbers:
-                self._blind.add(worker)
-                said.append("worker %s does not see %s" % (worker, in_words(self.markers, numbers)))
+                said.append(self._blind.setdefault(worker, "worker %s does not see %s" % (worker, in_words(self.markers, numbers))))
         return said
 
-    def shun(self, worker: str) -> None:
-        """Take note that a worker does not see what it should."""
-        self._blind.add(worker)
+    def _warn(self, lacking: Iterable[str]) -> None:
+        for text in lacking:
+            self.tell("warning: %s: it gets no work" % text)
+
+    @property
+    def lacking(self) -> str:
+        """What the workers that get no work do not see."""
+        said = list(self._blind.values())
+        return "; ".join(said[:_SHOWN]) + ("; and %d more" % (len(said) - _SHOWN) if len(said) > _SHOWN else "")
+
+    def shun(self, worker: str, text: str) -> None:
+        """Take note that a worker does not see what it should, in its words."""
+        if worker not in self._blind:
+            self._blind[worker] = text
+            self._warn([text])
 
     def where(self, files: Sequence[TargetFile]) -> Where:
-        """Return which workers can compare some files of one place."""
-        return sorted(self._asked - self._blind) if self._blind else None
+        """Return which workers can compare some files of one place; an empty list: those that could see too little."""
+        return sorted(self._asked - self._blind.keys()) if self._blind else None
 
     def renew(self) -> None:
         """Ask workers that have come since."""
-        self._ask()
+        self._warn(self._ask())
 
     def size_of(self, file: TargetFile) -> int:
         """Return a file's size in bytes; its looks are noted."""
@@ -133,16 +146,18 @@ class OwnDisks(SharedDisk):
 
     Parameters
     ----------
-    client
+    client, tell
         As for :class:`SharedDisk`.
     golden
-        Where the workers have GOLDEN, :data:`HOST` for the machine's name; None: where it is here.
+        Where the workers have GOLDEN, ``{host}`` for the machine's name; None: where it is here.
     """
 
-    def __init__(self, client: Any, golden: Optional[str] = None) -> None:
-        super().__init__(client)
+    def __init__(self, client: Any, tell: Callable[[str], None], golden: Optional[str] = None) -> None:
+        super().__init__(client, tell)
         self.golden = golden
         self._target = ""
+        self._folders: Dict[str, FolderListing] = {}
+        self._first: Dict[str, str] = {}
         self._seers: Dict[str, Set[str]] = {}
         self._sizes: Dict[str, int] = {}
         self._hosts: Dict[str, str] = {}
@@ -153,57 +168,62 @@ class OwnDisks(SharedDisk):
         Raises
         ------
         InputError
-            No worker sees anything, or two see different files under one name.
+            No worker sees anything, those that hold some dumps lack something else, or two see different files under one name.
         """
         self._target = options.target
-        self.markers = [] if self.golden is not None else self._common_markers(options)
+        self.markers = self._common_markers(options)
         lacking = self._ask()
-        found = self._list()
-        for worker in found:
-            if not found[worker].sizes:
-                lacking.append("worker %s sees no dump file of TARGET (%s)" % (worker, self._target))
-        folders: Dict[str, FolderListing] = {}
-        first: Dict[str, str] = {}
-        for worker, seen in found.items():
-            for listing in seen.folders:
-                known = folders.get(listing.rel)
-                if known is None or (listing.dumps and not known.dumps):
-                    folders[listing.rel] = _as_seen_here(listing, options.target)
-                    first[listing.rel] = worker
-                elif listing.dumps and _names(listing) != _names(known):
-                    raise InputError(
-                        "workers %s and %s see different dump files in %s" % (first[listing.rel], worker, listing.rel or options.target),
-                        hint="each device's folder must lie on one machine, or be the same on all",
-                    )
-        if not any(listing.dumps for listing in folders.values()):
+        empty, different = self._list()
+        if different:
+            raise InputError(different[0], hint="each device's folder must lie on one machine, or be the same on all")
+        folders = self._folders.values()
+        if not any(listing.dumps for listing in folders):
             raise InputError("no worker sees a dump file at or below %s" % options.target, hint="TARGET is a path on the workers' machines")
-        tree = tree_of(options.target, list(folders.values()), options.time)
-        tree.notes += ["warning: %s: it gets no work" % text for text in lacking]
-        if any(listing.overflow for listing in folders.values()):
-            tree.notes.append("warning: overflow records lie on the workers' machines and are not read")
-        return tree
+        for listing in folders:
+            if listing.dumps and not self._seers.get(listing.rel):
+                where = "%s on machine %s" % (listing.rel or self._target, self._hosts[self._first[listing.rel]])
+                raise InputError(
+                    "no worker can compare the dumps in %s: %s" % (where, self.lacking),
+                    hint="GOLDEN, the models and scripts must lie there too, under the paths that are named",
+                )
+        self._warn([*lacking, *empty])
+        if any(listing.overflow for listing in folders):
+            self.tell("warning: overflow records lie on the workers' machines and are not read")
+        return tree_of(options.target, list(folders), options.time)
 
-    def _list(self) -> Dict[str, _Seen]:
-        """Ask the workers that have not been asked what they see."""
+    def _list(self) -> Tuple[List[str], List[str]]:
+        """Ask the workers that have not been asked what they see; return which see no dumps, and which see other ones than another."""
         fresh = [worker for worker in self._client.nthreads() if worker not in self._hosts]
-        found: Dict[str, _Seen] = self._client.run(list_here, self._target, workers=fresh) if fresh else {}
+        found: Dict[str, _Seen] = run_on(self._client, fresh, list_here, self._target, patience_s=LISTING_S)
+        empty, different = [], []
         for worker, seen in found.items():
             self._hosts[worker] = seen.host
-            self._sizes.update(seen.sizes)
-            for listing in seen.folders if worker not in self._blind else ():
-                if listing.dumps:
-                    self._seers.setdefault(listing.rel, set()).add(worker)
-        return found
+            if not seen.sizes:
+                empty.append("worker %s sees no dump file of TARGET (%s)" % (worker, self._target))
+            for listing in seen.folders:
+                rel = listing.rel
+                known = self._folders.get(rel)
+                if known is None or (listing.dumps and not known.dumps):
+                    self._folders[rel], self._first[rel] = _as_seen_here(listing, self._target), worker
+                    self._sizes.update((entry.rel, seen.sizes[entry.rel]) for entry in listing.dumps)
+                elif listing.dumps and _looks(listing, seen.sizes) != _looks(known, self._sizes):
+                    names = self._first[rel], worker, rel or self._target
+                    different.append("workers %s and %s see different dump files in %s" % names)
+                    continue
+                if listing.dumps and worker not in self._blind:
+                    self._seers.setdefault(rel, set()).add(worker)
+        return empty, different
 
     def renew(self) -> None:
         """Ask workers that have come since."""
         super().renew()
-        self._list()
+        for lacking in self._list():
+            self._warn(lacking)
 
     def where(self, files: Sequence[TargetFile]) -> Where:
         """Return which workers see all folders of some files."""
         seers = [self._seers.get(folder, set()) for folder in {os.path.dirname(file.rel) for file in files}]
-        return sorted(set.intersection(*seers) - self._blind)
+        return sorted(set.intersection(*seers) - self._blind.keys())
 
     def size_of(self, file: TargetFile) -> int:
         """Return a file's size in bytes, as a worker sees it."""
@@ -221,8 +241,9 @@ def _as_seen_here(listing: FolderListing, target: str) -> FolderListing:
     return replace(listing, folder=folder, dumps=dumps)
 
 
-def _names(listing: FolderListing) -> List[str]:
-    return [entry.rel for entry in listing.dumps]
+def _looks(listing: FolderListing, sizes: Dict[str, int]) -> List[Tuple[str, int]]:
+    """Return the names and sizes of a folder's dumps; ``sizes`` by name."""
+    return [(entry.rel, sizes[entry.rel]) for entry in listing.dumps]
 
 
 def _of_devices(tree: DumpTree) -> Iterator[Marker]:

@@ -11,6 +11,7 @@ import pytest
 from clusters import TIME, started
 from in_process import run_here
 
+from goldwatch.cluster import units
 from goldwatch.dumps.write import TensorData, write_dump
 
 
@@ -19,6 +20,12 @@ def shared_client():
     """A cluster for tests that leave it as it was."""
     with started() as client:
         yield client
+
+
+@pytest.fixture
+def small_batches(monkeypatch):
+    """Many units and batches, however small the work is."""
+    monkeypatch.setattr(units, "BATCH_S", 1e-3)
 
 
 @pytest.fixture

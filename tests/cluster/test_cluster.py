@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import sys
+import warnings
 
 import dask
 import distributed
 import pytest
-from clusters import TIME, started, url
+from clusters import started, url
+from distributed.versions import VersionMismatchWarning
 from in_process import run_here
 from worker_faults import Blind, DiesComparing, DiesPlanning, Gate, Waits, planted, shard_folders, version_of_another
 
-from goldwatch.cluster import comparers, connecting, units
+from goldwatch.cli.progress import ProgressBar
+from goldwatch.cluster import comparers, connecting, reaching
+from goldwatch.cluster.address import ClusterAddress
 from goldwatch.results.store import RunStore
-
-
-@pytest.fixture
-def small_batches(monkeypatch):
-    """Many units and batches, however small the work is."""
-    monkeypatch.setattr(units, "BATCH_S", 1e-3)
 
 
 @pytest.fixture
@@ -140,8 +137,22 @@ def test_a_cluster_of_its_own(training) -> None:
     assert training.results("there") == training.results("here")
 
 
+def test_the_progress_begins_before_the_first_worker_has_answered(training, shared_client, monkeypatch) -> None:
+    shown = []
+    monkeypatch.setattr(ProgressBar, "show", lambda bar, what, done, total: shown.append((what, done, total)))
+    assert training.compare("there", "--cluster", url(shared_client)).returncode == 1
+    first, *_, last = [steps for what, *steps in shown if what == "comparing in the cluster"]
+    assert first == [0, last[1]] and last[0] == last[1] > 0
+
+
+def test_what_dask_says_of_versions_is_not_printed(shared_client, recwarn) -> None:
+    with connecting.connected(ClusterAddress(url(shared_client))):
+        warnings.warn(VersionMismatchWarning("numpy differs"), stacklevel=1)
+    assert not [warning for warning in recwarn if warning.category is VersionMismatchWarning]
+
+
 def test_nobody_answers(training, monkeypatch) -> None:
-    monkeypatch.setattr(connecting, "_TIMEOUT_S", 1)
+    monkeypatch.setattr(reaching, "TIMEOUT_S", 1)
     with socket.socket() as there:
         there.bind(("127.0.0.1", 0))
         port = there.getsockname()[1]
@@ -180,51 +191,3 @@ def test_encrypted(training, tmp_path) -> None:
         assert unfit.returncode == 2 and "cannot be used" in unfit.stderr and not os.path.exists(training.path("other"))
     assert training.compare("here").returncode == 1
     assert training.results("there") == training.results("here")
-
-
-@pytest.fixture
-def own_disks(training, own_client, monkeypatch):
-    """Two workers, each in a folder that holds other devices under the same path; this process stands in one that holds none."""
-    target = "/proc/self/cwd/" + TIME
-    for number, (worker, devices) in enumerate(zip(sorted(own_client.nthreads()), (["0", "2"], ["1"]))):
-        folder = training.path("host%d" % number)
-        os.makedirs(os.path.join(folder, TIME))
-        for device in devices:
-            shutil.copytree(training.path("dump", TIME, device), os.path.join(folder, TIME, device))
-        shutil.copytree(training.path("golden"), os.path.join(folder, "golden"))
-        own_client.run(os.chdir, folder, workers=[worker])
-    return target
-
-
-def remote(training, client, out, *options):
-    words = ["goldwatch", "compare", "/proc/self/cwd/" + TIME, training.path("golden"), "-f", training.path("net.json"), "-o", out]
-    return run_here([*words, "--cluster", url(client), "--locality", *options], training.folder)
-
-
-def test_each_worker_compares_what_lies_on_its_own_disk(training, own_client, own_disks, small_batches) -> None:
-    words = ["goldwatch", "compare", training.path("dump", TIME), training.path("golden"), "-f", training.path("net.json"), "-o", "here"]
-    assert run_here(words, training.folder).returncode == 1
-    done = remote(training, own_client, "there")
-    assert done.returncode == 1, done.stderr
-    assert training.results("there").keys() == training.results("here").keys()
-    for name, data in training.results("here").items():
-        assert training.results("there")[name] == data.replace(training.path("dump").encode(), b"/proc/self/cwd"), name
-    # Golden data on the workers' own disks, and the same run again: what is compared holds.
-    with RunStore.open(training.path("there")) as store:
-        before = store.counted.all()
-    done = remote(training, own_client, "there", "--worker-golden", "/proc/self/cwd/golden")
-    assert done.returncode == 1, done.stderr
-    with RunStore.open(training.path("there")) as store:
-        assert store.counted.all() == before and not store.events.all("removed")
-    assert training.compare("other", "--locality", "--cluster", url(own_client), "--check-addresses").returncode != 1
-
-
-def test_two_machines_with_other_dumps_of_one_device_are_refused(training, own_client, own_disks) -> None:
-    shutil.copytree(training.path("dump", TIME, "1"), training.path("host0", TIME, "1"))
-    (name, *_) = os.listdir(training.path("host0", TIME, "1", "net", "1", "0"))
-    os.remove(training.path("host0", TIME, "1", "net", "1", "0", name))
-    done = remote(training, own_client, "there")
-    assert done.returncode == 4 and "see different dump files in 1/net/1/0" in done.stderr
-    shutil.rmtree(training.path("host0", TIME))
-    done = remote(training, own_client, "there")
-    assert done.returncode == 1 and "sees no dump file of TARGET" in done.stderr

@@ -9,9 +9,9 @@ import sys
 import distributed
 import pytest
 from clusters import url
-from worker_faults import Gate, Waits, planted, version_after
+from worker_faults import Blind, Gate, Leaves, Waits, planted, version_after
 
-from goldwatch.cluster import asking
+from goldwatch.cluster import asking, dispatch
 
 _SCHEDULER = """
 import sys, distributed
@@ -72,3 +72,28 @@ def test_a_worker_that_hangs_is_named(training, own_client, monkeypatch) -> None
     gate.open()
     assert done.returncode == 4 and "no answer for 1 s from worker %s\n" % worker in done.stderr, done.stderr
     assert not os.path.exists(training.path("there"))
+
+
+def test_a_cluster_that_all_workers_leave_is_not_waited_for_without_end(training, own_client, small_batches, monkeypatch) -> None:
+    monkeypatch.setattr(dispatch, "NOBODY_S", 2)
+    with planted(own_client, Leaves("0", "1")):
+        done = training.compare("there", "--cluster", url(own_client))
+    assert done.returncode == 4 and "no worker is left: waiting" in done.stderr and "has been there for 2 s" in done.stderr, done.stderr
+    assert training.compare("there").returncode == 1 and training.compare("here").returncode == 1
+    assert training.results("there") == training.results("here")
+
+
+def test_who_gets_no_work_is_said_at_once(training, own_client, until) -> None:
+    gate, said = Gate(training.path("gate")), training.path("said")
+    with planted(own_client, Blind("1", "golden")):
+        pass
+    command = [sys.executable, "-m", "goldwatch", "compare", "dump", "golden", "-o", "there", "-q", "--cluster", url(own_client)]
+    with planted(own_client, Waits(gate)), open(said, "w") as stream:
+        process = subprocess.Popen(command, cwd=training.folder, stderr=stream, stdout=subprocess.DEVNULL)
+        until(gate.reached)
+        with open(said) as early:
+            assert "does not see GOLDEN (golden): it gets no work" in early.read()
+        gate.open()
+        process.wait(timeout=60)
+    with open(said) as late:
+        assert late.read().count("it gets no work") == 1

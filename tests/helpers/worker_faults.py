@@ -114,6 +114,38 @@ class Blind(WorkerPlugin):
         sight._digest = lambda path: "" if self.text in path else look(path)
 
 
+class Forgets(WorkerPlugin):
+    """The workers see GOLDEN when they are asked, and no more when they are to compare."""
+
+    def setup(self, worker):
+        from goldwatch.cluster import session, sight
+
+        def forgets(markers, address):
+            raise sight.NotSeen("worker %s does not see GOLDEN" % address, address)
+
+        session.require_seen = forgets
+
+
+class Leaves(WorkerPlugin):
+    """The workers of these names leave for good as soon as they have compared something."""
+
+    def __init__(self, *names):
+        self.names = names
+
+    def setup(self, worker):
+        if str(worker.name) not in self.names:
+            return
+        from goldwatch.cluster import session
+
+        compare = session.Session._compare
+
+        def leaves(itself, order):
+            worker.loop.add_callback(worker.close)
+            return compare(itself, order)
+
+        session.Session._compare = leaves
+
+
 @contextlib.contextmanager
 def planted(client, fault):
     """All workers, present and to come, have the fault."""
@@ -135,6 +167,13 @@ def version_after(gate):
     from goldwatch.cluster import connecting
 
     connecting.goldwatch_version = gate.wait
+
+
+def lists_after(gate):
+    """Make this worker hang as soon as it is to list TARGET."""
+    from goldwatch.cluster import workplaces
+
+    workplaces.list_here = lambda target: gate.wait()
 
 
 def shard_folders(dask_worker):
