@@ -51,6 +51,7 @@ class Catalogue:
         self._folders: Dict[str, Set[str]] = {}
         self._shared: Dict[Any, Any] = {}
         self._places: Dict[str, Place] = {}
+        self._by_place: Optional[Dict[Place, List[TargetFile]]] = None
         self._current: Dict[Any, TargetFile] = {}
         self._slices: Dict[Any, List[TargetFile]] = {}
         self._earlier: Dict[Any, List[TargetFile]] = {}
@@ -90,6 +91,7 @@ class Catalogue:
         place = self._shared.setdefault(place, place)
         file = TargetFile(path, len(self.root), self.shown, full_name, place, group, (name.timestamp_us, path))
         self.files[path] = file
+        self._by_place = None
         self._folders.setdefault(folder, set()).add(path)
         if is_slice(file):
             self._slices.setdefault(_sliced_op(file), []).append(file)
@@ -171,6 +173,7 @@ class Catalogue:
     def forget(self, file: TargetFile) -> None:
         """Drop a file, as one that was moved."""
         self.files.pop(file.path, None)
+        self._by_place = None
         self._folders.get(os.path.dirname(file.path), set()).discard(file.path)
         if self._current.get(file.group) is file:
             del self._current[file.group]
@@ -213,13 +216,19 @@ class Catalogue:
         return [path for path in paths if self.files[path].state not in (GONE, DELETED)]
 
     def by_place(self) -> Dict[Place, List[TargetFile]]:
-        """Return the files of each place, in the order of the execution."""
-        places: Dict[Place, List[TargetFile]] = {}
-        for file in self.files.values():
-            places.setdefault(file.place, []).append(file)
-        for files in places.values():
-            files.sort(key=lambda file: (str(file.group[0]), file.order))
-        return places
+        """Return the files of each place, in the order of the execution; not to be changed."""
+        if self._by_place is None:
+            places: Dict[Place, List[TargetFile]] = {}
+            for file in self.files.values():
+                places.setdefault(file.place, []).append(file)
+            for files in places.values():
+                files.sort(key=lambda file: (str(file.group[0]), file.order))
+            self._by_place = places
+        return self._by_place
+
+    def folders(self) -> List[str]:
+        """Return the folders that have held files."""
+        return list(self._folders)
 
     def in_state(self, *states: str) -> Iterator[TargetFile]:
         """Yield the files in one of these states."""

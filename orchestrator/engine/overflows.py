@@ -55,8 +55,7 @@ def note_overflows(engine: Engine) -> List[str]:
 def _records(catalogue: Catalogue) -> Iterator[str]:
     """Yield the records in the folders of the dumps and above them, up to TARGET."""
     folders = set()
-    for path in catalogue.files:
-        folder = os.path.dirname(path)
+    for folder in catalogue.folders():
         while folder not in folders and (folder + os.sep).startswith(catalogue.root.rstrip(os.sep) + os.sep):
             folders.add(folder)
             folder = os.path.dirname(folder)
