@@ -90,8 +90,9 @@ class Cluster:
     def compare(self, run: Run, files: Sequence[TargetFile], sizes: Sequence[int], on_progress: OnProgress) -> List[str]:
         """Have all files compared by the workers, and merge what they find."""
         merging = _Merging(run, self._name, self._places, on_progress)
-        size_of = dict(zip((file.path for file in files), sizes))
-        units = cut(run.engine, [(file, size_of.get(file.path, 0)) for file in _taken(run, files)], sum(self._client.nthreads().values()))
+        size_of = dict(zip(files, sizes))
+        units = cut(run.engine, [(file, size_of.get(file, 0)) for file in _taken(run, files)], sum(self._client.nthreads().values()))
+        size_of.clear()
         merging.total = sum(len(unit.files) for unit in units)
         Dispatcher(self._client, self._name, self._places, merging.order, merging.take, merging.lose, self._revive).run(units)
         if len({unit.place for unit in units}) < len(units):
@@ -112,7 +113,7 @@ def _taken(run: Run, files: Sequence[TargetFile]) -> List[TargetFile]:
     for file in files:
         if not places.is_taken(file.place):
             file.hold()
-    every = run.catalogue.files.values()
+    every = (file for found in run.catalogue.by_place().values() for file in found)
     return [file for file in every if file.state == GROWING or (file.state == EARLIER and places.is_taken(file.place))]
 
 
@@ -131,7 +132,7 @@ class _Merging:
     def order(self, units: Sequence[Unit], where: Where, apart: bool) -> Order:
         """Return the order to compare some units."""
         files = _files(units)
-        stored = self._run.store.lines_of_files([file.rel for file in files if file.has_rows])
+        stored = self._run.store.table.lines_of_files([file.rel for file in files if file.has_rows])
         notes = tuple(self._noted(files, stored, self._places.host(where))) if stored else ()
         return replace(self.order_of(files), stored=packed(stored), notes=notes, apart=apart)
 
@@ -164,13 +165,13 @@ class _Merging:
         host = self._places.host(self._places.where(units[0].files))
         with store.transaction():
             for piece in found.pieces:
-                store.put_lines(unpacked(piece))
-            store.remove(found.gone, "the file has changed")
+                store.table.put_lines(unpacked(piece))
+            store.table.remove(found.gone, "the file has changed")
             for path, size_bytes, mtime_ns, state in found.notes:
                 below = path if os.path.isabs(path) else os.path.join(engine.catalogue.root, path)
                 store.put_file(_marked(host, path) if host and below == path else below, size_bytes, mtime_ns, state)
             for omitted in sorted(set(found.omitted) - self._omitted):
-                store.omit(*omitted)
+                store.events.omit(*omitted)
         self._omitted.update(found.omitted)
         for number, state, expected_bytes, n_inputs, n_outputs, iteration, has_rows in found.files:
             file = files[number]

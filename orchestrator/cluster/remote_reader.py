@@ -54,7 +54,7 @@ class RemoteReader(TensorReader):
         if path not in known:
             return None
         folder, name = os.path.dirname(path), whole_name(known[path].op_name)[0]
-        files = [file for file in known.values() if os.path.dirname(file.path) == folder and whole_name(file.op_name)[0] == name]
+        files = [file for file in known.within(folder) if whole_name(file.op_name)[0] == name]
         order = replace(self._order_of(files), iterations={file.rel: file.iteration for file in files})
         where = self._places.where(files)
         if where == []:

@@ -128,10 +128,10 @@ class Session:
     def _compare(self, order: Order) -> Findings:
         begin = time.monotonic()
         store = self._store
-        store.clear()
+        store.table.clear()
         known = unpacked(order.stored)
         with store.transaction():
-            store.put_lines(known)
+            store.table.put_lines(known)
             for path, size_bytes, mtime_ns, state in order.notes:
                 store.put_file(os.path.join(self._root, path), size_bytes, mtime_ns, state)
         engine, files = self._met(order)
@@ -139,7 +139,7 @@ class Session:
         earlier = settle_files(engine)
         drain(engine, lambda progress: None)
         engine.kept.close()
-        pieces, gone = changed_lines(store, known, self._called)
+        pieces, gone = changed_lines(store.table, known, self._called)
         below = os.path.join(self._root, "")
         noted = ((path[len(below) :] if path.startswith(below) else path, *record) for path, record in store.files().items())
         return Findings(
@@ -151,7 +151,7 @@ class Session:
                 for number, file in enumerate(files)
                 if file is not None
             ),
-            tuple(store.omitted()),
+            tuple(store.events.omitted()),
             earlier,
             engine.progress.pairs,
             engine.progress.failed,

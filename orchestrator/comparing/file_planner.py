@@ -14,6 +14,7 @@ from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
 from ..dumps.slices import JoinedDump, whole_name
 from ..errors import GoldwatchError, MissingPath, NotComparable, TruncatedFile
+from ..model.counterpart import KnownCounterparts
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OMITTED, OP, OUTPUT, PAIR, DumpedOp, RowPlan
@@ -47,6 +48,8 @@ class Planner:
         Whether the OverFlow column is wanted: of tensors without golden data it is found here.
     by_model
         The graph's originals are the ops of GOLDEN's device dumps (an unfused build): these pair by it, not by their names.
+    known
+        What is known of the counterparts of models' tensors, for the planners of a run to share.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Planner:
         selection: Optional[FrozenSet[int]] = None,
         overflow: bool = False,
         by_model: bool = False,
+        known: Optional[KnownCounterparts] = None,
     ) -> None:
         self.place = place
         self.golden = golden
@@ -64,12 +68,13 @@ class Planner:
         self.selection = selection
         self.overflow = overflow
         self._by_model = by_model
+        self._known = known or KnownCounterparts()
         self._has_l1_groups = graph is not None and any(op.l1_group for op in graph.ops)
         self._left_out: List[DumpedOp] = []
         self.two_dumps = False
         self._revision = -1
         self._by_name = Pairing(None, self._has_output)
-        self._model = Pairing(graph, self._has_output) if graph is not None else None
+        self._model = Pairing(graph, self._has_output, None, self._known.of(graph, golden, place)) if graph is not None else None
         self.refresh(golden)
 
     def refresh(self, golden: GoldenSet) -> None:
@@ -80,8 +85,8 @@ class Planner:
         if self.two_dumps != (golden.kind == "npu" and not self._by_model):
             self.two_dumps = not self.two_dumps
             self._by_name = Pairing(None, self._has_output, self._has_input if self.two_dumps else None)
-        if self._model is not None:
-            self._model.forget()
+        if self._model is not None and self.graph is not None:
+            self._model.take(self._known.of(self.graph, golden, self.place))
 
     def number(self, op_names: Iterable[str]) -> None:
         """Give the ops that the json does not know their Index, in this order, whatever came first."""

@@ -12,8 +12,9 @@ from ..dumps.slices import by_number, whole_name
 from ..dumps.tree import op_key
 from ..errors import FormatError
 from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping
+from .known_files import KnownFiles
 from .signature import Signature, look_at
-from .target_file import DELETED, EARLIER, GONE, TargetFile
+from .target_file import DELETED, EARLIER, GONE, FileFolder, TargetFile
 
 TimeOf = Tuple[Optional[str], Optional[str], Optional[str]]
 
@@ -43,18 +44,18 @@ class Catalogue:
     def __init__(self, shown: str) -> None:
         self.root = os.path.realpath(shown)
         self.shown = shown
-        self.files: Dict[str, TargetFile] = {}
+        self.files = KnownFiles()
         self.unresolved: Dict[str, Place] = {}
         self.left: Set[TimeOf] = set()
         self._came: Set[TimeOf] = set()
         self.only_time: Optional[str] = None
-        self._folders: Dict[str, Set[str]] = {}
-        self._shared: Dict[Any, Any] = {}
+        self._folders: Dict[Tuple[str, Place], FileFolder] = {}
+        self._ops: Dict[Tuple[Any, ...], Tuple[Any, ...]] = {}
         self._places: Dict[str, Place] = {}
-        self._by_place: Optional[Dict[Place, List[TargetFile]]] = None
-        self._current: Dict[Any, TargetFile] = {}
+        self._by_place: Optional[Tuple[int, Dict[Place, List[TargetFile]]]] = None
+        self._current: Dict[str, Dict[Tuple[Any, ...], TargetFile]] = {}
         self._slices: Dict[Any, List[TargetFile]] = {}
-        self._earlier: Dict[Any, List[TargetFile]] = {}
+        self._earlier: Dict[Tuple[str, Tuple[Any, ...]], List[TargetFile]] = {}
         self._mappings: Dict[str, Tuple[Signature, Dict[str, str]]] = {}
         self._others: Dict[str, Optional[Signature]] = {}
 
@@ -83,19 +84,22 @@ class Catalogue:
         place = self._place(folder, name.op_name)
         if self.is_left(place) or self._is_link_within(path):
             return None, None
-        base = folder
-        if place.device is not None and place.model is None and os.path.basename(folder) != place.device:
-            base = os.path.dirname(folder)
-        base = self._shared.setdefault(base, base)
-        group = (base, sys.intern(name.op_type), sys.intern(name.op_name), *op_key(name)[2:])
-        place = self._shared.setdefault(place, place)
-        file = TargetFile(path, len(self.root), self.shown, full_name, place, group, (name.timestamp_us, path))
-        self.files[path] = file
-        self._by_place = None
-        self._folders.setdefault(folder, set()).add(path)
+        op = (sys.intern(name.op_type), sys.intern(name.op_name), *op_key(name)[2:])
+        file = TargetFile(self._folder(folder, place), own, full_name, self._ops.setdefault(op, op), name.timestamp_us)
+        self.files.add(file)
         if is_slice(file):
             self._slices.setdefault(_sliced_op(file), []).append(file)
         return file, self._rank(file)
+
+    def _folder(self, path: str, place: Place) -> FileFolder:
+        found = self._folders.get((path, place))
+        if found is None:
+            base, rel = path, self.rel(path)
+            if place.device is not None and place.model is None and os.path.basename(path) != place.device:
+                base = os.path.dirname(path)
+            shown = os.path.join(self.shown, rel) if rel else self.shown
+            found = self._folders[path, place] = FileFolder(path, rel, shown, base, place)
+        return found
 
     def _place(self, folder: str, op_name: Optional[str]) -> Place:
         if folder not in self._places:
@@ -124,13 +128,13 @@ class Catalogue:
 
     def _rank(self, file: TargetFile) -> Optional[TargetFile]:
         """Make the newest of a group's files the current one; return the one that was before."""
-        current = self._current.get(file.group)
-        if current is None:
-            self._current[file.group] = file
+        newest = self._current.setdefault(file.folder.base, {})
+        current = newest.setdefault(file.op, file)
+        if current is file:
             return None
         older = min(file, current, key=lambda item: item.order)
-        self._current[file.group] = file if older is current else current
-        self._earlier.setdefault(file.group, []).append(older)
+        newest[file.op] = file if older is current else current
+        self._earlier.setdefault(_group(file), []).append(older)
         if older is current:
             return older
         older.supersede()
@@ -149,34 +153,34 @@ class Catalogue:
 
     def newer(self, file: TargetFile) -> TargetFile:
         """Return the file that counts in the group of ``file``."""
-        return self._current[file.group]
+        return self._current[file.folder.base][file.op]
 
     def earlier(self, file: TargetFile) -> List[TargetFile]:
         """Return the earlier dumps of the op of a file that counts, in order, as far as they are there."""
-        found = [other for other in self._earlier.get(file.group, ()) if other.state == EARLIER and look_at(other.path) is not None]
+        found = [other for other in self._earlier.get(_group(file), ()) if other.state == EARLIER and look_at(other.path) is not None]
         return sorted(found, key=lambda other: other.order)
 
     def next_best(self, file: TargetFile) -> Optional[TargetFile]:
         """After the current file of a group has gone without a result: make the newest of the others the current one."""
-        if self._current.get(file.group) is not file:
+        newest = self._current.get(file.folder.base, {})
+        if newest.get(file.op) is not file:
             return None
         there = self.earlier(file)
         if not there:
             return None
         best = there[-1]
-        self._earlier[file.group].remove(best)
-        self._earlier[file.group].append(file)
-        self._current[file.group] = best
+        self._earlier[_group(file)].remove(best)
+        self._earlier[_group(file)].append(file)
+        newest[file.op] = best
         best.release()
         return best
 
     def forget(self, file: TargetFile) -> None:
         """Drop a file, as one that was moved."""
-        self.files.pop(file.path, None)
-        self._by_place = None
-        self._folders.get(os.path.dirname(file.path), set()).discard(file.path)
-        if self._current.get(file.group) is file:
-            del self._current[file.group]
+        self.files.discard(file)
+        newest = self._current.get(file.folder.base, {})
+        if newest.get(file.op) is file:
+            del newest[file.op]
 
     def mapping(self, folder: str) -> Dict[str, str]:
         """Return the names of a folder's mapping.csv as it is now; none when it cannot be used."""
@@ -211,28 +215,23 @@ class Catalogue:
         """Return the paths of known files in a folder (where that has gone: also below it), those that went before left out."""
         folders = [folder]
         if not os.path.isdir(folder):
-            folders += [other for other in self._folders if other.startswith(folder + os.sep)]
-        paths = [path for name in folders for path in self._folders.get(name, ())]
-        return [path for path in paths if self.files[path].state not in (GONE, DELETED)]
+            folders += [other for other in self.files.folders() if other.startswith(folder + os.sep)]
+        return [file.path for name in folders for file in self.files.within(name) if file.state not in (GONE, DELETED)]
 
     def by_place(self) -> Dict[Place, List[TargetFile]]:
         """Return the files of each place, in the order of the execution; not to be changed."""
-        if self._by_place is None:
+        if self._by_place is None or self._by_place[0] != self.files.revision:
             places: Dict[Place, List[TargetFile]] = {}
-            for file in self.files.values():
+            for file in self.files.each():
                 places.setdefault(file.place, []).append(file)
             for files in places.values():
-                files.sort(key=lambda file: (str(file.group[0]), file.order))
-            self._by_place = places
-        return self._by_place
-
-    def folders(self) -> List[str]:
-        """Return the folders that have held files."""
-        return list(self._folders)
+                files.sort(key=lambda file: (file.folder.base, file.order))
+            self._by_place = self.files.revision, places
+        return self._by_place[1]
 
     def in_state(self, *states: str) -> Iterator[TargetFile]:
         """Yield the files in one of these states."""
-        for file in list(self.files.values()):
+        for file in list(self.files.each()):
             if file.state in states:
                 yield file
 
@@ -242,9 +241,13 @@ def is_slice(file: TargetFile) -> bool:
     return _context(file) is not None or _lx_number(file) is not None
 
 
+def _group(file: TargetFile) -> Tuple[str, Tuple[Any, ...]]:
+    return file.folder.base, file.op
+
+
 def _sliced_op(file: TargetFile) -> Tuple[Any, ...]:
-    folder, op_type, op_name, task_type, _, _, device = file.group
-    return folder, op_type, whole_name(op_name)[0], task_type, device
+    op_type, op_name, task_type, _, _, device = file.op
+    return file.folder.base, op_type, whole_name(op_name)[0], task_type, device
 
 
 def _lx_number(file: TargetFile) -> Optional[int]:
@@ -252,10 +255,10 @@ def _lx_number(file: TargetFile) -> Optional[int]:
 
 
 def _thread(file: TargetFile) -> Optional[int]:
-    found: Optional[int] = file.group[5]
+    found: Optional[int] = file.op[4]
     return found
 
 
 def _context(file: TargetFile) -> Optional[int]:
-    found: Optional[int] = file.group[4]
+    found: Optional[int] = file.op[3]
     return found

@@ -72,7 +72,7 @@ def tell_left_out(engine: Engine, earlier: Mapping[str, int]) -> List[str]:
     if earlier:
         said.append(_EARLIER % (sum(earlier.values()), "" if sum(earlier.values()) == 1 else "s", listed(sorted(earlier), 3)))
     for text in said:
-        engine.store.event("left out", None, text)
+        engine.store.events.add("left out", None, text)
     return said
 
 
@@ -103,12 +103,12 @@ def _settle_groups(engine: Engine, place: Place, files: List[TargetFile]) -> Non
     groups: Dict[str, List[TargetFile]] = {}
     for file in files:
         if file.state not in (EARLIER, GONE):
-            groups.setdefault(str(file.group[0]), []).append(file)
+            groups.setdefault(file.folder.base, []).append(file)
     for members in groups.values():
         left_out = planner.leave_out([file.dumped() for file in members])
         for number, file in enumerate(members):
             if number in left_out:
-                engine.store.omit(file.op_name, _STANDS_FOR_IT)
+                engine.store.events.omit(file.op_name, _STANDS_FOR_IT)
                 engine.remove_rows(file, set(), _STANDS_FOR_IT)
             elif file.state == HELD and not engine.is_held_slice(file):
                 _accept(engine, file)
@@ -180,7 +180,7 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
             rows = rows + engine.places.planner(place).absent([file.dumped() for file in there])
             kept.update(row_key(row) for row in rows)
             engine.put_rows(rows)
-        engine.store.renumber(numbers)
+        engine.store.table.renumber(numbers)
         folders = [(rel, "the folder %s cannot be listed: %s" % (rel, why), CORRUPT) for rel, why in unlisted]
         for combo in empty:
             if combo.place not in taken and engine.places.is_wanted(combo.place):
@@ -189,11 +189,11 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
         lost = [_folder_row(engine, rel, behind, reason, cause) for rel, reason, cause in folders]
         engine.put_rows(lost)
         kept.update(row_key(row) for row in lost)
-        known = {file.rel for file in engine.catalogue.files.values() if file.state != EARLIER and file.place in taken}
-        gone = [target for target in engine.store.targets() if target not in known]
-        stale = [key for target in gone for key in engine.store.keys_of_file(target) if key not in kept]
+        known = {file.rel for file in engine.catalogue.files.each() if file.state != EARLIER and file.place in taken}
+        gone = [target for target in engine.store.table.target_files() if target not in known]
+        stale = [key for target in gone for key in engine.store.table.keys_of_file(target) if key not in kept]
         if stale:
-            engine.store.remove(stale, "no longer part of the run")
+            engine.store.table.remove(stale, "no longer part of the run")
 
 
 def _unnamed(engine: Engine) -> Dict[Place, List[Row]]:

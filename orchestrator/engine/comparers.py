@@ -86,6 +86,9 @@ def compare_files(engine: Engine, files: Sequence[TargetFile], on_progress: OnPr
                 _plan(engine, waiting.popleft())
         engine.dispatch(_UNRIPE)
         engine.collect(0.0)
+        while engine.queue.full:
+            engine.dispatch()
+            engine.collect(1.0)
         on_progress(engine.progress.at("planning and comparing", max(0, len(files) - len(waiting)), len(files)))
     drain(engine, on_progress)
 

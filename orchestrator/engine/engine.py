@@ -147,7 +147,7 @@ class Engine:
         earlier.supersede()
         self._valid.pop(earlier.rel, None)
         self.remove_rows(earlier, set(), "%s is a later dump of the op" % newer.rel)
-        self.store.omit(earlier.op_name, "%s: an earlier dump of the op; the latest counts" % newer.rel)
+        self.store.events.omit(earlier.op_name, "%s: an earlier dump of the op; the latest counts" % newer.rel)
 
     def plan(self, file: TargetFile) -> Optional[FilePlan]:
         """Return what a file's tensors come to; None where that is known at the end only."""
@@ -231,7 +231,7 @@ class Engine:
             self.remove_rows(file, {row_key(row) for row in planned}, "the file has changed")
         self.put_rows([row for row in rows if not valid or row_key(row) not in valid], file)
         for tensor, reason in plan.omitted:
-            self.store.omit(tensor, reason)
+            self.store.events.omit(tensor, reason)
         pending: Dict[TensorKey, PairTask] = {}
         for task in plan.tasks:
             if not valid or valid.get(row_key(task.row), "") != task.row.golden_file:
@@ -265,10 +265,10 @@ class Engine:
         """Take the rows of a file out of the store, but for those whose keys are to be kept."""
         if not file.has_rows:
             return
-        stale = [key for key in self.store.keys_of_file(file.rel) if key not in keep]
+        stale = [key for key in self.store.table.keys_of_file(file.rel) if key not in keep]
         file.has_rows = bool(keep)
         if stale:
-            self.store.remove(stale, why)
+            self.store.table.remove(stale, why)
             self.changed_places.add(file.place)
 
     def put_rows(self, rows: Sequence[Row], file: Optional[TargetFile] = None) -> None:
@@ -314,7 +314,8 @@ class Engine:
         self._done.append(file)
 
     def _note_come(self, file: TargetFile) -> None:
-        self.come.setdefault(file.place, set()).add(file.op_name)
+        if not self.places.settled:
+            self.come.setdefault(file.place, set()).add(file.op_name)
 
     def judge_inputs(self) -> None:
         """Judge stored inputs like the outputs that they are, whatever order the rows came in."""
@@ -411,7 +412,7 @@ class Engine:
                 return None
             golden_same = look_at(task.golden.path) == self.goldens.signature(task.golden.path)
             if not golden_same or (found is not None and found != file.signature):
-                self.store.event("retried", row.op, "%s: the file changed while it was compared" % row.tensor)
+                self.store.events.add("retried", row.op, "%s: the file changed while it was compared" % row.tensor)
                 file.doubt()
                 self.retry(file, file.path if golden_same else task.golden.path)
                 return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from typing import TYPE_CHECKING, List, Optional
 
 from ..dumps.golden import GoldenSet
@@ -103,7 +104,7 @@ class _Listing:
         engine.places.settled = True
         engine.continue_store(keep_gone=False)
         files = _meet(run, self.tree)
-        sizes = [self.comparers.size_of(file) for file in files]
+        sizes = array("q", map(self.comparers.size_of, files))
         run.store.set(EXPECTED, {"files": len(files), "bytes": sum(sizes)})
         run.left_out += self.comparers.compare(run, files, sizes, on_progress)
         finish_rows(engine, self.tree.empty, self.tree.unlisted)
@@ -111,7 +112,7 @@ class _Listing:
 
 
 def _meet(run: Run, tree: DumpTree) -> List[TargetFile]:
-    """Return the files that count, in the order of the execution."""
+    """Return the files that count, in the order of the execution; the tree holds them no more."""
     found: List[TargetFile] = []
     with run.store.transaction():
         for combo in [*tree.combos, *tree.without_dumps]:
@@ -119,6 +120,7 @@ def _meet(run: Run, tree: DumpTree) -> List[TargetFile]:
                 file, fresh = run.engine.meet(os.path.join(run.catalogue.root, rel))
                 if file is not None and fresh:
                     found.append(file)
+            combo.files, combo.unresolved = [], []
     return [file for file in found if file.state == GROWING]
 
 

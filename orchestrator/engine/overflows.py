@@ -55,7 +55,7 @@ def note_overflows(engine: Engine) -> List[str]:
 def _records(catalogue: Catalogue) -> Iterator[str]:
     """Yield the records in the folders of the dumps and above them, up to TARGET."""
     folders = set()
-    for folder in catalogue.folders():
+    for folder in catalogue.files.folders():
         while folder not in folders and (folder + os.sep).startswith(catalogue.root.rstrip(os.sep) + os.sep):
             folders.add(folder)
             folder = os.path.dirname(folder)
@@ -74,7 +74,7 @@ def _records(catalogue: Catalogue) -> Iterator[str]:
 
 def _by_task(catalogue: Catalogue) -> Dict[_Task, List[TargetFile]]:
     tasks: Dict[_Task, List[TargetFile]] = {}
-    for file in catalogue.files.values():
+    for file in catalogue.files.each():
         name = file.entry().name
         tasks.setdefault((name.stream_id, name.task_id), []).append(file)
     return tasks

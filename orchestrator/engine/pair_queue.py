@@ -16,6 +16,7 @@ from ..results.store import RunStore
 
 _BATCH_BYTES = 4 << 20
 _BATCH_TASKS = 64
+_MOST_PAIRS = 8192
 _SAMPLE_BYTES = 4096
 
 Key = Tuple[str, str, int]
@@ -45,11 +46,16 @@ class PairQueue:
         self._groups: Dict[Key, _Group] = {}
         self._fresh: Dict[Key, _Group] = {}
         self._heap: List[Tuple[int, int, _Group]] = []
-        self._count = 0
+        self._count = self._pairs = 0
 
     def __len__(self) -> int:
-        """Return the number of groups that wait."""
-        return len(self._groups)
+        """Return the number of pairs that wait."""
+        return self._pairs
+
+    @property
+    def full(self) -> bool:
+        """Whether so many pairs wait that no more should be planned: they are in memory, however many files there are."""
+        return self._pairs >= _MOST_PAIRS
 
     def put(self, task: PairTask) -> None:
         """Add a pair."""
@@ -60,12 +66,20 @@ class PairQueue:
             group = self._groups[key] = self._fresh[key] = _Group(key, self._count)
         group.tasks.append(task)
         group.nbytes += task.nbytes
+        self._pairs += 1
+        if len(group.tasks) == _BATCH_TASKS:
+            # A batch of its own: those that come later are another's.
+            del self._groups[key]
+            if self._fresh.pop(key, None) is not None:
+                self._push(group)
 
     def ripen(self, keep: int = 0) -> None:
         """Let all groups but the ``keep`` newest be handed out: more pairs of a new group's golden tensor may be just about to come."""
         while len(self._fresh) > keep:
-            group = self._fresh.pop(next(iter(self._fresh)))
-            heapq.heappush(self._heap, (-group.nbytes, group.number, group))
+            self._push(self._fresh.pop(next(iter(self._fresh))))
+
+    def _push(self, group: _Group) -> None:
+        heapq.heappush(self._heap, (-group.nbytes, group.number, group))
 
     @property
     def ripe(self) -> bool:
@@ -78,7 +92,9 @@ class PairQueue:
         nbytes = 0
         while self._heap and len(tasks) < _BATCH_TASKS and (not tasks or nbytes - self._heap[0][0] <= _BATCH_BYTES):
             group = heapq.heappop(self._heap)[2]
-            del self._groups[group.key]
+            if self._groups.get(group.key) is group:
+                del self._groups[group.key]
+            self._pairs -= len(group.tasks)
             nbytes += group.nbytes
             tasks += [task for task in group.tasks if self._wanted(task)]
         return tasks

@@ -6,6 +6,7 @@ from typing import Dict, Iterator, Set
 
 from ..comparing.file_planner import Planner
 from ..dumps.place import Place
+from ..model.counterpart import KnownCounterparts
 from ..model.graphs import ModelGraphs
 from .goldens import Goldens
 from .options import ComparisonOptions
@@ -31,6 +32,7 @@ class Places:
         self._options, self._graphs, self._goldens = options, graphs, goldens
         self.selection = options.selection(graphs)
         self._planners: Dict[Place, Planner] = {}
+        self._known = KnownCounterparts()
 
     def __iter__(self) -> Iterator[Place]:
         return iter(list(self._planners))
@@ -44,7 +46,7 @@ class Places:
         found = self._planners.get(place)
         if found is None:
             graph, unfused = self._graphs.of(place.model), self._options.unfused is not None
-            found = self._planners[place] = Planner(place, golden, graph, self.selection, self._options.overflow, unfused)
+            found = self._planners[place] = Planner(place, golden, graph, self.selection, self._options.overflow, unfused, self._known)
         found.refresh(golden)
         return found
 

@@ -55,11 +55,11 @@ def compare_quantised_files(
     planned = _Planned(graph, target, golden)
     with RunStore.begin(options.out, options.identity(), force) as store:
         with store.transaction():
-            store.remove([key for key, _ in store.keys_by_file()], "compared again")
+            store.table.remove(store.table.keys(), "compared again")
             store.set(GRAPHS, [network_document(graph)])
             store.put_all(planned.rows)
             for tensor, reason in planned.omitted:
-                store.omit(tensor, reason)
+                store.events.omit(tensor, reason)
         progress = Progress(pairs=len(planned.tasks))
 
         def on_done(count: int) -> None:

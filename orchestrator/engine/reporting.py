@@ -69,7 +69,7 @@ def _told(out: str, store: RunStore, commands: Commands) -> Told:
         places=tuple(dict.fromkeys([*store.places(), *unstored])),
         unstored=unstored,
         comparison=REPLAY if judged.get("comparison") == REPLAY else "",
-        omitted=tuple(store.omitted()),
+        omitted=tuple(store.events.omitted()),
         graphs=tuple(store.get(GRAPHS) or ()),
         commands=commands(options, summary),
     )

@@ -101,7 +101,7 @@ class RunResult:
         with RunStore.open(self.options.out) as store:
             summary = plain_tree(self.summary.document())
             kind = "" if self.summary.culprits is None else REPLAY
-            yield from result_chunks(summary, self.options.limits, store.rows("index"), store.omitted(), self.options.metrics, kind)
+            yield from result_chunks(summary, self.options.limits, store.rows("index"), store.events.omitted(), self.options.metrics, kind)
 
     def to_pandas(self) -> Any:
         """Return the rows as a pandas DataFrame: the fields of result.json's rows, each metric a column of its own.

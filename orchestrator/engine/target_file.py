@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, FrozenSet, Optional, Tuple
+import struct
+from functools import lru_cache
+from typing import Any, Dict, FrozenSet, NamedTuple, Optional, Tuple
 
 from ..comparing.file_plan import FilePlan
 from ..comparing.pair_task import PairTask
@@ -36,12 +38,39 @@ _MOVES: Dict[str, Tuple[FrozenSet[str], str]] = {
     "remember": (frozenset([GROWING]), DELETED),
 }
 
+# Four integers of 64 bits, the third without sign: a third of the memory that the tuple takes.
+_SIGNATURE = struct.Struct("qqQq")
+
 # What a file has pending whose pairs are all compared: one for all, for there may be a hundred thousand of them. Never filled.
 NOTHING: Dict[TensorKey, PairTask] = {}
 
 
+class FileFolder(NamedTuple):
+    """What the files of one folder have in common.
+
+    Attributes
+    ----------
+    path
+        Absolute.
+    rel
+        Relative to TARGET; empty for TARGET itself.
+    shown
+        As messages name it, beginning with TARGET as the user named it.
+    base
+        The folder that stands for the place: of a place's files with equal ``op`` the newest counts.
+    place
+        As its name and those above it say.
+    """
+
+    path: str
+    rel: str
+    shown: str
+    base: str
+    place: Place
+
+
 class TargetFile:
-    """One dump file below TARGET, in one of eight states.
+    """One dump file below TARGET, in one of eight states. There may be a hundred thousand, so what many share is kept once.
 
     ========== ================================================== ==========================================
     transition from                                               to
@@ -62,20 +91,14 @@ class TargetFile:
 
     Attributes
     ----------
-    path
-        Absolute.
-    root_length
-        Characters of TARGET in it.
-    shown
-        TARGET as the user named it, for messages.
+    folder, name
+        Where it lies, and its own name there.
     full_name
         The name that mapping.csv gives; None for a file that has its own.
-    place, group
-        Its place; and (folder, op_type, op_name, …): of the files of one group the newest counts.
-    order
-        (timestamp in µs, path): the newest is the largest.
-    signature
-        As last looked at; None before.
+    op
+        (op_type, op_name, task_type, context_id, thread_id, device_id): of a place's files with equal ones the newest counts.
+    timestamp_us
+        By its name.
     state
         One of this module's.
     expected_bytes
@@ -99,14 +122,12 @@ class TargetFile:
     """
 
     __slots__ = (
-        "path",
-        "root_length",
-        "shown",
+        "folder",
+        "name",
         "full_name",
-        "place",
-        "group",
-        "order",
-        "signature",
+        "op",
+        "timestamp_us",
+        "_signature",
         "state",
         "expected_bytes",
         "pending",
@@ -119,17 +140,13 @@ class TargetFile:
         "regions",
     )
 
-    def __init__(
-        self, path: str, root_length: int, shown: str, full_name: Optional[str], place: Place, group: Any, order: Tuple[int, str]
-    ) -> None:
-        self.path = path
-        self.root_length = root_length
-        self.shown = shown
+    def __init__(self, folder: FileFolder, name: str, full_name: Optional[str], op: Tuple[Any, ...], timestamp_us: int) -> None:
+        self.folder = folder
+        self.name = name
         self.full_name = full_name
-        self.place = place
-        self.group = group
-        self.order = order
-        self.signature: Optional[Signature] = None
+        self.op = op
+        self.timestamp_us = timestamp_us
+        self._signature: Optional[bytes] = None
         self.state = GROWING
         self.expected_bytes = 0
         self.pending: Dict[TensorKey, PairTask] = NOTHING
@@ -180,7 +197,7 @@ class TargetFile:
     def plan(self, plan: FilePlan, missing: int, pending: Dict[TensorKey, PairTask]) -> None:
         """Its tensors are planned: ``pending`` are to be compared, ``missing`` wait for golden data."""
         self._move("plan")
-        self.expected_bytes, self.tensors = plan.expected_bytes, (plan.n_inputs, plan.n_outputs)
+        self.expected_bytes, self.tensors = _kept_once(plan.expected_bytes), _kept_once((plan.n_inputs, plan.n_outputs))
         self.missing, self.pending = missing, pending or NOTHING
 
     def supersede(self) -> None:
@@ -206,27 +223,56 @@ class TargetFile:
         return self.has_rows or self.state != GONE
 
     @property
+    def signature(self) -> Optional[Signature]:
+        """How it looked when it was last looked at; None before."""
+        return None if self._signature is None else Signature._make(_SIGNATURE.unpack(self._signature))
+
+    @signature.setter
+    def signature(self, found: Optional[Signature]) -> None:
+        self._signature = None if found is None else _SIGNATURE.pack(*found)
+
+    @property
+    def path(self) -> str:
+        """The absolute path."""
+        return os.path.join(self.folder.path, self.name)
+
+    @property
     def rel(self) -> str:
         """The path relative to TARGET."""
-        return self.path[self.root_length + 1 :]
+        return os.path.join(self.folder.rel, self.name)
+
+    @property
+    def place(self) -> Place:
+        """Where it lies in the dump tree."""
+        return self.folder.place
+
+    @property
+    def order(self) -> Tuple[int, str]:
+        """Sorts the dumps of one op: the newest is the largest."""
+        return self.timestamp_us, self.path
 
     @property
     def op_name(self) -> str:
         """The op's name, as in the file's name."""
-        return str(self.group[2])
+        return str(self.op[1])
 
     def dumped(self) -> DumpedOp:
         """Return the file as the pairing sees it."""
-        _, op_type, op_name, _, context, thread = self.group[:6]
+        op_type, op_name, _, context, thread, _ = self.op
         part = None if context is None or thread is None else (int(context), int(thread))
-        return DumpedOp(str(op_name), str(op_type), self.order[0], *self.tensors, slice=part)
+        return DumpedOp(str(op_name), str(op_type), self.timestamp_us, *self.tensors, slice=part)
 
     def entry(self) -> DumpEntry:
         """Return the file as the planner takes it."""
-        own = os.path.basename(self.path)
-        name = parse_dump_name(self.full_name or own)
+        name = parse_dump_name(self.full_name or self.name)
         assert name is not None
-        return DumpEntry(os.path.join(self.shown, self.rel), self.rel, name, own if self.full_name else None)
+        return DumpEntry(os.path.join(self.folder.shown, self.name), self.rel, name, self.name if self.full_name else None)
+
+
+@lru_cache(maxsize=4096)
+def _kept_once(value: Any) -> Any:
+    """Return what is equal to a value, the same one for all files."""
+    return value
 
 
 def tensor_key(row: Row) -> TensorKey:

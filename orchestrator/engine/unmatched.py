@@ -30,7 +30,7 @@ def unmatched(run: Run) -> List[str]:
 
 def _of_another_model(run: Run) -> List[str]:
     dumped: Dict[ModelGraph, Dict[str, bool]] = {}
-    for file in run.catalogue.files.values():
+    for file in run.catalogue.files.each():
         graph = run.graphs.of(file.place.model)
         names = dumped.setdefault(graph, {}) if graph is not None else None
         if names is not None and file.op_name not in names:
@@ -62,9 +62,8 @@ def _steps(run: Run) -> List[str]:
 
 def _steps_without_dump(run: Run, names: List[str]) -> List[str]:
     """Return the steps of GOLDEN that were not dumped; none where TARGET is the folder of a single step."""
-    files = run.catalogue.files.values()
-    dumped = {file.place.step for file in files}
-    below = any(os.sep in file.rel for file in files)
+    dumped = {file.place.step for file in run.catalogue.files.each()}
+    below = any(os.sep in file.rel for file in run.catalogue.files.each())
     return [name for name in names if name not in dumped] if below and run.goldens.takes_steps_apart else []
 
 

@@ -108,7 +108,7 @@ class Merge:
 
     def _heal(self) -> None:
         """After damage to the store all is merged anew: what a lost line counted cannot be told."""
-        damaged = len(self.store.events("damaged"))
+        damaged = len(self.store.events.all("damaged"))
         if damaged > self.store.get("damaged_lines", 0):
             self.merged.start_over()
             self.store.set("damaged_lines", damaged)

@@ -144,19 +144,19 @@ class Merged:
         return False
 
     def _remove(self, keys: Sequence[str], why: str) -> None:
-        self.store.remove(keys, why)
+        self.store.table.remove(keys, why)
         self._stored -= len(keys)
 
     def write(self) -> None:
         """Write what the rows that were taken come to; inside their transaction."""
-        self._gathered.write(self.store.query, self.store.write_lines)
+        self._gathered.write(self.store.query, self.store.connection.write_lines)
         self.places.write()
 
     def start_over(self) -> None:
         """Gather all anew from the first row of every host; rows that are there stay where they are found again."""
         with self.store.transaction():
-            self.store.write_lines("DELETE FROM step_op", [()])
-            self.store.write_lines("DELETE FROM host_place", [()])
+            self.store.connection.write_lines("DELETE FROM step_op", [()])
+            self.store.connection.write_lines("DELETE FROM host_place", [()])
             self.store.set(HOSTS, {})
             self.store.set(PLAN, None)
         self.reload()
@@ -216,7 +216,7 @@ class Merged:
         for start in range(0, len(ordered), _OPS):
             some = ordered[start : start + _OPS]
             with self.store.transaction():
-                self.store.write_lines("DELETE FROM step_op WHERE op = ?", [(to_sql_text(op),) for op in some])
+                self.store.connection.write_lines("DELETE FROM step_op WHERE op = ?", [(to_sql_text(op),) for op in some])
                 for source in sources:
                     read = self.reads.get(source.host)
                     if read is None or not read.last_id:
@@ -225,4 +225,4 @@ class Merged:
                         for line in reader.lines_of_ops(some, read.last_id):
                             if checksum(line[:-1]) == line[-1]:
                                 self._gather(line)
-                    self._gathered.write(self.store.query, self.store.write_lines)
+                    self._gathered.write(self.store.query, self.store.connection.write_lines)

@@ -51,7 +51,7 @@ class PlaceTable:
 
     def forget(self, host: str) -> None:
         """Drop a host's counts."""
-        self._store.write_lines("DELETE FROM host_place WHERE host = ?", [(to_sql_text(host),)])
+        self._store.connection.write_lines("DELETE FROM host_place WHERE host = ?", [(to_sql_text(host),)])
         for place in [place for place in self.counts if place.host == host]:
             del self.counts[place]
         self._changed = {place for place in self._changed if place.host != host}
@@ -63,5 +63,5 @@ class PlaceTable:
             names = [to_sql_text(part) for part in (place.host, *place[:5])]
             values = (json.dumps([place.host, *place[:5]]), *names, *self.counts[place])
             lines.append((*values, checksum(values)))
-        self._store.write_lines(_INSERT, lines)
+        self._store.connection.write_lines(_INSERT, lines)
         self._changed.clear()

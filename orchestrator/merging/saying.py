@@ -77,7 +77,7 @@ def _fill_place(merged: Merged, sources: Sequence[Source], told: Mapping[str, Ma
         before = [from_sql_text(key) for (key,) in store.query("SELECT key FROM row WHERE verdict NOT IN ('fail', 'not_compared')")]
         stale = [key for key in before if key not in passing]
         if stale:
-            store.remove(stale, "the first divergence lies elsewhere now")
+            store.table.remove(stale, "the first divergence lies elsewhere now")
         store.put_all(passing.values())
         store.set(PLACE, None if place is None else list(place))
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Callable, Dict, List, Optional, Tuple
 
+from ..dumps.golden import GoldenSet
+from ..dumps.place import Place
 from ..naming import sanitise_golden
 from .graph import ModelGraph
-from .groups import FOLLOWING_TYPES, Groups
+from .groups import FOLLOWING_TYPES, Groups, groups_of
 from .never import CONSTANT_TYPES, INPUT_TYPES, VARIABLE_TYPES
 from .nodes import OpNode, TensorDesc
 from .quantised import is_quant, quantised_stretch
@@ -197,3 +199,22 @@ def _desc(op: OpNode, index: int) -> TensorDesc:
 def _named(op: OpNode) -> str:
     names = op.originals
     return ", ".join(names[:3]) + (" and %d more" % (len(names) - 3) if len(names) > 3 else "")
+
+
+class KnownCounterparts:
+    """Counterparts of each model, shared by all devices and steps that are compared with the same golden data."""
+
+    def __init__(self) -> None:
+        self._known: Dict[Tuple[ModelGraph, GoldenSet, Optional[Place]], Tuple[int, Counterparts]] = {}
+
+    def of(self, graph: ModelGraph, golden: GoldenSet, place: Place) -> Counterparts:
+        """Return what is known of a model's tensors at a place, with the golden data that there are now."""
+        at = place if golden.several_places else None
+        revision, found = self._known.get((graph, golden, at), (-1, None))
+        if found is None:
+            found = Counterparts(graph, groups_of(graph), lambda op, index: golden.find(op, index, "output", at) is not None)
+        elif revision != golden.revision:
+            # Some have come, or gone, since.
+            found.forget()
+        self._known[graph, golden, at] = (golden.revision, found)
+        return found

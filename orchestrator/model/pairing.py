@@ -33,20 +33,29 @@ class Pairing:
         Tells whether golden data exist for (op's raw name, output index). Asked once per tensor: the golden data must be there before.
     has_golden_input
         The same for inputs, where the golden side is a device dump; without a model only.
+    counterparts
+        What is known of the model's tensors already; None: nothing is.
     """
 
-    def __init__(self, graph: Optional[ModelGraph], has_golden: HasGolden, has_golden_input: Optional[HasGolden] = None) -> None:
+    def __init__(
+        self,
+        graph: Optional[ModelGraph],
+        has_golden: HasGolden,
+        has_golden_input: Optional[HasGolden] = None,
+        counterparts: Optional[Counterparts] = None,
+    ) -> None:
         self.graph = graph
         self._has_golden = has_golden
         self._has_golden_input = has_golden_input
         self._groups = groups_of(graph) if graph is not None else None
-        self._counterparts = Counterparts(graph, self._groups, has_golden) if graph is not None and self._groups is not None else None
+        self._counterparts = counterparts
+        if counterparts is None and graph is not None and self._groups is not None:
+            self._counterparts = Counterparts(graph, self._groups, has_golden)
         self._unknown: Dict[str, int] = {}
 
-    def forget(self) -> None:
-        """Ask anew which golden data exist: some have come, or gone, since."""
-        if self._counterparts is not None:
-            self._counterparts.forget()
+    def take(self, counterparts: Counterparts) -> None:
+        """Use answers about the same model that others use too."""
+        self._counterparts = counterparts
 
     def number(self, op_names: Iterable[str]) -> None:
         """Give the ops that the model does not know their numbers, in this order, whatever was met before."""

@@ -61,7 +61,7 @@ def _require_same_dumps(store: RunStore, result: str, target: str, combo: Combo)
 def _compared(store: RunStore, target: str) -> Dict[str, List[str]]:
     """Return the paths of the files that were compared, by their names."""
     found: Dict[str, List[str]] = {}
-    for rel, _ in store.target_files():
+    for rel in store.table.target_files():
         if rel is not None:
             found.setdefault(os.path.basename(rel), []).append(os.path.normpath(os.path.join(target, rel)))
     return found

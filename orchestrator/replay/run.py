@@ -76,7 +76,7 @@ def replay(
     compared = ComparisonOptions(options.target, folder, options.out, options.model, limits=limits, time=options.time)
     with RunStore.begin(options.out, {**compared.identity(), **options.identity()}, force) as store:
         with store.transaction():
-            store.remove([key for key, _ in store.keys_by_file()], "replayed again")
+            store.table.remove(store.table.keys(), "replayed again")
             store.set(GRAPHS, [network_document(graph)])
         _clear(options.out, folder)
         with tempfile.TemporaryDirectory(prefix=_ASIDE, dir=options.out) as temporary:

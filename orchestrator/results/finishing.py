@@ -213,7 +213,7 @@ class ResultFiles:
             for start in range(0, len(numbers), _PAGE_ROWS):
                 text = _text(self._kept.documents(numbers[start : start + _PAGE_ROWS]))
                 stream.write(text if start else FIRST_ROW + text[len(NEXT_ROW) :])
-            for piece in tail_text(self.store.omitted()):
+            for piece in tail_text(self.store.events.omitted()):
                 stream.write(piece)
         self.store.set(SUMMARY, document)
         self.told = (self._shown(summary), tuple(self.by_place.worst_first))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 from ..errors import GoldwatchError, MissingPath
 from .database import connect_reader, connect_writer, set_journal, translated
+from .facts import read_fact
 from .identity import (
     LAYOUT_VERSION,
     UNCHECKED_VERSION,
@@ -22,7 +22,6 @@ from .identity import (
     make_tables,
 )
 from .outfolder import check_inputs
-from .rowsql import checksum
 
 STORE_FILE = "run.sqlite"
 KEPT_FILE = "run.layout%d.sqlite"
@@ -159,27 +158,6 @@ def _opened_to_read(path: str) -> Tuple[sqlite3.Connection, int, List[str]]:
     if version == LAYOUT_VERSION:
         return connection, version, []
     return connection, version, ["%s was made by an earlier goldwatch: its rows carry no checksums, damage would not be seen" % path]
-
-
-def read_fact(connection: sqlite3.Connection, path: str, key: str, default: Any = None) -> Any:
-    """Return one fact of table ``run``.
-
-    Raises
-    ------
-    DamagedStore
-        It is not as it was stored.
-    """
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    columns = "key, value" + (", sum" if version == LAYOUT_VERSION else "")
-    found = connection.execute("SELECT %s FROM run WHERE key = ?" % columns, (key,)).fetchone()
-    if found is None:
-        return default
-    try:
-        if len(found) > 2 and checksum(found[:2]) != found[2]:
-            raise ValueError("its checksum is another")
-        return json.loads(found[1])
-    except (ValueError, TypeError, RecursionError) as error:
-        raise DamagedStore("damaged: what it says of the run (%s) is not as it was stored" % key, path) from error
 
 
 def highest_id(path: str) -> int:

@@ -14,9 +14,10 @@ from ..comparing.row import FAIL, Row
 from ..errors import FormatError, GoldwatchError
 from .counts import RunCounts
 from .database import connect_reader, translated
+from .facts import read_fact
 from .identity import LAYOUT_VERSION, check_identity
 from .lock import LOCK_FILE
-from .opening import STORE_FILE, read_fact
+from .opening import STORE_FILE
 from .records import VOID
 from .rowsql import RowReader, from_sql_text
 from .rowview import PLACE_ORDER

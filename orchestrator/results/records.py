@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 EXPECTED = "expected"
 """The fact of table ``run`` that tells how much there is to compare, where that is known beforehand: ``{"files", "bytes"}``."""
@@ -17,12 +17,3 @@ class FileRecord(NamedTuple):
     size_bytes: int
     mtime_ns: int
     state: str
-
-
-class Event(NamedTuple):
-    """One line of table ``event``."""
-
-    time_ns: int
-    kind: str
-    op: Optional[str]
-    text: str

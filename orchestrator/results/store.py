@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import sqlite3
-import threading
 import time
-import weakref
 from types import TracebackType
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
 
 from .. import __version__
 from ..comparing.row import Row
+from ..dumps.place import Place
 from ..errors import FormatError
 from ..filesystem import remove_leftovers, require_own_file
+from .connection import StoreConnection
+from .counts import RunCounts
 from .database import translated
+from .eventlog import EventLog
+from .facts import read_fact, write_fact
 from .identity import LAYOUT_VERSION, DamagedStore, ForeignStore, may_discard
 from .lock import OutLock
-from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write, read_fact
+from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write
 from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
-from .records import VOID, Event, FileRecord
-from .rowlines import RowLines
-from .rowqueries import RowQueries
-from .rowsql import RowReader, SqlValue, checksum, from_sql_text, insert_sql, row_values, to_sql_text
+from .records import VOID, FileRecord
+from .rowsql import PLACE_COLUMNS, RowReader, from_sql_text, to_sql_text
+from .rowtable import OnStored, RowTable
+from .rowview import PLACE_ORDER, RowView, order_of_table, selection
 
 _STARTED = "YYYYmmddHHMMSS"
-OnStored = Callable[[Row, int, str], None]
+_PUT_FILE = "INSERT OR REPLACE INTO file (path, size_bytes, mtime_ns, state, sum) VALUES (?, ?, ?, ?, ?)"
 
 
-class RunStore(RowLines, RowQueries):
+class RunStore:
     """Rows, files and events of one run at rest.
 
     Make one with :meth:`begin` (to write) or :meth:`open` (to read); use it as a context manager or call :meth:`close`. Every method may be
@@ -40,27 +40,29 @@ class RunStore(RowLines, RowQueries):
     ----------
     path
         The SQLite file.
+    connection
+        Transactions and queries.
+    table
+        Its rows by their keys, not decoded.
+    events
+        What happened.
     continued
         True when the store was there before and goes on.
     notes
         What the user must know: no WAL here, no lock, damage that was found, a store of an earlier version.
     """
 
-    def __init__(self, path: str, connection: sqlite3.Connection, version: int, lock: Optional[OutLock] = None) -> None:
-        self.path = path
+    def __init__(self, connection: StoreConnection, checked: bool) -> None:
+        self.path = connection.path
+        self.connection = connection
         self.continued = False
         self.notes: List[str] = []
-        self._connection = connection
-        self._summed = version == LAYOUT_VERSION
-        self._out_lock = lock
-        self._mutex = threading.RLock()
-        self._noted: List[Tuple[SqlValue, ...]] = []
-        self._depth = 0
-        columns = [name for _, name, *_ in self._query("PRAGMA table_info(row)")]
-        # A writer has compared all checksums when it opened the store.
-        self._reader = RowReader(path, columns, checked=lock is None)
-        self._insert = insert_sql(self._reader.hosts)
-        _open_stores.add(self)
+        columns = [name for _, name, *_ in connection.query("PRAGMA table_info(row)")]
+        self._reader = RowReader(self.path, columns, checked)
+        self.events = EventLog(connection)
+        self.table = RowTable(connection, self.events, self._reader.hosts)
+        self.transaction, self.frozen = connection.transaction, connection.frozen
+        self.query, self.close = connection.query, connection.close
 
     @classmethod
     def begin(cls, out: str, inputs: Mapping[str, Any], force: bool = False, hosts: bool = False) -> RunStore:
@@ -116,7 +118,8 @@ class RunStore(RowLines, RowQueries):
 
     @classmethod
     def _started_with(cls, path: str, opened: Opened, inputs: Mapping[str, Any], lock: OutLock) -> RunStore:
-        store = cls(path, opened.connection, LAYOUT_VERSION, lock)
+        # All checksums were compared when it was opened.
+        store = cls(StoreConnection(path, opened.connection, LAYOUT_VERSION, lock), checked=False)
         try:
             store.continued = opened.continued
             store.notes = [note for note in (*opened.notes, opened.journal_note, lock.note) if note]
@@ -141,11 +144,11 @@ class RunStore(RowLines, RowQueries):
 
     def _note_start(self, opened: Opened) -> None:
         for line in opened.damaged:
-            self._connection.execute("DELETE FROM %s WHERE rowid = ?" % line.table, (line.rowid,))
-            self.event("damaged", line.about, "a line of table %s was not as it was stored; it was dropped" % line.table)
-        self.event("continued" if self.continued else "started", text="goldwatch %s, pid %d" % (__version__, os.getpid()))
+            opened.connection.execute("DELETE FROM %s WHERE rowid = ?" % line.table, (line.rowid,))
+            self.events.add("damaged", line.about, "a line of table %s was not as it was stored; it was dropped" % line.table)
+        self.events.add("continued" if self.continued else "started", text="goldwatch %s, pid %d" % (__version__, os.getpid()))
         for note in self.notes:
-            self.event("note", text=note)
+            self.events.add("note", text=note)
 
     @classmethod
     def open(cls, out: str) -> RunStore:
@@ -160,15 +163,10 @@ class RunStore(RowLines, RowQueries):
         """
         path = os.path.join(out, STORE_FILE)
         connection, version, notes = open_to_read(path)
-        store = cls(path, connection, version)
+        store = cls(StoreConnection(path, connection, version), checked=True)
         store.continued = True
         store.notes = notes
         return store
-
-    @property
-    def journal_mode(self) -> str:
-        """Return ``wal``, or the rollback journal's ``delete``."""
-        return str(self._query("PRAGMA journal_mode")[0][0])
 
     @property
     def started(self) -> str:
@@ -183,56 +181,11 @@ class RunStore(RowLines, RowQueries):
         """Whether the run is of several hosts (schemas/hosts.sql)."""
         return self._reader.hosts
 
-    def close(self) -> None:
-        """Close the store and give the lock back; a second call does nothing."""
-        with self._mutex:
-            if self._out_lock is not None:
-                self._leave_one_file()
-            self._connection.close()
-            if self._out_lock is not None:
-                self._out_lock.release()
-            _open_stores.discard(self)
-
-    def _leave_one_file(self) -> None:
-        """Put the journal away where nobody else reads: a later reader would make SQLite's side files anew and could not remove them."""
-        with contextlib.suppress(sqlite3.Error):
-            self._connection.execute("PRAGMA busy_timeout = 0")
-            self._connection.execute("PRAGMA journal_mode = DELETE").fetchone()
-
     def __enter__(self) -> RunStore:
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         self.close()
-
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit all that is written inside at once, or nothing when it raises; may be nested, the outermost commits.
-
-        Raises
-        ------
-        EnvironmentProblem
-            The disk is full or the file cannot be written. What was committed before is safe and the store can be used again.
-        """
-        with self._mutex, translated(self.path):
-            outer = not self._depth and not self._connection.in_transaction
-            if outer:
-                self._connection.execute("BEGIN IMMEDIATE")
-            self._depth += 1
-            try:
-                yield
-                if outer:
-                    self._write_noted()
-                    self._connection.execute("COMMIT")
-            except BaseException:
-                if outer:
-                    self._noted.clear()
-                # SQLite has already rolled back after some errors, such as a full disk.
-                if outer and self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
-            finally:
-                self._depth -= 1
 
     def put(self, row: Row) -> None:
         """Store a finished row under its :func:`row_key`; it is committed at once, unless inside :meth:`transaction`.
@@ -249,137 +202,81 @@ class RunStore(RowLines, RowQueries):
         told
             Called with each row, its number (id) and its checksum; not with rows that were there as they are.
         """
-        with self.transaction():
-            for row in rows:
-                stored = self._put(row)
-                if stored is not None:
-                    told(row, *stored)
-
-    def _put(self, row: Row) -> Optional[Tuple[int, str]]:
-        values = row_values(row)
-        found = checksum(values)
-        try:
-            number = self._connection.execute(self._insert, (*values, found)).lastrowid
-        except sqlite3.IntegrityError:
-            # Found again as it was, such as by a run that goes on: nothing happened.
-            if self._connection.execute("SELECT sum FROM row WHERE key = ?", values[:1]).fetchone() == (found,):
-                return None
-            self._take_out(values[0], "replaced", "now %s%s" % (row.verdict, " (%s)" % row.reason if row.reason else ""))
-            number = self._connection.execute(self._insert, (*values, found)).lastrowid
-        return number or 0, found
-
-    def _take_out(self, key: SqlValue, kind: str, why: str) -> None:
-        found = self._connection.execute(
-            "SELECT op, tensor, verdict, reason, target_file, CosineSimilarity FROM row WHERE key = ?", (key,)
-        ).fetchone()
-        if found is None:
-            return
-        op, tensor, verdict, reason, target_file, cosine = (from_sql_text(value) for value in found)
-        self._connection.execute("DELETE FROM row WHERE key = ?", (key,))
-        before = "%s: was %s%s" % (tensor, verdict, " (%s)" % reason if reason else "")
-        if cosine is not None:
-            before += ", CosineSimilarity %s" % cosine
-        self.event(kind, op, "%s, file %s; %s" % (before, target_file, why))
-
-    @contextlib.contextmanager
-    def frozen(self) -> Iterator[None]:
-        """Read inside what the store holds now, whatever its writer adds; without WAL, where that would stop it, as ever."""
-        with self._mutex, translated(self.path):
-            freezes = self.journal_mode == "wal"
-            if freezes:
-                self._connection.execute("BEGIN")
-            try:
-                yield
-            finally:
-                if freezes:
-                    self._connection.execute("ROLLBACK")
+        self.table.put(rows, told)
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return one fact of table ``run``; raises DamagedStore where it is not as it was stored."""
-        with self._mutex, translated(self.path):
-            return read_fact(self._connection, self.path, key, default)
+        with self.connection.alone():
+            return read_fact(self.connection.raw, self.path, key, default)
 
     def set(self, key: str, value: Any) -> None:
         """Store one fact (a JSON value) in table ``run``."""
-        with self.transaction():
-            self._write("INSERT OR REPLACE INTO run (key, value, sum) VALUES (?, ?, ?)", (key, json.dumps(value)))
+        write_fact(self.connection, key, value)
 
     def put_file(self, path: str, size_bytes: int, mtime_ns: int, state: str) -> None:
         """Note the state of a file that was looked at, in place of an older note."""
-        with self._mutex:
-            self._noted.append((to_sql_text(path), size_bytes, mtime_ns, to_sql_text(state)))
-            if not self._depth:
-                with self.transaction():
-                    pass
-
-    def _write_noted(self) -> None:
-        """Write what :meth:`put_file` noted in this transaction."""
-        noted, self._noted = self._noted, []
-        lines = ((*values, checksum(values)) for values in noted)
-        self._connection.executemany("INSERT OR REPLACE INTO file (path, size_bytes, mtime_ns, state, sum) VALUES (?, ?, ?, ?, ?)", lines)
+        self.connection.write_later(_PUT_FILE, (to_sql_text(path), size_bytes, mtime_ns, to_sql_text(state)))
 
     def files(self, state: Optional[str] = None) -> Dict[str, FileRecord]:
         """Return what was noted about files, by path."""
-        with self._mutex:
-            if self._noted:
-                self._write_noted()
         where = "" if state is None else " WHERE state = ?"
-        found = self._lines("path, size_bytes, mtime_ns, state", "file" + where, () if state is None else (state,))
+        found = self.connection.checked("path, size_bytes, mtime_ns, state", "file" + where, () if state is None else (state,))
         return {path: FileRecord(*values) for path, *values in found}
 
-    def event(self, kind: str, op: Optional[str] = None, text: str = "") -> None:
-        """Write down what happened."""
-        values = (int(time.time() * 1e9), kind, to_sql_text(op), to_sql_text(text))
-        with self.transaction():
-            self._write("INSERT INTO event (time_ns, kind, op, text, sum) VALUES (?, ?, ?, ?, ?)", values)
+    def rows(
+        self,
+        order: str = "index",
+        place: Optional[Place] = None,
+        verdict: Optional[str] = None,
+        op: Optional[str] = None,
+        indexes: Optional[Tuple[int, int]] = None,
+    ) -> RowView:
+        """Return the rows as an iterable that can be walked again and again, with bounded memory.
 
-    def events(self, kind: Optional[str] = None) -> List[Event]:
-        """Return the events in the order they happened."""
-        where = "event ORDER BY id" if kind is None else "event WHERE kind = ? ORDER BY id"
-        return [Event(*values) for values in self._lines("time_ns, kind, op, text", where, () if kind is None else (kind,))]
+        Parameters
+        ----------
+        order
+            ``index``: as the result table has them (place, Index, the op's place in its group, timestamp, inputs before outputs).
+            ``arrival``: as they came.
+        place, verdict, op
+            Only the rows of this one.
+        indexes
+            Only the rows with an Index from the first to the second.
+        """
+        return RowView(self.query, self._reader, order, selection(place, verdict, op, indexes))
 
-    def omit(self, tensor: str, reason: str) -> None:
-        """Note a tensor that by the pairing rules has no row; twice the same is noted once."""
-        values = (to_sql_text(tensor), to_sql_text(reason))
-        with self.transaction():
-            if not self._query("SELECT 1 FROM event WHERE kind = 'omitted' AND op = ? AND text = ?", values):
-                self.event("omitted", tensor, reason)
+    def numbers(self) -> List[Tuple[int, str]]:
+        """Return number (id) and checksum of each row, in the order of the table."""
+        sql = "SELECT id, sum FROM row ORDER BY %s" % order_of_table(self._reader.hosts)
+        return [(number, found) for number, found in self.query(sql)]
 
-    def omitted(self) -> List[Tuple[str, str]]:
-        """Return the (tensor, reason) of what has no row, sorted: the same whoever found them in which order."""
-        return sorted((event.op or "", event.text) for event in self.events("omitted"))
+    def numbered(self, numbers: Sequence[int]) -> Dict[int, Row]:
+        """Return the rows with these numbers, some hundred at most."""
+        sql = "SELECT %s, id FROM row WHERE id IN (%s)" % (self._reader.selected, ", ".join("?" * len(numbers)))
+        return {values[-1]: self._reader.row(values[:-1]) for values in self.query(sql, numbers)}
 
-    def _query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
-        with self._mutex, translated(self.path):
-            return self._connection.execute(sql, values).fetchall()
+    def row(self, key: str) -> Optional[Row]:
+        """Return the row with a :func:`goldwatch.results.rowsql.row_key`."""
+        found = self.query("SELECT %s FROM row WHERE key = ?" % self._reader.selected, (to_sql_text(key),))
+        return self._reader.row(found[0]) if found else None
 
-    def query(self, sql: str, values: Sequence[Any] = ()) -> List[Tuple[Any, ...]]:
-        """Return all lines of a query about tables of this store that are another module's."""
-        return self._query(sql, values)
+    def places(self) -> List[Place]:
+        """Return the places that rows were stored for, in the order of the result table."""
+        names, order = ", ".join(PLACE_COLUMNS), PLACE_ORDER
+        if self._reader.hosts:
+            names, order = names + ", host", "host, " + order
+        found = self.query("SELECT DISTINCT %s FROM row ORDER BY %s" % (names, order))
+        return [Place(*(from_sql_text(value) for value in values)) for values in found]
 
-    def write_lines(self, sql: str, lines: Iterable[Sequence[SqlValue]]) -> None:
-        """Do the same to such a table for each of several lines, in one transaction."""
-        with self.transaction():
-            self._connection.executemany(sql, lines)
+    @property
+    def counted(self) -> RunCounts:
+        """The counts of the run's rows."""
+        return RunCounts(self.query, self._reader.hosts)
 
-    def _write(self, sql: str, values: Sequence[SqlValue]) -> None:
-        self._connection.execute(sql, (*values, checksum(values)))
+    def op_count(self) -> int:
+        """Return the number of distinct ops that have rows."""
+        return int(self.query("SELECT count(DISTINCT op) FROM row")[0][0])
 
-    def _lines(self, columns: str, source: str, values: Sequence[Any]) -> Iterator[List[Any]]:
-        """Yield lines of a table, each compared with its checksum."""
-        for line in self._query("SELECT %s%s FROM %s" % (columns, ", sum" if self._summed else "", source), values):
-            if self._summed and checksum(line[:-1]) != line[-1]:
-                raise DamagedStore("damaged: a line of table %s is not as it was stored" % source.split()[0], self.path)
-            yield [from_sql_text(value) for value in (line[:-1] if self._summed else line)]
-
-
-_open_stores: weakref.WeakSet[RunStore] = weakref.WeakSet()
-_inherited: List[sqlite3.Connection] = []
-
-
-def _leave_alone_in_child() -> None:
-    # A forked child must neither use nor close the parent's connection; keeping a reference keeps it from being closed.
-    _inherited.extend(store._connection for store in list(_open_stores))
-
-
-os.register_at_fork(after_in_child=_leave_alone_in_child)
+    def has(self, column: str) -> bool:
+        """Tell whether a row has a value in a column."""
+        return bool(self.query('SELECT 1 FROM row WHERE "%s" IS NOT NULL LIMIT 1' % column))

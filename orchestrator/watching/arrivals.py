@@ -179,7 +179,7 @@ class Arrivals:
     def counts(self) -> Tuple[int, int]:
         """Return how many files wait to become whole, and how many wait for golden data."""
         growing = missing = 0
-        for file in list(self.catalogue.files.values()):
+        for file in list(self.catalogue.files.each()):
             growing += file.state in WAITING
             missing += file.missing > 0
         return growing + len(self.catalogue.unresolved), missing

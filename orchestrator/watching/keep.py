@@ -63,7 +63,7 @@ class Keeper:
         """Take a file all of whose pairs are compared."""
         if self.options.keep == KEEP_ALL or file.missing or file.state != PLANNED:
             return
-        verdicts = [verdict for verdict, _ in self.store.verdicts_of_file(file.rel)]
+        verdicts = self.store.table.verdicts_of_file(file.rel)
         allowed = {PASS, EXPECTED_ABSENT} if self.options.keep == KEEP_FAILED else {PASS, FAIL, EXPECTED_ABSENT}
         if set(verdicts) <= allowed and (PASS in verdicts or FAIL in verdicts):
             self._queue.extend((file, *file.slices))

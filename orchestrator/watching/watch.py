@@ -29,7 +29,6 @@ from .standing import Standing, Standings
 from .tables import TableKeeper
 
 _SLICE = 256
-_MOST_QUEUED = 512
 _IDLE_WAIT_S = 0.1
 _QUIET_S = 1.0
 _REPLAN_SHARE = 0.2
@@ -212,7 +211,7 @@ class Watch:
         more = self.folders.monitor.tick()
         self._look_at_golden(_SLICE)
         self._replan_if_due()
-        if len(self.engine.queue) < _MOST_QUEUED:
+        if not self.engine.queue.full:
             paths = self.folders.targets.take(_SLICE)
             if paths or self.arrivals.next_due_s() == 0.0:
                 with self.store.transaction():
@@ -227,7 +226,7 @@ class Watch:
         self.keeper.tick()
         self.tables.tick(self.engine.changed_places)
         self.standings.tell()
-        return more or bool(self.folders.goldens) or (bool(self.folders.targets) and len(self.engine.queue) < _MOST_QUEUED)
+        return more or bool(self.folders.goldens) or (bool(self.folders.targets) and not self.engine.queue.full)
 
     def _look(self, paths: Sequence[str]) -> None:
         places = len(self.engine.places)
@@ -270,7 +269,7 @@ class Watch:
         for file in self.engine.take_done():
             self.keeper.offer(file)
             if self.on_file is not None:
-                self.on_file(file, [verdict for verdict, _ in self.store.verdicts_of_file(file.rel)])
+                self.on_file(file, self.store.table.verdicts_of_file(file.rel))
 
     def _row_stored(self, row: Row) -> None:
         self.standings.see(row)
@@ -333,7 +332,7 @@ class Watch:
         self._tell_left_out(self.catalogue.came_and_left())
         self._tell_left_out(settle(self.engine))
         yield from self._compare_queued()
-        nothing = not self.arrivals.seen and not any(target for target, _ in self.store.target_files())
+        nothing = not self.arrivals.seen and not any(self.store.table.target_files())
         if not nothing or self._ended is not None:
             self._finish_rows()
         if nothing:

@@ -11,6 +11,7 @@ import argparse
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -59,12 +60,18 @@ def measure(command, kernel=""):
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, env=environment)
         own = child = finished = 0
-        while not finished:
-            own = max(own, peak_bytes(process.pid))
-            for pid in children(process.pid):
-                child = max(child, peak_bytes(pid))
-            time.sleep(0.01)
-            finished, status, usage = os.wait4(process.pid, os.WNOHANG)
+        try:
+            while not finished:
+                own = max(own, peak_bytes(process.pid))
+                for pid in children(process.pid):
+                    child = max(child, peak_bytes(pid))
+                time.sleep(0.01)
+                finished, status, usage = os.wait4(process.pid, os.WNOHANG)
+        except BaseException:
+            # It may have had the terminal's Ctrl-C too.
+            process.send_signal(signal.SIGINT)
+            process.wait()
+            raise
         seconds = time.perf_counter() - begin
         process.returncode = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
         if process.returncode not in (0, 1):

@@ -52,7 +52,7 @@ def test_a_run_goes_on_where_another_stopped_with_and_without_a_cluster(training
     assert training.compare("here", "--cluster", url(shared_client)).returncode == 1
     assert training.results("here") == before
     with RunStore.open(training.path("here")) as store:
-        assert not store.events("replaced") and not store.events("removed")
+        assert not store.events.all("replaced") and not store.events.all("removed")
     # A file that has changed since is compared again, and its rows of before are gone.
     path = os.path.join(training.flat, "Relu.op1.1.0.1700000001000001")
     with open(path, "r+b") as stream:
@@ -215,7 +215,7 @@ def test_each_worker_compares_what_lies_on_its_own_disk(training, own_client, ow
     done = remote(training, own_client, "there", "--worker-golden", "/proc/self/cwd/golden")
     assert done.returncode == 1, done.stderr
     with RunStore.open(training.path("there")) as store:
-        assert store.counted.all() == before and not store.events("removed")
+        assert store.counted.all() == before and not store.events.all("removed")
     assert training.compare("other", "--locality", "--cluster", url(own_client), "--check-addresses").returncode != 1
 
 

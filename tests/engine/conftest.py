@@ -12,9 +12,9 @@ import pytest
 from in_process import run_here
 
 from goldwatch.dumps import write_dump
-from goldwatch.engine.comparison import RunResult
 from goldwatch.engine.listed import compare_folders
 from goldwatch.engine.options import ComparisonOptions
+from goldwatch.engine.result import RunResult
 from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
 
 TIMESTAMP = 1767323045000000

@@ -189,7 +189,7 @@ def test_a_run_that_goes_on_from_another_folder_lists_its_files_once(case, monke
     case.target, case.golden = "target", "golden"
     assert case.compare().exit_code == 0
     with RunStore.open(case.out) as store:
-        assert len(store.files()) == 2 and not store.events("replaced")
+        assert len(store.files()) == 2 and not store.events.all("replaced")
 
 
 def test_rows_come_while_later_files_are_still_planned(case, monkeypatch) -> None:

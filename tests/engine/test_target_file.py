@@ -23,6 +23,7 @@ from goldwatch.engine.target_file import (
     PLANNED,
     SETTLING,
     UNREADABLE,
+    FileFolder,
     TargetFile,
 )
 
@@ -57,8 +58,8 @@ ALLOWED = {
 }
 
 
-def make(state=GROWING, path="/t/Relu.a.1.2.3"):
-    file = TargetFile(path, 2, "t", None, NOWHERE, ("/t", "Relu", "a"), (3, path))
+def make(state=GROWING, name="Relu.a.1.2.3"):
+    file = TargetFile(FileFolder("/t", "", "t", "/t", NOWHERE), name, None, ("Relu", "a", None, None, None, None), 3)
     file.state = state
     return file
 

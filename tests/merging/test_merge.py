@@ -137,11 +137,11 @@ def test_runs_that_change_all_the_time(hosts, merging, tmp_path, seed, monkeypat
         elif deed == "replace" and rows:
             host.put(*(one(dice, row.index, int(row.device), int(row.step)) for row in dice.sample(rows, min(4, len(rows)))))
         elif deed == "remove" and rows:
-            keys = [key for key, _ in host.store.keys_by_file()]
-            host.store.remove(dice.sample(keys, min(3, len(keys))), "gone")
+            keys = host.store.table.keys()
+            host.store.table.remove(dice.sample(keys, min(3, len(keys))), "gone")
         elif deed == "renumber" and rows:
             host.put(make_row(9, verdict=FAIL, op_sequence=None))
-            host.store.renumber({rows[0].place._replace(device="0", step="0"): {"op9": dice.randrange(20, 30)}})
+            host.store.table.renumber({rows[0].place._replace(device="0", step="0"): {"op9": dice.randrange(20, 30)}})
         elif deed == "stop":
             host.stop()
         elif deed == "anew":

@@ -87,7 +87,7 @@ def test_a_row_that_was_changed_is_dropped_and_said(out, path, statement, make_r
         (note,) = store.notes
         assert "1 row (op0) dropped" in note and "compared again" in note
         assert [row.tensor_index for row in store.rows()] == [0, 2, 3]
-        assert [event.op for event in store.events("damaged")] == ["op0"]
+        assert [event.op for event in store.events.all("damaged")] == ["op0"]
         store.put(make_row(1, verdict="fail"))
     with RunStore.begin(out, INPUTS) as store:
         assert store.notes == [] and len(store.rows(verdict="fail")) == 1
@@ -124,7 +124,7 @@ def test_rows_that_goldwatch_cannot_have_written_are_one_sentence(out, path, sta
 def test_notes_of_files_and_events_are_checked(out, path):
     change(path, "UPDATE file SET state = '9:9:9'", "UPDATE event SET text = 'x'")
     with RunStore.open(out) as store:
-        for look in (store.files, store.events):
+        for look in (store.files, store.events.all):
             with pytest.raises(DamagedStore, match="damaged"):
                 look()
     with RunStore.begin(out, INPUTS) as store:
@@ -254,7 +254,7 @@ def test_a_store_of_an_earlier_version_is_read_with_a_note_and_begun_anew(out, p
     as_the_first_layout(path)
     with RunStore.open(out) as store:
         assert "earlier goldwatch" in store.notes[0] and list(map(repr, store.rows())) == before
-        assert store.started == started and store.events("started") and store.files()
+        assert store.started == started and store.events.all("started") and store.files()
     with pytest.raises(OtherResults):
         RunStore.begin(out, {"target": "c"})
     # Options are told in other words today; what was compared is not.
@@ -270,14 +270,14 @@ def test_a_store_of_an_earlier_version_is_read_with_a_note_and_begun_anew(out, p
 
 def test_the_columns_are_those_of_the_schema(out):
     with RunStore.begin(out, INPUTS) as store:
-        names = [line[1] for line in store._query("PRAGMA table_info(row)")]
+        names = [line[1] for line in store.query("PRAGMA table_info(row)")]
     assert sorted(names) == sorted(["id", "sum", *COLUMNS])
     assert {name for name, _ in FIELDS} | set(METRICS) <= set(names)
 
 
 def test_a_store_that_cannot_be_written_is_the_environments_fault(out, path, make_row, monkeypatch):
     with RunStore.begin(out, INPUTS) as store:
-        store._connection.execute("PRAGMA query_only = ON")
+        store.connection.raw.execute("PRAGMA query_only = ON")
         with pytest.raises(EnvironmentProblem, match="readonly"):
             store.put(make_row(9))
 

@@ -26,7 +26,7 @@ def store(tmp_path, make_row):
     with RunStore.begin(str(tmp_path / "out"), {}) as store:
         places = [{"device": "0", "model": "m", "model_id": "1", "step": step, "time": "20240101000000"} for step in ("10", "9")]
         store.put_all(make_row(number, verdict="fail" if number == 7 else "pass", **place) for place in places for number in range(300))
-        store.omit("x:output:0", "inner")
+        store.events.omit("x:output:0", "inner")
         yield store
 
 
@@ -130,7 +130,7 @@ def test_rows_that_were_rendered_when_they_were_stored_are_not_read_again(store,
     store.put_all(more, lambda row, number, checksum: kept.keep(number, checksum, render(row)))
     # A row that is changed or removed after it was rendered is as the store has it.
     store.put_all([more[3].but(verdict="fail", reason="found again")])
-    store.remove([row_key(more[7])], "gone")
+    store.table.remove([row_key(more[7])], "gone")
     store.put_all([more[5]], lambda row, number, checksum: pytest.fail("it was there as it is"))
     expected = [cells(row, Columns()) for row in store.rows("index", more[0].place)]
     read = []

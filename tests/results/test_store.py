@@ -61,7 +61,7 @@ def test_a_row_survives(store, make_row):
     bare = Row(0, "op", "T", "op", "op", "not_compared")
     store.put(bare)
     assert same(list(store.rows("arrival")), [row, bare])
-    assert {key for key, _ in store.keys_by_file()} == {row_key(row), row_key(bare)}
+    assert set(store.table.keys()) == {row_key(row), row_key(bare)}
 
 
 @given(NAMES | SURROGATES)
@@ -99,7 +99,7 @@ def test_undecodable_names_are_stored_as_their_bytes():
     )
 )
 def test_any_row_survives(shared_store, row):
-    shared_store.remove([key for key, _ in shared_store.keys_by_file()], "test")
+    shared_store.table.remove(shared_store.table.keys(), "test")
     shared_store.put(row)
     (found,) = shared_store.rows()
     assert {name: repr(value) for name, value in found.metrics.items()} == {name: repr(value) for name, value in row.metrics.items()}
@@ -128,7 +128,7 @@ def test_putting_again_replaces_and_says_so(store, out, make_row):
     with reader(out) as connection:
         found = connection.execute("SELECT rowid, tensor_index, verdict FROM row ORDER BY rowid").fetchall()
     assert found == [(2, 1, "pass"), (3, 0, "fail")]
-    (event,) = store.events("replaced")
+    (event,) = store.events.all("replaced")
     assert event.op == "op0"
     assert "op0:output:0: was pass" in event.text and "re-created" in event.text and "Conv2D.op0.1.2.3" in event.text
 
@@ -137,24 +137,24 @@ def test_ops_are_renumbered_with_one_look_at_the_rows(store, make_row):
     rows = [replace(make_row(number), op_sequence=None) for number in range(40)]
     store.put_all(rows)
     statements = []
-    store._connection.set_trace_callback(lambda text: statements.append(text))
+    store.connection.raw.set_trace_callback(lambda text: statements.append(text))
     numbers = {row.op: row.index for row in rows}
-    assert store.renumber({rows[0].place: numbers}) == 0
+    assert store.table.renumber({rows[0].place: numbers}) == 0
     assert sum(statement.startswith("SELECT") for statement in statements) == 1
     op = rows[7].op
-    assert store.renumber({rows[0].place: {**numbers, op: 77}}) == sum(row.op == op for row in rows)
+    assert store.table.renumber({rows[0].place: {**numbers, op: 77}}) == sum(row.op == op for row in rows)
     assert {row.op for row in store.rows() if row.index == 77} == {op} and len(store.rows()) == 40
 
 
 def test_removing_rows_of_a_file(store, make_row):
     store.put_all(make_row(number) for number in range(8))
-    keys = store.keys_of_file("Conv2D.op1.1.2.3")
+    keys = store.table.keys_of_file("Conv2D.op1.1.2.3")
     assert len(keys) == 4
-    store.remove([*keys, "unknown"], "the file vanished")
-    assert len(store.rows()) == 4 and store.keys_of_file("Conv2D.op1.1.2.3") == []
-    assert [event.op for event in store.events("removed")] == ["op1"] * 4
+    store.table.remove([*keys, "unknown"], "the file vanished")
+    assert len(store.rows()) == 4 and store.table.keys_of_file("Conv2D.op1.1.2.3") == []
+    assert [event.op for event in store.events.all("removed")] == ["op1"] * 4
     store.put(make_row(20))
-    assert store._query("SELECT max(id) FROM row") == [(9,)]
+    assert store.query("SELECT max(id) FROM row") == [(9,)]
 
 
 def test_the_order_of_the_table(store, make_row):
@@ -187,22 +187,22 @@ def test_facts_files_events_and_omitted(store):
     store.put_file("g", 1, 2, "seen")
     assert store.files() == {odd: (2**40, 2**60, "compared"), "g": (1, 2, "seen")}
     assert list(store.files("seen")) == ["g"]
-    store.omit(odd, "inner")
-    store.omit(odd, "inner")
-    assert store.omitted() == [(odd, "inner")]
-    store.event("retried", "op", "why")
-    assert store.events("retried")[0][1:] == ("retried", "op", "why")
+    store.events.omit(odd, "inner")
+    store.events.omit(odd, "inner")
+    assert store.events.omitted() == [(odd, "inner")]
+    store.events.add("retried", "op", "why")
+    assert store.events.all("retried")[0][1:] == ("retried", "op", "why")
 
 
 def test_the_same_inputs_continue(out, make_row):
     with RunStore.begin(out, INPUTS) as store:
-        assert not store.continued and store.journal_mode == "wal" and store.notes == []
+        assert not store.continued and store.connection.journal_mode == "wal" and store.notes == []
         store.put(make_row(0))
         started = store.started
         assert len(started) == 14 and started.isdigit()
     with RunStore.begin(out, dict(reversed(list(INPUTS.items()))), force=True) as store:
         assert store.continued and store.started == started and len(store.rows()) == 1
-        assert [event.kind for event in store.events()] == ["started", "continued"]
+        assert [event.kind for event in store.events.all()] == ["started", "continued"]
 
 
 def test_other_inputs_are_refused_unless_forced(out, make_row):
@@ -280,7 +280,7 @@ def test_file_systems_without_locks_are_named(out, monkeypatch):
     monkeypatch.setattr("fcntl.flock", flock)
     with RunStore.begin(out, INPUTS) as store:
         (note,) = store.notes
-        assert "No locks available" in note and store.events("note")[0].text == note
+        assert "No locks available" in note and store.events.all("note")[0].text == note
 
 
 @pytest.mark.parametrize("kind", ["network", "refused"])
@@ -290,8 +290,8 @@ def test_the_rollback_journal_is_used_and_named_where_wal_cannot_work(out, make_
     else:
         monkeypatch.setattr(database, "_try_wal", lambda connection: "WAL was tried and failed (locking protocol)")
     with RunStore.begin(out, INPUTS) as store:
-        assert store.journal_mode == "delete"
-        assert [event.text for event in store.events("note")] == store.notes and len(store.notes) == 1
+        assert store.connection.journal_mode == "delete"
+        assert [event.text for event in store.events.all("note")] == store.notes and len(store.notes) == 1
         store.put(make_row(0))
         for row in store.rows():
             store.put(row)
@@ -301,13 +301,13 @@ def test_the_rollback_journal_is_used_and_named_where_wal_cannot_work(out, make_
 
 def test_a_full_disk_is_told_and_the_store_goes_on(store, make_row):
     store.put(make_row(0))
-    pages = store._query("PRAGMA page_count")[0][0]
-    store._connection.execute("PRAGMA max_page_count = %d" % (pages + 4))
+    pages = store.query("PRAGMA page_count")[0][0]
+    store.connection.raw.execute("PRAGMA max_page_count = %d" % (pages + 4))
     with pytest.raises(EnvironmentProblem) as caught:
         store.put_all(make_row(number) for number in range(1, 4000))
     assert "disk is full" in caught.value.message and "free space" in caught.value.hint and caught.value.exit_code == 4
     assert len(store.rows()) == 1
-    store._connection.execute("PRAGMA max_page_count = 1000000")
+    store.connection.raw.execute("PRAGMA max_page_count = 1000000")
     store.put_all(make_row(number) for number in range(1, 400))
     assert len(store.rows()) == 400
 
@@ -390,7 +390,7 @@ def test_a_killed_writer_leaves_whole_batches_and_no_lock(out, batches):
     committed = int(seen[-1]) if seen and seen[-1].isdigit() else batches
     with RunStore.begin(out, {"x": 1}) as store:
         assert store.continued
-        assert store._query("PRAGMA integrity_check") == [("ok",)]
+        assert store.query("PRAGMA integrity_check") == [("ok",)]
         indices = [row.index for row in store.rows()]
         assert len(indices) % 10 == 0 and len(indices) >= 10 * min(committed, batches)
         assert indices == list(range(len(indices)))

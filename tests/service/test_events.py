@@ -127,13 +127,13 @@ def test_rows_that_get_other_numbers_or_go_are_told_anew(watched, row):
     events = iter(server.stream(run))
     seen = [next(events) for _ in range(11)]
     (place,) = store.places()
-    store.renumber({place: {"op3": 77}})
+    store.table.renumber({place: {"op3": 77}})
     while seen[-1][0] != "reset":
         seen.append(next(events))
     while len(rows_of(seen)) < 10:
         seen.append(next(events))
     assert {data["op"]: data["index"] for kind, _, data in seen if kind == "row"}["op3"] == 77
-    store.remove([store.keys_by_file()[0][0]], "for a test")
+    store.table.remove([store.table.keys()[0]], "for a test")
     while seen[-1][0] != "reset":
         seen.append(next(events))
     while len(rows_of(seen)) < 9:
@@ -264,9 +264,9 @@ def test_a_larger_store_in_the_same_file_is_another_one(tail, live, row):
 def change(store, row, how):
     (place,) = store.places()
     if how == "renumbered":
-        store.renumber({place: {"op3": 77}})
+        store.table.renumber({place: {"op3": 77}})
     else:
-        store.remove([store.keys_by_file()[0][0]], "for a test")
+        store.table.remove([store.table.keys()[0]], "for a test")
 
 
 @pytest.mark.parametrize("how", ["renumbered", "removed"])

@@ -37,8 +37,8 @@ def test_a_full_disk_under_the_store(net) -> None:
     def fill(file, verdicts) -> None:
         done.append(file.rel)
         if len(done) == 4:
-            pages = running.store._query("PRAGMA page_count")[0][0]
-            running.store._query("PRAGMA max_page_count = %d" % pages)
+            pages = running.store.query("PRAGMA page_count")[0][0]
+            running.store.query("PRAGMA max_page_count = %d" % pages)
             for step in range(1, 12):
                 net.put(net.files(step=step))
 

@@ -1,0 +1,37 @@
+"""What a store knows of its run as a whole: table ``run``."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+
+from .connection import StoreConnection
+from .identity import LAYOUT_VERSION, DamagedStore
+from .rowsql import checksum
+
+
+def write_fact(connection: StoreConnection, key: str, value: Any) -> None:
+    """Store one fact (a JSON value)."""
+    connection.write("INSERT OR REPLACE INTO run (key, value, sum) VALUES (?, ?, ?)", (key, json.dumps(value)))
+
+
+def read_fact(connection: sqlite3.Connection, path: str, key: str, default: Any = None) -> Any:
+    """Return one fact of table ``run``.
+
+    Raises
+    ------
+    DamagedStore
+        It is not as it was stored.
+    """
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    columns = "key, value" + (", sum" if version == LAYOUT_VERSION else "")
+    found = connection.execute("SELECT %s FROM run WHERE key = ?" % columns, (key,)).fetchone()
+    if found is None:
+        return default
+    try:
+        if len(found) > 2 and checksum(found[:2]) != found[2]:
+            raise ValueError("its checksum is another")
+        return json.loads(found[1])
+    except (ValueError, TypeError, RecursionError) as error:
+        raise DamagedStore("damaged: what it says of the run (%s) is not as it was stored" % key, path) from error
