@@ -282,6 +282,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-
 
 def printable(text: str) -> str:
     """Return ``text`` with control characters, escapes and undecodable bytes as ``\\xNN`` (or ``\\uNNNN``): safe on a terminal."""
+    if text.isascii() and text.isprintable():
+        return text
     return _CONTROL.sub(lambda match: _escape(ord(match.group())), text)
 
 

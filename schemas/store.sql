@@ -20,7 +20,7 @@
 --   columns       the columns of these tables
 --   summary       result.json's summary, once the run has finished; not there while it goes on
 --   judged        how a finished run was judged: what was forgiven, its last sentence and exit code
---   void          rows up to this id may have been others before: some were removed or renumbered, or discarded with an earlier store here
+--   void          rows up to this id may have been others before: some were removed or renumbered, or were in an earlier store here
 --   graphs        the networks: ops, what feeds them, shapes and layouts; so that a report needs nothing but this file
 CREATE TABLE run (
     key   TEXT PRIMARY KEY NOT NULL,
@@ -29,7 +29,8 @@ CREATE TABLE run (
 );
 
 -- The current, finished rows: as many as result.json and the result files have. A row that is found again is deleted and inserted, so id
--- (the rowid) rises in the order of arrival and is never used twice.
+-- (the rowid) rises in the order of arrival and is never used twice. The first is the microseconds from 1970 to the store's making, below
+-- 2**53: no id of a store that was here before comes again.
 CREATE TABLE row (
     id            INTEGER PRIMARY KEY AUTOINCREMENT,
     key           TEXT NOT NULL UNIQUE,  -- what the row is about; the same after a restart

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 from types import TracebackType
-from typing import Any, Callable, Dict, NamedTuple, Optional, Set, Type
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Set, Type
 
 from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..engine.of_hosts import judge_hosts
@@ -31,7 +31,11 @@ _SHARE = 10
 """What was taken out is counted anew in at most about a tenth of the time."""
 
 _PATIENCE_S = 5.0
-_NAMED = 3
+_NAMED = 10
+
+
+def _named(folders: Sequence[str]) -> str:
+    return ", ".join(folders[:_NAMED]) + (" and %d more" % (len(folders) - _NAMED) if len(folders) > _NAMED else "")
 
 
 class MergeStanding(NamedTuple):
@@ -141,8 +145,7 @@ class Merge:
         self.say("merging the runs of %d host%s" % (len(self.sources), "" if len(self.sources) == 1 else "s"))
         absent = [source.folder for source in self.sources if source.state == WAITING]
         if absent:
-            more = " and %d more" % (len(absent) - _NAMED) if len(absent) > _NAMED else ""
-            self.say("warning: there is no run yet in %s%s: waiting for it" % (", ".join(absent[:_NAMED]), more))
+            self.say("warning: there is no run yet in %s: waiting for it" % _named(absent))
         while not self._at_end():
             if not self._turn():
                 self._wake.wait(self.options.poll_s)
@@ -151,7 +154,7 @@ class Merge:
     def _at_end(self) -> bool:
         if self._stop:
             return True
-        if self._batch is not None or not any(source.ended for source in self.sources):
+        if self._batch is not None:
             return False
         if any(source.state == RUNNING for source in self.sources):
             return False
@@ -296,7 +299,7 @@ class Merge:
         if self._batch is None:
             self._take_back(at_once=True)
         if not self.merged.reads:
-            names = ", ".join(source.folder for source in self.sources[:3])
+            names = _named([source.folder for source in self.sources])
             raise InputError("no run came: there is no store in %s" % names, hint="start a watch on each host with its folder as OUT")
 
     def _tell(self) -> None:

@@ -25,7 +25,7 @@ class MergeOptions:
     max_rows
         Of the rows that did not pass at most so many are stored.
     until_idle_s
-        End when a run has come, all that came have ended and nothing has changed for so many seconds; None: never.
+        End when all runs that came have ended and nothing has changed for so many seconds, also where none came; None: never.
     poll_s
         How often a run is looked at.
     strict

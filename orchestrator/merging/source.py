@@ -134,6 +134,8 @@ class Reader(StoreReader):
     def __init__(self, folder: str) -> None:
         if not os.path.exists(os.path.join(folder, STORE_FILE)):
             raise MissingPath("%s: there is no %s" % (folder, STORE_FILE))
+        if not os.path.isfile(os.path.join(folder, STORE_FILE)):
+            raise FormatError("%s is not a regular file" % os.path.join(folder, STORE_FILE))
         super().__init__(folder)
         try:
             if self.has_hosts:

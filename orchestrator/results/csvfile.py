@@ -13,6 +13,7 @@ from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 from ..comparing.row import METRICS, Row
 from ..naming import printable
+from ..records import remembering_last
 from ..verdict.judging import metric_number, number_text
 
 NOTHING = "NaN"
@@ -57,8 +58,12 @@ def cells(row: Row, columns: Columns) -> List[str]:
     found += [text_cell(row.op_type), text_cell(",".join(row.group) or row.op), _name(row.target_dtype), _integer(row.address)]
     found += [text_cell(row.golden), _name(row.golden_dtype)] + ([_integer(row.golden_address)] if columns.golden_address else [])
     found += [tensor_cell(row), shape_cell(row.shape)] + ([_overflow(row.overflow)] if columns.overflow else [])
-    found += [metric_cell(row.metrics.get(name)) for name in columns.metrics]
-    return found + [text_cell(row.reason)]
+    return found + [*_metric_cells(row.metrics, columns.metrics), text_cell(row.reason)]
+
+
+@remembering_last
+def _metric_cells(metrics: Mapping[str, Any], names: Sequence[str]) -> List[str]:
+    return [metric_cell(metrics.get(name)) for name in names]
 
 
 def text_cell(text: str) -> str:

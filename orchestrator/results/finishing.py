@@ -86,7 +86,7 @@ class ResultFiles:
         self.told: Tuple[Tuple[Tuple[Row, ...], ...], Tuple[PlaceCounts, ...]] = ((), ())
         self._render = Renderer(columns, tuple(metrics), mapping and absolute(mapping))
         self._kept = kept or KeptRows(os.path.dirname(self.path))
-        self._numbers = store.numbers()
+        self._ids, self._sums = store.numbers()
         self._walked = False
 
     def __enter__(self) -> ResultFiles:
@@ -116,11 +116,11 @@ class ResultFiles:
     def _pages(self) -> Iterator[Tuple[List[int], List[SeenRow]]]:
         """Yield the numbers and what is seen of some rows after the other, rendering those that are not kept."""
         kept = self._kept
-        for start in range(0, len(self._numbers), _PAGE_ROWS):
-            page = self._numbers[start : start + _PAGE_ROWS]
-            self._render_all(list(kept.lacking(page, self._render).items()))
-            numbers = [number for number, _ in page]
-            yield numbers, [kept.seen(number) for number in numbers]
+        for start in range(0, len(self._ids), _PAGE_ROWS):
+            numbers = self._ids[start : start + _PAGE_ROWS].tolist()
+            sums = self._sums[start : start + _PAGE_ROWS].tolist()
+            self._render_all(list(kept.lacking(list(zip(numbers, sums)), self._render).items()))
+            yield numbers, kept.seen(numbers)
 
     def _render_all(self, lacking: List[Tuple[int, str]]) -> None:
         """Render rows (number and checksum) that are not kept."""
@@ -207,11 +207,10 @@ class ResultFiles:
             for _ in self.walk():
                 pass
         document = plain_tree(summary.document())
-        numbers = [number for number, _ in self._numbers]
         with replacing(self.path) as stream:
             stream.write(head_text(document, limits, comparison))
-            for start in range(0, len(numbers), _PAGE_ROWS):
-                text = _text(self._kept.documents(numbers[start : start + _PAGE_ROWS]))
+            for start in range(0, len(self._ids), _PAGE_ROWS):
+                text = _text(self._kept.documents(self._ids[start : start + _PAGE_ROWS]))
                 stream.write(text if start else FIRST_ROW + text[len(NEXT_ROW) :])
             for piece in tail_text(self.store.events.omitted()):
                 stream.write(piece)
@@ -230,7 +229,7 @@ class Rows:
         return self._files.walk()
 
     def __len__(self) -> int:
-        return len(self._files._numbers)
+        return len(self._files._ids)
 
 
 def _text(lines: List[bytes]) -> str:

@@ -4,64 +4,83 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Dict, Iterable, Iterator, Sequence, Tuple
+from functools import lru_cache
+from typing import Any, Dict, Iterable, Iterator, Mapping, Optional, Sequence, Tuple
 
 from ..comparing.row import METRICS, Row
+from ..records import remembering_last
 from ..verdict.limits import Limits
-from .rowsql import plain_number, plain_tree
+from .rowsql import PLACE_COLUMNS, counts_text, list_text, plain_number, plain_tree, slice_text
 
 RESULT_FILE = "result.json"
 FIRST_ROW, NEXT_ROW = "\n", ",\n"
 
 # One encoder for all rows: json.dumps makes a new one for each call with other than its default options.
 _encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False).encode
+_quoted = json.encoder.encode_basestring_ascii
 
 
-def row_document(row: Row, metrics: Sequence[str] = METRICS) -> Dict[str, Any]:
-    """Return one row of result.json.
+_FIELDS = (
+    *("index", "op_sequence", "op_type", "op", "group", "golden", "tensor", "kind", "tensor_index", "shape"),
+    *("target_dtype", "golden_dtype", "address", "metrics", "worst_slice", "nan", "inf", "overflow", "verdict"),
+    *("reason", "decided_by", "warning", "cause", "target_file", "golden_file"),
+)
+_ROW = "{%s" + "".join(', "%s": %%s' % name for name in _FIELDS) + "}"
+
+
+def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
+    """Return one row of result.json as one line of pure ASCII, without a number that JSON does not know.
 
     Parameters
     ----------
     metrics
         The metrics that are always shown, ``"NaN"`` (StandardDeviation: null) where there is no result; others that the row has follow.
     """
-    return {
-        **({} if row.host is None else {"host": row.host}),
-        "time": row.time,
-        "device": row.device,
-        "model": row.model,
-        "model_id": row.model_id,
-        "step": row.step,
-        "index": row.index,
-        "op_sequence": row.op_sequence,
-        "op_type": row.op_type,
-        "op": row.op,
-        "group": list(row.group),
-        "golden": row.golden,
-        "tensor": row.tensor,
-        "kind": row.kind,
-        "tensor_index": row.tensor_index,
-        "shape": None if row.shape is None else [int(dim) for dim in row.shape],
-        "target_dtype": row.target_dtype,
-        "golden_dtype": row.golden_dtype,
-        "address": row.address,
-        "metrics": _metrics(row, metrics),
-        "worst_slice": None if row.worst_slice is None else dict(zip(("axis", "index"), row.worst_slice)),
-        "nan": row.nan,
-        "inf": row.inf,
-        "overflow": row.overflow,
-        "verdict": row.verdict,
-        "reason": row.reason,
-        "decided_by": row.decided_by,
-        "warning": row.warning,
-        "cause": row.cause,
-        "target_file": row.target_file,
-        "golden_file": row.golden_file,
-    }
+    return _ROW % (
+        _place_text(row.host, row.time, row.device, row.model, row.model_id, row.step),
+        row.index,
+        "null" if row.op_sequence is None else row.op_sequence,
+        _quoted(row.op_type),
+        _quoted(row.op),
+        list_text(row.group),
+        _quoted(row.golden),
+        _quoted(row.tensor),
+        _quoted(row.kind),
+        "null" if row.tensor_index is None else row.tensor_index,
+        "null" if row.shape is None else list_text(row.shape),
+        _text(row.target_dtype),
+        _text(row.golden_dtype),
+        "null" if row.address is None else row.address,
+        _metrics_text(row.metrics, metrics),
+        "null" if row.worst_slice is None else slice_text(row.worst_slice),
+        "null" if row.nan is None else counts_text(row.nan),
+        "null" if row.inf is None else counts_text(row.inf),
+        _FLAGS[row.overflow],
+        _quoted(row.verdict),
+        _quoted(row.reason),
+        _quoted(row.decided_by),
+        _quoted(row.warning),
+        _quoted(row.cause),
+        _text(row.target_file),
+        _text(row.golden_file),
+    )
 
 
-def _metrics(row: Row, always: Sequence[str]) -> Dict[str, Any]:
-    metrics = row.metrics
+_FLAGS = {None: "null", True: "true", False: "false"}
+
+
+def _text(value: Optional[str]) -> str:
+    return "null" if value is None else _quoted(value)
+
+
+@lru_cache(maxsize=1024)
+def _place_text(host: Optional[str], *names: Optional[str]) -> str:
+    own = [] if host is None else ['"host": ' + _quoted(host)]
+    return ", ".join(own + ['"%s": %s' % (name, _text(value)) for name, value in zip(PLACE_COLUMNS, names)])
+
+
+@remembering_last
+def _metrics_text(metrics: Mapping[str, Any], always: Sequence[str]) -> str:
     found: Dict[str, Any] = {}
     for name in (*always, *(name for name in metrics if name not in always)):
         value = metrics.get(name)
@@ -71,12 +90,13 @@ def _metrics(row: Row, always: Sequence[str]) -> Dict[str, Any]:
             found[name] = plain_tree(value) if isinstance(value, dict) else None
         else:
             found[name] = "NaN" if value is None else plain_number(value)
+    return _encode(found)
+
+
+def row_document(row: Row, metrics: Sequence[str] = METRICS) -> Dict[str, Any]:
+    """Return one row of result.json as what its text stands for."""
+    found: Dict[str, Any] = json.loads(row_text(row, metrics))
     return found
-
-
-def row_text(row: Row, metrics: Sequence[str] = METRICS) -> str:
-    """Return one row of result.json as one line of pure ASCII, without a number that JSON does not know."""
-    return _encode(row_document(row, metrics))
 
 
 def result_chunks(

@@ -8,13 +8,16 @@ import io
 import mmap
 import os
 import tempfile
+from array import array
 from dataclasses import dataclass
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..comparing.row import METRICS, Row
-from ..verdict.seen import SeenRow, seen_row
+from ..verdict.seen import SeenRow, packed_row, seen_row, unpacked_row
 from .csvfile import Columns, cells, mapping_cells
 from .jsonfile import NEXT_ROW, row_text
+
+_SLOTS = 4096
 
 
 class Rendered(NamedTuple):
@@ -26,6 +29,8 @@ class Rendered(NamedTuple):
         Its text in result.json, behind what stands between two rows.
     line, mapping
         Its lines in the result table and in the mapping table (empty where there is none).
+    seen
+        What the verdict sees of it, packed (:func:`goldwatch.verdict.seen.packed_row`).
     by
         What rendered it.
     """
@@ -33,7 +38,7 @@ class Rendered(NamedTuple):
     document: bytes
     line: bytes
     mapping: bytes
-    seen: SeenRow
+    seen: bytes
     by: Renderer
 
 
@@ -59,7 +64,7 @@ class Renderer:
         """Render a row."""
         document = NEXT_ROW + row_text(row, self.metrics)
         mapping = b"" if self.mapping is None else _line(mapping_cells(row, *self.mapping))
-        return Rendered(document.encode("ascii"), _line(cells(row, self.columns)), mapping, seen_row(row), self)
+        return Rendered(document.encode("ascii"), _line(cells(row, self.columns)), mapping, packed_row(seen_row(row)), self)
 
 
 def absolute(mapping: Tuple[str, str]) -> Tuple[str, str]:
@@ -71,18 +76,6 @@ def _line(found: Sequence[str]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(found)
     return text.getvalue().encode("utf-8", "backslashreplace")
-
-
-class _Kept(NamedTuple):
-    """A row that is kept: its checksum, where its texts begin, where the second and the third do, and where that ends."""
-
-    sum: str
-    start: int
-    line: int
-    mapping: int
-    end: int
-    by: Renderer
-    seen: SeenRow
 
 
 class KeptRows:
@@ -99,68 +92,90 @@ class KeptRows:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder or os.curdir
-        self._kept: Dict[int, _Kept] = {}
         self._spool: Optional[io.BufferedRandom] = None
         self._size = 0
-        self._by: Optional[Renderer] = None
+        self._renderers: List[Renderer] = []
+        # There may be a million rows: a few numbers of each, in the order in which they were kept.
+        self._sums = array("Q")
+        self._starts = array("q")
+        self._ends = tuple(array("I") for _ in range(4))
+        self._by = array("H")
+        self._slots: Dict[int, array[int]] = {}
+        self._shared: Dict[Any, Any] = {}
 
     def keep(self, number: int, checksum: str, made: Rendered) -> None:
         """Keep a row; raises OSError where its texts cannot be written."""
         if self._spool is None:
             self._spool = tempfile.TemporaryFile("w+b", dir=self._folder)  # noqa: SIM115  open as long as rows are kept
-        document, line, mapping, seen, by = made
-        self._spool.write(document + line + mapping)
-        start = self._size
-        behind = start + len(document)
-        self._size = behind + len(line) + len(mapping)
-        if self._by is not by and self._by != by:
-            self._by = by
-        assert self._by is not None
-        self._kept[number] = _Kept(checksum, start, behind, behind + len(line), self._size, self._by, seen)
+        parts = made[:4]
+        self._spool.write(b"".join(parts))
+        slots = self._slots.setdefault(number // _SLOTS, array("q"))
+        if not slots:
+            slots.extend([-1] * _SLOTS)
+        slots[number % _SLOTS] = len(self._sums)
+        self._sums.append(int(checksum, 16))
+        self._starts.append(self._size)
+        end = 0
+        for part, ends in zip(parts, self._ends):
+            end += len(part)
+            ends.append(end)
+        self._size += end
+        if made.by not in self._renderers:
+            self._renderers.append(made.by)
+        self._by.append(self._renderers.index(made.by))
 
-    def lacking(self, rows: Sequence[Tuple[int, str]], by: Renderer) -> Dict[int, str]:
-        """Return those of some rows (number and checksum) that are not kept as the store has them, or were rendered otherwise."""
-        if self._by == by:
-            by = self._by
+    def _slot(self, number: int) -> int:
+        """Return which of the rows has a number, in the order in which they were kept; -1 where none has."""
+        slots = self._slots.get(number // _SLOTS)
+        return -1 if slots is None else slots[number % _SLOTS]
+
+    def lacking(self, rows: Sequence[Tuple[int, int]], by: Renderer) -> Dict[int, str]:
+        """Return those of some rows (number, and the checksum's value) that are not kept as the store has them, or rendered otherwise."""
+        own = self._renderers.index(by) if by in self._renderers else -1
         found = {}
         for number, checksum in rows:
-            kept = self._kept.get(number)
-            if kept is None or kept.sum != checksum or (kept.by is not by and kept.by != by):
-                found[number] = checksum
+            slot = self._slot(number)
+            if slot < 0 or self._sums[slot] != checksum or self._by[slot] != own:
+                found[number] = "%016x" % checksum
         return found
 
-    def seen(self, number: int) -> SeenRow:
-        """Return what the verdict sees of a kept row."""
-        return self._kept[number].seen
+    def seen(self, numbers: Sequence[int]) -> List[SeenRow]:
+        """Return what the verdict sees of kept rows."""
+        return [unpacked_row(data, self._shared) for data in self._parts(numbers, 3)]
 
     def documents(self, numbers: Sequence[int]) -> List[bytes]:
         """Return the text of each of some kept rows for result.json, behind what stands between two rows."""
-        return self._texts([(found.start, found.line) for found in map(self._kept.__getitem__, numbers)])
+        return self._parts(numbers, 0)
 
     def lines(self, numbers: Sequence[int]) -> List[bytes]:
         """Return the line of each of some kept rows in a result table."""
-        return self._texts([(found.line, found.mapping) for found in map(self._kept.__getitem__, numbers)])
+        return self._parts(numbers, 1)
 
     def mapping_lines(self, numbers: Sequence[int]) -> List[bytes]:
         """Return the line of each of some kept rows in a mapping table."""
-        return self._texts([(found.mapping, found.end) for found in map(self._kept.__getitem__, numbers)])
+        return self._parts(numbers, 2)
 
-    def _texts(self, parts: List[Tuple[int, int]]) -> List[bytes]:
-        if self._spool is None:
+    def _parts(self, numbers: Sequence[int], part: int) -> List[bytes]:
+        """Return one part of each of some rows."""
+        if self._spool is None or not numbers:
             return []
         self._spool.flush()
-        file = self._spool.fileno()
+        file, starts, ends = self._spool.fileno(), self._starts, self._ends[part]
+        slots = list(map(self._slot, numbers))
+        begins = [self._ends[part - 1][slot] for slot in slots] if part else [0] * len(slots)
+        places = [(starts[slot] + begin, starts[slot] + ends[slot]) for slot, begin in zip(slots, begins)]
         try:
             # A call for each row takes several times as long. The rows lie in the order in which they came.
             with mmap.mmap(file, 0, access=mmap.ACCESS_READ) as view:
-                return [view[start:end] for start, end in parts]
+                return [view[start:end] for start, end in places]
         except OSError:
             # Not every file system can map a file.
-            return [os.pread(file, end - start, start) for start, end in parts]
+            return [os.pread(file, end - start, start) for start, end in places]
 
     def close(self) -> None:
         """Forget all rows."""
-        self._kept.clear()
+        self._slots.clear()
+        self._shared.clear()
         if self._spool is not None:
             # What a full disk did not take is tried again here.
             with contextlib.suppress(OSError):

@@ -8,6 +8,7 @@ from typing import Any, Collection, Mapping, Optional
 
 from ..errors import EnvironmentProblem, MissingPath, UsageError
 
+_MOST_CHARACTERS = 80
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 
@@ -35,11 +36,19 @@ def check_inputs(out: str, before: Any, now: Mapping[str, Any], only: Optional[C
     names = set(before) | set(now) if only is None else only
     different = sorted(key for key in names if before.get(key) != now.get(key))
     if different:
-        changes = "; ".join("%s was %s, is %s" % (key, canonical(before.get(key)), canonical(now.get(key))) for key in different[:4])
-        raise OtherResults(
-            "%s holds the results of other inputs or options: %s" % (out, changes),
-            hint="choose another folder for the results, or discard those",
-        )
+        merges = [kind.get("command") == "merge" for kind in (before, now)]
+        if merges[0] != merges[1]:
+            what = "a merge of the runs of several hosts", "the run of one host"
+            said = "%s holds %s, not %s" % (out, *(what if merges[0] else what[::-1]))
+        else:
+            changes = ("%s was %s, is %s" % (key, _cut(before.get(key)), _cut(now.get(key))) for key in different[:4])
+            said = "%s holds the results of other inputs or options: %s" % (out, "; ".join(changes))
+        raise OtherResults(said, hint="choose another folder for the results, or discard those")
+
+
+def _cut(value: Any) -> str:
+    text = canonical(value)
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
 
 
 def make_folder(out: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 from ..comparing.row import MEASURES, VERDICTS, Row
 from ..dumps.place import Place
 from ..errors import FormatError
+from ..records import remembering_last
 
 SqlValue = Union[None, int, float, str, bytes]
 
@@ -102,7 +103,8 @@ def _to_integer(value: int) -> SqlValue:
 
 
 @lru_cache(maxsize=1024)
-def _to_list(values: Tuple[Any, ...]) -> str:
+def list_text(values: Tuple[Any, ...]) -> str:
+    """Return names or numbers as JSON."""
     return _encode(values)
 
 
@@ -114,7 +116,8 @@ def _from_list(text: str) -> Tuple[Any, ...]:
     return tuple(found)
 
 
-def _to_counts(counts: Mapping[str, int]) -> str:
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Return the counts of both sides as JSON."""
     return '{"target": %d, "golden": %d}' % (counts["target"], counts["golden"])
 
 
@@ -124,7 +127,8 @@ def _from_counts(text: str) -> Tuple[int, int]:
     return int(counts["target"]), int(counts["golden"])
 
 
-def _to_slice(place: Tuple[int, int]) -> str:
+def slice_text(place: Tuple[int, int]) -> str:
+    """Return axis and index of a slice as JSON."""
     return '{"axis": %d, "index": %d}' % place
 
 
@@ -146,9 +150,9 @@ def _from_verdict(verdict: Any) -> str:
 
 _TEXT = _Kind(to_sql_text, from_sql_text)
 _INTEGER = _Kind(_to_integer, int)
-_LIST = _Kind(_to_list, _from_list)
-_COUNTS = _Kind(_to_counts, lambda text: dict(zip(("target", "golden"), _from_counts(text))))
-_SLICE = _Kind(_to_slice, _from_slice)
+_LIST = _Kind(list_text, _from_list)
+_COUNTS = _Kind(counts_text, lambda text: dict(zip(("target", "golden"), _from_counts(text))))
+_SLICE = _Kind(slice_text, _from_slice)
 _FLAG = _Kind(int, bool)
 _VERDICT = _Kind(_to_verdict, _from_verdict)
 
@@ -242,18 +246,23 @@ def row_values(row: Row) -> List[SqlValue]:
     """Return the values of :func:`column_list`; the host's only where there is one."""
     values: List[SqlValue] = [to_sql_text(row_key(row))]
     values += [None if value is None else encode(value) for value, encode in zip(_FIELD_VALUES(row.__dict__), _ENCODERS)]
-    metrics = row.metrics
+    values += _metric_values(row.metrics)
+    values.append(row.group.index(row.op) if row.op in row.group else 0)
+    if row.host is not None:
+        values.append(to_sql_text(row.host))
+    return values
+
+
+@remembering_last
+def _metric_values(metrics: Mapping[str, Any]) -> List[SqlValue]:
+    values: List[SqlValue] = []
     for name in MEASURES:
         value = metrics.get(name)
         values.append(value if type(value) is float and -math.inf < value < math.inf else _to_metric(value))
     others = None
     if not _KNOWN.issuperset(metrics):
         others = _encode({name: plain_tree(value) for name, value in metrics.items() if name not in _KNOWN})
-    values.append(others)
-    values.append(row.group.index(row.op) if row.op in row.group else 0)
-    if row.host is not None:
-        values.append(to_sql_text(row.host))
-    return values
+    return [*values, others]
 
 
 def _to_metric(value: Any) -> SqlValue:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from array import array
 from types import TracebackType
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
 
@@ -109,8 +110,7 @@ class RunStore:
                 given = highest_id(path)
                 discard_store(path)
                 opened = open_to_write(path, inputs, hosts)
-                if given:
-                    opened.facts[VOID] = given
+                opened.facts[VOID] = given
             return cls._started_with(path, opened, inputs, lock)
         except BaseException:
             lock.release()
@@ -126,10 +126,11 @@ class RunStore:
             with translated(path):
                 if not opened.continued:
                     facts = {"inputs": inputs, "started": time.strftime("%Y%m%d%H%M%S"), "version": __version__}
-                    for key, value in dict(facts, **opened.facts).items():
+                    # Nobody who saw a row of a store that was here, whoever removed it, takes one of this for it.
+                    before = max(opened.facts.get(VOID, 0), microseconds())
+                    for key, value in dict(facts, **{**opened.facts, VOID: before}).items():
                         store.set(key, value)
-                    # Nobody who saw a row of a store that was here takes one of this for it.
-                    opened.connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('row', ?)", (opened.facts.get(VOID, 0),))
+                    opened.connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('row', ?)", (before,))
                     opened.connection.execute("COMMIT")
                 with store.transaction():
                     # Until it finishes again, an earlier end's summary is of other rows.
@@ -245,10 +246,10 @@ class RunStore:
         """
         return RowView(self.query, self._reader, order, selection(place, verdict, op, indexes))
 
-    def numbers(self) -> List[Tuple[int, str]]:
-        """Return number (id) and checksum of each row, in the order of the table."""
-        sql = "SELECT id, sum FROM row ORDER BY %s" % order_of_table(self._reader.hosts)
-        return [(number, found) for number, found in self.query(sql)]
+    def numbers(self) -> Tuple[array[int], array[int]]:
+        """Return the number (id) and the checksum's value of each row, in the order of the table."""
+        found = self.query("SELECT id, sum FROM row ORDER BY %s" % order_of_table(self._reader.hosts))
+        return array("q", [number for number, _ in found]), array("Q", [int(checksum, 16) for _, checksum in found])
 
     def numbered(self, numbers: Sequence[int]) -> Dict[int, Row]:
         """Return the rows with these numbers, some hundred at most."""
@@ -280,3 +281,8 @@ class RunStore:
     def has(self, column: str) -> bool:
         """Tell whether a row has a value in a column."""
         return bool(self.query('SELECT 1 FROM row WHERE "%s" IS NOT NULL LIMIT 1' % column))
+
+
+def microseconds() -> int:
+    """Return those since 1970: below 2**53 until 2255, and no store gives ids as fast as that."""
+    return int(time.time() * 1e6)

@@ -32,8 +32,6 @@ _SHARE = 10
 _TRIES = 20
 _KEPT_BYTES = 4 << 20
 _LONELY_S = 5.0
-_REMEMBERED = 10_000
-"""Of so many runs that nobody looks at it is known which store was told of."""
 
 _SURE_S = 1.0
 """A store that seems not to have changed is looked at all the same so often: not every file system tells at once."""
@@ -64,9 +62,8 @@ class Tail:
         Whether nobody reads any more: the run has ended, or the tail had to give up, and who looks on asks again.
     """
 
-    def __init__(self, run: Run, book: Book, before: Tuple[int, int] = (0, 0)) -> None:
+    def __init__(self, run: Run, book: Book) -> None:
         self.run = run
-        self._before = before
         self.generation = 0
         self.last_id = 0
         self.given = 0
@@ -119,11 +116,6 @@ class Tail:
             if lonely_since is not None and time.monotonic() - lonely_since > _LONELY_S:
                 return
             await asyncio.sleep(_POLL_S)
-
-    @property
-    def told(self) -> Tuple[int, int]:
-        """When the store was made that was told of, and the highest id that it gave."""
-        return self._began_ns, self.given
 
     def knows(self, number: int, void: int) -> bool:
         """Tell whether a client that saw this row id last, and began when ``void`` was so, may go on behind it: all it saw holds."""
@@ -196,9 +188,7 @@ class Tail:
         if not self._began_ns:
             self._began_ns, self._metrics, self._removals = began_ns, metrics_of(store), store.removals()
             self._dirty = True
-        # Who looked on before this tail did may have seen a store that was here then.
-        is_other = self._before[0] not in (0, began_ns)
-        self.given, self.void = given, max(void, self._before[1]) if is_other else void
+        self.given, self.void = given, void
 
     def _reset(self) -> None:
         self.generation += 1
@@ -316,14 +306,13 @@ class Tails:
         self.stopping = False
         self._book = book
         self._tails: Dict[str, Tuple[Tail, "asyncio.Task[None]"]] = {}
-        self._told: Dict[str, Tuple[int, int]] = {}
 
     @contextlib.asynccontextmanager
     async def looking(self, run: Run) -> Any:
         """Yield the tail of a run, which has read the store once."""
         tail, task = self._tails.get(run.path, (None, None))
         if tail is None or task is None or task.done():
-            tail = Tail(run, self._book, self._told.get(run.path, (0, 0)))
+            tail = Tail(run, self._book)
             task = asyncio.get_running_loop().create_task(tail.follow())
             self._tails[run.path] = (tail, task)
             task.add_done_callback(functools.partial(self._forget, run.path))
@@ -340,9 +329,6 @@ class Tails:
         tail, known = self._tails.get(path, (None, None))
         if tail is not None and known is task:
             del self._tails[path]
-            self._told[path] = tail.told
-            while len(self._told) > _REMEMBERED:
-                del self._told[next(iter(self._told))]
 
     def stop(self) -> List["asyncio.Task[None]"]:
         """End all streams; return what still runs."""

@@ -42,7 +42,8 @@ def _incomplete(summary: Summary) -> str:
         return ""
     rows = "%d %s could not be compared" % (count, "row" if count == 1 else "rows")
     lacking = "%d %s no golden data" % (steps, "step has" if steps == 1 else "steps have")
-    return "Incomplete: %s." % ", ".join(text for number, text in ((count, rows), (steps, lacking)) if number)
+    why = ", ".join(text for number, text in ((count, rows), (steps, lacking)) if number)
+    return "Incomplete: %s." % why if why else ""
 
 
 def _forgiven(summary: Summary) -> str:

@@ -206,6 +206,36 @@ def test_a_run_that_has_not_finished_makes_it_incomplete(hosts, merging):
 def test_nothing_came(hosts, merging):
     with pytest.raises(InputError, match="no run came"):
         merged_all(merging(hosts))
+    # By itself, too, and it names them all.
+    said = "no store in %s, %s, %s$" % tuple(host.folder for host in hosts)
+    with pytest.raises(InputError, match=said), merging(hosts, until_idle_s=0.01) as merge:
+        merge.follow()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "empty", "garbage"])
+def test_a_store_that_is_none_does_not_hold_up_the_others(hosts, merging, kind):
+    hosts[0].begin().put(make_row(0)).finish()
+    os.makedirs(hosts[1].folder)
+    path = os.path.join(hosts[1].folder, "run.sqlite")
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        pathlib.Path(path).write_bytes(b"" if kind == "empty" else b"garbage" * 1000)
+    said = []
+    with merging(hosts[:2], said=said, until_idle_s=0.01, poll_s=0.01) as merge:
+        merge.follow()
+        result = merge.finish()
+    assert result.exit_code == 3 and result.summary.rows == 1
+    assert result.sentence == "The run of host b has not finished: this is about the rows so far. No operator is outside its limits."
+    assert any("host b: stopped (" in text for text in said)
+
+
+def test_a_merge_into_the_out_of_a_run_is_told_in_one_sentence(hosts, merging, tmp_path):
+    for host in (hosts[0], hosts[1]):
+        host.begin().put(make_row(0)).finish()
+    os.rename(hosts[1].folder, str(tmp_path / "all"))
+    with pytest.raises(UsageError, match="holds the run of one host, not a merge of the runs of several hosts$"):
+        merging(hosts[:1]).__enter__()
 
 
 def test_a_folder_of_other_files_is_refused(hosts, merging, tmp_path):

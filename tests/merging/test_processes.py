@@ -118,10 +118,12 @@ def done(lab):
 
 
 def test_two_watches_that_go_on(lab):
+    lab.dump("left", 1)
+    watches = [lab.start(*lab.watch_words("left", ""))]
+    lab.until(lambda: os.path.exists(os.path.join(lab.out_of("left"), "run.sqlite")))
     merge = lab.start(*lab.merge_words("--until-idle", "1", "--html", str(lab.folder / "page.html")))
     lab.until(lambda: "merging the runs of 2 hosts" in merge.stderr)
-    lab.dump("left", 1)
-    watches = [lab.start(*lab.watch_words(host, "")) for host in ("left", "right")]
+    watches.append(lab.start(*lab.watch_words("right", "")))
     lab.until(lambda: lab.count(table="step_op") > 0)
     lab.dump("right", 1, 2)
     lab.until(lambda: lab.count("host = 'right' AND verdict = 'fail'") > 0)

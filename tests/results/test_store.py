@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import goldwatch.results.database as database
+import goldwatch.results.store as store_module
 from goldwatch.comparing.row import METRICS, Row
 from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem, MissingPath, UsageError
@@ -122,12 +123,13 @@ def test_columns_are_the_documented_fields(store, out, make_row):
 
 
 def test_putting_again_replaces_and_says_so(store, out, make_row):
+    made = store.get("void")
     store.put(make_row(0))
     store.put(make_row(1))
     store.put(make_row(0, verdict="fail", reason="re-created"))
     with reader(out) as connection:
         found = connection.execute("SELECT rowid, tensor_index, verdict FROM row ORDER BY rowid").fetchall()
-    assert found == [(2, 1, "pass"), (3, 0, "fail")]
+    assert found == [(made + 2, 1, "pass"), (made + 3, 0, "fail")]
     (event,) = store.events.all("replaced")
     assert event.op == "op0"
     assert "op0:output:0: was pass" in event.text and "re-created" in event.text and "Conv2D.op0.1.2.3" in event.text
@@ -147,6 +149,7 @@ def test_ops_are_renumbered_with_one_look_at_the_rows(store, make_row):
 
 
 def test_removing_rows_of_a_file(store, make_row):
+    made = store.get("void")
     store.put_all(make_row(number) for number in range(8))
     keys = store.table.keys_of_file("Conv2D.op1.1.2.3")
     assert len(keys) == 4
@@ -154,7 +157,7 @@ def test_removing_rows_of_a_file(store, make_row):
     assert len(store.rows()) == 4 and store.table.keys_of_file("Conv2D.op1.1.2.3") == []
     assert [event.op for event in store.events.all("removed")] == ["op1"] * 4
     store.put(make_row(20))
-    assert store.query("SELECT max(id) FROM row") == [(9,)]
+    assert store.query("SELECT max(id) FROM row") == [(made + 9,)]
 
 
 def test_the_order_of_the_table(store, make_row):
@@ -435,3 +438,17 @@ def test_no_python_function_runs_inside_sqlite(store, make_row):
         reading.close()
     assert len(rows) == 1 and any(isinstance(value, str) for value in rows[0])
     assert not called
+
+
+def test_ids_of_a_store_that_was_here_before_do_not_come_again(out, make_row, monkeypatch):
+    monkeypatch.setattr(store_module, "microseconds", lambda: 1795385815619471)
+    with RunStore.begin(out, INPUTS) as store:
+        store.put(make_row(0))
+        assert store.numbers()[0][0] == store.get("void") + 1 == 1795385815619472
+    # Discarded, with a clock that was set back.
+    monkeypatch.setattr(store_module, "microseconds", lambda: 5)
+    with RunStore.begin(out, {"target": "other"}, force=True) as store:
+        store.put(make_row(0))
+        assert store.numbers()[0][0] == store.get("void") + 1 == 1795385815619473
+    monkeypatch.undo()
+    assert store_module.microseconds() < 2**53

@@ -9,6 +9,7 @@ import pytest
 
 from goldwatch.comparing.row import METRICS, Row
 from goldwatch.engine.options import ComparisonOptions
+from goldwatch.results import store as store_module
 from goldwatch.results.store import RunStore
 
 collect_ignore_glob = ["test_*.py"] if sys.version_info < (3, 9) else []
@@ -50,7 +51,15 @@ def row():
 
 
 @pytest.fixture
-def live(tmp_path):
+def clock(monkeypatch):
+    """The microseconds of the clock when stores are made, in a list: 0, so that ids begin at 1."""
+    found = [0]
+    monkeypatch.setattr(store_module, "microseconds", lambda: found[0])
+    return found
+
+
+@pytest.fixture
+def live(tmp_path, clock):
     """Makes runs that go on, ``live("out")``: a store of this process, which holds its lock until it is closed."""
     stores = []
 

@@ -300,20 +300,25 @@ def test_who_was_away_while_a_run_was_begun_anew_begins_anew(watched, live, row,
     assert events[0][0] == "reset" and len(rows_of(events)) == 30 and min(rows_of(events)) > 10
 
 
-def test_a_store_that_took_the_place_of_one_that_was_told_of_is_another(watched, live, row, until, tmp_path):
-    """``rm -r OUT`` and the same command again, while a client is away."""
-    server, store, run = watched
+@pytest.mark.parametrize("known", [True, False])
+def test_a_store_that_took_the_place_of_another_is_not_taken_for_it(serving, live, row, clock, tmp_path, known):
+    """``rm -r OUT`` and the same command again, while a client is away; whether the server was there before, or is another."""
+    clock[0] = 1000
+    store = live("out")
     store.put_all([row(number) for number in range(10)])
     store.close()
-    until_end(server.stream(run))
+    server = serving(tmp_path / "lab")
+    (run,) = server.runs()
+    assert rows_of(until_end(server.stream(run["id"]))) == list(range(1001, 1011))
+    if not known:
+        server.end()
     shutil.rmtree(os.path.dirname(store.path))
-    until(lambda: server.runs() == [])
+    clock[0] = 2000
     anew = live("out")
     anew.put_all([row(number) for number in range(100, 130)])
     anew.close()
-    until(lambda: server.runs())
-    events = until_end(server.stream(run, last=10))
-    assert events[0][0] == "reset" and rows_of(events) == list(range(1, 31))
+    events = until_end((server if known else serving(tmp_path / "lab")).stream(run["id"], last=1010))
+    assert events[0][0] == "reset" and rows_of(events) == list(range(2001, 2031))
 
 
 def test_many_look_on_while_the_run_goes_on(watched, row):
