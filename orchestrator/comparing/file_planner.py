@@ -365,11 +365,11 @@ class Planner:
         for item in seen:
             slices.setdefault(sanitise_golden(item.op_name), set()).add(item.slice)
         for key in self.golden.op_names():
-            there = self.golden.slices(key)
+            there = self.golden.dumps.slices(key)
             if key in slices:
                 there = there - slices[key] if len(there) > 1 else set()
             for part in sorted(there, key=_slice_text):
-                dump = self.golden.find_dump(key, self.place, ("", part))
+                dump = self.golden.dumps.find(key, self.place, ("", part))
                 if dump is not None:
                     rows += self._only_there(dump)
         return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass
-from typing import Dict, Iterator, List, Optional, Set, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..errors import FormatError, NotThere
 from ..filesystem import AnyPath, path_text
@@ -16,27 +16,18 @@ from ..naming import (
     parse_dump_name,
     parse_golden_name,
     read_mapping,
-    run_name,
-    sanitise_device,
     sanitise_golden,
 )
 from ..records import quickly_made
 from ..tensors.tensor import Tensor
 from .container import DumpFile
+from .golden_dumps import GoldenDumps, Like
 from .listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk
 from .npy import open_npy
-from .place import Place, place_of
+from .place import Place
 from .tree import tree_of
 
 _SUFFIX_RANK = {"npy": 2, "pb": 1, "quant": 0}
-# The parts of a place that tell runs apart; a model_id does not.
-_TELLING = ("device", "model", "step")
-
-
-# An op's type, and (context, thread) of a file that FFTS+ wrote.
-Like = Tuple[str, Optional[Tuple[int, int]]]
-
-
 @quickly_made
 @dataclass(frozen=True)
 class GoldenEntry:
@@ -95,6 +86,8 @@ class GoldenSet:
         The folder.
     tree
         The device dumps in it as a tree (empty for a folder of golden files).
+    dumps
+        The same by op.
     notes
         What was taken, and what could not be read or understood.
     unresolved
@@ -130,9 +123,7 @@ class GoldenSet:
         self.notes: List[str] = []
         self.unresolved: List[str] = []
         self._files: Dict[Tuple[str, int], List[GoldenEntry]] = {}
-        self._dumps: Dict[str, List[DumpEntry]] = {}
-        self._places: Dict[str, Place] = {}
-        self._levels: Dict[str, Counter[Optional[str]]] = {level: Counter() for level in _TELLING}
+        self.dumps = GoldenDumps()
         self._known: Dict[str, str] = {}
         self._kinds: Counter[str] = Counter()
         self.revision = 0
@@ -159,7 +150,7 @@ class GoldenSet:
 
     def __len__(self) -> int:
         """Return the number of golden tensors, a device's dump file counted as one."""
-        return len(self._files) + len(self._dumps)
+        return len(self._files) + len(self.dumps)
 
     def add(self, path: str) -> bool:
         """Add one file that has appeared; for a mapping.csv, the files that wait for it.
@@ -187,17 +178,11 @@ class GoldenSet:
             return False
         self._kinds[kind] -= 1
         self.revision += 1
-        place = self._places.pop(path, None)
-        if place is not None:
-            self._count(place, -1)
+        self.dumps.discard(path)
         for key, entries in list(self._files.items()):
             entries[:] = [entry for entry in entries if entry.path != path]
             if not entries:
                 del self._files[key]
-        for name, dumps in list(self._dumps.items()):
-            dumps[:] = [dump for dump in dumps if dump.path != path]
-            if not dumps:
-                del self._dumps[name]
         return True
 
     def find(
@@ -213,7 +198,7 @@ class GoldenSet:
 
         Names are compared sanitised; among files that collide, one whose name is exactly ``op_name`` is preferred. Of several runs the
         latest counts, or that of ``iteration``: (number from 0, how many), where there are as many. ``place`` and ``like`` as in
-        :meth:`find_dump`.
+        :meth:`goldwatch.dumps.golden_dumps.GoldenDumps.find`.
         """
         key = sanitise_golden(op_name)
         if io == "output":
@@ -225,7 +210,7 @@ class GoldenSet:
                 runs = {entry.timestamp_us: entry for entry in sorted(exact or entries, key=lambda entry: (entry.rank, entry.rel))}
                 stamps = sorted(runs)
                 return runs[stamps[iteration[0] if iteration is not None and iteration[1] == len(stamps) else -1]]
-        dump = self.find_dump(op_name, place, like)
+        dump = self.dumps.find(op_name, place, like)
         if dump is None:
             return None
         return GoldenEntry(dump.path, dump.rel, dump.name.op_name, index, dump.name.timestamp_us, "npu", io)
@@ -234,56 +219,6 @@ class GoldenSet:
         """Return how many runs of an op's output there are, by the timestamps of its golden files."""
         entries = self._files.get((sanitise_golden(op_name), index), [])
         return len({entry.timestamp_us for entry in [entry for entry in entries if entry.op_name == op_name] or entries})
-
-    def find_dump(self, op_name: str, place: Optional[Place] = None, like: Optional[Like] = None) -> Optional[DumpEntry]:
-        """Return the latest device dump of an op, or None.
-
-        Parameters
-        ----------
-        place
-            That of the target. Where the dumps here are of several devices, models or steps, only those of
-            the target's own count (a time in the model's name apart); where they are all of one, that one is compared with every target.
-            The model_id decides only between dumps that agree in all else.
-        like
-            The target's type, and (context, thread) where FFTS+ wrote it: of several ops that are written alike the one of its type counts,
-            of the slices of one op the one of its context and thread.
-        """
-        entries = [entry for entry in self._dumps.get(sanitise_golden(op_name), ()) if place is None or self._is_of(entry, place)]
-        if not entries:
-            return None
-        exact = [entry for entry in entries if entry.name.op_name == op_name] or entries
-        if like is not None:
-            exact = [entry for entry in exact if sanitise_device(entry.name.op_type) == sanitise_device(like[0])] or exact
-            slices = {entry.name.slice for entry in exact}
-            if len(slices) > 1 or (like[1] is not None and None not in slices):
-                exact = [entry for entry in exact if entry.name.slice == like[1]]
-                if not exact:
-                    return None
-        same_id = [entry for entry in exact if place is not None and self._places[entry.path].model_id == place.model_id]
-        return max(same_id or exact, key=lambda entry: (entry.name.timestamp_us, entry.rel))
-
-    def slices(self, op_name: str) -> Set[Optional[Tuple[int, int]]]:
-        """Return the (context, thread) of an op's device dumps; None for a file that FFTS+ did not write."""
-        return {entry.name.slice for entry in self._dumps.get(sanitise_golden(op_name), ())}
-
-    def _is_of(self, entry: DumpEntry, place: Place) -> bool:
-        own = self._places[entry.path]
-        return all(
-            len(values) < 2 or getattr(place, level) is None or run_name(getattr(own, level)) == run_name(getattr(place, level))
-            for level, values in self._levels.items()
-        )
-
-    def _count(self, place: Place, change: int) -> None:
-        for level, values in self._levels.items():
-            name = run_name(getattr(place, level))
-            values[name] += change
-            if not values[name]:
-                del values[name]
-
-    @property
-    def several_places(self) -> bool:
-        """Whether its device dumps are of several devices, models or steps."""
-        return any(len(values) > 1 for values in self._levels.values())
 
     @property
     def collisions(self) -> List[Collision]:
@@ -305,7 +240,7 @@ class GoldenSet:
     def op_names(self) -> Iterator[str]:
         """Yield the sanitised name of every op once."""
         seen = set()
-        for key in [key for key, _ in self._files] + list(self._dumps):
+        for key in [key for key, _ in self._files] + list(self.dumps):
             if key not in seen:
                 seen.add(key)
                 yield key
@@ -373,9 +308,7 @@ class GoldenSet:
         if dump.path in self._known:
             return False
         self._know(dump.path, "npu")
-        self._places[dump.path] = place_of(os.path.dirname(dump.path), {dump.name.op_name})
-        self._count(self._places[dump.path], 1)
-        self._dumps.setdefault(sanitise_golden(dump.name.op_name), []).append(dump)
+        self.dumps.add(dump)
         return True
 
 

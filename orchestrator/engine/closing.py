@@ -44,7 +44,7 @@ def settle_files(engine: Engine) -> Dict[str, int]:
             for name, count in _settle_loops(engine, files).items():
                 earlier[name] = earlier.get(name, 0) + count
             for file in files:
-                if engine.is_held_slice(file):
+                if engine.slices.is_held(file):
                     continue
                 if file.state in WAITING or (file.state == PLANNED and file.missing):
                     _accept(engine, file)
@@ -110,7 +110,7 @@ def _settle_groups(engine: Engine, place: Place, files: List[TargetFile]) -> Non
             if number in left_out:
                 engine.store.events.omit(file.op_name, _STANDS_FOR_IT)
                 engine.remove_rows(file, set(), _STANDS_FOR_IT)
-            elif file.state == HELD and not engine.is_held_slice(file):
+            elif file.state == HELD and not engine.slices.is_held(file):
                 _accept(engine, file)
 
 
@@ -120,7 +120,7 @@ def _settle_loops(engine: Engine, files: List[TargetFile]) -> Dict[str, int]:
     Returns how many dumps of which ops do not count.
     """
     left: Dict[str, int] = {}
-    for file in [file for file in files if file.state == PLANNED and not engine.joins(file)]:
+    for file in [file for file in files if file.state == PLANNED and not engine.slices.joins(file)]:
         runs = [*engine.catalogue.earlier(file), file]
         if len(runs) < 2:
             continue

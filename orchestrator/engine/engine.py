@@ -12,7 +12,6 @@ from ..comparing.pair_task import PairTask
 from ..comparing.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..comparing.workers import Workers
 from ..dumps.place import Place
-from ..dumps.slices import slices_told
 from ..model.graphs import ModelGraphs
 from ..results.kept import KeptRows
 from ..results.rowsql import row_key
@@ -25,7 +24,8 @@ from .pair_queue import PairQueue
 from .places import Places
 from .progress import Progress
 from .signature import OUTDATED, look_at
-from .stored import believe, same_model
+from .slices import Slices
+from .stored import Believed, believe, same_model
 from .target_file import EARLIER, HELD, NOTHING, PLANNED, TargetFile, TensorKey, tensor_key
 
 OnRow = Callable[[Row], None]
@@ -53,6 +53,8 @@ class Engine:
     ----------
     places
         Those seen, and whether anything still comes to them.
+    slices
+        Files that hold slices of one op.
     closing
         Whatever was held for the end is planned now.
     kept
@@ -91,12 +93,12 @@ class Engine:
         self.changed_places: Set[Place] = set()
         self.come: Dict[Place, Set[str]] = {}
         self.places = Places(options, graphs, goldens)
+        self.slices = Slices(catalogue, self.places)
         self.queue = PairQueue(self._wanted)
         self._foreign: Dict[Place, List[TargetFile]] = {}
         self._done: List[TargetFile] = []
         self._planned_for = 0
-        self._with_rows: Set[str] = set()
-        self._valid: Dict[str, Tuple[str, Dict[str, Optional[str]]]] = {}
+        self._stored = Believed()
         self._below = os.path.join(catalogue.root, "")
         self.kept = KeptRows(os.path.dirname(store.path))
         self._rendered: Dict[int, Any] = {}
@@ -115,9 +117,9 @@ class Engine:
 
     def believe_rows(self, same: bool = True, keep_gone: bool = False) -> None:
         """Believe the rows in the store that hold still; ``same``: they were planned with the present models."""
-        believed = believe(self.store, self.catalogue.root, self.goldens.folder)
-        self._with_rows = believed.with_rows
-        self._valid = believed.valid if same else {}
+        self._stored = believed = believe(self.store, self.catalogue.root, self.goldens.folder)
+        if not same:
+            believed.valid.clear()
         with self.store.transaction():
             for path in believed.outdated if same else [os.path.join(self.catalogue.root, rel) for rel in believed.with_rows]:
                 self.store.put_file(path, 0, 0, OUTDATED)
@@ -134,7 +136,7 @@ class Engine:
         file, earlier = self.catalogue.meet(path)
         if file is None or known:
             return file, False
-        file.has_rows = file.rel in self._with_rows
+        file.has_rows = file.rel in self._stored.with_rows
         self.places.planner(file.place)
         if earlier is not None:
             self._supersede(earlier, file)
@@ -145,7 +147,7 @@ class Engine:
     def _supersede(self, earlier: TargetFile, newer: TargetFile) -> None:
         """The rows of a newer dump take the place of an earlier one's."""
         earlier.supersede()
-        self._valid.pop(earlier.rel, None)
+        self._stored.take(earlier)
         self.remove_rows(earlier, set(), "%s is a later dump of the op" % newer.rel)
         self.store.events.omit(earlier.op_name, "%s: an earlier dump of the op; the latest counts" % newer.rel)
 
@@ -165,7 +167,7 @@ class Engine:
                 file.hold()
                 self._note_come(file)
                 return None
-        return self._plan_slices(file) if self.joins(file) else planner.plan(entry, file.iteration)
+        return self._plan_slices(file) if self.slices.joins(file) else planner.plan(entry, file.iteration)
 
     def _release_all(self, files: Sequence[TargetFile]) -> None:
         for held in files:
@@ -175,9 +177,8 @@ class Engine:
 
     def _plan_slices(self, file: TargetFile) -> Optional[FilePlan]:
         """Plan an op's slices once all are there; the first stands for them, the others are held."""
-        parts = self.catalogue.slices(file)
-        lead = next(iter(parts.values()), file)
-        if file is lead and (self.closing or self._all_there(parts)):
+        lead = self.slices.lead(file)
+        if file is lead and (self.closing or self.slices.all_there(file)):
             return self.plan_again(file)
         if not self.closing:
             file.hold()
@@ -189,43 +190,26 @@ class Engine:
                 self.retry(lead, lead.path)
         return None
 
-    def _all_there(self, parts: Dict[int, TargetFile]) -> bool:
-        first, *others = parts.values()
-        return all(part.state in (HELD, PLANNED) for part in others) and slices_told(first.path) == len(parts)
-
     def _take_slices(self, lead: TargetFile) -> None:
         """What the file stands for is planned with it."""
-        lead.slices = ()
-        if self.joins(lead):
-            lead.slices = tuple(part for part in self.catalogue.slices(lead).values() if part is not lead)
+        lead.slices = self.slices.others(lead)
         for part in lead.slices:
             if part.state == HELD:
                 part.plan(FilePlan(), 0, NOTHING)
                 part.choice = self._choice(part)
 
-    def joins(self, file: TargetFile) -> bool:
-        """Tell whether a file is a slice that is joined with the others of its op."""
-        return self.catalogue.sliced and self.places.planner(file.place).joins(file.entry())
-
-    def is_held_slice(self, file: TargetFile) -> bool:
-        """Tell whether a file is a slice that another stands for."""
-        return self.joins(file) and next(iter(self.catalogue.slices(file).values()), file) is not file
-
     def plan_again(self, file: TargetFile) -> FilePlan:
         """Return what a file's tensors, or those of the slices that it stands for, come to now."""
-        planner, entry = self.places.planner(file.place), file.entry()
-        if not self.joins(file):
-            return planner.plan(entry, file.iteration)
-        parts = {number: part.entry() for number, part in self.catalogue.slices(file).items()}
-        # Which files a row was joined from is not stored: it is joined anew.
-        self._valid.pop(file.rel, None)
-        return planner.plan(entry, file.iteration, parts or {0: entry})
+        if self.slices.joins(file):
+            # Which files a row was joined from is not stored: it is joined anew.
+            self._stored.take(file)
+        return self.slices.plan(file)
 
     def accept(self, file: TargetFile, plan: FilePlan) -> None:
         """Store what is known of a planned file and queue its pairs. Must be called inside a transaction of the store."""
         held_back = [] if self.places.settled else [row for row in plan.waiting if row.verdict != EXPECTED_ABSENT]
         rows = list(plan.rows) + [row for row in plan.waiting if row not in held_back]
-        valid = self._take_valid(file)
+        valid = self._stored.take(file)
         if file.has_rows:
             planned = [*rows, *held_back, *(task.row for task in plan.tasks)]
             self.remove_rows(file, {row_key(row) for row in planned}, "the file has changed")
@@ -251,11 +235,6 @@ class Engine:
             self.goldens.note(task.golden.path)
         self.progress.pairs += 1
         self.queue.put(task)
-
-    def _take_valid(self, file: TargetFile) -> Dict[str, Optional[str]]:
-        """Return key and golden file of the rows that an earlier start stored and that hold still; once."""
-        text, rows = self._valid.pop(file.rel, ("", {}))
-        return rows if file.signature is not None and file.signature.text == text else {}
 
     def _mark_outdated(self, file: TargetFile) -> None:
         """A later start must not believe the rows that are about to be replaced."""

@@ -147,7 +147,7 @@ def _golden_notes(run: Run) -> List[str]:
         notes.append("golden files collide: %s all stand for %s:%d" % (", ".join(collision.files), collision.key, collision.index))
     if golden.kind == "npu":
         notes.append("GOLDEN holds device dumps: tensors are paired by op name and compared as stored on the device")
-        if golden.several_places:
+        if golden.dumps.several_places:
             notes.append("GOLDEN holds several devices, models or steps: each is compared with TARGET's of the same name")
     elif not run.graphs:
         notes.append("no model is given: outputs are paired with golden files of the op's own name, inputs are not compared")

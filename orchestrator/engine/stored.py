@@ -10,6 +10,7 @@ from ..comparing.row import FAIL, PASS
 from ..results.rowsql import row_key
 from ..results.store import RunStore
 from .signature import DELETED_PREFIX, OUTDATED, look_at
+from .target_file import TargetFile
 
 
 @dataclass
@@ -32,6 +33,11 @@ class Believed:
     with_rows: Set[str] = field(default_factory=set)
     gone: List[Tuple[str, bool]] = field(default_factory=list)
     outdated: Set[str] = field(default_factory=set)
+
+    def take(self, file: TargetFile) -> Dict[str, Optional[str]]:
+        """Return key and golden file of a file's rows, if it is as it was when they were stored; once."""
+        text, rows = self.valid.pop(file.rel, ("", {}))
+        return rows if file.signature is not None and file.signature.text == text else {}
 
 
 def believe(store: RunStore, target: str, golden: str) -> Believed:

@@ -5,26 +5,27 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from functools import partial
 from types import TracebackType
-from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Set, Type
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Set, Tuple, Type
 
 from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..engine.of_hosts import judge_hosts
 from ..engine.options import ComparisonOptions
 from ..engine.progress import OnStage
 from ..engine.result import JUDGED, RunResult, stored_options
-from ..errors import GoldwatchError, InputError, Interrupted
+from ..errors import InputError, Interrupted
 from ..interrupts import caused_by_interrupt
 from ..results.byplace import PlaceCounts
 from ..results.finishing import ResultFiles
 from ..results.store import RunStore
 from ..verdict.summary import exit_code
 from ..watching.hook import DivergenceHook
-from .batch import Batch, Upto
+from .batch import Batches, Upto
 from .merged import Merged
 from .options import MergeOptions
 from .saying import note_what_hosts_say
-from .source import RUNNING, WAITING, Read, Reader, Source, Unreadable
+from .source import NO_ANSWER, RUNNING, SILENT, WAITING, Glimpse, Read, Reader, Source, Unreadable
 
 _TOLD_S = 0.2
 _SHARE = 10
@@ -36,6 +37,10 @@ _NAMED = 10
 
 def _named(folders: Sequence[str]) -> str:
     return ", ".join(folders[:_NAMED]) + (" and %d more" % (len(folders) - _NAMED) if len(folders) > _NAMED else "")
+
+
+def _taken_out(reader: Reader, after: int) -> Tuple[Tuple[Set[str], int], int]:
+    return reader.taken_out(after), reader.void()
 
 
 class MergeStanding(NamedTuple):
@@ -81,14 +86,14 @@ class Merge:
         self._by_host = {source.host: source for source in self.sources}
         self._stop = ""
         self._wake = threading.Event()
-        self._batch: Optional[Batch] = None
         self._fresh: Set[str] = {source.host for source in self.sources}
         self._states = {source.host: WAITING for source in self.sources}
         self._voids: Dict[str, int] = {}
         self._activity = self._told = time.monotonic()
         self._take_back_at = 0.0
         self._all_ended_said = False
-        self._trouble = ""
+        self._troubles: Dict[str, str] = {}
+        self._again_at: Dict[str, float] = {}
 
     def __enter__(self) -> Merge:
         for source in self.sources:
@@ -102,7 +107,7 @@ class Merge:
                 self.say(note if note.startswith("warning") else "note: " + note)
             self._heal()
             self.hook = DivergenceHook(self.options.on_divergence, self.store, self.say)
-            self._batch = Batch.noted(self.merged, self.sources)
+            self._batches = Batches(self.merged, self.sources)
             if self.hook.row is not None and self.options.stop_on_divergence:
                 self._stop = "divergence"
         except BaseException:
@@ -125,6 +130,8 @@ class Merge:
                 raise Interrupted(text, hint="the same command goes on where this one stopped")
         finally:
             self.store.close()
+            for source in self.sources:
+                source.close()
 
     def stop(self, why: str) -> None:
         """End the merge as soon as what has come is taken; may be called from a signal handler."""
@@ -154,8 +161,6 @@ class Merge:
     def _at_end(self) -> bool:
         if self._stop:
             return True
-        if self._batch is not None:
-            return False
         if any(source.state == RUNNING for source in self.sources):
             return False
         if self.options.until_idle_s is None:
@@ -171,7 +176,7 @@ class Merge:
             if source.look():
                 self._fresh.add(source.host)
             self._note_state(source)
-        more = self._take() if self._batch is not None else self._begin_batch()
+        more = self._take() or self._begin_batch()
         for row in self.merged.newly:
             self.on_row(row)
             self.hook.see(row)
@@ -193,68 +198,68 @@ class Merge:
             self.say("host %s: %s%s" % (source.host, source.state, " (%s)" % source.trouble if source.trouble else ""))
 
     def _take(self) -> bool:
-        assert self._batch is not None
-        self._activity = time.monotonic()
-        try:
-            if not self._batch.take():
-                self._batch = None
-        except Unreadable as error:
-            # A writer that is just ending, or a file system that is away: the same is tried again.
-            self._tell_trouble(str(error))
-            return False
-        return True
+        taken = self._batches.take(self._trouble_with)
+        if taken:
+            self._activity = time.monotonic()
+        return taken
 
-    def _tell_trouble(self, text: str) -> None:
-        if text != self._trouble:
-            self._trouble = text
-            self.say("warning: " + text)
+    def _trouble_with(self, error: Unreadable) -> None:
+        """A writer that is just ending, or a disk that is away: the same is tried again."""
+        self._fresh.add(error.host)
+        self._again_at[error.host] = time.monotonic() + self.options.poll_s
+        if self._troubles.get(error.host) != error.why:
+            self._troubles[error.host] = error.why
+            if error.why != NO_ANSWER:
+                self.say("warning: %s" % error)
 
     def _begin_batch(self) -> bool:
         parts: Dict[str, Upto] = {}
-        for host in sorted(self._fresh):
+        for host in sorted(self._fresh - self._batches.hosts):
+            if time.monotonic() < self._again_at.get(host, 0.0):
+                continue
             try:
-                with self._by_host[host].open() as reader:
-                    if self._is_other(host, reader):
-                        # What was found of other hosts is void with it.
-                        return True
-                    part = self._part(host, reader)
-            except GoldwatchError:
+                glimpse = self._by_host[host].ask(Reader.glimpse)
+            except Unreadable:
                 # Not there yet, or a writer that is just beginning or ending: it is looked at again.
                 self._fresh.discard(host)
                 continue
+            if self._is_other(host, glimpse):
+                # What was found of other hosts is void with it.
+                return True
+            part = self._part(host, glimpse)
             if part is None:
                 self._fresh.discard(host)
+                self._again_at.pop(host, None)
+                self._troubles.pop(host, None)
             else:
                 parts[host] = part
         if parts:
-            self._batch = Batch(self.merged, self.sources, parts)
+            self._batches.begin(parts)
             return True
-        return self._take_back()
+        return not self._batches.hosts and self._take_back()
 
-    def _is_other(self, host: str, reader: Reader) -> bool:
+    def _is_other(self, host: str, now: Glimpse) -> bool:
         """Tell whether a run was begun anew since it was read; it is forgotten then."""
         read = self.merged.reads.get(host)
-        if read is None or (read.began_ns == reader.began_ns() and reader.given() >= read.last_id):
+        if read is None or (read.began_ns == now.began_ns and now.given >= read.last_id):
             return False
         self.say("host %s: its run was begun anew" % host)
         self._activity = time.monotonic()
         self.merged.forget(host)
+        self._batches.clear()
         self._voids.clear()
         self._fresh.update(self._by_host)
         return True
 
-    def _part(self, host: str, reader: Reader) -> Optional[Upto]:
+    def _part(self, host: str, now: Glimpse) -> Optional[Upto]:
         """Return what is new of a run."""
-        began = reader.began_ns()
-        if not began:
+        if not now.began_ns:
             return None
         read = self.merged.reads.get(host)
         if read is None:
-            # In this order: what is taken out from now on is told by later events.
-            read = Read(began, 0, reader.last_event())
+            read = Read(now.began_ns, 0, now.last_event)
             self.merged.note_read(host, read)
-        upto = reader.last_id()
-        return Upto(began, read.last_id, upto) if upto > read.last_id else None
+        return Upto(now.began_ns, read.last_id, now.last_id) if now.last_id > read.last_id else None
 
     def _take_back(self, at_once: bool = False) -> bool:
         """Take out what the hosts took out since it was merged; tell whether there was anything."""
@@ -263,22 +268,22 @@ class Merge:
             return False
         ops: Set[str] = set()
         events: Dict[str, int] = {}
-        for host, read in self.merged.reads.items():
+        for host, read in list(self.merged.reads.items()):
+            source = self._by_host[host]
             try:
-                with self._by_host[host].open() as reader:
-                    found, events[host] = reader.taken_out(read.last_event)
-                    void = reader.void()
-                    if found or self._voids.get(host) != void or at_once:
-                        self.merged.reconcile(reader, host)
-                    self._voids[host] = void
-                    ops |= found
-            except GoldwatchError:
+                (found, last), void = source.ask(partial(_taken_out, after=read.last_event))
+                if found or self._voids.get(host) != void or at_once:
+                    self.merged.reconcile(source)
+            except Unreadable:
                 continue
+            events[host], self._voids[host] = last, void
+            ops |= found
         if ops:
             try:
                 self.merged.recount(ops, self.sources)
             except Unreadable as error:
-                self._tell_trouble(str(error))
+                self.merged.reload()
+                self._trouble_with(error)
                 return False
             self._activity = time.monotonic()
         with self.store.transaction():
@@ -294,13 +299,17 @@ class Merge:
         for source in self.sources:
             source.look_again()
         patience = time.monotonic() + _PATIENCE_S
-        while self._turn() or (self._batch is not None and time.monotonic() < patience):
+        while self._turn() or (self._may_come() and time.monotonic() < patience):
             pass
-        if self._batch is None:
+        if not self._batches.hosts:
             self._take_back(at_once=True)
         if not self.merged.reads:
-            names = _named([source.folder for source in self.sources])
+            names = _named([source.folder + (" (%s)" % source.trouble if source.trouble else "") for source in self.sources])
             raise InputError("no run came: there is no store in %s" % names, hint="start a watch on each host with its folder as OUT")
+
+    def _may_come(self) -> bool:
+        """Tell whether something is on the way of a host that answers."""
+        return any(self._by_host[host].state != SILENT for host in self._batches.hosts | set(self._again_at))
 
     def _tell(self) -> None:
         now = time.monotonic()

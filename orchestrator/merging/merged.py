@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..comparing.row import FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, VERDICTS, Row
@@ -14,7 +15,7 @@ from ..results.store import RunStore
 from ..verdict.first_divergence import earlier
 from ..verdict.seen import execution_key
 from .places import PlaceTable
-from .source import NOT_PASSED, Read, Reader, Source
+from .source import NOT_PASSED, Ids, Read, Reader, Source
 from .step_ops import METRICS, Gathered
 
 _AT = {name: number for number, name in enumerate(COLUMNS)}
@@ -26,6 +27,7 @@ PLAN = "batch"
 """The fact that tells how far a batch of several transactions is."""
 
 _OPS = 50
+_PAGE_ROWS = 3000
 
 
 class Merged:
@@ -73,7 +75,7 @@ class Merged:
         self.reads[host] = read
         self.store.set(HOSTS, self.reads)
 
-    def take(self, reader: Reader, host: str, lines: Iterable[Tuple[Any, ...]]) -> None:
+    def take(self, host: str, reader: Reader, lines: Iterable[Tuple[Any, ...]]) -> None:
         """Take rows of a host as they are stored there; inside a transaction, :meth:`write` before its end."""
         for line in lines:
             values = line[:-1]
@@ -172,24 +174,32 @@ class Merged:
         sql = 'SELECT key, "index" FROM row WHERE host = ? AND verdict IN (?, ?)'
         return {from_sql_text(key): index for key, index in self.store.query(sql, (to_sql_text(host), *NOT_PASSED))}
 
-    def reconcile(self, reader: Reader, host: str) -> None:
-        """Compare a host's rows that did not pass, and its counts, with those of its run: some may have gone or have other numbers."""
-        upto = self.reads[host].last_id
+    def reconcile(self, source: Source) -> None:
+        """Compare a host's rows that did not pass, and its counts, with those of its run: some may have gone or have other numbers.
+
+        Raises
+        ------
+        Unreadable
+            The run cannot be read now; nothing has changed.
+        """
+        host, upto = source.host, self.reads[source.host].last_id
         tail = ",%s]" % json.dumps(host)
-        theirs = {key[:-1] + tail: found for key, found in reader.not_passed(upto).items()}
+        bad, counts, found = source.ask(lambda reader: (reader.not_passed(upto), reader.place_counts(upto), reader.first_failing()))
+        theirs = {key[:-1] + tail: about for key, about in bad.items()}
         mine = self._keys_of(host)
+        gone = [key for key in mine if key not in theirs]
+        changed = [number for key, (number, index) in theirs.items() if mine.get(key, index) != index]
+        lacking = [number for key, (number, _) in theirs.items() if key not in mine]
+        room = max(0, self.most - self._stored + len(gone))
+        rows = source.ask(lambda reader: reader.rows_at(changed + lacking[:room]))
         with self.store.transaction():
-            gone = [key for key in mine if key not in theirs]
             if gone:
                 self._remove(gone, "host %s took it back" % host)
-            changed = [number for key, (number, index) in theirs.items() if mine.get(key, index) != index]
-            lacking = [number for key, (number, _) in theirs.items() if key not in mine]
-            for row in reader.rows_at(changed + lacking[: max(0, self.most - self._stored)]):
+            for row in rows:
                 self.keep(row.but(host=host))
-            self.places.replace(host, reader.place_counts(upto))
+            self.places.replace(host, counts)
             self.places.write()
             if self.first is not None and self.first.host == host:
-                found = reader.first_failing()
                 self.first = self._first_stored()
                 if found is not None:
                     self.keep(found.but(host=host))
@@ -221,8 +231,13 @@ class Merged:
                     read = self.reads.get(source.host)
                     if read is None or not read.last_id:
                         continue
-                    with source.reading() as reader:
-                        for line in reader.lines_of_ops(some, read.last_id):
+                    ids = source.ask(partial(Reader.ids_of_ops, ops=some, upto=read.last_id))
+                    for at in range(0, len(ids), _PAGE_ROWS):
+                        for line in source.ask(partial(_lines, ids=ids[at : at + _PAGE_ROWS])):
                             if checksum(line[:-1]) == line[-1]:
                                 self._gather(line)
                     self._gathered.write(self.store.query, self.store.connection.write_lines)
+
+
+def _lines(reader: Reader, ids: Ids) -> List[Tuple[Any, ...]]:
+    return list(reader.lines(ids))

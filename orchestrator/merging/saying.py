@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..dumps.place import Place
-from ..errors import GoldwatchError
 from ..results.hosts import JUDGED_BY, PLACE, TOLD
 from ..results.network import GRAPHS, SUMMARY
 from ..results.rowsql import from_sql_text, row_key
 from .merged import Merged
-from .source import FINISHED, Reader, Source
+from .source import FINISHED, SILENT, Source, Unreadable
 
 
 def note_what_hosts_say(merged: Merged, sources: Sequence[Source]) -> None:
@@ -21,15 +20,16 @@ def note_what_hosts_say(merged: Merged, sources: Sequence[Source]) -> None:
     asked: Dict[str, Any] = {}
     for source in sources:
         try:
-            with source.open() as reader:
-                asked[source.host] = reader.fact("inputs") or {}
-                for document in reader.fact(GRAPHS) or ():
-                    graphs.setdefault(document["model"], document)
-                told[source.host] = _said(source, reader)
-        except GoldwatchError as error:
+            inputs, documents, summary = source.ask(lambda reader: tuple(map(reader.fact, ("inputs", GRAPHS, SUMMARY))))
+        except Unreadable as error:
             told.setdefault(source.host, {"folder": source.folder})
             told[source.host].update(state=source.state, verdict=None)
-            told[source.host]["warnings"] = [] if source.host not in merged.reads else [error.message]
+            told[source.host]["warnings"] = [error.why] if source.host in merged.reads or source.state == SILENT else []
+            continue
+        asked[source.host] = inputs or {}
+        for document in documents or ():
+            graphs.setdefault(document["model"], document)
+        told[source.host] = _said(source, summary)
     for host, count in merged.unreadable.items():
         told[host]["warnings"].append("%d rows of its store are damaged and were left out" % count)
         told[host]["verdict"] = None
@@ -45,9 +45,8 @@ def note_what_hosts_say(merged: Merged, sources: Sequence[Source]) -> None:
     _fill_place(merged, sources, told)
 
 
-def _said(source: Source, reader: Reader) -> Dict[str, Any]:
+def _said(source: Source, summary: Any) -> Dict[str, Any]:
     found: Dict[str, Any] = {"folder": source.folder, "state": source.state, "verdict": None, "warnings": []}
-    summary = reader.fact(SUMMARY)
     if source.state == FINISHED and isinstance(summary, dict):
         first = summary.get("first_divergence")
         found.update(
@@ -67,9 +66,9 @@ def _fill_place(merged: Merged, sources: Sequence[Source], told: Mapping[str, Ma
     source = next((source for source in sources if place is not None and source.host == place.host), None)
     if source is not None and place is not None:
         try:
-            with source.open() as reader:
-                rows = [row.but(host=place.host) for row in reader.rows_at(reader.place_ids(place[:5]))]
-        except GoldwatchError:
+            where = place[:5]
+            rows = [row.but(host=place.host) for row in source.ask(lambda reader: reader.rows_at(reader.place_ids(where)))]
+        except Unreadable:
             # What is there of it tells less.
             return
     passing = {row_key(row): row for row in rows if row.verdict not in ("fail", "not_compared")}

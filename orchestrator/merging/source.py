@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from array import array
-from typing import Any, Dict, Iterator, List, MutableSequence, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, MutableSequence, NamedTuple, Optional, Sequence, Set, Tuple, TypeVar
 
 from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..errors import FormatError, GoldwatchError, InputError, MissingPath, UsageError
@@ -15,20 +14,28 @@ from ..results.network import SUMMARY
 from ..results.opening import STORE_FILE
 from ..results.reading import StoreReader, is_written, signature
 from ..results.rowsql import from_sql_text, to_sql_text
+from .asking import Asker, NoAnswer
 
-WAITING, RUNNING, FINISHED, STOPPED = "waiting", "running", "finished", "stopped"
+WAITING, RUNNING, FINISHED, STOPPED, SILENT = "waiting", "running", "finished", "stopped", "silent"
+T = TypeVar("T")
 Ids = MutableSequence[int]
 NOT_PASSED = (FAIL, NOT_COMPARED)
 
 _SURE_S = 1.0
 """A store that seems not to have changed is looked at all the same so often: not every file system tells at once."""
 
+NO_ANSWER = "its disk does not answer"
 _FEW = 400
 _NAME_OUT = "name the OUT folder of each host's watch, not its dumps"
 
 
 class Unreadable(Exception):
     """A host's run cannot be read now; it may be soon."""
+
+    def __init__(self, host: str, why: str) -> None:
+        super().__init__("host %s: %s" % (host, why))
+        self.host = host
+        self.why = why
 
 
 class Read(NamedTuple):
@@ -39,13 +46,23 @@ class Read(NamedTuple):
     last_event: int = 0
 
 
+class Glimpse(NamedTuple):
+    """How far a run is now: when its store was made, the last event, the highest id given to a row, the last row."""
+
+    began_ns: int
+    last_event: int
+    given: int
+    last_id: int
+
+
 class Source:
     """A host's run.
 
     Attributes
     ----------
     state
-        ``waiting``: there is none yet; ``running``; ``finished``; ``stopped``: nobody writes it, and it has not finished.
+        ``waiting``: there is none yet; ``running``; ``finished``; ``stopped``: nobody writes it, and it has not finished; ``silent``: its
+        disk does not answer.
     trouble
         Why it cannot be read, or nothing.
     """
@@ -55,6 +72,7 @@ class Source:
         self.folder = folder
         self.state = WAITING
         self.trouble = ""
+        self._asker = Asker()
         self._seen: Any = None
         self._looked = -1e9
 
@@ -65,6 +83,13 @@ class Source:
 
     def look(self) -> bool:
         """Tell whether there may be something new to read; its state is current then."""
+        try:
+            return self._asker.ask(self._looks)
+        except NoAnswer:
+            self.state, self.trouble, self._seen = SILENT, NO_ANSWER, None
+            return False
+
+    def _looks(self) -> bool:
         # In this order: what a run wrote before it ended is read before its end is told.
         written = is_written(self.folder)
         found, now = (written, signature(self.folder)), time.monotonic()
@@ -76,10 +101,10 @@ class Source:
     def refuse_foreign(self) -> None:
         """Raise InputError for a folder that is no run's and will not become one: other things lie there."""
         try:
-            names = set(os.listdir(self.folder))
+            names = set(self._asker.ask(lambda: os.listdir(self.folder)))
         except NotADirectoryError:
             raise InputError("%s is no folder" % self.folder, hint=_NAME_OUT) from None
-        except OSError:
+        except (OSError, NoAnswer):
             return
         if names and not names & {STORE_FILE, LOCK_FILE}:
             raise InputError("%s holds other files, and no run of a watch: there is no %s" % (self.folder, STORE_FILE), hint=_NAME_OUT)
@@ -94,7 +119,7 @@ class Source:
             self.state = RUNNING if written else WAITING
             return False
         try:
-            with self.open() as reader:
+            with Reader(self.folder) as reader:
                 finished = not written and reader.fact(SUMMARY) is not None
         except (GoldwatchError, OSError) as error:
             if isinstance(error, UsageError):
@@ -106,18 +131,28 @@ class Source:
         self.state = RUNNING if written else FINISHED if finished else STOPPED
         return True
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[Reader]:
-        """Open its store for a moment; all that goes wrong inside is raised as :class:`Unreadable`."""
-        try:
-            with self.open() as reader:
-                yield reader
-        except (GoldwatchError, OSError) as error:
-            raise Unreadable("host %s: %s" % (self.host, error.message if isinstance(error, GoldwatchError) else error)) from error
+    def ask(self, question: Callable[[Reader], T]) -> T:
+        """Open its store for a moment; return what a question, which only reads, finds there.
 
-    def open(self) -> Reader:
-        """Open its store for a moment; raises as :class:`Reader`."""
-        return Reader(self.folder)
+        Raises
+        ------
+        Unreadable
+            For all that goes wrong.
+        """
+        try:
+            return self._asker.ask(lambda: self._read(question))
+        except NoAnswer:
+            raise Unreadable(self.host, NO_ANSWER) from None
+        except (GoldwatchError, OSError) as error:
+            raise Unreadable(self.host, error.message if isinstance(error, GoldwatchError) else str(error)) from error
+
+    def _read(self, question: Callable[[Reader], T]) -> T:
+        with Reader(self.folder) as reader:
+            return question(reader)
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._asker.close()
 
 
 class Reader(StoreReader):
@@ -145,6 +180,11 @@ class Reader(StoreReader):
         except BaseException:
             self.close()
             raise
+
+    def glimpse(self) -> Glimpse:
+        """Return how far the run is."""
+        # In this order: what is taken out from now on is told by later events.
+        return Glimpse(self.began_ns(), self.last_event(), self.given(), self.last_id())
 
     def taken_out(self, after: int) -> Tuple[Set[str], int]:
         """Return the ops of which rows were taken out or replaced since an event, and the last event."""
@@ -189,12 +229,10 @@ class Reader(StoreReader):
                 self._connection.text_factory = patient
             yield from found
 
-    def lines_of_ops(self, ops: Sequence[str], upto: int) -> Iterator[Tuple[Any, ...]]:
-        """Yield the same of all rows of these ops, up to an id."""
-        marks = ", ".join("?" * len(ops))
-        sql = "SELECT id FROM row WHERE id <= ? AND op IN (%s) ORDER BY id" % marks
-        ids = [number for (number,) in self.query(sql, (upto, *map(to_sql_text, ops)))]
-        yield from self.lines(ids)
+    def ids_of_ops(self, ops: Sequence[str], upto: int) -> Ids:
+        """Return the ids of all rows of these ops, up to an id."""
+        sql = "SELECT id FROM row WHERE id <= ? AND op IN (%s) ORDER BY id" % ", ".join("?" * len(ops))
+        return array("q", [number for (number,) in self.query(sql, (upto, *map(to_sql_text, ops)))])
 
     def not_passed(self, upto: int) -> Dict[str, Tuple[int, int]]:
         """Return (id, Index) of each row that did not pass, up to an id, by key."""

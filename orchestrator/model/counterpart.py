@@ -209,7 +209,7 @@ class KnownCounterparts:
 
     def of(self, graph: ModelGraph, golden: GoldenSet, place: Place) -> Counterparts:
         """Return what is known of a model's tensors at a place, with the golden data that there are now."""
-        at = place if golden.several_places else None
+        at = place if golden.dumps.several_places else None
         revision, found = self._known.get((graph, golden, at), (-1, None))
         if found is None:
             found = Counterparts(graph, groups_of(graph), lambda op, index: golden.find(op, index, "output", at) is not None)

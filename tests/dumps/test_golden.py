@@ -77,7 +77,7 @@ def test_device_dumps_as_golden(tmp_path: Any, touch: Touch) -> None:
     assert entry is not None
     with pytest.raises(NotComparable, match="has no output 5"):
         golden.tensor(entry)
-    dump = golden.find_dump("conv1")
+    dump = golden.dumps.find("conv1")
     assert dump is not None and dump.rel.startswith("20230102000000")
 
 
@@ -189,7 +189,7 @@ def test_dumps_of_several_steps_and_devices_belong_to_their_own(tmp_path: Any) -
         entry = golden.find("a", 0, "output", Place("20210908070605", device, model, "7", step))
         return None if entry is None else golden.tensor(entry).array().tolist()
 
-    assert golden.several_places
+    assert golden.dumps.several_places
     assert [values("0", "9"), values("0", "10"), values("1", "9")] == [[0, 9], [0, 10], [1, 9]]
     assert values("1", "10") is None and values("0", "1") is None and values("2", "9") is None
     # All are of one model: its name need not agree.
@@ -197,5 +197,5 @@ def test_dumps_of_several_steps_and_devices_belong_to_their_own(tmp_path: Any) -
     for combo in golden.tree.combos:
         for dump in combo.files:
             assert combo.place.device == "1" or golden.discard(dump.path)
-    assert not golden.several_places and values("5", "77") == [1, 9]
+    assert not golden.dumps.several_places and values("5", "77") == [1, 9]
     assert golden.find("a", 0) is not None

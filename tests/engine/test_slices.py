@@ -171,4 +171,4 @@ def test_of_golden_dumps_the_one_like_the_target_is_found(tmp_path) -> None:
 
     assert found("a_b", ("Relu", None)) == names[0] and found("a_b", ("Abs", None)) == names[1] and found("a_b", ("X", None)) == names[1]
     assert found("c", ("Add", (5, 0))) == names[2] and found("c", ("Add", (5, 1))) == names[3] and found("c", ("Add", (5, 2))) is None
-    assert golden.slices("c") == {(5, 0), (5, 1)} and golden.slices("a_b") == {None}
+    assert golden.dumps.slices("c") == {(5, 0), (5, 1)} and golden.dumps.slices("a_b") == {None}

@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import random
+import threading
 from xml.etree import ElementTree
 
 import pytest
@@ -15,7 +16,7 @@ from merged_hosts import make_row, merged_all, read, settle, slow_step_ops, step
 from goldwatch.comparing.row import FAIL, NOT_COMPARED, PASS
 from goldwatch.engine.reporting import write_report
 from goldwatch.errors import InputError, UsageError
-from goldwatch.merging import batch
+from goldwatch.merging import batch, source
 from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions, host_names
 from goldwatch.pages.report import HtmlFile
@@ -123,9 +124,19 @@ def test_runs_that_change_all_the_time(hosts, merging, tmp_path, seed, monkeypat
     monkeypatch.setattr(batch, "MOST_ROWS", 5 if seed % 2 else 60_000)
     out = str(tmp_path / "all")
     hosts[0].begin()
+    troubled = set()
+    ask = source.Source.ask
+
+    def ask_or_not(self, question):
+        if self.host in troubled and dice.random() < 0.7:
+            raise source.Unreadable(self.host, "a test")
+        return ask(self, question)
+
+    monkeypatch.setattr(source.Source, "ask", ask_or_not)
     merge = merging(hosts)
     merge.__enter__()
     for _ in range(40):
+        troubled = dice.choice([set(), {"a"}, {"b", "c"}])
         host = dice.choice(hosts)
         deed = dice.choice(["put", "put", "put", "replace", "remove", "renumber", "stop", "anew", "again", "look", "slice", "slice"])
         if host.store is None:
@@ -155,6 +166,7 @@ def test_runs_that_change_all_the_time(hosts, merging, tmp_path, seed, monkeypat
             merge._turn()
         else:
             settle(merge)
+    troubled = set()
     for host in hosts:
         if host.store is not None:
             host.stop()
@@ -293,6 +305,81 @@ def test_a_diff_with_a_merge_that_holds_no_passing_rows(hosts, merging, tmp_path
         kinds = [kind for kind, changes in found.changes.items() for change in changes if change.side.op == "op1"]
         assert kinds == (["better"] if first == before else ["worse"]) and found.same_model
         assert {change.side.op for changes in found.changes.values() for change in changes} == {"op1", "op2"}
+
+
+@pytest.fixture
+def hang(monkeypatch):
+    """``hang(source)`` lets the disk of a host not answer any more, until ``hang(source, False)``."""
+    gates = {}
+
+    class Waiting(source.Reader):
+        def __init__(self, folder):
+            if folder in gates:
+                gates[folder].wait()
+            super().__init__(folder)
+
+    monkeypatch.setattr(source, "Reader", Waiting)
+
+    def change(one, hangs=True):
+        if hangs:
+            gates[one.folder] = threading.Event()
+            one._asker._patience_s = 0.0
+        else:
+            one._asker._patience_s = 60.0
+            gates.pop(one.folder).set()
+
+    yield change
+    for gate in gates.values():
+        gate.set()
+
+
+def test_a_disk_that_does_not_answer_holds_up_nobody(hosts, merging, hang, tmp_path):
+    for host in hosts:
+        host.begin().put(*(make_row(op, verdict=FAIL if op == 2 else PASS) for op in range(4))).finish()
+    said = []
+    with merging(hosts, said=said, until_idle_s=0.01, poll_s=0.01) as merge:
+        hang(merge.sources[2])
+        merge.follow()
+        result = merge.finish()
+        everything(hosts[:2], str(tmp_path / "all"))
+        hang(merge.sources[2], False)
+    assert result.exit_code == 1 and result.summary.rows == 8
+    assert [entry["state"] for entry in result.summary.hosts] == ["finished", "finished", "silent"]
+    assert "host c has not finished" in result.sentence and "host c: its disk does not answer" in result.summary.warnings
+    assert "host c: silent (its disk does not answer)" in said
+    with open(str(tmp_path / "all" / "result.json"), encoding="utf-8") as stream:
+        check_document(json.load(stream), "result", "result.json")
+    merged_all(merging(hosts))
+    everything(hosts, str(tmp_path / "all"))
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("turns", range(1, 12, 2))
+def test_a_disk_that_stops_answering_in_the_middle(hosts, merging, hang, tmp_path, monkeypatch, turns, killed):
+    """What was begun of its rows is finished later, by another merge, too; the others go on at once."""
+    monkeypatch.setattr(batch, "MOST_ROWS", 5)
+    for host in hosts:
+        host.begin().put(*(make_row(op, device, step) for op in range(2) for device in range(2) for step in range(4))).finish()
+    out = str(tmp_path / "all")
+    merge = merging(hosts)
+    merge.__enter__()
+    for _ in range(turns):
+        merge._turn()
+    silent = merge.sources[turns % 3]
+    hang(silent)
+    settle(merge)
+    counts = dict(read(out, "SELECT host, sum(passed) FROM host_place GROUP BY host"))
+    assert all(counts[other.host] == 16 for other in merge.sources if other is not silent)
+    hang(silent, False)
+    if killed:
+        merge.__exit__(None, None, None)
+        merge = merging(hosts)
+        merge.__enter__()
+    merge.stop("test")
+    merge.follow()
+    assert merge.finish().summary.passed == 48
+    merge.__exit__(None, None, None)
+    everything(hosts, out)
 
 
 def test_what_cannot_be_merged(hosts, merging, tmp_path):
