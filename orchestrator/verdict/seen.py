@@ -209,7 +209,8 @@ def unpacked_row(data: bytes, shared: Dict[Any, Any]) -> SeenRow:
         parts = pickle.loads(data[begin:end])
         alike = shared[data[begin:end]] = tuple(shared.setdefault(one, one) if type(one) is str else one for one in parts)
     file, order, *own = pickle.loads(data[end:])
-    return SeenRow(alike[0], place, *alike[1:3], file, order, alike[3], Observation._make(_in_order((*alike[4:], *own))))
+    verdict, op, op_type, marks, *about = alike
+    return SeenRow(verdict, place, op, op_type, file, order, marks, Observation._make(_in_order((*about, *own))))
 
 
 def _marks(row: Row, judged: Row) -> int:
