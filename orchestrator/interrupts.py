@@ -16,8 +16,11 @@ _raised: List[int] = []
 _terminated: List[int] = []
 _over = False
 
-_DROPPING = (("__del__", ""), ("cb", "importlib"), ("remove", "weakref"), ("_remove", "_weakrefset"))
-"""Functions, with a part of their file's name, that are called at the end of an object's life."""
+_DROPPING = (("__del__", ""), ("cb", "importlib"), ("remove", "weakref"), ("_remove", "_weakrefset"), ("_lock_unlock_module", "importlib"))
+"""Functions, with a part of their file's name, that are called at the end of an object's life, or where C code imports a module again.
+
+What is raised in the last one while an extension module asks for numpy, numpy's ``import_array`` prints with a traceback.
+"""
 
 
 def heed_interrupts() -> None:

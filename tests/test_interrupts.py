@@ -50,7 +50,16 @@ except (KeyboardInterrupt, SystemExit):
 
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
 @pytest.mark.parametrize("how", ["heeded", "lost"])
-@pytest.mark.parametrize("where", ["cb <frozen importlib._bootstrap>", "remove lib/weakref.py", "_remove lib/_weakrefset.py", "__del__"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "cb <frozen importlib._bootstrap>",
+        "_lock_unlock_module <frozen importlib._bootstrap>",
+        "remove lib/weakref.py",
+        "_remove lib/_weakrefset.py",
+        "__del__",
+    ],
+)
 def test_a_signal_at_the_end_of_an_objects_life(where, how, number):
     """Python itself loses it: that is why."""
     words = [sys.executable, "-c", SCRIPT, how, number, *where.split(" ", 1)]

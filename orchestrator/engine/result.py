@@ -16,6 +16,7 @@ from ..results.hosts import JUDGED_BY
 from ..results.jsonfile import RESULT_FILE, result_chunks, row_document
 from ..results.network import GRAPHS, stored_networks
 from ..results.rowsql import plain_tree
+from ..results.stepops import STEP_OP_FILE
 from ..results.store import RunStore
 from ..verdict.culprits import REPLAY, replayed
 from ..verdict.first_divergence import FirstDivergence
@@ -172,7 +173,7 @@ def stored_result(out: str) -> RunResult:
         options = stored_options(out, store.has_hosts, store.get)
         summary, sentence = judged_anew(store, options)
         strict = bool((store.get(JUDGED) or {}).get("strict"))
-        names = [*noted_tables(store), RESULT_FILE]
+        names = [*noted_tables(store), *[STEP_OP_FILE] * store.has_hosts, RESULT_FILE]
         notes = tuple(store.notes)
     files = tuple(path for path in (os.path.join(out, os.path.basename(str(name))) for name in names) if os.path.isfile(path))
     return RunResult(options, summary, exit_code(summary, strict=strict), sentence, files, notes)

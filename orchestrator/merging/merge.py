@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter
@@ -18,6 +19,7 @@ from ..errors import InputError, Interrupted
 from ..interrupts import caused_by_interrupt
 from ..results.byplace import PlaceCounts
 from ..results.finishing import ResultFiles
+from ..results.stepops import STEP_OP_FILE, write_step_ops
 from ..results.store import RunStore
 from ..verdict.summary import exit_code
 from ..watching.hook import DivergenceHook
@@ -343,7 +345,10 @@ class Merge:
             on_stage("judging", 0, 0)
             summary, sentence = judge_hosts(self.store, options)
             self.store.set(JUDGED, {"strict": self.options.strict, "sentence": sentence})
+            table = os.path.join(self.options.out, STEP_OP_FILE)
+            write_step_ops(self.store.query, table)
             files = results.finish(summary, options.limits)
+            files.insert(-1, table)
         code = exit_code(summary, strict=self.options.strict)
         return RunResult(options, summary, code, sentence, tuple(files), tuple(self.store.notes), (), results.told[0], self._places())
 

@@ -22,6 +22,7 @@ from ..filesystem import open_input
 from ..results.files import is_table
 from ..results.jsonfile import RESULT_FILE
 from ..results.reading import StoreReader
+from ..results.stepops import STEP_OP_FILE
 from .answers import Problem, json_answer
 from .job_request import REPORT_NAME
 from .runs import Run, Runs
@@ -85,6 +86,7 @@ def _files(run: Run) -> List[Dict[str, Any]]:
     try:
         with StoreReader(run.path) as store:
             tables = store.fact("result_files")
+            names += [STEP_OP_FILE] * store.has_hosts
         names += [name for name in tables if isinstance(name, str) and is_table(name)] if isinstance(tables, list) else []
     except GoldwatchError:
         # What a run wrote before its store was damaged may still be had.

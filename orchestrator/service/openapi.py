@@ -133,6 +133,8 @@ class Operation(NamedTuple):
     headers: Tuple[Tuple[str, str], ...] = ()
 
 
+_VALUE = {"type": ["number", "string"], "description": "A number that is not finite is a text."}
+_STEP = _object(step=_TEXT, model=_TEXT, op=_TEXT, tensor=_TEXT, metric=_TEXT, count=_COUNT, worst=_VALUE, mean=_VALUE)
 _PAGE = (("limit", _COUNT, "How many at most; of runs 100 and never more than 1,000, of rows 1,000 and never more than 10,000."),)
 READING: List[Operation] = [
     Operation("get", "/healthz", "Whether the service lives; needs no token.", _object(status=_TEXT, version=_TEXT), open=True),
@@ -148,6 +150,11 @@ READING: List[Operation] = [
     Operation(
         "get", "/api/runs/{run}/rows", "Rows in the order of their arrival.", _object(rows=_list_of(_ref("Row")), last_id=_COUNT),
         (("after", _COUNT, "Only rows with a higher id."), *_PAGE),
+    ),
+    Operation(
+        "get", "/api/runs/{run}/steps", "Of a merge what a metric is in each step over all devices, the worst first; empty for other runs.",
+        _object(steps=_list_of(_STEP), metrics=_list_of(_TEXT)),
+        (("metric", _TEXT, "RelativeEuclideanDistance unless said otherwise."), *_PAGE),
     ),
     Operation(
         "get", "/api/runs/{run}/events",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import os
@@ -13,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from merged_hosts import make_row, merged_all, read, settle, slow_step_ops, step_ops
 
+import goldwatch
 from goldwatch.comparing.row import FAIL, NOT_COMPARED, PASS
 from goldwatch.engine.reporting import write_report
 from goldwatch.errors import InputError, UsageError
@@ -24,6 +26,7 @@ from goldwatch.results.difference import KINDS, difference_of
 from goldwatch.results.difference_words import change_words
 from goldwatch.results.junit import JunitFile
 from goldwatch.results.markdown import MarkdownFile
+from goldwatch.results.stepops import metrics_of_step_ops, worst_step_ops
 from goldwatch.results.store import RunStore
 from goldwatch.schemas.documents import check_document
 
@@ -410,3 +413,26 @@ def test_what_cannot_be_merged(hosts, merging, tmp_path):
 )
 def test_what_hosts_are_called(paths, names):
     assert host_names(paths) == names
+
+
+def test_steps_and_ops_are_a_table_of_their_own(hosts, merging, tmp_path):
+    spread = [(op, device, step) for op in range(2) for device in range(2) for step in (2, 10)]
+    hosts[0].begin().put(*(make_row(*where, verdict=FAIL if where[0] else PASS, distance=0.1 * where[0] + where[2]) for where in spread))
+    hosts[0].put(make_row(5, metrics={"CosineSimilarity": math.nan, "MaxRelativeError": math.inf}, op="=cmd()")).finish()
+    result = merged_all(merging(hosts[:1]))
+    path = str(tmp_path / "all" / "step_op.csv")
+    assert result.files[-2] == path and path in goldwatch.open_result(str(tmp_path / "all")).files
+    with open(path, encoding="utf-8", newline="") as stream:
+        found = list(csv.DictReader(stream))
+    slow = slow_step_ops([hosts[0].folder])
+    keys = [(line["Model"], line["Step"], line["OpName"].lstrip("'"), line["TensorIndex"], line["Metric"]) for line in found]
+    assert {key: (int(line["Devices"]), line["Worst"], line["Mean"]) for key, line in zip(keys, found)} == {
+        key: (count, worst.replace("inf", "Infinity"), mean.replace("inf", "Infinity")) for key, (count, worst, mean) in slow.items()
+    }
+    assert [line["Step"] for line in found] == sorted((line["Step"] for line in found), key=int) and found[0]["OpName"] == "'=cmd()"
+    with RunStore.open(str(tmp_path / "all")) as store:
+        worst = worst_step_ops(store.query, "RelativeEuclideanDistance", 2)
+        assert [(line["step"], line["op"], line["count"]) for line in worst] == [("10", "op1", 2), ("10", "op0", 2)]
+        assert worst_step_ops(store.query, "CosineSimilarity", 1)[0]["worst"] == 1 - 10.1
+        assert worst_step_ops(store.query, "MaxRelativeError", 9)[0]["worst"] == "Infinity"
+        assert "CosineSimilarity" in metrics_of_step_ops(store.query)

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 
-import onnx_models
-import onnx_networks
 import pytest
 from browser import SIDEWAYS, browser, console, resize, show
+from graph_browsing import HOSTILE, MARKS, NET, OPS, choose, element, find, op, shown, words_of
 from in_process import run_here
-
-from goldwatch.pages.graph_page import Commands, graph_page
-from goldwatch.pages.graph_result import GraphResult
-from goldwatch.pages.models import read_page_model
 
 try:
     from selenium.webdriver import ActionChains
@@ -22,51 +16,7 @@ try:
     from selenium.webdriver.support.ui import WebDriverWait
 except ImportError:  # then conftest leaves all tests in a browser out, and says so
     ActionChains = Keys = WebDriverWait = None
-
 pytestmark = pytest.mark.browser
-
-HOSTILE = "a'b\"</script><script>alert(1)</script>\u202e$(touch x) `id` \\ [0]*?"
-MARKS = "return [...document.querySelectorAll('#graph [data-mark]')].map((it) => [it.dataset.op, it.dataset.mark]).sort()"
-
-
-def desc(*shape):
-    attrs = [
-        {"key": "origin_format", "value": {"s": "NCHW"}},
-        {"key": "origin_shape", "value": {"list": {"i": [shape[0], 32, *shape[2:4]]}}},
-    ]
-    return {"dtype": "DT_FLOAT16", "layout": "NC1HWC0", "shape": {"dim": list(shape)}, "attr": attrs}
-
-
-def op(number, name, op_type, inputs, originals=None, **params):
-    attrs = [{"key": key, "value": {"i": value}} for key, value in params.items()]
-    attrs.append({"key": "_datadump_original_op_names", "value": {"list": {"s": [name] if originals is None else originals}}})
-    outputs = {"input_desc": [desc(1, 2, 8, 8, 16)] * len(inputs), "output_desc": [desc(1, 2, 8, 8, 16)]}
-    return dict({"name": name, "type": op_type, "id": number, "input": [each + ":0" for each in inputs], "attr": attrs}, **outputs)
-
-
-OPS = [
-    op(0, "data", "Data", []),
-    op(1, "conv1", "Conv2D", ["data"], ["conv1", "bn1", "relu1"], groups=7),
-    op(2, "trans", "TransData", ["conv1"], []),
-    op(3, HOSTILE, "Conv2D", ["trans"]),
-    op(4, "side", "Sqrt", ["conv1"]),
-    op(5, "add", "Add", [HOSTILE, "side"], ["add", "relu2"]),
-    op(6, "conv10", "Conv2D", ["add"], stride=42),
-]
-NET = """name: "net"
-layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }
-layer { name: "c1" type: "Convolution" bottom: "data" top: "c1" convolution_param { num_output: 4 kernel_size: 3 } }
-layer { name: "r1" type: "ReLU" bottom: "c1" top: "c1" }
-layer { name: "p1" type: "Pooling" bottom: "c1" top: "p1" pooling_param { kernel_size: 2 stride: 2 } }
-layer { name: "q1" type: "Pooling" bottom: "c1" top: "q1" pooling_param { kernel_size: 2 stride: 2 } }
-layer { name: "e1" type: "Eltwise" bottom: "p1" bottom: "q1" top: "e1" }
-"""
-ORIGINAL = """name: "net"
-layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }
-layer { name: "conv1" type: "Convolution" bottom: "data" top: "c" convolution_param { num_output: 4 kernel_size: 3 } }
-layer { name: "side" type: "Power" bottom: "c" top: "s" }
-layer { name: "relu2" type: "ReLU" bottom: "s" top: "r" }
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -92,32 +42,6 @@ def folder(tmp_path_factory):
 def om(driver, folder):
     show(driver, folder / "om.json.html")
     return driver
-
-
-def element(driver, selector):
-    return driver.find_element("css selector", selector)
-
-
-def find(driver, text):
-    """Type into the search and press Enter."""
-    search = element(driver, "#search")
-    search.clear()
-    search.send_keys(text, Keys.ENTER)
-
-
-def shown(driver):
-    return element(driver, "#detail").get_attribute("data-op")
-
-
-def words_of(command):
-    """Return the words that bash makes of a command."""
-    done = subprocess.run(["bash", "-c", "printf '%s\\0' " + command], stdout=subprocess.PIPE, check=True)
-    return done.stdout.decode("utf-8").split("\0")[:-1]
-
-
-def choose(driver, name, which):
-    find(driver, name)
-    element(driver, "button[data-choose=%s]" % which).click()
 
 
 def test_enter_in_the_search_shows_the_best_match(om):
@@ -230,42 +154,6 @@ def test_a_hostile_name_is_only_a_name(om):
     assert "\\[0\\]" not in element(om, "#command").text
 
 
-def test_a_caffe_net_shows_shapes_and_its_command_cuts(driver, folder, tmp_path):
-    show(driver, folder / "net.prototxt.html")
-    labels = [each.text for each in driver.find_elements("css selector", "#graph text.label")]
-    assert sorted(labels) == ["1,3,8,8 NCHW", *["1,4,3,3 NCHW"] * 2, *["1,4,6,6 NCHW"] * 3]
-    choose(driver, "p1", "start")
-    choose(driver, "e1", "end")
-    words = words_of(element(driver, "#command").text)
-    assert words[3:] == ["--start", "p1", "--end", "e1", "--shape", "c1=1,4,6,6", "--shape", "q1=1,4,3,3", "-o", "cuts"]
-    done = run_here(words, tmp_path)
-    assert done.returncode == 0, done.stderr
-
-
-def test_an_onnx_cut_says_which_shapes_to_fill_in_and_then_runs(driver, tmp_path):
-    onnx_models.save(tmp_path / "net.onnx", onnx_networks.cnn())
-    assert run_here(["goldwatch", "graph", "net.onnx", "-o", "page.html"], tmp_path).returncode == 0
-    show(driver, tmp_path / "page.html")
-    choose(driver, "/relu/Relu", "start")
-    choose(driver, "/Add", "end")
-    words = words_of(element(driver, "#command").text)
-    assert words[3:] == ["--start", "/relu/Relu", "--end", "/Add", "--shape", "n1=?,?,?,?", "-o", "cuts"]
-    assert "the file does not tell the shape of n1." in element(driver, "#to-fill-in").text
-    done = run_here([word.replace("?,?,?,?", "1,16,16,16") for word in words], tmp_path)
-    assert done.returncode == 0, done.stderr
-    choose(driver, "x", "start")
-    assert "x=?,3,16,16" in words_of(element(driver, "#command").text), "a dim that the model leaves open"
-
-    found = read_page_model(str(tmp_path / "net.onnx"))
-    result = GraphResult({}, {}, {}, {("/bn/BatchNormalization", 0): (1, 16, 16, 16)}, {}, set(), set())
-    (tmp_path / "told.html").write_text(graph_page(found, Commands([["goldwatch"], []], "", None, False), result))
-    show(driver, tmp_path / "told.html")
-    choose(driver, "/relu/Relu", "start")
-    choose(driver, "/Add", "end")
-    assert words_of(element(driver, "#command").text)[-1] == "n1=1,16,16,16", "a result's rows tell the shape"
-    assert not driver.find_elements("css selector", "#to-fill-in")
-
-
 def test_a_result_of_another_model_is_doubted(driver, folder, tmp_path):
     made = [sys.executable, "-m", "goldwatch.testing"]
     for words in (
@@ -294,36 +182,6 @@ def test_no_line_runs_through_a_label_and_no_label_lies_under_a_mark(om):
     assert all(back[0] <= label[0] and label[2] <= back[2] for label, back in zip(labels, backs))
     flags = om.execute_script(boxes, "#graph .flag")
     assert not [1 for a in flags for b in backs if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]]
-
-
-def test_the_page_of_an_om_knows_the_original_beside_it(driver, folder, tmp_path):
-    (tmp_path / "own.prototxt").write_text(ORIGINAL)
-    command = ["goldwatch", "graph", "om.json", "--model", tmp_path / "own.prototxt", "-o", tmp_path / "both.html"]
-    done = run_here(command, folder)
-    assert done.returncode == 0, done.stderr
-    show(driver, tmp_path / "both.html")
-    choose(driver, "conv1", "start")
-    choose(driver, "add", "end")
-    words = words_of(element(driver, "#command").text)
-    assert words[3:7] == ["--start", "conv1", "--end", "relu2"] and words[words.index("--om") + 1] == str(folder / "om.json")
-    assert element(driver, "#config-command").text.startswith("goldwatch config new")
-    choose(driver, "conv10", "end")
-    assert "conv10 cannot be the end of a cut: conv10 is not one node of the original" in element(driver, "#no-command").text
-    assert element(driver, "#command").text.startswith("goldwatch config new")
-    choose(driver, "trans", "start")
-    assert "trans cannot be the start of a cut: the compiler made this op" in element(driver, "#no-command").text
-
-
-def test_an_original_beside_an_om_that_cannot_be_read_is_told_on_the_page(driver, tmp_path):
-    (tmp_path / "m.json").write_text(json.dumps({"name": "m", "graph": [{"name": "m", "op": OPS}]}))
-    (tmp_path / "m.prototxt").write_text("layer {")
-    done = run_here(["goldwatch", "graph", "m.json", "-o", "m.html"], tmp_path)
-    assert done.returncode == 0, done.stderr
-    show(driver, tmp_path / "m.html")
-    choose(driver, "conv1", "start")
-    choose(driver, "add", "end")
-    assert "m.prototxt" in element(driver, "#no-command").text
-    assert run_here(["goldwatch", "graph", "m.json", "--model", "m.prototxt", "-o", "n.html"], tmp_path).returncode == 4
 
 
 @pytest.mark.parametrize(("width", "name"), [(1280, "side"), (1280, "data"), (390, "conv10")])

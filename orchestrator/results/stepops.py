@@ -1,0 +1,65 @@
+"""What a merge of several hosts says of each metric over all devices (table ``step_op``): read, and written as OUT/step_op.csv."""
+
+from __future__ import annotations
+
+import csv
+from typing import Any, Callable, Dict, Iterator, List, Tuple
+
+from ..filesystem import refuse_writing, replacing
+from ..verdict.limits import LARGER, natural_comparison
+from .csvfile import text_cell
+from .rowsql import from_sql_text
+
+STEP_OP_FILE = "step_op.csv"
+_FIELDS = ("step", "model", "op", "tensor", "metric", "count", "worst", "mean")
+_NAMES = ", ".join(_FIELDS)
+_ORDER = "CAST(step AS INTEGER), step, model, op, tensor, metric"
+_FEW = 500
+
+Query = Callable[..., List[Tuple[Any, ...]]]
+
+
+def worst_step_ops(query: Query, metric: str, limit: int) -> List[Dict[str, Any]]:
+    """Return the lines of one metric as documents, the worst first; numbers that are not finite are texts.
+
+    Parameters
+    ----------
+    query
+        Asks the store: SQL, then values.
+    limit
+        At most so many.
+    """
+    order = "ASC" if natural_comparison(metric) == LARGER else "DESC"
+    sql = "SELECT %s FROM step_op WHERE metric = ? ORDER BY worst %s, %s LIMIT ?" % (_NAMES, order, _ORDER)
+    return [dict(zip(_FIELDS, map(from_sql_text, line))) for line in query(sql, (metric, limit))]
+
+
+def metrics_of_step_ops(query: Query) -> List[str]:
+    """Return the metrics that some device has a value of."""
+    return sorted(from_sql_text(metric) for (metric,) in query("SELECT DISTINCT metric FROM step_op"))
+
+
+def write_step_ops(query: Query, path: str) -> None:
+    """Write the table, by steps, models and ops; raises EnvironmentProblem where that fails."""
+    try:
+        with replacing(path) as stream:
+            table = csv.writer(stream, lineterminator="\n")
+            table.writerow(["Step", "Model", "OpName", "TensorIndex", "Metric", "Devices", "Worst", "Mean"])
+            for line in _lines(query):
+                names, (count, worst, mean) = line[:5], line[5:]
+                table.writerow([*(text_cell(from_sql_text(name)) for name in names), count, *map(_number, (worst, mean))])
+    except OSError as error:
+        refuse_writing(path, error)
+
+
+def _lines(query: Query) -> Iterator[Tuple[Any, ...]]:
+    numbers = [number for (number,) in query("SELECT rowid FROM step_op ORDER BY %s" % _ORDER)]
+    for start in range(0, len(numbers), _FEW):
+        page = numbers[start : start + _FEW]
+        sql = "SELECT rowid, %s FROM step_op WHERE rowid IN (%s)" % (_NAMES, ", ".join("?" * len(page)))
+        found = {line[0]: line[1:] for line in query(sql, page)}
+        yield from (found[number] for number in page)
+
+
+def _number(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,103 @@
+"""The page of a network's original model, and of an om that has it beside it."""
+
+from __future__ import annotations
+
+import json
+
+import onnx_models
+import onnx_networks
+import pytest
+from browser import console, resize, show
+from graph_browsing import NET, OPS, ORIGINAL, choose, element, words_of
+from in_process import run_here
+
+from goldwatch.pages.graph_page import Commands, graph_page
+from goldwatch.pages.graph_result import GraphResult
+from goldwatch.pages.models import read_page_model
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(autouse=True)
+def quiet(driver):
+    resize(driver, 1280, 900)
+    console(driver)
+    yield
+    assert console(driver) == []
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    found = tmp_path_factory.mktemp("graph")
+    (found / "om.json").write_text(json.dumps({"name": "net", "graph": [{"name": "net", "op": OPS}]}))
+    (found / "net.prototxt").write_text(NET)
+    for name in ("om.json", "net.prototxt"):
+        done = run_here(["goldwatch", "graph", name, "-o", name + ".html"], found)
+        assert done.returncode == 0, done.stderr
+    return found
+
+
+def test_a_caffe_net_shows_shapes_and_its_command_cuts(driver, folder, tmp_path):
+    show(driver, folder / "net.prototxt.html")
+    labels = [each.text for each in driver.find_elements("css selector", "#graph text.label")]
+    assert sorted(labels) == ["1,3,8,8 NCHW", *["1,4,3,3 NCHW"] * 2, *["1,4,6,6 NCHW"] * 3]
+    choose(driver, "p1", "start")
+    choose(driver, "e1", "end")
+    words = words_of(element(driver, "#command").text)
+    assert words[3:] == ["--start", "p1", "--end", "e1", "--shape", "c1=1,4,6,6", "--shape", "q1=1,4,3,3", "-o", "cuts"]
+    done = run_here(words, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_onnx_cut_says_which_shapes_to_fill_in_and_then_runs(driver, tmp_path):
+    onnx_models.save(tmp_path / "net.onnx", onnx_networks.cnn())
+    assert run_here(["goldwatch", "graph", "net.onnx", "-o", "page.html"], tmp_path).returncode == 0
+    show(driver, tmp_path / "page.html")
+    choose(driver, "/relu/Relu", "start")
+    choose(driver, "/Add", "end")
+    words = words_of(element(driver, "#command").text)
+    assert words[3:] == ["--start", "/relu/Relu", "--end", "/Add", "--shape", "n1=?,?,?,?", "-o", "cuts"]
+    assert "the file does not tell the shape of n1." in element(driver, "#to-fill-in").text
+    done = run_here([word.replace("?,?,?,?", "1,16,16,16") for word in words], tmp_path)
+    assert done.returncode == 0, done.stderr
+    choose(driver, "x", "start")
+    assert "x=?,3,16,16" in words_of(element(driver, "#command").text), "a dim that the model leaves open"
+
+    found = read_page_model(str(tmp_path / "net.onnx"))
+    result = GraphResult({}, {}, {}, {("/bn/BatchNormalization", 0): (1, 16, 16, 16)}, {}, set(), set())
+    (tmp_path / "told.html").write_text(graph_page(found, Commands([["goldwatch"], []], "", None, False), result))
+    show(driver, tmp_path / "told.html")
+    choose(driver, "/relu/Relu", "start")
+    choose(driver, "/Add", "end")
+    assert words_of(element(driver, "#command").text)[-1] == "n1=1,16,16,16", "a result's rows tell the shape"
+    assert not driver.find_elements("css selector", "#to-fill-in")
+
+
+def test_the_page_of_an_om_knows_the_original_beside_it(driver, folder, tmp_path):
+    (tmp_path / "own.prototxt").write_text(ORIGINAL)
+    command = ["goldwatch", "graph", "om.json", "--model", tmp_path / "own.prototxt", "-o", tmp_path / "both.html"]
+    done = run_here(command, folder)
+    assert done.returncode == 0, done.stderr
+    show(driver, tmp_path / "both.html")
+    choose(driver, "conv1", "start")
+    choose(driver, "add", "end")
+    words = words_of(element(driver, "#command").text)
+    assert words[3:7] == ["--start", "conv1", "--end", "relu2"] and words[words.index("--om") + 1] == str(folder / "om.json")
+    assert element(driver, "#config-command").text.startswith("goldwatch config new")
+    choose(driver, "conv10", "end")
+    assert "conv10 cannot be the end of a cut: conv10 is not one node of the original" in element(driver, "#no-command").text
+    assert element(driver, "#command").text.startswith("goldwatch config new")
+    choose(driver, "trans", "start")
+    assert "trans cannot be the start of a cut: the compiler made this op" in element(driver, "#no-command").text
+
+
+def test_an_original_beside_an_om_that_cannot_be_read_is_told_on_the_page(driver, tmp_path):
+    (tmp_path / "m.json").write_text(json.dumps({"name": "m", "graph": [{"name": "m", "op": OPS}]}))
+    (tmp_path / "m.prototxt").write_text("layer {")
+    done = run_here(["goldwatch", "graph", "m.json", "-o", "m.html"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    show(driver, tmp_path / "m.html")
+    choose(driver, "conv1", "start")
+    choose(driver, "add", "end")
+    assert "m.prototxt" in element(driver, "#no-command").text
+    assert run_here(["goldwatch", "graph", "m.json", "--model", "m.prototxt", "-o", "n.html"], tmp_path).returncode == 4

@@ -1,0 +1,118 @@
+"""The report page on paper: what is printed of it."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from browser import browser, console, resize, show
+from report_pages import chain, network, write_page
+
+pytestmark = pytest.mark.browser
+SHOWN = "return Number(document.querySelector('#rows').dataset.shown)"
+
+
+@pytest.fixture(autouse=True)
+def quiet(request, driver):
+    """Every test begins on a large light screen, and ends without a word on the console."""
+    resize(driver, 1280, 900)
+    console(driver)
+    yield
+    assert console(driver) == []
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    rows = network(300, 120)
+    write_page(path, rows, [120], graphs=(chain(rows),))
+    return path
+
+
+def element(driver, selector):
+    return driver.find_element("css selector", selector)
+
+
+def tensors(driver):
+    rows = "[...document.querySelectorAll('#rows tbody tr[data-tensor]')]"
+    return driver.execute_script("return %s.map((row) => row.dataset.tensor)" % rows)
+
+
+def test_print_has_all_rows_up_to_a_thousand(driver, tmp_path, page):
+    for count, printed in ((300, 300), (1300, 1000)):
+        write_page(tmp_path / "page.html", network(count))
+        show(driver, tmp_path / "page.html")
+        driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+        assert len(tensors(driver)) == printed
+        driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
+        assert len(tensors(driver)) == 60
+    write_page(tmp_path / "page.html", network(20))
+    show(driver, tmp_path / "page.html")
+    assert base64.b64decode(driver.print_page()).startswith(b"%PDF")
+
+
+def test_what_is_printed_is_light(driver, page):
+    resize(driver, 1280, 900, dark=True)
+    show(driver, page)
+    paper = "return getComputedStyle(document.documentElement).getPropertyValue('--paper').trim()"
+    dark = driver.execute_script(paper)
+    driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    assert driver.execute_script(paper) == "#ffffff" != dark
+    driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    assert driver.execute_script(paper) == dark
+
+
+def training_rows():
+    places = [{"time": "t", "device": str(device), "model": "ge_default_20260102030405_11", "model_id": "1", "step": str(step)}
+              for device in range(2) for step in (1, 2)]  # fmt: skip
+    rows = [row.but(**place) for place in places for row in network(8, 4)]
+    return [row.but(time="2026010203040%s" % row.device, model=row.model + row.step, model_id=row.device) for row in rows]
+
+
+# The cells whose content is wider than they are, and the longest count of lines of a number, a heading or a verdict.
+CRAMPED = """
+const cells = [...document.querySelectorAll('#rows :is(th, td)')];
+return [cells.filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cell) => cell.textContent),
+  Math.max(...[...document.querySelectorAll('#rows tbody tr[data-tensor]')].map((row) => row.clientHeight))];
+"""
+
+
+def test_the_table_of_a_training_can_be_read_on_paper(driver, tmp_path):
+    write_page(tmp_path / "page.html", training_rows(), [4])
+    show(driver, tmp_path / "page.html")
+    resize(driver, 1047, 800)
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    cut, highest = driver.execute_script(CRAMPED)
+    driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert cut == [] and highest < 60
+
+
+def test_on_paper_the_metrics_are_named_numbers_stay_whole_and_a_network_takes_one_page(driver, tmp_path, page):
+    show(driver, page)
+    resize(driver, 718, 1000)
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    cut, _ = driver.execute_script(CRAMPED)
+    lines = driver.execute_script("return [...document.querySelectorAll('#rows td.number')].map((cell) => cell.clientHeight < 30)")
+    head = driver.execute_script("return getComputedStyle(document.querySelector('#rows th[data-column=tensor]'), '::before').content")
+    named = driver.find_element("css selector", "#plot-metrics").text
+    high = driver.execute_script("return document.querySelector('#graph svg').getBoundingClientRect().height")
+    driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    resize(driver, 1280, 900)
+    assert cut == [] and all(lines) and head == '"tensor"', "a repeated head shows no button"
+    assert named.split("\n") == ["1 − cosine", "relative distance"] and 0 < high < 21.1 / 2.54 * 96
+
+
+def test_words_of_a_table_stay_whole_without_scripts(tmp_path):
+    write_page(tmp_path / "page.html", training_rows(), [4])
+    with browser(scripts=False) as blocked:
+        show(blocked, tmp_path / "page.html", scripts=False)
+        resize(blocked, 1280, 900)
+        heads = [cell for cell in blocked.find_elements("css selector", "#rows thead th") if cell.text in ("type", "verdict")]
+        types = blocked.find_elements("css selector", "#rows tbody td:nth-child(4)")
+        assert len(heads) == 2 and {cell.text for cell in types} >= {"Conv2D", "MatMul"}
+        # A letter is at least so wide; 16 pixels are the cell's padding.
+        assert all(cell.rect["width"] - 16 >= 5.5 * len(cell.text) for cell in heads + types)
