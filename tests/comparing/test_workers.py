@@ -23,7 +23,9 @@ from goldwatch.tensors.layouts import convert
 
 
 class Killer:
-    """Ends the process that unpickles it."""
+    """Ends the process that unpickles it; to ours it is a golden tensor."""
+
+    path = "there is none"
 
     def __reduce__(self):
         return os._exit, (9,)
@@ -121,7 +123,7 @@ def test_a_batch_that_waits_for_a_process_is_asked_for_ahead(pairs, monkeypatch)
         ((_, (row,), _),) = with_workers.collect()
     finally:
         with_workers.close()
-    assert row == compare_pair(pairs[0], Settings())
+    assert_alike(row, compare_pair(pairs[0], Settings()))
 
 
 def test_shares_of_a_huge_pair_give_the_same_row(pairs, monkeypatch, start) -> None:
