@@ -181,11 +181,12 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
             kept.update(row_key(row) for row in rows)
             engine.put_rows(rows)
         engine.store.table.renumber(numbers)
-        behind = max(engine.store.op_count(), engine.graphs.op_count(engine.places))
-        lost = [_folder_row(engine, rel, behind, "the folder %s cannot be listed: %s" % (rel, why), CORRUPT) for rel, why in unlisted]
+        folders = [(rel, "the folder %s cannot be listed: %s" % (rel, why), CORRUPT) for rel, why in unlisted]
         for combo in empty:
             if combo.place not in taken and engine.places.is_wanted(combo.place):
-                lost.append(_folder_row(engine, combo.rel, behind, "the step's folder %s holds no dump" % (combo.rel or combo.folder), ""))
+                folders.append((combo.rel, "the step's folder %s holds no dump" % (combo.rel or combo.folder), ""))
+        behind = max(engine.store.op_count(), engine.graphs.op_count(engine.places)) if folders else 0
+        lost = [_folder_row(engine, rel, behind, reason, cause) for rel, reason, cause in folders]
         engine.put_rows(lost)
         kept.update(row_key(row) for row in lost)
         known = {file.rel for file in engine.catalogue.files.each() if file.state != EARLIER and file.place in taken}
