@@ -28,9 +28,9 @@ def paired(first: Sequence[Part], second: Sequence[Part], in_order: bool = False
 class PlaceMatch:
     """Finds for a place of the second run that of the first.
 
-    The time and the number of a model (``model_id``) differ from run to run: they only tell several apart that one device of a run has. Host,
-    device, model and step are the same by name; where two runs share no name, and have equally many, they are paired in order. A run without
-    a host is joined with any of a merge's hosts, wherever only one of them has the device, model and step.
+    The time and the number of a model (``model_id``) differ from run to run: they only tell several apart that one device of a run has.
+    Host, device, model and step are the same by name; where two runs share no name, and have equally many, they are paired in order. A run
+    without a host is joined with any of a merge's hosts, wherever only one of them has the device, model and step.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class PlaceMatch:
         doubtful = list(dict.fromkeys(own if own.host is None else place for place, own in found if claims[0, place] + claims[1, own] > 2))
         if doubtful:
             many = "%d places" % len(doubtful) if len(doubtful) > 1 else doubtful[0].label() or "the only place"
-            self.notes.append("several hosts of the merge have %s of the other run: compare it with one host's own results" % many)
+            self.notes.append("several hosts of the merge have %s of the other run: compare it with one host's results" % many)
         self.apart = "" if self._found or not (first and second) else _apart(first, second)
 
     def _pairs(self, first: Sequence[Place], second: Sequence[Place]) -> Iterator[Tuple[Place, Place]]:

@@ -187,7 +187,7 @@ def test_a_device_that_several_hosts_have_is_joined_with_none_of_them_and_it_is_
     for match, places in ((PlaceMatch(run, merge), merge), (PlaceMatch(merge, run), run)):
         assert not any(map(match.of, places))
         assert match.notes == [
-            "several hosts of the merge have device 0, model net, model_id 1, step 1 of the other run: compare it with one host's own results"
+            "several hosts of the merge have device 0, model net, model_id 1, step 1 of the other run: compare it with one host's results"
         ]
         assert "no host" in match.apart and "hosts a, b" in match.apart
 
@@ -223,9 +223,8 @@ def test_an_op_whose_dump_is_missing_was_not_compared_rather_than_gone(made):
     assert kinds(found) == {"worse": ["op2"]}
     assert change_words(found.changes[WORSE][0]) == "pass -> not compared (no dump)"
     assert kinds(difference_of(second, first)) == {"better": ["op2"]}
-    assert [change.side.tensor for one in (found, difference_of(second, first)) for changes in one.changes.values() for change in changes] == [
-        "op2:output:0"
-    ] * 2
+    told = [*found.changes[WORSE], *difference_of(second, first).changes[BETTER]]
+    assert [change.side.tensor for change in told] == ["op2:output:0"] * 2
 
 
 def test_what_is_absent_as_expected_counts_as_no_row(made):
