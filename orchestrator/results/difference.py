@@ -129,8 +129,8 @@ class Difference(NamedTuple):
         runs = {name: {"out": run.out, "finished": run.finished, "rows": run.rows} for name, run in (("a", self.first), ("b", self.second))}
         counts = {kind: len(self.changes[kind]) for kind in KINDS}
         facts = {"tolerance": self.tolerance, "joined": self.joined, "same_model": self.same_model}
-        facts.update(apart=self.apart, counts=counts, notes=self.notes)
-        return dict(runs, **facts, **{kind: [change.document() for change in self.changes[kind]] for kind in KINDS})
+        more = {"apart": self.apart, "counts": counts, "notes": self.notes}
+        return dict(runs, **facts, **more, **{kind: [change.document() for change in self.changes[kind]] for kind in KINDS})
 
 
 def difference_of(
