@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, TypeVar
 
 import click
@@ -173,6 +174,8 @@ def cluster_address(given: Any) -> Optional[ClusterAddress]:
         raise UsageError("--worker-golden is where workers have GOLDEN on their own disks: it needs --locality")
     if given["worker_golden"] is not None and not os.path.isabs(given["worker_golden"]):
         raise UsageError("--worker-golden must be absolute: workers stand in other folders")
+    if re.search(r"[{}]", (given["worker_golden"] or "").replace("{host}", "")):
+        raise UsageError("--worker-golden %s: {host} is the only name that stands for something" % given["worker_golden"])
     if given["locality"] and given["check_addresses"]:
         raise UsageError("--check-addresses reads every dump file here: --locality leaves them on the workers' disks")
     if given["cluster"] is not None:

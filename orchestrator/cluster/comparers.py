@@ -94,6 +94,7 @@ class Cluster:
         units = cut(run.engine, [(file, size_of.get(file, 0)) for file in _taken(run, files)], sum(self._client.nthreads().values()))
         size_of.clear()
         merging.total = sum(len(unit.files) for unit in units)
+        merging.tell()
         Dispatcher(self._client, self._name, self._places, merging.order, merging.take, merging.lose, self._revive).run(units)
         if len({unit.place for unit in units}) < len(units):
             run.engine.judge_inputs()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import logging
 import multiprocessing
+import warnings
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Tuple
 
 from .. import __version__
@@ -17,6 +19,7 @@ from .asking import GONE, PATIENCE_S, answers, is_there
 
 _TIMEOUT_S = 20
 _SHOWN = 4
+_MOST_SHOWN = 40
 GOES_ON = "the same command goes on where this one stopped"
 _PACKAGES = ("dask", "distributed")
 
@@ -71,16 +74,17 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
                 # Dask opens a port for HTTP in any case.
                 quietly = {"dashboard_address": "127.0.0.1:0", "silence_logs": quiet, "memory_limit": 0}
                 # What ends two workers ends all.
-                with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
+                with dask.config.set({"distributed.scheduler.allowed-failures": 1}), _starting():
                     where = stack.enter_context(distributed.LocalCluster(n_workers=workers, threads_per_worker=1, **quietly))
+            else:
+                _require_answer(address, security)
+            # Which versions matter is told by us, too.
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
             try:
                 client = distributed.Client(where, timeout=_TIMEOUT_S, set_as_default=False, security=security)
             except Exception as error:
-                text = str(error) or type(error).__name__
-                raise EnvironmentProblem(
-                    "%s: no Dask scheduler answers there (%s)" % (address.shown, text.split("\n")[0]),
-                    hint="another version of Dask answers like none: this is %s" % distributed.__version__,
-                ) from None
+                raise _no_answer(address, error) from None
             stack.enter_context(client)
         try:
             _require_alike(client)
@@ -91,6 +95,49 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
             if is_there(client):
                 raise
             raise EnvironmentProblem("%s: the Dask scheduler has gone away" % address.shown, hint=GOES_ON) from None
+
+
+@contextlib.contextmanager
+def _starting() -> Iterator[None]:
+    """Say in one sentence why a cluster of our own cannot be started."""
+    try:
+        yield
+    except Exception as error:
+        reason: BaseException = error
+        while reason.__cause__ is not None:
+            reason = reason.__cause__
+        raise EnvironmentProblem(
+            "local: a cluster cannot be started here: %s" % _first_line(reason),
+            hint="Dask keeps its files in its temporary-directory (DASK_TEMPORARY_DIRECTORY), else in the system's; --jobs needs neither",
+        ) from None
+
+
+def _require_answer(address: ClusterAddress, security: Any) -> None:
+    """Refuse an address where nobody speaks as a scheduler does; Dask itself would wait there for ever."""
+    connect: Any = importlib.import_module("distributed.comm").connect
+    secrets = {} if security is None else security.get_connection_args("client")
+
+    async def reach() -> None:
+        comm = await asyncio.wait_for(connect(address.url, timeout=_TIMEOUT_S, **secrets), _TIMEOUT_S)
+        await comm.close()
+
+    try:
+        asyncio.run(reach())
+    except Exception as error:
+        raise _no_answer(address, error) from None
+
+
+def _no_answer(address: ClusterAddress, error: Exception) -> EnvironmentProblem:
+    said = "it says nothing for %d s" % _TIMEOUT_S if isinstance(error, asyncio.TimeoutError) else _first_line(error)
+    version = importlib.import_module("distributed").__version__
+    hint = "does it speak tls://? Another version of Dask answers like none: this is %s" % version
+    if address.encrypted:
+        hint = "does it speak tcp://? Its certificate must be of our authority (--tls-ca-file), and ours (--tls-cert) of one that it knows"
+    return EnvironmentProblem("%s: no Dask scheduler answers there (%s)" % (address.shown, said), hint=hint)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).split("\n")[0]
 
 
 def _security(address: ClusterAddress) -> Any:
@@ -155,7 +202,12 @@ def differences(ours: Mapping[str, Any], sides: Mapping[str, Mapping[str, Any]])
 def _versions(entry: Mapping[str, Any]) -> List[Tuple[str, str]]:
     python = str(entry["host"].get("python", "")) if isinstance(entry["host"], dict) else str(dict(entry["host"]).get("python", ""))
     packages = dict(entry["packages"])
-    return [("Python", ".".join(python.split(".")[:2])), *((name, str(packages.get(name) or "")) for name in _PACKAGES)]
+    return [("Python", _cut(".".join(python.split(".")[:2]))), *((name, _cut(packages.get(name) or "")) for name in _PACKAGES)]
+
+
+def _cut(version: Any) -> str:
+    """Return a version as text for a message; others' may be anything."""
+    return str(version)[:_MOST_SHOWN]
 
 
 def _of_goldwatch(client: Any, workers: List[str]) -> List[str]:
@@ -167,9 +219,9 @@ def _of_goldwatch(client: Any, workers: List[str]) -> List[str]:
         if isinstance(theirs, OSError):
             continue
         if isinstance(theirs, Exception):
-            found.append("worker %s has no goldwatch that can be used (%s)" % (worker, theirs))
+            found.append("worker %s has no goldwatch that can be used (%s)" % (worker, _first_line(theirs)))
         elif theirs != __version__:
-            found.append("worker %s has goldwatch %s, this is %s" % (worker, theirs, __version__))
+            found.append("worker %s has goldwatch %s, this is %s" % (worker, _cut(theirs), __version__))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
@@ -136,6 +137,8 @@ class Dispatcher:
         return [(some, None if where is None else list(where)) for where, some in found.items()]
 
     def _send(self, units: Sequence[Unit], where: Where, apart: bool) -> None:
+        if where == []:
+            raise EnvironmentProblem("no worker is left that sees %s" % os.path.dirname(units[0].files[0].rel), hint=GOES_ON)
         self._number += 1
         key = "goldwatch-%s-%d" % (self._name, self._number)
         future = self._client.submit(compare_order, self._order(units, where, apart), key=key, workers=where, pure=False)

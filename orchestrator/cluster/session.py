@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import socket
 import tempfile
 import threading
 import time
@@ -28,8 +27,7 @@ from ..errors import EnvironmentProblem
 from ..results.rowlines import changed_lines, unpacked
 from ..results.store import RunStore
 from .messages import Findings, Order
-from .sight import require_seen
-from .workplaces import HOST
+from .sight import on_this_host, require_seen
 
 _own = threading.local()
 _all: Set[Session] = set()
@@ -93,7 +91,7 @@ class Session:
         self.run = order.run
         options, self._called = order.options, order.called
         if order.golden is not None:
-            golden = order.golden.replace(HOST, socket.gethostname())
+            golden = on_this_host(order.golden)
             self._called = ((os.path.join(golden, ""), os.path.join(options.golden, "")), *self._called)
             options = replace(options, golden=golden)
         self.closed = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import InputError
@@ -13,6 +14,13 @@ _START_BYTES = 4096
 _SHOWN = 4
 
 
+HOST = "{host}"
+"""What stands for a worker's machine in the path of its golden data."""
+
+FOLDER = "folder"
+"""What stands for a folder of which nothing more is known here than that it must be there."""
+
+
 class Marker(NamedTuple):
     """A file, and what stands for its size and its beginning.
 
@@ -20,6 +28,10 @@ class Marker(NamedTuple):
     ----------
     what
         What it is one of, for messages.
+    path
+        May hold :data:`HOST`.
+    digest
+        :data:`FOLDER` for any folder.
     """
 
     what: str
@@ -34,7 +46,18 @@ def marker(what: str, path: str) -> Marker:
 
 def unseen(markers: Tuple[Marker, ...]) -> List[int]:
     """Return the numbers of the markers that are not, or not the same, where this is called."""
-    return [number for number, mark in enumerate(markers) if _digest(mark.path) != mark.digest]
+    return [number for number, mark in enumerate(markers) if not _is_seen(mark)]
+
+
+def _is_seen(mark: Marker) -> bool:
+    if mark.digest == FOLDER:
+        return os.path.isdir(on_this_host(mark.path))
+    return _digest(mark.path) == mark.digest
+
+
+def on_this_host(path: str) -> str:
+    """Return a path with this machine's name for :data:`HOST`."""
+    return path.replace(HOST, socket.gethostname())
 
 
 def _digest(path: str) -> str:

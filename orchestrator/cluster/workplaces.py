@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import replace
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..dumps.listing import FolderListing, walk
 from ..dumps.tree import DumpTree, find_dumps, tree_of
@@ -14,12 +14,9 @@ from ..engine.options import ComparisonOptions
 from ..engine.target_file import TargetFile
 from ..errors import GoldwatchError, InputError
 from .asking import run_on
-from .sight import Marker, first_file, in_words, marker, unseen
+from .sight import FOLDER, Marker, first_file, in_words, marker, unseen
 
 _SHOWN = 4
-HOST = "{host}"
-"""What stands for a worker's machine in the path of its golden data."""
-
 Where = Optional[List[str]]
 """Addresses of the workers that may do it; None: all may."""
 
@@ -63,8 +60,10 @@ class SharedDisk:
         """Return a file of GOLDEN, and the models and scripts: what every worker needs."""
         found = []
         golden = first_file(options.golden)
-        if golden is not None:
+        if golden is not None and self.golden is None:
             found.append(marker("GOLDEN (%s)" % options.golden, golden))
+        elif self.golden is not None:
+            found.append(Marker("GOLDEN (%s)" % self.golden, self.golden, FOLDER))
         for path in (*options.models, *options.user_code.scripts):
             name = first_file(path) if os.path.isdir(path) else os.path.abspath(path)
             if name is not None:
@@ -136,7 +135,7 @@ class OwnDisks(SharedDisk):
     client
         As for :class:`SharedDisk`.
     golden
-        Where the workers have GOLDEN, :data:`HOST` for the machine's name; None: where it is here.
+        Where the workers have GOLDEN, ``{host}`` for the machine's name; None: where it is here.
     """
 
     def __init__(self, client: Any, golden: Optional[str] = None) -> None:
@@ -156,7 +155,7 @@ class OwnDisks(SharedDisk):
             No worker sees anything, or two see different files under one name.
         """
         self._target = options.target
-        self.markers = [] if self.golden is not None else self._common_markers(options)
+        self.markers = self._common_markers(options)
         lacking = self._ask()
         found = self._list()
         for worker in found:
@@ -170,11 +169,12 @@ class OwnDisks(SharedDisk):
                 if known is None or (listing.dumps and not known.dumps):
                     folders[listing.rel] = _as_seen_here(listing, options.target)
                     first[listing.rel] = worker
-                elif listing.dumps and _names(listing) != _names(known):
+                elif listing.dumps and _looks(listing, seen.sizes) != _looks(known, found[first[listing.rel]].sizes):
                     raise InputError(
                         "workers %s and %s see different dump files in %s" % (first[listing.rel], worker, listing.rel or options.target),
                         hint="each device's folder must lie on one machine, or be the same on all",
                     )
+        self._require_seers(folders, found, lacking)
         if not any(listing.dumps for listing in folders.values()):
             raise InputError("no worker sees a dump file at or below %s" % options.target, hint="TARGET is a path on the workers' machines")
         tree = tree_of(options.target, list(folders.values()), options.time)
@@ -183,10 +183,21 @@ class OwnDisks(SharedDisk):
             tree.notes.append("warning: overflow records lie on the workers' machines and are not read")
         return tree
 
+    def _require_seers(self, folders: Mapping[str, FolderListing], found: Mapping[str, _Seen], lacking: Sequence[str]) -> None:
+        """Refuse dumps that only workers hold that lack something else."""
+        for rel, listing in folders.items():
+            if listing.dumps and not self._seers.get(rel):
+                machines = sorted({seen.host for seen in found.values() if any(one.rel == rel and one.dumps for one in seen.folders)})
+                where = (rel or self._target, ", ".join(machines), "; ".join(lacking[:_SHOWN]))
+                raise InputError(
+                    "the dumps in %s, on machine %s, cannot be compared: %s" % where,
+                    hint="GOLDEN, the models and --custom must lie under the same paths there, GOLDEN else where --worker-golden says",
+                )
+
     def _list(self) -> Dict[str, _Seen]:
         """Ask the workers that have not been asked what they see."""
         fresh = [worker for worker in self._client.nthreads() if worker not in self._hosts]
-        found: Dict[str, _Seen] = self._client.run(list_here, self._target, workers=fresh) if fresh else {}
+        found: Dict[str, _Seen] = run_on(self._client, fresh, list_here, self._target)
         for worker, seen in found.items():
             self._hosts[worker] = seen.host
             self._sizes.update(seen.sizes)
@@ -221,8 +232,9 @@ def _as_seen_here(listing: FolderListing, target: str) -> FolderListing:
     return replace(listing, folder=folder, dumps=dumps)
 
 
-def _names(listing: FolderListing) -> List[str]:
-    return [entry.rel for entry in listing.dumps]
+def _looks(listing: FolderListing, sizes: Dict[str, int]) -> List[Tuple[str, int]]:
+    """Return the names and sizes of a folder's dumps; ``sizes`` by name."""
+    return [(entry.rel, sizes[entry.rel]) for entry in listing.dumps]
 
 
 def _of_devices(tree: DumpTree) -> Iterator[Marker]:

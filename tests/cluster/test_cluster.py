@@ -149,6 +149,22 @@ def test_nobody_answers(training, monkeypatch) -> None:
     assert done.returncode == 4 and "no Dask scheduler answers" in done.stderr and not os.path.exists(training.path("there"))
 
 
+def test_somebody_else_listens_there(training, monkeypatch) -> None:
+    monkeypatch.setattr(connecting, "_TIMEOUT_S", 1)
+    with socket.socket() as there:
+        there.bind(("127.0.0.1", 0))
+        there.listen(4)
+        done = training.compare("there", "--cluster", "tcp://127.0.0.1:%d" % there.getsockname()[1])
+    assert done.returncode == 4 and "no Dask scheduler answers" in done.stderr and len(done.stderr.splitlines()) == 2, done.stderr
+
+
+def test_a_cluster_of_its_own_that_cannot_start(training) -> None:
+    with dask.config.set({"temporary-directory": training.path("net.json", "no", "folder")}):
+        done = training.compare("there", "--cluster", "local:2")
+    assert done.returncode == 4 and "cannot be started here" in done.stderr and "net.json" in done.stderr, done.stderr
+    assert len(done.stderr.splitlines()) == 2 and not os.path.exists(training.path("there"))
+
+
 def test_options_that_do_not_fit(training) -> None:
     assert "need --cluster" in training.compare("there", "--insecure").stderr
     done = training.compare("there", "--cluster", "tcp://10.0.0.1:1")
@@ -219,9 +235,34 @@ def test_each_worker_compares_what_lies_on_its_own_disk(training, own_client, ow
     assert training.compare("other", "--locality", "--cluster", url(own_client), "--check-addresses").returncode != 1
 
 
+@pytest.mark.parametrize("options", [("--worker-golden", "/proc/self/cwd/{host}"), ("-f", "/proc/self/cwd/net.json")])
+def test_machines_that_lack_what_all_need_are_named(training, own_client, own_disks, options) -> None:
+    here = os.getcwd()
+    shutil.copy(training.path("net.json"), training.path("host0"))
+    os.makedirs(training.path("host0", socket.gethostname()))
+    os.chdir(training.path("host0"))
+    try:
+        words = [training.path("golden"), *(() if "-f" in options else ("-f", training.path("net.json"))), *options]
+        command = ["goldwatch", "compare", "/proc/self/cwd/" + TIME, *words, "-o", training.path("there"), "--cluster", url(own_client)]
+        done = run_here([*command, "--locality"], training.path("host0"))
+    finally:
+        os.chdir(here)
+    assert done.returncode == 4 and "on machine %s, cannot be compared: worker" % socket.gethostname() in done.stderr, done.stderr
+    assert "the dumps in 1/net/1/0" in done.stderr and not os.path.exists(training.path("there"))
+
+
+def test_worker_golden_of_an_unknown_name(training, shared_client) -> None:
+    done = remote(training, shared_client, "there", "--worker-golden", "/nvme/{hos}")
+    assert done.returncode == 2 and "{host} is the only name" in done.stderr
+
+
 def test_two_machines_with_other_dumps_of_one_device_are_refused(training, own_client, own_disks) -> None:
     shutil.copytree(training.path("dump", TIME, "1"), training.path("host0", TIME, "1"))
     (name, *_) = os.listdir(training.path("host0", TIME, "1", "net", "1", "0"))
+    with open(training.path("host0", TIME, "1", "net", "1", "0", name), "ab") as stream:
+        stream.write(b"longer")
+    done = remote(training, own_client, "there")
+    assert done.returncode == 4 and "see different dump files in 1/net/1/0" in done.stderr
     os.remove(training.path("host0", TIME, "1", "net", "1", "0", name))
     done = remote(training, own_client, "there")
     assert done.returncode == 4 and "see different dump files in 1/net/1/0" in done.stderr
