@@ -18,9 +18,10 @@ from .engine.progress import COMPARING, Progress
 from .engine.quantised_files import compare_quantised_files
 from .engine.result import RunResult, stored_result
 from .engine.user_code import find_user_code
-from .errors import Interrupted, UsageError
+from .errors import GoldwatchError, Interrupted, UsageError
 from .filesystem import AnyPath, path_text
 from .processes import default_jobs
+from .results.reading import StoreReader
 from .verdict.arrays import LimitsLike, as_limits
 from .watching.options import WatchOptions
 from .watching.watch import Watch
@@ -217,6 +218,11 @@ def watch(
         End when every op of the model that can dump has come.
     stop_on_divergence
         End at the first failing row.
+
+    Raises
+    ------
+    GoldwatchError
+        As :func:`compare`; and where ``out`` holds a run that has ended and nothing would end this one: no row may ever come.
     """
     processes = _processes(jobs)
     if until_idle is not None and (isinstance(until_idle, bool) or not isinstance(until_idle, numbers.Real)):
@@ -228,7 +234,19 @@ def watch(
     chosen = WatchOptions(until_idle_s=until_idle, pid=pid, expect_all=expect_all, stop_on_divergence=stop_on_divergence)
     shared = {**_chosen(limits, custom, metric_args, max_elements), **_second(quantisation, unfused)}
     options = _options(target, golden, model, out, shared)
+    if until_idle is None and pid is None and not expect_all and _has_ended(options.out):
+        hint = "open_result reads it; to go on, tell when the watch ends: until_idle, pid or expect_all"
+        raise UsageError("%s holds a run that has ended, and nothing would end this watch" % options.out, hint=hint)
     return WatchedRows(options, chosen, processes, out is None)
+
+
+def _has_ended(out: str) -> bool:
+    """Tell whether a folder holds a run with a summary; what is wrong with its store is told when it is gone on with."""
+    try:
+        with StoreReader(out) as store:
+            return store.fact("summary") is not None
+    except GoldwatchError:
+        return False
 
 
 class WatchedRows:

@@ -44,11 +44,15 @@ class Refused(InputError):
     def __init__(self, message: str, hint: Optional[str], status: int) -> None:
         super().__init__(message, hint)
         self.status = status
+        if status == _UNAUTHORISED:
+            self.kind, self.hint = "unauthorised", "name the file with the service's token"
 
 
 def _advice(url: str, why: object) -> str:
     if isinstance(why, ssl.SSLCertVerificationError):
         return "where its certificate is your own, name it: SSL_CERT_FILE=cert.pem goldwatch …"
+    if isinstance(why, ssl.SSLError) and "WRONG_VERSION_NUMBER" in str(why):
+        return "if it speaks http, write http:// in its address"
     if isinstance(why, http.client.RemoteDisconnected) and url.startswith("http:"):
         return "if it speaks https, write https:// in its address"
     return "check the address, and that the service runs"
@@ -94,7 +98,8 @@ class Client:
         except ValueError:
             known = False
         if not known or parts.scheme not in ("http", "https") or parts.query or parts.fragment or parts.username:
-            raise UsageError("%s is no service's URL" % url, hint="such as https://goldwatch.example.org or http://127.0.0.1:8470")
+            shown = "a URL with a name or a password in it" if "@" in url else url
+            raise UsageError("%s is no service's URL" % shown, hint="such as https://goldwatch.example.org or http://127.0.0.1:8470")
         self.url = url.rstrip("/")
         self._token = None if token_file is None else read_input(token_file, _TOKEN_BYTES).decode("utf-8", "replace").strip()
         if self._token is not None and (not self._token.isprintable() or not self._token.isascii() or " " in self._token):
@@ -139,8 +144,7 @@ class Client:
         try:
             with error:
                 told = json.loads(error.read(1 << 16).decode("utf-8", "replace"))["error"]
-            hint = "name the file with the service's token: --token-file" if error.code == _UNAUTHORISED else told.get("hint")
-            return Refused("%s: %s" % (self.url, told["message"]), hint, error.code)
+            return Refused("%s: %s" % (self.url, told["message"]), told.get("hint"), error.code)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return Refused("%s answers %d %s" % (self.url, error.code, error.reason), "is that a goldwatch service?", error.code)
 

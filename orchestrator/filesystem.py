@@ -153,13 +153,15 @@ def read_at(descriptor: int, offset: int, nbytes: int, path: str) -> bytes:
     return b"".join(pieces)
 
 
-def read_soon(paths: Iterable[str], nbytes: int) -> None:
-    """Have the system fetch the first bytes of files that are about to be read, without waiting; what cannot be opened is passed over."""
+def read_soon(paths: Iterable[str], nbytes: int, start: int = 0) -> None:
+    """Have the system fetch some bytes, the first by default, of files that are about to be read, without waiting; what cannot be opened is
+    passed over.
+    """
     for path in paths:
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
             try:
-                os.posix_fadvise(descriptor, 0, nbytes, os.POSIX_FADV_WILLNEED)
+                os.posix_fadvise(descriptor, start, nbytes, os.POSIX_FADV_WILLNEED)
             finally:
                 os.close(descriptor)
 

@@ -138,6 +138,19 @@ def test_an_interrupt_is_one(folder, tmp_path):
         interrupt(next(iter(rows)))
 
 
+def test_a_watch_of_a_run_that_has_ended_does_not_wait_for_ever(folder, tmp_path):
+    def watched(**options):
+        with goldwatch.watch(folder / "dump", folder / "net" / "golden", out=tmp_path / "out", jobs=1, **options) as rows:
+            return len(list(rows)), rows.result.summary.verdict
+
+    first = watched(until_idle=0.2)
+    with pytest.raises(goldwatch.GoldwatchError, match="out holds a run that has ended, and nothing would end this watch") as caught:
+        watched()
+    assert "open_result" in caught.value.hint
+    assert watched(until_idle=0.2)[1] == first[1]
+    assert len(list(goldwatch.open_result(tmp_path / "out").rows())) == first[0]
+
+
 def test_a_loop_goes_on_where_another_broke_off(folder):
     with goldwatch.watch(folder / "dump", folder / "net" / "golden", model=folder / "net" / "model.json", jobs=1, until_idle=0.2) as rows:
         first = next(iter(rows))

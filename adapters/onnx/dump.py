@@ -244,6 +244,8 @@ def _interrupted(out: str) -> Interrupted:
 
 def _problem(outcome: Outcome, options: DumpOptions) -> GoldwatchError:
     problem = outcome.problem(options.backend, _CRASH if outcome.died else _HINT)
+    if outcome.died and outcome.told.get("doing"):
+        problem.message += "; it was " + printable(outcome.told["doing"])
     count = len(golden_files(options.out)) if outcome.died else 0
     if count:
         problem.message += "; %d golden files in %s are whole, the rest is missing" % (count, printable(options.out))

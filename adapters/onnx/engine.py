@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -92,9 +92,12 @@ class Onnxruntime:
         What runs, for the manifest.
     options
         What else the manifest holds of it.
+    doing
+        Called with what is begun, such as ``running …``, and with an empty text at its end: onnxruntime may end the process.
     """
 
     name = "onnxruntime"
+    doing: Callable[[str], None] = staticmethod(lambda text: None)
 
     def __init__(
         self, model: OnnxModel, fed: Sequence[Fed], without: Sequence[OnnxNode], threads: int, seed: int, names: Sequence[str], stop: Stop
@@ -131,7 +134,7 @@ class Onnxruntime:
         """Return small values of the model with additions."""
         session = self._session(additions + b"".join(map(output_of, names)))
         outputs = self._outputs(session)
-        return [_array(value, outputs[name].type) for name, value in zip(names, self._run(session, names))]
+        return [_array(value, outputs[name].type) for name, value in zip(names, self._run(session, names, "what conditions of If need"))]
 
     def results(self, additions: bytes, targets: Sequence[Target], budget_bytes: int) -> Iterator[Result]:
         """Load the model and return the targets in order of the slices in which they are computed.
@@ -161,12 +164,15 @@ class Onnxruntime:
             sizes = {name: types[name].nbytes(found or 0) for name, found in elements.items()}
             slices = sliced(usable, sizes, budget_bytes)
         self.options["slices"] = len(slices)
-        for chosen in slices:
+        for number, chosen in enumerate(slices):
             if session is None or len(slices) > 1:
                 # The one before goes first: the weights are in memory once.
                 session = None
                 session = self._session(additions + self._declared(chosen if len(slices) > 1 else targets))
-            values = self._run(session, [target.value for target in chosen])
+            part = "all nodes at once (which of them it was at is not known)"
+            if len(slices) > 1:
+                part = "the nodes up to %s, part %d of %d" % (chosen[-1].title, number + 1, len(slices))
+            values = self._run(session, [target.value for target in chosen], part)
             session = None
             values.reverse()
             for target in chosen:
@@ -193,10 +199,12 @@ class Onnxruntime:
         with self._model.open() as file:
             data = with_additions(file, self._own + additions, self._without)
         os.chdir(os.path.dirname(os.path.abspath(self._model.path)))
+        self.doing("loading the model")
         try:
             session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise explained(error, self._model, self._names, self.version) from error
+        self.doing("")
         # Kept for falling back to other providers.
         session._model_bytes = None
         return session
@@ -222,11 +230,11 @@ class Onnxruntime:
         asked = {name: _SIZE + name for name in names}
         nodes = b"".join(node_of("Size", [name], [size]) + output_of(size) for name, size in asked.items())
         session = self._session(additions + nodes)
-        values = self._run(session, list(asked.values()))
+        values = self._run(session, list(asked.values()), "all nodes for the sizes of %d values" % len(names))
         return {name: int(_array(value, BY_NAME["int64"])) for name, value in zip(names, values)}
 
-    def _run(self, session: Any, names: Sequence[str]) -> List[Any]:
-        """Return the OrtValues of the named outputs. The run is in a thread, so that this one hears Ctrl-C."""
+    def _run(self, session: Any, names: Sequence[str], part: str) -> List[Any]:
+        """Return the OrtValues of the named outputs, after ``part`` of the nodes. The run is in a thread, so that this one hears Ctrl-C."""
         found: List[Any] = []
         failed: List[BaseException] = []
         options = self._stop.options(self._ort)
@@ -237,11 +245,13 @@ class Onnxruntime:
             except BaseException as error:
                 failed.append(error)
 
+        self.doing("running " + part)
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
         while thread.is_alive():
             # Without an end the main thread of old Pythons hears no signal.
             thread.join(3600)
+        self.doing("")
         if self._stop.asked:
             raise Stopped
         if failed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ class Reference:
     """Runs one model with one set of inputs; parameters and attributes as for :class:`.engine.Onnxruntime`."""
 
     name = "onnx.reference"
+    doing: Callable[[str], None] = staticmethod(lambda text: None)
 
     def __init__(self, model: OnnxModel, fed: Sequence[Fed], without: Sequence[OnnxNode], seed: int, stop: Stop) -> None:
         try:
@@ -64,6 +65,7 @@ class Reference:
         with self._model.open() as file:
             data = with_additions(file, self._own + additions + b"".join(map(output_of, names)), self._without)
         np.random.seed(self._seed)
+        self.doing("running all nodes at once (which of them it was at is not known)")
         try:
             proto = self._onnx.ModelProto.FromString(data)
             self._onnx.load_external_data_for_model(proto, os.path.dirname(os.path.abspath(self._model.path)))
@@ -72,6 +74,7 @@ class Reference:
             text = "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:400])
             message = "%s: onnx's reference implementation %s: %s" % (self._model.path, self.version, printable(text))
             raise InputError(message, hint="use `backend=onnxruntime`") from error
+        self.doing("")
         if self._stop.asked:
             raise Stopped
         return list(found)

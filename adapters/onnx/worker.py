@@ -82,6 +82,7 @@ class _Run:
         fed = [(feed, Item(*job["feeds"][name])) for name, feed in zip(job["feeds"], feeds)]
         self._given = [load_feed(item, feed.value, known.get(feed.value), floats) for feed, item in fed]
         self._backend = self._choose([feed.node for feed in feeds])
+        self._backend.doing = lambda text: parent.tell(doing=text)
 
     def _choose(self, without: List[OnnxNode]) -> Any:
         fed, seed = [*self._inputs, *self._given], self._job["seed"] or 0

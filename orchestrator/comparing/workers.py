@@ -6,7 +6,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from ..dumps.source import START_BYTES, FileSource
 from ..errors import GoldwatchError
+from ..filesystem import read_soon
 from ..processes import ProcessDied, Processes
 from ..usercode import stop_user_code
 from .compiled.choice import compiled_kernel
@@ -19,6 +21,8 @@ _MAX_CRASHES = 3
 _LOST = "the process that compared it died %d times (out of memory?); look at the kernel log" % _MAX_CRASHES
 # So much is compared in this process rather than waiting for others to start.
 _AT_ONCE_BYTES = 8 << 20
+# So much of a file is asked for before its process comes to it; the system reads ahead by itself behind that.
+_AHEAD_BYTES = 8 << 20
 
 
 class Finished(NamedTuple):
@@ -36,6 +40,15 @@ def _compared(tasks: Sequence[PairTask], settings: Settings, first: Optional[Row
 
 def _rendered(rows: List[Row], settings: Settings) -> List[Any]:
     return [] if settings.render is None else [settings.render(row) for row in rows]
+
+
+def _read_ahead(tasks: Sequence[PairTask]) -> None:
+    """Have the disk fetch the tensors of a batch while its process compares those that it was given before."""
+    for task in tasks:
+        source = task.target.source
+        if isinstance(source, FileSource) and source.nbytes > START_BYTES:
+            read_soon([source.path], min(source.nbytes, _AHEAD_BYTES), source.offset)
+            read_soon([task.golden.path], _AHEAD_BYTES)
 
 
 @dataclass
@@ -111,6 +124,7 @@ class Workers:
         elif parts_of(tasks[0], self.settings) > 1:
             self._submit_split(tasks, SplitPair(tasks[0], self.settings))
         else:
+            _read_ahead(tasks)
             self._submit(self._whole(tasks))
 
     def _whole(self, tasks: Sequence[PairTask], first: Optional[Row] = None, crashes: int = 0) -> _Call:

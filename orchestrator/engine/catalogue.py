@@ -52,6 +52,7 @@ class Catalogue:
         self._folders: Dict[Tuple[str, Place], FileFolder] = {}
         self._ops: Dict[Tuple[Any, ...], Tuple[Any, ...]] = {}
         self._places: Dict[str, Place] = {}
+        self._by_place: Optional[Tuple[int, Dict[Place, List[TargetFile]]]] = None
         self._current: Dict[str, Dict[Tuple[Any, ...], TargetFile]] = {}
         self._slices: Dict[Any, List[TargetFile]] = {}
         self._earlier: Dict[Tuple[str, Tuple[Any, ...]], List[TargetFile]] = {}
@@ -154,6 +155,11 @@ class Catalogue:
         """Return the file that counts in the group of ``file``."""
         return self._current[file.folder.base][file.op]
 
+    @property
+    def has_earlier(self) -> bool:
+        """Whether an op has, or had, more than one dump at a place."""
+        return bool(self._earlier)
+
     def earlier(self, file: TargetFile) -> List[TargetFile]:
         """Return the earlier dumps of the op of a file that counts, in order, as far as they are there."""
         found = [other for other in self._earlier.get(_group(file), ()) if other.state == EARLIER and look_at(other.path) is not None]
@@ -218,13 +224,15 @@ class Catalogue:
         return [file.path for name in folders for file in self.files.within(name) if file.state not in (GONE, DELETED)]
 
     def by_place(self) -> Dict[Place, List[TargetFile]]:
-        """Return the files of each place, in the order of the execution."""
-        places: Dict[Place, List[TargetFile]] = {}
-        for file in self.files.each():
-            places.setdefault(file.place, []).append(file)
-        for files in places.values():
-            files.sort(key=lambda file: (file.folder.base, file.order))
-        return places
+        """Return the files of each place, in the order of the execution; not to be changed."""
+        if self._by_place is None or self._by_place[0] != self.files.revision:
+            places: Dict[Place, List[TargetFile]] = {}
+            for file in self.files.each():
+                places.setdefault(file.place, []).append(file)
+            for files in places.values():
+                files.sort(key=lambda file: (file.folder.base, file.order))
+            self._by_place = self.files.revision, places
+        return self._by_place[1]
 
     def in_state(self, *states: str) -> Iterator[TargetFile]:
         """Yield the files in one of these states."""

@@ -105,7 +105,7 @@ def _settle_groups(engine: Engine, place: Place, files: List[TargetFile]) -> Non
         if file.state not in (EARLIER, GONE):
             groups.setdefault(file.folder.base, []).append(file)
     for members in groups.values():
-        left_out = planner.leave_out([file.dumped() for file in members])
+        left_out = planner.leave_out(file.dumped() for file in members)
         for number, file in enumerate(members):
             if number in left_out:
                 engine.store.events.omit(file.op_name, _STANDS_FOR_IT)
@@ -120,6 +120,8 @@ def _settle_loops(engine: Engine, files: List[TargetFile]) -> Dict[str, int]:
     Returns how many dumps of which ops do not count.
     """
     left: Dict[str, int] = {}
+    if not engine.catalogue.has_earlier:
+        return left
     for file in [file for file in files if file.state == PLANNED and not engine.slices.joins(file)]:
         runs = [*engine.catalogue.earlier(file), file]
         if len(runs) < 2:
@@ -181,11 +183,12 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
             kept.update(row_key(row) for row in rows)
             engine.put_rows(rows)
         engine.store.table.renumber(numbers)
-        behind = max(engine.store.op_count(), engine.graphs.op_count(engine.places))
-        lost = [_folder_row(engine, rel, behind, "the folder %s cannot be listed: %s" % (rel, why), CORRUPT) for rel, why in unlisted]
+        folders = [(rel, "the folder %s cannot be listed: %s" % (rel, why), CORRUPT) for rel, why in unlisted]
         for combo in empty:
             if combo.place not in taken and engine.places.is_wanted(combo.place):
-                lost.append(_folder_row(engine, combo.rel, behind, "the step's folder %s holds no dump" % (combo.rel or combo.folder), ""))
+                folders.append((combo.rel, "the step's folder %s holds no dump" % (combo.rel or combo.folder), ""))
+        behind = max(engine.store.op_count(), engine.graphs.op_count(engine.places)) if folders else 0
+        lost = [_folder_row(engine, rel, behind, reason, cause) for rel, reason, cause in folders]
         engine.put_rows(lost)
         kept.update(row_key(row) for row in lost)
         known = {file.rel for file in engine.catalogue.files.each() if file.state != EARLIER and file.place in taken}

@@ -186,7 +186,7 @@ class Run:
         seen = self.graphs.seen(places)
         if len(seen) != len(self.graphs):
             self.store.set(GRAPHS, [network_document(graph) for graph in seen])
-        with ResultFiles(self.store, self._columns, self._mapping, self.options.metrics, self.engine.kept) as results:
+        with ResultFiles(self.store, self._columns, self._mapping, self.options.metrics, self.engine.kept, places) as results:
             judged = (self.options.limits, program, self.graphs, self.options.allow_missing, reader)
             rows = _told(results.rows, on_stage)
             summary = summarise(rows, ops, *judged, self.unmatched, self.steps_without_golden, results.whole)

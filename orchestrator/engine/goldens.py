@@ -99,7 +99,10 @@ class Goldens:
 
     def _step_of(self, path: str) -> Optional[str]:
         """Return the step whose own a file is; None: it is for all."""
-        parts = os.path.relpath(path, self.folder).split(os.sep)
+        above = os.path.join(self.folder, "")
+        # Nearly all: relpath asks for the current folder, twice.
+        rel = path[len(above) :] if path.startswith(above) else os.path.relpath(path, self.folder)
+        parts = rel.split(os.sep)
         if self.steps == EACH:
             return parts[0] if len(parts) > 1 else None
         name = parts[-1]

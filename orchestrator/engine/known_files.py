@@ -9,9 +9,16 @@ from .target_file import TargetFile
 
 
 class KnownFiles(Mapping[str, TargetFile]):
-    """A mapping of absolute paths to files, in the order in which their folders came, and in each in that of the files."""
+    """A mapping of absolute paths to files, in the order in which their folders came, and in each in that of the files.
+
+    Attributes
+    ----------
+    revision
+        Rises with each file that is added or dropped.
+    """
 
     def __init__(self) -> None:
+        self.revision = 0
         self._folders: Dict[str, Dict[str, TargetFile]] = {}
         self._count = 0
 
@@ -29,11 +36,13 @@ class KnownFiles(Mapping[str, TargetFile]):
         """Add a file that is not known."""
         self._folders.setdefault(file.folder.path, {})[file.name] = file
         self._count += 1
+        self.revision += 1
 
     def discard(self, file: TargetFile) -> None:
         """Drop a file, known or not."""
         if self._folders.get(file.folder.path, {}).pop(file.name, None) is not None:
             self._count -= 1
+            self.revision += 1
 
     def each(self) -> Iterator[TargetFile]:
         """Yield the files; none may be added or dropped meanwhile."""

@@ -153,13 +153,14 @@ class Pairing:
         for item in seen_ops:
             name = item if isinstance(item, str) else item.op_name
             found = self.graph.ops_dumped_as(name) if isinstance(item, str) else self._candidates(name, item.op_type)
-            seen.update(op.position for op in found or self._whole(name)[0])
+            for op in found or self._whole(name)[0]:
+                seen.add(op.position)
         rows: List[RowPlan] = []
         for group in self.groups:
-            there = [op.position in seen for op in group.ops]
-            if not any(there):
+            there = sum([op.position in seen for op in group.ops])
+            if not there:
                 rows.append(self._absent_row(group))
-            elif not all(there):
+            elif there < len(group.ops):
                 rows += self._unseen_members(group, seen)
         return rows
 

@@ -62,6 +62,7 @@ class LivePage {
     this.tell(run);
     this.suspects();
     this.notes(run.events || []);
+    this.steps().catch(() => {});
   }
 
   async files() {
@@ -114,12 +115,12 @@ class LivePage {
     await this.look();
     await this.files();
     this.about();
-    const lacking = this.run.last_id === this.last && this.run.rows !== this.rows.length, tried = 'goldwatch ' + this.id;
+    const lacking = this.run.last_id === this.last && this.run.stored !== this.rows.length, tried = 'goldwatch ' + this.id;
     if (lacking && sessionStorage.getItem(tried) !== String(this.last)) {
       sessionStorage.setItem(tried, this.last);
       location.reload();
     }
-    if (lacking) this.at('connection').textContent = this.rows.length + ' of ' + this.run.rows + ' rows could be read.';
+    if (lacking) this.at('connection').textContent = this.rows.length + ' of ' + this.run.stored + ' rows could be read.';
     this.suspects(true);
   }
 
@@ -157,6 +158,22 @@ class LivePage {
     if (found.graphs.length) this.shown.network(found.graphs);
   }
 
+  // Of a merge: what is worst over all devices, of which few rows are stored.
+  async steps() {
+    if (!this.run || this.run.stored >= this.run.rows) return;
+    const found = (await ask(this.api + '/steps?limit=20')).steps;
+    if (!found.length) return;
+    if (!this.at('all-devices')) {
+      this.at('overview').after(make('section', {id: 'all-devices', 'aria-labelledby': 'all-devices-head'}, [
+        make('h2', {id: 'all-devices-head'}, 'Worst over all devices: ' + distanceHeading(found[0].metric)), make('div', {class: 'view'}, make('table', {class: 'list', id: 'steps'}))]));
+    }
+    const head = (name) => make('th', {scope: 'col', ...(['devices', 'worst', 'mean'].includes(name) ? {class: 'number'} : {})}, name);
+    const number = (value) => make('td', {class: 'number'}, digits(value, 4));
+    this.at('steps').replaceChildren(make('thead', {}, make('tr', {}, ['step', 'tensor', 'devices', 'worst', 'mean'].map(head))),
+      make('tbody', {}, found.map((one) => make('tr', {}, [make('td', {}, printable(one.step)), make('td', {class: 'name'}, printable(one.tensor)),
+        make('td', {class: 'number'}, String(one.count)), number(one.worst), number(one.mean)]))));
+  }
+
   tell(now) {
     const run = this.run, broken = run.error, ended = now.state === 'finished' && run.summary;
     const verdict = broken ? 'incomplete' : now.verdict || 'running', said = {running: 'so far, the run goes on', stopped: 'so far, the run has stopped', finished: ''}[now.state];
@@ -173,6 +190,7 @@ class LivePage {
       ...(sentence ? [make('p', {class: 'sentence'}, printable(sentence))] : []),
       make('p', {class: 'counts'}, [total + ': ', ...(counts.length ? counts : ['none'])]),
       ...(ended && run.summary.models.length > 1 ? run.summary.models.map((model) => make('p', {}, printable(modelText(model)))) : []),
+      ...(ended && run.summary.hosts ? [make('ul', {class: 'hosts'}, run.summary.hosts.map((host) => make('li', {}, printable(hostText(host)))))] : []),
       ...(ended && run.summary.warnings.length ? [make('ul', {class: 'warnings'}, run.summary.warnings.map((warning) => make('li', {}, printable(warning))))] : []),
       make('p', {class: 'quiet', id: 'progress'}, [...bar, ' ' + done.join(', ')]));
     document.title = (now.verdict || now.state) + ': ' + nameOf(run);
@@ -228,6 +246,13 @@ function plural(count, word) {
   return count + ' ' + word + (count === 1 ? '' : 's');
 }
 
+// What a host's run came to, as the report's plain.py says it.
+function hostText(host) {
+  const counts = [[host.passed, 'pass'], [host.failed, 'fail'], [host.not_compared, 'not compared']].filter(([count, word]) => count || word !== 'not compared');
+  return 'host ' + host.host + (host.state === 'finished' ? '' : ' (' + host.state + ')') + ': ' + host.verdict + ', ' + plural(host.rows, 'row') + ': '
+    + counts.map(([count, word]) => count + ' ' + word).join(', ');
+}
+
 function modelText(model) {
   const agree = model.devices_agree === null ? '' : model.devices_agree ? '; its devices agree' : '; its devices do not agree';
   return 'model ' + model.model + ': ' + plural(model.rows, 'row') + ', ' + model.failed + ' outside their limits' + agree;
@@ -238,7 +263,7 @@ function suspectCard(one, at, link, rows, command) {
   const sentence = (words) => printable(words[0].toUpperCase() + words.slice(1) + (words.endsWith('.') ? '' : '.'));
   const parts = [make('h3', {}, [at + 1 + '. ', link(one.op), ...(one.op_type ? [make('span', {class: 'quiet'}, ' (' + printable(one.op_type) + ')')] : [])])];
   if (one.score !== undefined) {
-    const place = one.place || {}, names = [['step', 'step'], ['device', 'device'], ['model', 'model'], ['model_id', 'model id'], ['time', 'time']];
+    const place = one.place || {}, names = [['host', 'host'], ['step', 'step'], ['device', 'device'], ['model', 'model'], ['model_id', 'model id'], ['time', 'time']];
     const varying = rows.placeParts().map(([, name]) => name), where = names.filter(([, said]) => varying.includes(said)).map(([name, said]) => said + ' ' + (place[name] || '-'));
     parts.push(make('p', {class: 'quiet'}, printable(['score ' + one.score.toFixed(0), 'confidence ' + one.confidence, ...where].join(' · '))));
   } else {

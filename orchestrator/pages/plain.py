@@ -73,7 +73,16 @@ def verdict_html(told: Told) -> str:
         more = "<li>and %d more, see result.json</li>" % (len(warnings) - _MOST_NOTES) if len(warnings) > _MOST_NOTES else ""
         parts.append('<ul class="warnings">%s%s</ul>' % (shown, more))
     parts += ["<p>%s</p>" % text(_model(model)) for model in summary["models"]] if len(summary["models"]) > 1 else []
+    if summary.get("hosts"):
+        parts.append('<ul class="hosts">%s</ul>' % "".join("<li>%s</li>" % text(_host(host)) for host in summary["hosts"]))
     return "\n".join(parts)
+
+
+def _host(host: Mapping[str, Any]) -> str:
+    counts = ((host["passed"], "pass"), (host["failed"], "fail"), (host["not_compared"], "not compared"))
+    said = ", ".join("%d %s" % count for count in counts if count[0] or count[1] != "not compared")
+    state = "" if host["state"] == "finished" else " (%s)" % host["state"]
+    return "host %s%s: %s, %s: %s" % (host["host"], state, host["verdict"], plural(host["rows"], "row"), said)
 
 
 def plural(count: int, word: str) -> str:

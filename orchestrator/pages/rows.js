@@ -113,7 +113,9 @@ class Rows {
   // The parts of a place that differ between places: [number of the part, its name].
   placeParts() {
     const all = [[5, 'host'], [4, 'step'], [1, 'device'], [2, 'model'], [3, 'model id'], [0, 'time']];
-    return all.filter(([at]) => this.places.some((place) => place[at] !== this.places[0][at]));
+    // A merge holds rows of few of its places.
+    const merged = this.places.length > 0 && this.places[0][5] !== undefined;
+    return all.filter(([at]) => (merged && [5, 4, 1].includes(at)) || this.places.some((place) => place[at] !== this.places[0][at]));
   }
 
   // What tells a row's place from the others', such as "step 3, device 1"; empty where there is one place only.

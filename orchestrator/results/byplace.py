@@ -11,6 +11,7 @@ from ..columns import cut, padded, shorten, width_of
 from ..comparing.row import FAIL, NOT_COMPARED, PASS
 from ..dumps.place import Place
 from ..naming import printable
+from ..verdict.seen import SeenRow
 from .placenames import place_names
 from .table import COLOURS, WORDS
 
@@ -38,15 +39,13 @@ class ByPlace:
 
     def __init__(self) -> None:
         self._found: Dict[Place, PlaceCounts] = {}
-        self._last = PlaceCounts(Place())
 
-    def add(self, place: Place, verdict: str, tensor: str) -> None:
-        """Count a row."""
-        if self._last.place != place or not self._found:
-            self._last = self._found.setdefault(place, PlaceCounts(place))
-        self._last.counts[verdict] += 1
-        if verdict == FAIL and self._last.first is None:
-            self._last.first = tensor
+    def add_all(self, place: Place, rows: Sequence[SeenRow]) -> None:
+        """Count rows of one place."""
+        found = self._found.setdefault(place, PlaceCounts(place))
+        found.counts.update([row.verdict for row in rows])
+        if found.first is None and found.counts[FAIL]:
+            found.first = next(row.found.tensor for row in rows if row.verdict == FAIL)
 
     @property
     def worst_first(self) -> List[PlaceCounts]:

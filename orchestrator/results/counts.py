@@ -37,6 +37,10 @@ class RunCounts:
         sums = self._query("SELECT sum(passed), sum(failed), sum(not_compared), sum(expected_absent) FROM host_place")[0]
         return _counted(zip(VERDICTS, sums))
 
+    def stored(self) -> int:
+        """Return how many rows the store holds."""
+        return int(self._query("SELECT count(*) FROM row")[0][0])
+
     def by_place(self) -> Dict[Place, Counted]:
         """Return the same of each device × model × step, in the order of hosts and places."""
         if not self._hosts:

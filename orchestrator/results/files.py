@@ -83,6 +83,8 @@ class TableFiles:
         The columns of the result tables.
     mapping
         The folders that TARGET's and GOLDEN's files are named from, to write the mapping tables too; None: none are written.
+    places
+        Those of the store, where they are known.
 
     Attributes
     ----------
@@ -90,13 +92,19 @@ class TableFiles:
         The paths of the files that are there.
     """
 
-    def __init__(self, store: RunStore, columns: Columns, mapping: Optional[Tuple[str, str]] = None) -> None:
+    def __init__(
+        self,
+        store: RunStore,
+        columns: Columns,
+        mapping: Optional[Tuple[str, str]] = None,
+        places: Optional[Sequence[Place]] = None,
+    ) -> None:
         self.written: List[str] = []
         self._store = store
         self._columns = columns
         self._mapping = mapping
         self._out = os.path.dirname(store.path)
-        self._places = store.places() or [NOWHERE]
+        self._places = (store.places() if places is None else places) or [NOWHERE]
         self._names = result_names(self._places, store.started)
         self._mappings = result_names(self._places, store.started, "mapping") if mapping else {}
         self._place: Optional[Place] = None

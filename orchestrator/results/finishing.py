@@ -27,10 +27,13 @@ from .table import SHOWN_ROWS, Chosen
 if TYPE_CHECKING:
     from ..verdict.summary import Summary
 
-_PAGE_ROWS = 256
+_PAGE_ROWS = 1024
+_READ_ROWS = 256
 _SUSPECTS = 3
 _AROUND = 6
 _REACH = 10
+_Read = Tuple[bytes, bytes, SeenRow]
+"""A row's lines in the result table and in the mapping table, and what the verdict sees of it."""
 
 
 class ResultFiles:
@@ -50,6 +53,8 @@ class ResultFiles:
         The metrics that each row of result.json has.
     kept
         Rows that were rendered when they were stored, with these metrics; others are rendered now.
+    places
+        Those of the store, where they are known.
 
     Attributes
     ----------
@@ -71,12 +76,13 @@ class ResultFiles:
         mapping: Optional[Tuple[str, str]] = None,
         metrics: Sequence[str] = METRICS,
         kept: Optional[KeptRows] = None,
+        places: Optional[Sequence[Place]] = None,
     ) -> None:
         self.store = store
         self.path = os.path.join(os.path.dirname(store.path), RESULT_FILE)
         self.chosen = Chosen(SHOWN_ROWS)
         self.by_place = ByPlace()
-        self._tables = TableFiles(store, columns, mapping)
+        self._tables = TableFiles(store, columns, mapping, places)
         self.told: Tuple[Tuple[Tuple[Row, ...], ...], Tuple[PlaceCounts, ...]] = ((), ())
         self._render = Renderer(columns, tuple(metrics), mapping and absolute(mapping))
         self._kept = kept or KeptRows(os.path.dirname(self.path))
@@ -100,35 +106,38 @@ class ResultFiles:
         """Yield what the verdict sees of each row, and write the tables."""
         write = not self._walked
         self._walked = True
-        for page in self._pages():
+        for numbers, page in self._pages():
             if write:
-                self._write(page)
-            yield from [seen for _, seen in page]
+                self._write(numbers, page)
+            yield from [seen for _, _, seen in page]
         if write:
             self._tables.close()
 
-    def _pages(self) -> Iterator[List[Tuple[int, SeenRow]]]:
-        """Yield number and what is seen of some rows after the other, rendering those that are not kept."""
-        kept, render = self._kept, self._render
+    def _pages(self) -> Iterator[Tuple[List[int], List[_Read]]]:
+        """Yield the numbers of some rows after the other, and the rows; those that are not kept are rendered."""
         for start in range(0, len(self._ids), _PAGE_ROWS):
             numbers = self._ids[start : start + _PAGE_ROWS].tolist()
-            lacking = kept.lacking(list(zip(numbers, self._sums[start : start + _PAGE_ROWS])), render)
+            sums = self._sums[start : start + _PAGE_ROWS].tolist()
+            self._render_all(list(self._kept.lacking(list(zip(numbers, sums)), self._render).items()))
             with self._refusing():
-                for number, row in self.store.numbered(list(lacking)).items() if lacking else ():
-                    kept.keep(number, lacking[number], render(row))
-            yield list(zip(numbers, kept.seen(numbers)))
+                page = list(self._kept.read(numbers))
+            yield numbers, page
 
-    def _write(self, page: List[Tuple[int, SeenRow]]) -> None:
-        """Write the tables' lines of some rows, and take note of those that matter first."""
-        for place, run in groupby(page, lambda entry: entry[1].place):
-            numbers = []
-            for number, seen in run:
-                numbers.append(number)
-                self.chosen.add(seen.verdict, number)
-                self.by_place.add(place, seen.verdict, seen.found.tensor)
+    def _render_all(self, lacking: List[Tuple[int, str]]) -> None:
+        """Render rows (number and checksum) that are not kept."""
+        for start in range(0, len(lacking), _READ_ROWS):
+            sums = dict(lacking[start : start + _READ_ROWS])
             with self._refusing():
-                lines = self._kept.lines(numbers), self._kept.mapping_lines(numbers) if self._render.mapping else ""
-            self._tables.add_lines(place, *lines)
+                for number, row in self.store.numbered(list(sums)).items():
+                    self._kept.keep(number, sums[number], self._render(row))
+
+    def _write(self, numbers: List[int], page: List[_Read]) -> None:
+        """Write the tables' lines of some rows, and take note of those that matter first."""
+        self.chosen.add_all([seen.verdict for _, _, seen in page], numbers)
+        for place, run in groupby(page, _place):
+            lines, mapping_lines, rows = zip(*run)
+            self.by_place.add_all(place, rows)
+            self._tables.add_lines(place, _text(lines), _text(mapping_lines))
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
@@ -196,7 +205,7 @@ class ResultFiles:
         with replacing(self.path) as stream:
             stream.write(head_text(document, limits, comparison))
             for start in range(0, len(self._ids), _PAGE_ROWS):
-                text = self._kept.documents(self._ids[start : start + _PAGE_ROWS])
+                text = self._kept.documents(self._ids[start : start + _PAGE_ROWS]).decode("ascii")
                 stream.write(text if start else FIRST_ROW + text[len(NEXT_ROW) :])
             for piece in tail_text(self.store.events.omitted()):
                 stream.write(piece)
@@ -216,3 +225,11 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self._files._ids)
+
+
+def _place(row: _Read) -> Place:
+    return row[2].place
+
+
+def _text(lines: Sequence[bytes]) -> str:
+    return b"".join(lines).decode("utf-8")

@@ -9,7 +9,7 @@ import os
 import tempfile
 from array import array
 from dataclasses import dataclass
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..comparing.row import METRICS, Row
 from ..verdict.seen import SeenRow, packed_row, seen_row, unpacked_row
@@ -138,32 +138,31 @@ class KeptRows:
                 found[number] = "%016x" % checksum
         return found
 
-    def seen(self, numbers: Sequence[int]) -> List[SeenRow]:
-        """Return what the verdict sees of kept rows."""
-        return [unpacked_row(data, self._shared) for data in self._parts(numbers, 3)]
+    def read(self, numbers: Sequence[int]) -> Iterator[Tuple[bytes, bytes, SeenRow]]:
+        """Yield of each of some kept rows its lines in result table and mapping table, and what the verdict sees of it."""
+        slots, (documents, lines, mappings, _) = self._slots_of(numbers), self._ends
+        for slot, data in zip(slots, self._parts(slots, 1, 3)):
+            line = lines[slot] - documents[slot]
+            mapping = mappings[slot] - lines[slot] + line
+            yield data[:line], data[line:mapping], unpacked_row(data[mapping:], self._shared)
 
-    def documents(self, numbers: Sequence[int]) -> str:
+    def documents(self, numbers: Sequence[int]) -> bytes:
         """Return the texts of kept rows for result.json, each behind what stands between two rows."""
-        return b"".join(self._parts(numbers, 0)).decode("utf-8")
+        return b"".join(self._parts(self._slots_of(numbers), 0, 0))
 
-    def lines(self, numbers: Sequence[int]) -> str:
-        """Return the lines of kept rows in result tables."""
-        return b"".join(self._parts(numbers, 1)).decode("utf-8")
+    def _slots_of(self, numbers: Sequence[int]) -> List[int]:
+        return list(map(self._slot, numbers))
 
-    def mapping_lines(self, numbers: Sequence[int]) -> str:
-        """Return the lines of kept rows in mapping tables."""
-        return b"".join(self._parts(numbers, 2)).decode("utf-8")
-
-    def _parts(self, numbers: Sequence[int], part: int) -> List[bytes]:
-        """Return one part of each of some rows."""
+    def _parts(self, slots: Sequence[int], first: int, last: int) -> List[bytes]:
+        """Return some parts of each of some rows, from the first to the last."""
         if self._spool is None:
             return []
         self._spool.flush()
-        file, ends, found = self._spool.fileno(), self._ends[part], []
-        for slot in map(self._slot, numbers):
-            begin = self._ends[part - 1][slot] if part else 0
-            found.append(os.pread(file, ends[slot] - begin, self._starts[slot] + begin))
-        return found
+        file, starts, ends = self._spool.fileno(), self._starts, self._ends[last]
+        if not first:
+            return [os.pread(file, ends[slot], starts[slot]) for slot in slots]
+        begins = self._ends[first - 1]
+        return [os.pread(file, ends[slot] - begins[slot], starts[slot] + begins[slot]) for slot in slots]
 
     def close(self) -> None:
         """Forget all rows."""

@@ -133,8 +133,16 @@ class Chosen:
         self._most = most
         self._heap: List[Tuple[int, int, int]] = []
 
+    def add_all(self, verdicts: Sequence[str], numbers: Sequence[int]) -> None:
+        """See more rows, by the numbers that the store has them under, in the order of the table."""
+        if self._heap and len(self._heap) == self._most and all(-_URGENCY[verdict] <= self._heap[0][0] for verdict in set(verdicts)):
+            self.total += len(verdicts)
+            return
+        for verdict, number in zip(verdicts, numbers):
+            self.add(verdict, number)
+
     def add(self, verdict: str, number: int) -> None:
-        """See one more row, by the number that the store has it under, in the order of the table."""
+        """See one more row."""
         urgency = -_URGENCY[verdict]
         self.total += 1
         if len(self._heap) < self._most:

@@ -109,7 +109,7 @@ def _read(run: Run, memory: _Memory, written: bool, found: Any) -> Standing:
             return _described(run, memory, store, written, written_s)
     except (GoldwatchError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         message = error.message if isinstance(error, GoldwatchError) else "the store cannot be read: %s" % error
-        counts = {name: 0 for name in ("rows", "last_id", "void", "passed", "failed", "not_compared", "expected_absent")}
+        counts = {name: 0 for name in ("rows", "stored", "last_id", "void", "passed", "failed", "not_compared", "expected_absent")}
         host = host_of(run.path)
         known: Dict[str, Any] = {"state": RUNNING if written else STOPPED, "verdict": None, "exit_code": None, "error": message}
         fields = {**known, "model": None, "devices": [], "steps": [], **counts, "progress": None, "started": None, "host": host}
@@ -119,6 +119,7 @@ def _read(run: Run, memory: _Memory, written: bool, found: Any) -> Standing:
 def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, written_s: Optional[float]) -> Standing:
     counts = store.counted.all()
     rows = sum(counts.values())
+    stored = store.counted.stored() if store.has_hosts else rows
     summary = None if written else store.fact(SUMMARY)
     state = RUNNING if written else FINISHED if summary is not None else STOPPED
     _take_places(memory, store, run)
@@ -134,7 +135,8 @@ def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, wri
         "devices": _names(memory.devices),
         "steps": _names(memory.steps),
         "rows": rows,
-        "last_id": store.given(),
+        "stored": stored,
+        "last_id": store.given() if stored else 0,
         "void": store.void(),
         "passed": counts.get(PASS, 0),
         "failed": counts.get(FAIL, 0),
@@ -186,8 +188,10 @@ def _names(found: Set[Optional[str]]) -> List[str]:
 
 
 def _model(memory: _Memory, inputs: Dict[str, Any]) -> Optional[str]:
-    """Return the models' names: those of the dumps' folders, else that of the model's file."""
-    names = sorted({name for name in map(run_name, memory.models) if name})
+    """Return the models' names: those of the dumps' folders, without their times where only these differ, else that of the model's file."""
+    full = {name for name in memory.models if name}
+    short = {str(run_name(name)) for name in full}
+    names = sorted(full if len(short) == len(full) else short)
     if not names and isinstance(inputs.get("model"), str):
         names = [os.path.basename(inputs["model"])]
     return ", ".join(names) or None

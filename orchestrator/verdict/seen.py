@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import pickle
+import struct
 from functools import lru_cache
+from operator import attrgetter, itemgetter
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from ..comparing.row import (
@@ -164,10 +166,12 @@ class SeenRow(NamedTuple):
         return (*_place_key(self.place), self.order, self.file, _KIND_RANK.get(self.found.kind, 3), self.found.number)
 
 
-_SHARED = tuple(
-    Observation._fields.index(name)
-    for name in ("kind", "tensor", "verdict", "dtype", "shape", "golden", "golden_file", "worst_slice", "nan", "inf")
-)
+_ALIKE = ("kind", "number", "position", "tensor", "verdict", "whole", "dtype", "shape", "golden", "golden_file", "nan", "inf")
+"""Of what is found in a tensor, that which is mostly the same on all devices and in all steps."""
+_OWN = tuple(name for name in Observation._fields if name not in _ALIKE)
+_alike, _own = attrgetter(*_ALIKE), attrgetter(*_OWN)
+_in_order = itemgetter(*((*_ALIKE, *_OWN).index(name) for name in Observation._fields))
+_LENGTHS = struct.Struct("=II")
 
 
 def seen_row(row: Row) -> SeenRow:
@@ -181,7 +185,10 @@ def seen_row(row: Row) -> SeenRow:
 
 def packed_row(row: SeenRow) -> bytes:
     """Return a row as bytes, a third of the memory; :func:`unpacked_row` is the inverse."""
-    return pickle.dumps((*row[:1], tuple(row.place), *row[2:7], tuple(row.found)), protocol=4)
+    place = pickle.dumps(tuple(row.place), protocol=4)
+    alike = pickle.dumps((row.verdict, row.op, row.op_type, row.marks, *_alike(row.found)), protocol=4)
+    own = pickle.dumps((row.file, row.order, *_own(row.found)), protocol=4)
+    return b"".join((_LENGTHS.pack(len(place), len(alike)), place, alike, own))
 
 
 def unpacked_row(data: bytes, shared: Dict[Any, Any]) -> SeenRow:
@@ -190,17 +197,20 @@ def unpacked_row(data: bytes, shared: Dict[Any, Any]) -> SeenRow:
     Parameters
     ----------
     shared
-        Kept between calls: equal texts, shapes and places of many rows are one object.
+        Kept between calls: what rows have in common is unpickled once, and is one object.
     """
-    verdict, place, op, op_type, file, order, marks, found = pickle.loads(data)
-    one = shared.setdefault
-    at = shared.get(place)
-    if at is None:
-        at = shared[place] = Place._make(place)
-    found = list(found)
-    for number in _SHARED:
-        found[number] = one(found[number], found[number])
-    return SeenRow(one(verdict, verdict), at, one(op, op), one(op_type, op_type), file, order, marks, Observation._make(found))
+    places, alikes = _LENGTHS.unpack_from(data)
+    begin = _LENGTHS.size + places
+    end = begin + alikes
+    place, alike = shared.get(data[_LENGTHS.size : begin]), shared.get(data[begin:end])
+    if place is None:
+        place = shared[data[_LENGTHS.size : begin]] = Place._make(pickle.loads(data[_LENGTHS.size : begin]))
+    if alike is None:
+        parts = pickle.loads(data[begin:end])
+        alike = shared[data[begin:end]] = tuple(shared.setdefault(one, one) if type(one) is str else one for one in parts)
+    file, order, *own = pickle.loads(data[end:])
+    verdict, op, op_type, marks, *about = alike
+    return SeenRow(verdict, place, op, op_type, file, order, marks, Observation._make(_in_order((*about, *own))))
 
 
 def _marks(row: Row, judged: Row) -> int:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from goldwatch.comparing import split
+from goldwatch.comparing import split, workers
 from goldwatch.comparing.pair import compare_pair, compare_pairs
 from goldwatch.comparing.pair_task import PairTask, Settings
 from goldwatch.comparing.row import NOT_COMPARED, PASS, Row
@@ -23,7 +23,9 @@ from goldwatch.tensors.layouts import convert
 
 
 class Killer:
-    """Ends the process that unpickles it."""
+    """Ends the process that unpickles it; to ours it is a golden tensor."""
+
+    path = "there is none"
 
     def __reduce__(self):
         return os._exit, (9,)
@@ -108,6 +110,20 @@ def split_early(monkeypatch) -> None:
     monkeypatch.setattr("goldwatch.comparing.pair.SPLIT_BYTES", 1000)
     monkeypatch.setattr("goldwatch.comparing.pair._PART_BYTES", 20000)
     monkeypatch.setattr("goldwatch.tensors.blocks.SMALL_BYTES", 1000)
+
+
+def test_a_batch_that_waits_for_a_process_is_asked_for_ahead(pairs, monkeypatch) -> None:
+    asked = []
+    monkeypatch.setattr(workers, "read_soon", lambda paths, nbytes, start=0: asked.append((*paths, nbytes, start)))
+    with_workers = Workers(1, Settings(), apart=True)
+    try:
+        with_workers.submit(pairs[:1])
+        source = pairs[0].target.source
+        assert asked == [(source.path, source.nbytes, source.offset), (pairs[0].golden.path, 8 << 20, 0)]
+        ((_, (row,), _),) = with_workers.collect()
+    finally:
+        with_workers.close()
+    assert_alike(row, compare_pair(pairs[0], Settings()))
 
 
 def test_shares_of_a_huge_pair_give_the_same_row(pairs, monkeypatch, start) -> None:

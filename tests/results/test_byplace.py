@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from goldwatch.results.byplace import ByPlace, place_lines
+from goldwatch.verdict.seen import seen_row
 
 
 def counted(rows):
     found = ByPlace()
     for row in rows:
-        found.add(row.place, row.verdict, row.tensor)
+        found.add_all(row.place, [seen_row(row)])
     return found.worst_first
 
 

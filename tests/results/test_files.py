@@ -257,6 +257,12 @@ def chosen(rows, most):
     for number, row in enumerate(rows):
         found.add(row.verdict, number)
     assert found.total == len(rows)
+    for pages in (1, 3, 7):
+        other = Chosen(most)
+        for start in range(0, len(rows), pages):
+            page = rows[start : start + pages]
+            other.add_all([row.verdict for row in page], range(start, start + len(page)))
+        assert (other.total, other.numbers) == (found.total, found.numbers)
     return [rows[number] for number in found.numbers]
 
 

@@ -6,10 +6,14 @@ import signal
 
 import pytest
 from browser import READY, SIDEWAYS, console, resize
+from merged_hosts import Host, settle
+from merged_hosts import make_row as make_host_row
 from service_client import TOKEN
 
-pytestmark = pytest.mark.browser
+from goldwatch.merging.merge import Merge
+from goldwatch.merging.options import MergeOptions
 
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(autouse=True)
@@ -270,3 +274,34 @@ def test_jobs_are_seen_read_and_cancelled(serving, tmp_path, page):
     page.until(lambda: "nothing" in page.text("#log"))
     resize(page.driver, 390, 800)
     assert page.driver.execute_script(SIDEWAYS) <= 0
+
+
+def test_a_merge_tells_its_hosts_and_the_worst_over_all_devices(serving, page, tmp_path):
+    (tmp_path / "lab").mkdir()
+    hosts = [Host(str(tmp_path / "hosts" / name)) for name in ("left", "right")]
+    for host in hosts:
+        host.begin().put(*(make_host_row(op, device, step) for op in range(4) for device in range(2) for step in (3, 4)))
+    hosts[1].put(make_host_row(2, 1, 4, verdict="fail", distance=0.75))
+    server = serving(tmp_path / "lab")
+    page.open(server, "/")
+    page.log_in(server)
+    with Merge(MergeOptions(tuple(host.folder for host in hosts), str(tmp_path / "lab" / "all"))) as merge:
+        settle(merge)
+        page.element("#runs tbody tr")
+        console(page.driver)
+        (run,) = server.runs()
+        page.open(server, "/runs/" + run["id"])
+        page.until(lambda: page.texts("#steps tbody tr"))
+        assert page.texts("#steps tbody tr:first-child td") == ["4", "op2:output:0", "4", "0.75", "0.1883"]
+        page.until(lambda: page.rows() == 1)
+        assert "32 rows" in page.text("#verdict .counts")
+        for host in hosts:
+            host.finish()
+        merge.stop("test")
+        merge.follow()
+        merge.finish()
+    page.until(lambda: len(page.texts("#verdict .hosts li")) == 2)
+    assert page.texts("#verdict .hosts li") == ["host left: pass, 16 rows: 16 pass, 0 fail", "host right: fail, 16 rows: 15 pass, 1 fail"]
+    page.until(lambda: page.rows() == 4)
+    assert "right" in page.text("#rows tbody tr") and page.text("#connection") == ""
+    assert console(page.driver) == []

@@ -63,14 +63,17 @@ def test_rows_come_in_pages(serving, live, row):
     assert seen == [(number + 1, "op%d" % number) for number in range(10)]
 
 
-def test_the_state_of_a_run(serving, live, row, tmp_path):
+def test_the_state_of_a_run(serving, live, row, tmp_path, clock):
+    clock[0] = 1000
     store = live("out")
     server = serving(tmp_path / "lab")
     (run,) = server.runs()
     assert (run["state"], run["verdict"], run["rows"], run["progress"]) == ("running", None, 0, None)
+    assert (run["last_id"], run["void"], run["stored"]) == (0, 1000, 0)
     store.put(row(1))
     store.put(row(2, verdict="fail", device="12", step="7"))
     (run,) = server.runs()
+    assert (run["last_id"], run["void"], run["stored"]) == (1002, 1000, 2)
     assert (run["state"], run["verdict"], run["passed"], run["failed"]) == ("running", "fail", 1, 1)
     assert (run["devices"], run["steps"]) == (["0", "12"], ["0", "7"])
     store.close()
@@ -186,6 +189,7 @@ def test_a_merge_counts_the_rows_of_all_hosts(serving, tmp_path):
         merge.finish()
     (run,) = server.runs()
     full = server.json("/api/runs/" + run["id"])
+    assert run["stored"] == 1 < run["rows"]
     steps = server.json("/api/runs/%s/steps?limit=1" % run["id"])
     assert steps["steps"][0]["count"] in (1, 2, 4) and "CosineSimilarity" in steps["metrics"]
     table = server.ask("/api/runs/%s/files/step_op.csv" % run["id"])[2]

@@ -26,9 +26,11 @@ here = sys.path.pop(sys.path.index({folder!r}))
 del sys.modules["onnxruntime"]
 import onnxruntime
 real = onnxruntime.InferenceSession.run_with_ort_values
+runs = []
 def run(self, names, feeds, options=None):
     when = os.environ["WHEN"]
-    if when == "segfault":
+    runs.append(names)
+    if when == "segfault" or (when == "second segfault" and len(runs) == 2):
         os.kill(os.getpid(), signal.SIGSEGV)
     if when == "interrupt":
         os.kill(os.getppid(), signal.SIGINT)
@@ -72,6 +74,16 @@ def test_a_kernel_that_crashes(tmp_path, command):
     done = command("segfault")
     assert done.returncode == 4 and "onnxruntime ended (killed by SIGSEGV)" in done.stderr and "some float16 nodes" in done.stderr
     assert not (tmp_path / "golden").exists()
+    said = " ".join(done.stderr.split())
+    assert "said nothing; it was running all nodes at once (which of them it was at is not known)" in said
+
+
+def test_a_kernel_that_crashes_in_a_later_part_names_its_nodes(tmp_path, command):
+    nodes = [node("Abs", ["x"], ["a"], name="first"), node("Neg", ["a"], ["b"], name="second"), node("Exp", ["b"], ["c"], name="third")]
+    build.save(tmp_path / "m.onnx", build.model(nodes, [build.value("x", (300, 1000))], [build.value("c", (300, 1000))]))
+    done = command("second segfault", "--memory", "1")
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 4 and "it was running the nodes up to second:0, part 2 of 3" in said, said
 
 
 def test_a_child_that_is_killed_while_it_writes(tmp_path, command):
