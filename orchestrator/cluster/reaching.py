@@ -60,8 +60,8 @@ def no_answer(address: ClusterAddress, error: BaseException) -> EnvironmentProbl
 
 def _reason(address: ClusterAddress, error: BaseException) -> Tuple[str, str]:
     text = first_line(error)
-    if isinstance(error, asyncio.TimeoutError):
-        hint = "is it another program's port, or does the scheduler hang?"
+    if isinstance(error, asyncio.TimeoutError) or "during handshake" in text:
+        hint = "is it another program's port, does it speak tls://, or does it hang?"
         return "something accepts connections and says nothing for %d s" % TIMEOUT_S, hint
     if isinstance(error, ssl.SSLError) and error.reason == "CERTIFICATE_VERIFY_FAILED":
         return "its certificate is not of the authority that we were told (%s)" % text, "give the file of the authority that has signed it"

@@ -54,7 +54,8 @@ def test_encryption_that_does_not_fit(training, tmp_path, shared_client) -> None
     security = distributed.security.Security(tls_ca_file=ours[0], require_encryption=True, **files)
     with started(security=security, protocol="tls://") as client:
         said = refused(training, url(client).replace("tls://", "tcp://"))
-        assert "it closes the connection" in said and "tls://" in said
+        # An older Dask is silent there.
+        assert ("it closes the connection" in said or "says nothing" in said) and "tls://" in said
         assert "not of the authority that we were told" in refused(training, url(client), *options_of(others[0], *ours))
         assert "our certificate" in refused(training, url(client), *options_of(ours[0], *others))
 
