@@ -269,7 +269,7 @@ def test_a_run_that_never_comes_is_named_and_waited_for_no_longer_than_idle(host
         merge.follow()
         result = merge.finish()
     assert [text for text in said if "no run yet in %s, %s" % (hosts[1].folder, hosts[2].folder) in text][0].startswith("warning")
-    assert result.exit_code == 3 and "hosts b, c has not finished" in result.sentence
+    assert result.exit_code == 3 and "The runs of hosts b, c have not finished" in result.sentence
 
 
 def test_a_diff_with_a_merge_that_has_not_all_rows(hosts, merging, tmp_path):
