@@ -49,6 +49,8 @@ class Refused(InputError):
 def _advice(url: str, why: object) -> str:
     if isinstance(why, ssl.SSLCertVerificationError):
         return "where its certificate is your own, name it: SSL_CERT_FILE=cert.pem goldwatch …"
+    if isinstance(why, ssl.SSLError) and "WRONG_VERSION_NUMBER" in str(why):
+        return "if it speaks http, write http:// in its address"
     if isinstance(why, http.client.RemoteDisconnected) and url.startswith("http:"):
         return "if it speaks https, write https:// in its address"
     return "check the address, and that the service runs"
@@ -94,7 +96,8 @@ class Client:
         except ValueError:
             known = False
         if not known or parts.scheme not in ("http", "https") or parts.query or parts.fragment or parts.username:
-            raise UsageError("%s is no service's URL" % url, hint="such as https://goldwatch.example.org or http://127.0.0.1:8470")
+            shown = "a URL with a name or a password in it" if "@" in url else url
+            raise UsageError("%s is no service's URL" % shown, hint="such as https://goldwatch.example.org or http://127.0.0.1:8470")
         self.url = url.rstrip("/")
         self._token = None if token_file is None else read_input(token_file, _TOKEN_BYTES).decode("utf-8", "replace").strip()
         if self._token is not None and (not self._token.isprintable() or not self._token.isascii() or " " in self._token):

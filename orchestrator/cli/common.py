@@ -38,6 +38,9 @@ _OPTIONS = {
     "needs_om": "--om model.json",
     "unknown_node": "--list",
     "unencrypted": "--insecure allows it",
+    "needs_token": "--token-file FILE",
+    "open_token": "--tls-cert FILE --tls-key FILE, or --behind-proxy --public-url https://HOST",
+    "needs_public_url": "--behind-proxy --public-url https://HOST, both or neither",
     "no_certificates": "--tls-ca-file, --tls-cert and --tls-key",
 }
 """What the hints of these kinds of error are called on the command line."""

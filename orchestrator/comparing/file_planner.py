@@ -336,10 +336,11 @@ class Planner:
         row = refuse(self._row(plan, None), "the file has a hash name that no line of mapping.csv explains", CORRUPT)
         return row.but(target_file=rel)
 
-    def leave_out(self, dumped: Sequence[DumpedOp]) -> Set[int]:
+    def leave_out(self, every: Iterable[DumpedOp]) -> Set[int]:
         """Apply the rule of L1 fusion groups to all dump files of this place; return the numbers of those that have no rows."""
         if self._model is None or self.two_dumps or not self._has_l1_groups:
             return set()
+        dumped = list(every)
         kept = {id(item) for item in self._model.l1_selected(dumped)}
         found = {number for number, item in enumerate(dumped) if id(item) not in kept}
         self._left_out = [dumped[number] for number in sorted(found)]

@@ -155,6 +155,11 @@ class Catalogue:
         """Return the file that counts in the group of ``file``."""
         return self._current[file.folder.base][file.op]
 
+    @property
+    def has_earlier(self) -> bool:
+        """Whether an op has, or had, more than one dump at a place."""
+        return bool(self._earlier)
+
     def earlier(self, file: TargetFile) -> List[TargetFile]:
         """Return the earlier dumps of the op of a file that counts, in order, as far as they are there."""
         found = [other for other in self._earlier.get(_group(file), ()) if other.state == EARLIER and look_at(other.path) is not None]

@@ -105,7 +105,7 @@ def _settle_groups(engine: Engine, place: Place, files: List[TargetFile]) -> Non
         if file.state not in (EARLIER, GONE):
             groups.setdefault(file.folder.base, []).append(file)
     for members in groups.values():
-        left_out = planner.leave_out([file.dumped() for file in members])
+        left_out = planner.leave_out(file.dumped() for file in members)
         for number, file in enumerate(members):
             if number in left_out:
                 engine.store.events.omit(file.op_name, _STANDS_FOR_IT)
@@ -120,6 +120,8 @@ def _settle_loops(engine: Engine, files: List[TargetFile]) -> Dict[str, int]:
     Returns how many dumps of which ops do not count.
     """
     left: Dict[str, int] = {}
+    if not engine.catalogue.has_earlier:
+        return left
     for file in [file for file in files if file.state == PLANNED and not engine.slices.joins(file)]:
         runs = [*engine.catalogue.earlier(file), file]
         if len(runs) < 2:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from itertools import groupby
-from operator import attrgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Iterator, List, Optional, Sequence, Set, Tuple, Type
 
@@ -28,12 +27,13 @@ from .table import SHOWN_ROWS, Chosen
 if TYPE_CHECKING:
     from ..verdict.summary import Summary
 
-_PAGE_ROWS = 4096
+_PAGE_ROWS = 1024
 _READ_ROWS = 256
 _SUSPECTS = 3
 _AROUND = 6
 _REACH = 10
-_place = attrgetter("place")
+_Read = Tuple[bytes, bytes, SeenRow]
+"""A row's lines in the result table and in the mapping table, and what the verdict sees of it."""
 
 
 class ResultFiles:
@@ -109,18 +109,19 @@ class ResultFiles:
         for numbers, page in self._pages():
             if write:
                 self._write(numbers, page)
-            yield from page
+            yield from [seen for _, _, seen in page]
         if write:
             self._tables.close()
 
-    def _pages(self) -> Iterator[Tuple[List[int], List[SeenRow]]]:
-        """Yield the numbers and what is seen of some rows after the other, rendering those that are not kept."""
-        kept = self._kept
+    def _pages(self) -> Iterator[Tuple[List[int], List[_Read]]]:
+        """Yield the numbers of some rows after the other, and the rows; those that are not kept are rendered."""
         for start in range(0, len(self._ids), _PAGE_ROWS):
             numbers = self._ids[start : start + _PAGE_ROWS].tolist()
             sums = self._sums[start : start + _PAGE_ROWS].tolist()
-            self._render_all(list(kept.lacking(list(zip(numbers, sums)), self._render).items()))
-            yield numbers, kept.seen(numbers)
+            self._render_all(list(self._kept.lacking(list(zip(numbers, sums)), self._render).items()))
+            with self._refusing():
+                page = list(self._kept.read(numbers))
+            yield numbers, page
 
     def _render_all(self, lacking: List[Tuple[int, str]]) -> None:
         """Render rows (number and checksum) that are not kept."""
@@ -130,19 +131,13 @@ class ResultFiles:
                 for number, row in self.store.numbered(list(sums)).items():
                     self._kept.keep(number, sums[number], self._render(row))
 
-    def _write(self, numbers: List[int], page: List[SeenRow]) -> None:
+    def _write(self, numbers: List[int], page: List[_Read]) -> None:
         """Write the tables' lines of some rows, and take note of those that matter first."""
-        with self._refusing():
-            lines = self._kept.lines(numbers)
-            mapping_lines = self._kept.mapping_lines(numbers) if self._render.mapping else []
-        self.chosen.add_all([seen.verdict for seen in page], numbers)
-        start = 0
+        self.chosen.add_all([seen.verdict for _, _, seen in page], numbers)
         for place, run in groupby(page, _place):
-            of_place = list(run)
-            self.by_place.add_all(place, of_place)
-            end = start + len(of_place)
-            self._tables.add_lines(place, _text(lines[start:end]), _text(mapping_lines[start:end]))
-            start = end
+            lines, mapping_lines, rows = zip(*run)
+            self.by_place.add_all(place, rows)
+            self._tables.add_lines(place, _text(lines), _text(mapping_lines))
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
@@ -210,7 +205,7 @@ class ResultFiles:
         with replacing(self.path) as stream:
             stream.write(head_text(document, limits, comparison))
             for start in range(0, len(self._ids), _PAGE_ROWS):
-                text = _text(self._kept.documents(self._ids[start : start + _PAGE_ROWS]))
+                text = self._kept.documents(self._ids[start : start + _PAGE_ROWS]).decode("ascii")
                 stream.write(text if start else FIRST_ROW + text[len(NEXT_ROW) :])
             for piece in tail_text(self.store.events.omitted()):
                 stream.write(piece)
@@ -232,5 +227,9 @@ class Rows:
         return len(self._files._ids)
 
 
-def _text(lines: List[bytes]) -> str:
+def _place(row: _Read) -> Place:
+    return row[2].place
+
+
+def _text(lines: Sequence[bytes]) -> str:
     return b"".join(lines).decode("utf-8")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import mmap
 import os
 import tempfile
 from array import array
 from dataclasses import dataclass
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..comparing.row import METRICS, Row
 from ..verdict.seen import SeenRow, packed_row, seen_row, unpacked_row
@@ -139,38 +138,31 @@ class KeptRows:
                 found[number] = "%016x" % checksum
         return found
 
-    def seen(self, numbers: Sequence[int]) -> List[SeenRow]:
-        """Return what the verdict sees of kept rows."""
-        return [unpacked_row(data, self._shared) for data in self._parts(numbers, 3)]
+    def read(self, numbers: Sequence[int]) -> Iterator[Tuple[bytes, bytes, SeenRow]]:
+        """Yield of each of some kept rows its lines in result table and mapping table, and what the verdict sees of it."""
+        slots, (documents, lines, mappings, _) = self._slots_of(numbers), self._ends
+        for slot, data in zip(slots, self._parts(slots, 1, 3)):
+            line = lines[slot] - documents[slot]
+            mapping = mappings[slot] - lines[slot] + line
+            yield data[:line], data[line:mapping], unpacked_row(data[mapping:], self._shared)
 
-    def documents(self, numbers: Sequence[int]) -> List[bytes]:
-        """Return the text of each of some kept rows for result.json, behind what stands between two rows."""
-        return self._parts(numbers, 0)
+    def documents(self, numbers: Sequence[int]) -> bytes:
+        """Return the texts of kept rows for result.json, each behind what stands between two rows."""
+        return b"".join(self._parts(self._slots_of(numbers), 0, 0))
 
-    def lines(self, numbers: Sequence[int]) -> List[bytes]:
-        """Return the line of each of some kept rows in a result table."""
-        return self._parts(numbers, 1)
+    def _slots_of(self, numbers: Sequence[int]) -> List[int]:
+        return list(map(self._slot, numbers))
 
-    def mapping_lines(self, numbers: Sequence[int]) -> List[bytes]:
-        """Return the line of each of some kept rows in a mapping table."""
-        return self._parts(numbers, 2)
-
-    def _parts(self, numbers: Sequence[int], part: int) -> List[bytes]:
-        """Return one part of each of some rows."""
-        if self._spool is None or not numbers:
+    def _parts(self, slots: Sequence[int], first: int, last: int) -> List[bytes]:
+        """Return some parts of each of some rows, from the first to the last."""
+        if self._spool is None:
             return []
         self._spool.flush()
-        file, starts, ends = self._spool.fileno(), self._starts, self._ends[part]
-        slots = list(map(self._slot, numbers))
-        begins = [self._ends[part - 1][slot] for slot in slots] if part else [0] * len(slots)
-        places = [(starts[slot] + begin, starts[slot] + ends[slot]) for slot, begin in zip(slots, begins)]
-        try:
-            # A call for each row takes several times as long. The rows lie in the order in which they came.
-            with mmap.mmap(file, 0, access=mmap.ACCESS_READ) as view:
-                return [view[start:end] for start, end in places]
-        except OSError:
-            # Not every file system can map a file.
-            return [os.pread(file, end - start, start) for start, end in places]
+        file, starts, ends = self._spool.fileno(), self._starts, self._ends[last]
+        if not first:
+            return [os.pread(file, ends[slot], starts[slot]) for slot in slots]
+        begins = self._ends[first - 1]
+        return [os.pread(file, ends[slot] - begins[slot], starts[slot] + begins[slot]) for slot in slots]
 
     def close(self) -> None:
         """Forget all rows."""

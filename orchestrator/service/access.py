@@ -188,23 +188,38 @@ def _same(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode("utf-8", "surrogateescape"), other.encode("utf-8"))
 
 
+class Exposed(UsageError):
+    """Others than this machine would reach the server without what protects it (exit code 2).
+
+    Parameters
+    ----------
+    kind
+        ``needs_token``, ``open_token`` or ``needs_public_url``.
+    """
+
+    def __init__(self, kind: str, message: str, hint: str) -> None:
+        super().__init__(message, hint)
+        self.kind = kind
+
+
 def check_exposure(address: Address, token: Optional[str], tls: bool, public_url: Optional[str], behind_proxy: bool) -> None:
     """Raise UsageError where others than this machine would reach the server without what protects it."""
     if behind_proxy != (public_url is not None):
-        raise UsageError("a server behind a proxy needs the proxy's public URL, and no other server has one")
+        said = "a server behind a proxy needs the proxy's public URL" if behind_proxy else "only a server behind a proxy has a public URL"
+        raise Exposed("needs_public_url", said, "name the URL that browsers know the service by, and that it stands behind a proxy")
     if public_url is not None:
         parts = urlsplit(public_url)
         if parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/") or parts.query or parts.username:
+            if parts.scheme == "http":
+                raise UsageError("the public URL is http: the token would travel readable", hint="let the proxy speak TLS: https://…")
             raise UsageError("%s: expected a URL such as https://goldwatch.example.org, without a path" % public_url)
     if token is None and (behind_proxy or not address.is_loopback):
-        raise UsageError(
-            "%s can be reached by others than this machine: a token is needed" % address.shown, hint="name a file that holds one"
-        )
+        said = "%s can be reached by others than this machine: a token is needed"
+        raise Exposed("needs_token", said % address.shown, "name a file that holds one")
     if not address.is_loopback and not tls and not behind_proxy:
-        raise UsageError(
-            "%s can be reached by others than this machine: the token would travel readable" % address.shown,
-            hint="give a certificate and its key, or set the server behind a proxy that speaks TLS",
-        )
+        said = "%s can be reached by others than this machine: the token would travel readable"
+        hint = "give a certificate and its key, or set the server behind a proxy that speaks TLS"
+        raise Exposed("open_token", said % address.shown, hint)
 
 
 def token_warnings(path: str, token: str) -> List[str]:

@@ -7,6 +7,9 @@ from typing import Any, Optional, Set
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from .answers import Problem
+from .guard import SAFE_HEADERS
+
 HEADERS_S = 10.0
 SEND_S = 30.0
 """A client that takes nothing for so long is given up."""
@@ -58,6 +61,18 @@ class BoundedProtocol(H11Protocol):
         elif self._deadline is None and idle and not self.transport.is_closing():
             # The first bytes of a later request on a connection that is kept.
             self._wind()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request, such as one without a Host header or with two, in the words of every other error."""
+        if not self.is_idle:
+            # An answer is on its way already.
+            self._end()
+            return
+        answer = Problem(400, "this is no HTTP request", "HTTP/1.1 with one Host header").answer()
+        headers = [*answer.raw_headers, *SAFE_HEADERS, (b"connection", b"close")]
+        head = b"".join(b"%s: %s\r\n" % header for header in headers)
+        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + head + b"\r\n" + bytes(answer.body))
+        self.transport.close()
 
     def pause_writing(self) -> None:
         """Wait for a client that does not take what is sent; not for ever."""

@@ -27,7 +27,7 @@ PAGE_POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 DATA_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
-_HEADERS = (
+SAFE_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
@@ -164,7 +164,7 @@ class _Exchange:
             headers: List[Tuple[bytes, bytes]] = list(message.get("headers", []))
             names = {name.lower() for name, _ in headers}
             policy = DATA_POLICY if b"content-security-policy" not in names else None
-            headers += [pair for pair in _HEADERS if pair[0] not in names]
+            headers += [pair for pair in SAFE_HEADERS if pair[0] not in names]
             if policy is not None:
                 headers.append((b"content-security-policy", policy.encode()))
             message = {**message, "headers": headers}

@@ -188,8 +188,10 @@ def _names(found: Set[Optional[str]]) -> List[str]:
 
 
 def _model(memory: _Memory, inputs: Dict[str, Any]) -> Optional[str]:
-    """Return the models' names: those of the dumps' folders, else that of the model's file."""
-    names = sorted({name for name in map(run_name, memory.models) if name})
+    """Return the models' names: those of the dumps' folders, without their times where only these differ, else that of the model's file."""
+    full = {name for name in memory.models if name}
+    short = {str(run_name(name)) for name in full}
+    names = sorted(full if len(short) == len(full) else short)
     if not names and isinstance(inputs.get("model"), str):
         names = [os.path.basename(inputs["model"])]
     return ", ".join(names) or None

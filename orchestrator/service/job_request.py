@@ -89,7 +89,8 @@ def job_request(document: Any, roots: Roots) -> JobRequest:
     for name in REPORTS & set(named):
         place, file = os.path.split(named[name])
         if place != folder or not REPORT_NAME.match(file):
-            raise Problem(403, "%s: a job writes reports into its run's folder only" % name, _REPORT_HINT, kind="refused")
+            said = "%s: a job writes reports into its run's folder only" if place != folder else "%s: this is no name of a report"
+            raise Problem(403, said % name, _REPORT_HINT, kind="refused")
     for name, path in (*((name, named[name]) for name in sorted(PATHS & set(named))), *(("args", path) for path in paths)):
         roots.require_links_inside(path, name)
     words = [command]

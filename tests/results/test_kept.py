@@ -41,16 +41,16 @@ def test_kept_rows_by_number(tmp_path, make_row) -> None:
     for number, row in zip(numbers, rows):
         kept.keep(number, "%016x" % (number << 40), render(row))
     made = [render(row) for row in rows]
-    assert kept.documents(numbers) == [one.document for one in made]
-    assert kept.lines(numbers[::-1]) == [one.line for one in made[::-1]]
-    assert kept.mapping_lines([3]) == [made[1].mapping]
-    assert [repr(row) for row in kept.seen(numbers)] == [repr(seen_row(row)) for row in rows]
+    assert kept.documents(numbers) == b"".join(one.document for one in made)
+    found = [(line, mapping, repr(seen)) for line, mapping, seen in kept.read(numbers[::-1])]
+    assert found == [(one.line, one.mapping, repr(seen_row(row))) for one, row in zip(made[::-1], rows[::-1])]
     asked = [*((number, number << 40) for number in numbers), (5, 7), (1 << 33, 1 << 63)]
     assert kept.lacking(asked, render) == {5: "0000000000000007", 1 << 33: "8000000000000000"}
     assert set(kept.lacking(asked, Renderer(Columns()))) == {number for number, _ in asked}
     # A row that is kept again counts as it is now.
     kept.keep(9, "ffffffffffffffff", render(rows[0]))
-    assert set(kept.lacking([(9, 9 << 40), (3, 3 << 40)], render)) == {9} and repr(kept.seen([9])[0]) == repr(seen_row(rows[0]))
+    assert set(kept.lacking([(9, 9 << 40), (3, 3 << 40)], render)) == {9}
+    assert [repr(seen) for _, _, seen in kept.read([9])] == [repr(seen_row(rows[0]))]
     kept.close()
     assert set(kept.lacking([(3, 3 << 40)], render)) == {3}
 

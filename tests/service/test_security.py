@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import ssl
@@ -41,7 +42,11 @@ def test_only_its_own_names_are_answered(server):
     assert server.ask("/healthz", headers={"Host": own})[0] == 200
     assert server.ask("/healthz", headers={"Host": "LocalHost:%d" % server.port})[0] == 200
     two = server.raw(b"GET /healthz HTTP/1.1\r\nHost: %s\r\nHost: evil.example\r\n\r\n" % own.encode())
-    assert two.startswith(b"HTTP/1.1 400")
+    none = server.raw(b"GET /healthz HTTP/1.1\r\n\r\n")
+    for answer in (two, none, server.raw(b"no request\r\n\r\n")):
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400") and b"nosniff" in head
+        assert json.loads(body)["error"] == {"kind": "usage", "message": "this is no HTTP request", "hint": "HTTP/1.1 with one Host header"}
     assert server.raw(b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 421")
 
 

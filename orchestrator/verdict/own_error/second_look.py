@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from heapq import nsmallest
 from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -53,10 +54,10 @@ def looked_at(estimates: Sequence[Estimate], read: Read) -> List[Estimate]:
         Reads a row's two tensors again, of more elements than the last argument a sample; None where it cannot.
     """
     found = list(estimates)
-    doubtful = sorted((number for number, entry in enumerate(found) if _doubtful(entry)), key=lambda number: _urgency(found[number]))
+    doubtful = [number for number, entry in enumerate(found) if _doubtful(entry)]
     room = _MOST_ELEMENTS
     factors: Dict[int, float] = {}
-    for number in doubtful[:MOST_LOOKED_AT]:
+    for number in nsmallest(MOST_LOOKED_AT, doubtful, key=lambda number: _urgency(found[number])):
         entry = found[number]
         size = _size(entry)
         if known(entry.op.type) and size <= room:
