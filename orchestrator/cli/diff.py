@@ -39,8 +39,8 @@ def diff(
 ) -> int:
     """Compare two results: what got better, worse, appeared or vanished from RUN_A to RUN_B.
 
-    Both are folders that compare, watch, run or replay wrote. Exit code: 0 nothing got worse, 1 something did, 3 not the same model, 4 no
-    store that can be read.
+    Both are folders that compare, watch, run or replay wrote. Exit code: 0 nothing got worse, 1 something did, 3 not the same model or
+    nothing that both have, 4 no store that can be read.
 
     Example: goldwatch diff before after --html diff.html
     """
@@ -60,7 +60,7 @@ def diff(
         print_json(found.document())
     else:
         _print(found, quiet)
-    if not found.same_model:
+    if not found.comparable:
         return EXIT_INCOMPLETE
     return EXIT_FAIL if found.changes[WORSE] else EXIT_PASS
 
@@ -79,6 +79,8 @@ def _tolerance(text: str) -> float:
 def _print(found: Difference, quiet: bool) -> None:
     for note in found.notes:
         say_note(note, quiet)
+    if not found.comparable:
+        return put_line(counts_words(found))
     several = len({place_words(change.side) for changes in found.changes.values() for change in changes}) > 1
     for kind in KINDS:
         changes = found.changes[kind]

@@ -11,6 +11,7 @@ import click
 from ..comparing.row import FAIL, NOT_COMPARED, PASS
 from ..errors import GoldwatchError
 from ..results.byplace import place_lines
+from ..results.stepops import STEP_OP_FILE
 from ..results.table import COLOURS, render_table
 from .common import columns_of, print_result_file, put, put_escaped, put_wrapped, use_colour, wrapped
 from .progress import ProgressBar
@@ -94,7 +95,8 @@ def _print_text(result: RunResult, table: str) -> None:
         put()
     for line in verdict_lines(result, width):
         put(line)
-    put_wrapped("Results: %s, %s" % (_tables(result), result.files[-1]))
+    over_devices = [path for path in result.files if os.path.basename(path) == STEP_OP_FILE]
+    put_wrapped("Results: %s" % ", ".join([_tables(result), *over_devices, result.files[-1]]))
 
 
 def _tables(result: RunResult) -> str:

@@ -100,7 +100,8 @@ def _sentence(found: Summary) -> str:
     said = run_sentence(found)
     if not unfinished:
         return said
-    return "The run of %s has not finished: this is about the rows so far. %s" % (_named(unfinished), said)
+    runs = "The run of %s has" if len(unfinished) == 1 else "The runs of %s have"
+    return (runs + " not finished: this is about the rows so far. %s") % (_named(unfinished), said)
 
 
 def _named(hosts: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import List
 
 from ..results.difference import KINDS, WORSE, Change, Difference
-from ..results.difference_words import change_words, counts_words, place_words
+from ..results.difference_words import change_words, counts_words, head_words, place_words
 from .shell import page, text
 
 _MOST_ROWS = 5000
@@ -20,13 +20,13 @@ _MEANINGS = {
 def diff_page(found: Difference) -> str:
     """Return the page of a difference as HTML."""
     worse = len(found.changes[WORSE])
-    verdict = "not the same model" if not found.same_model else "%d worse" % worse if worse else "nothing is worse"
+    verdict = head_words(found)
     state = "fail" if worse else "pass"
     runs = [("before", found.first), ("after", found.second)]
     lines = ['<dt>%s</dt><dd class="name">%s (%d rows)</dd>' % (name, text(run.out), run.rows) for name, run in runs]
     notes = "".join("<li>%s</li>" % text(note) for note in found.notes)
     body = _BODY % {
-        "state": state if found.same_model else "not_compared",
+        "state": state if found.comparable else "not_compared",
         "verdict": text(verdict),
         "counts": text(counts_words(found)),
         "runs": "".join(lines),

@@ -8,6 +8,7 @@ from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..model.row_plan import OP
 from .distances import distances, most_grown
+from .hosts import JUDGED_BY
 from .matching import PlaceMatch
 from .network import SUMMARY
 from .rowsql import plain_tree
@@ -103,6 +104,8 @@ class Difference(NamedTuple):
         How many rows both runs have.
     same_model
         Whether at least half of the tensors of the run that has fewer are in the other one, by name.
+    apart
+        Why no row of one run could be joined with any of the other though both have some; empty where one could.
     notes
         What the user must know.
     """
@@ -113,14 +116,21 @@ class Difference(NamedTuple):
     changes: Mapping[str, List[Change]]
     joined: int
     same_model: bool
+    apart: str
     notes: List[str]
+
+    @property
+    def comparable(self) -> bool:
+        """Whether it says anything that one run has no more than the other."""
+        return self.same_model and not self.apart
 
     def document(self) -> Dict[str, Any]:
         """Return the document of schemas/diff.schema.json."""
         runs = {name: {"out": run.out, "finished": run.finished, "rows": run.rows} for name, run in (("a", self.first), ("b", self.second))}
         counts = {kind: len(self.changes[kind]) for kind in KINDS}
-        facts = {"tolerance": self.tolerance, "joined": self.joined, "same_model": self.same_model, "counts": counts, "notes": self.notes}
-        return dict(runs, **facts, **{kind: [change.document() for change in self.changes[kind]] for kind in KINDS})
+        facts = {"tolerance": self.tolerance, "joined": self.joined, "same_model": self.same_model}
+        more = {"apart": self.apart, "counts": counts, "notes": self.notes}
+        return dict(runs, **facts, **more, **{kind: [change.document() for change in self.changes[kind]] for kind in KINDS})
 
 
 def difference_of(
@@ -154,9 +164,9 @@ def difference_of(
         numbers = _Numbers()
         told = _told(earlier, lambda done: progress(done, sum(sizes)))
         waiting = {numbers.key(row.place, row): _side(row) for row in told if row.verdict != EXPECTED_ABSENT}
-        names = {key[1] for key in waiting} | lacking[0].tensors()
+        names, stored = {key[1] for key in waiting} | lacking[0].tensors(), len(waiting)
         join = _Join(waiting, tolerance, lacking, {match.of(place): place for place in lacking[1].places})
-        runs = [Compared(first, before.get(SUMMARY) is not None, lacking[0].rows or len(waiting))]
+        runs = [Compared(first, before.get(SUMMARY) is not None, lacking[0].rows or stored)]
         numbers, others = _Numbers(), lacking[1].tensors()
         for row in _told(later, lambda done: progress(sizes[0] + done, sum(sizes))):
             if row.verdict != EXPECTED_ABSENT:
@@ -170,7 +180,10 @@ def difference_of(
     notes += ["%s is not finished: only the rows that it has so far are compared" % run.out for run in runs if not run.finished]
     fewest = min(len(names), len(others))
     same = bool(fewest) and len(names & others) >= _SAME_MODEL * fewest
-    return Difference(runs[0], runs[1], tolerance, join.sorted(), join.joined, same, notes)
+    apart = match.apart
+    if not apart and stored and numbers.total and not join.joined and not any(join.unknown):
+        apart = "the two runs have their tensors at other places"
+    return Difference(runs[0], runs[1], tolerance, join.sorted(), join.joined, same, apart if runs[0].rows and runs[1].rows else "", notes)
 
 
 def _places(store: RunStore, lacking: Unstored) -> List[Place]:
@@ -185,7 +198,7 @@ def _told(rows: Iterable[Row], progress: Callable[[int], None]) -> Iterator[Row]
 
 
 def _limits(store: RunStore) -> Any:
-    inputs = store.get("inputs")
+    inputs = store.get(JUDGED_BY) or store.get("inputs")
     return inputs.get("limits") if isinstance(inputs, dict) else None
 
 
@@ -262,7 +275,8 @@ class _Join:
                 if partner is not None:
                     used.add(partner)
                     del mine[key]
-                    pair = (others[partner], side) if swapped else (side, others[partner])
+                    other = others[partner]._replace(tensor=side.tensor)
+                    pair = (other, side) if swapped else (side, other)
                     self._compare(*pair)
             for partner in used:
                 del others[partner]

@@ -59,16 +59,24 @@ def counts_words(found: Difference) -> str:
     if not found.same_model:
         words = "not the same model: of the tensors of the run that has fewer, less than half are in the other one"
         return words if found.first.rows and found.second.rows else "nothing to compare: one of the runs has no rows"
+    if found.apart:
+        return "not comparable, no row of one run has its like in the other: %s" % found.apart
     counts = ", ".join("%d %s" % (len(found.changes[kind]), kind) for kind in KINDS)
     same = found.joined - len(found.changes[WORSE]) - len(found.changes[BETTER])
     return "%s; %d of %d are as before" % (counts, same, found.joined)
 
 
+def head_words(found: Difference) -> str:
+    """Return what it comes to in a few words."""
+    if not found.comparable:
+        return "not comparable" if found.same_model else "not the same model"
+    worse = len(found.changes[WORSE])
+    return "%d worse" % worse if worse else "nothing is worse"
+
+
 def markdown(found: Difference) -> str:
     """Return a comment of at most 60,000 characters: counts, the ten worst changes, the rest folded; what is left out is counted."""
-    state = "the same model" if found.same_model else "not the same model"
-    head = "worse" if found.changes[WORSE] else "nothing is worse"
-    parts = ["## goldwatch diff: %s\n" % (head if found.same_model else state)]
+    parts = ["## goldwatch diff: %s\n" % head_words(found)]
     parts += ["%s compared with %s.\n" % (code(found.second.out), code(found.first.out)), plain(counts_words(found)) + "\n"]
     parts += ["- %s\n" % plain(note) for note in found.notes]
     room = MOST_CHARACTERS - sum(map(len, parts)) - 500

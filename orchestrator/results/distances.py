@@ -64,13 +64,16 @@ def grown(name: str, before: float, after: float, dtype: Optional[str], toleranc
 def most_grown(
     before: Mapping[str, float], after: Mapping[str, float], dtype: Optional[str], tolerance: float
 ) -> Optional[Tuple[str, float]]:
-    """Return the distance that grew most by its own measure, and by what factor; None where none did."""
+    """Return the distance that grew most by its own measure, and by what factor; None where none did.
+
+    Of several that became NaN or grew from 0, the one that was the largest.
+    """
     found = [
         (name, _factor(before[name], after[name]))
         for name in before
         if name in after and grown(name, before[name], after[name], dtype, tolerance)
     ]
-    return max(found, key=lambda entry: entry[1]) if found else None
+    return max(found, key=lambda entry: (entry[1], before[entry[0]])) if found else None
 
 
 def _factor(before: float, after: float) -> float:

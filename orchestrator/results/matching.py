@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence
+import itertools
+from collections import Counter
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ..dumps.place import Place
 
 Part = Optional[str]
+
+_MOST_NAMES = 6
 
 
 def paired(first: Sequence[Part], second: Sequence[Part], in_order: bool = False) -> Dict[Part, Part]:
@@ -24,8 +28,9 @@ def paired(first: Sequence[Part], second: Sequence[Part], in_order: bool = False
 class PlaceMatch:
     """Finds for a place of the second run that of the first.
 
-    The time and the number of a model (``model_id``) differ from run to run: they only tell several apart that one run has. Device, model
-    and step are the same by name; where two runs share no name, and have equally many, they are paired in order.
+    The time and the number of a model (``model_id``) differ from run to run: they only tell several apart that one device of a run has.
+    Host, device, model and step are the same by name; where two runs share no name, and have equally many, they are paired in order. A run
+    without a host is joined with any of a merge's hosts, wherever only one of them has the device, model and step.
 
     Parameters
     ----------
@@ -35,35 +40,90 @@ class PlaceMatch:
     Attributes
     ----------
     notes
-        What is compared with what under another name.
+        What is compared with what under another name, and what cannot be.
+    apart
+        Why no place of one run stands for any of the other: the names that they do not share; empty where one does.
     """
 
     def __init__(self, first: Sequence[Place], second: Sequence[Place]) -> None:
-        self._times = paired(_values(first, "time"), _values(second, "time"), in_order=True)
-        self._named = {part: paired(_values(first, part), _values(second, part)) for part in ("host", "device", "model", "step")}
-        self._ids: Dict[Part, Dict[Part, Part]] = {}
-        for model, other in self._named["model"].items():
-            own = _values([place for place in second if place.model == model], "model_id")
-            its = _values([place for place in first if place.model == other], "model_id")
-            self._ids[model] = paired(its, own, in_order=True)
+        self._named = {part: paired(_values(first, part), _values(second, part)) for part in ("device", "model", "step")}
+        mine, theirs = _by_host(first), _by_host(second)
+        hosts = paired(list(mine), list(theirs))
+        pairs = list(hosts.items())
+        if not pairs and (None in mine or None in theirs):
+            # A run without a host, and a merge of several.
+            pairs = list(itertools.product(theirs, mine))
+        found = [pair for other, own in pairs for pair in self._pairs(mine[own], theirs[other])]
+        claims = Counter(place for pair in found for place in enumerate(pair))
+        self._found = {place: own for place, own in found if claims[0, place] == claims[1, own] == 1}
         self.notes = [
             "%s %s of the second run is compared with %s of the first" % (part, name, other)
-            for part, names in self._named.items()
+            for part, names in (("host", hosts), *self._named.items())
             for name, other in names.items()
-            if name != other
+            if name != other and (part != "host" or None not in (name, other))
         ]
+        doubtful = list(dict.fromkeys(own if own.host is None else place for place, own in found if claims[0, place] + claims[1, own] > 2))
+        if doubtful:
+            many = "%d places" % len(doubtful) if len(doubtful) > 1 else doubtful[0].label() or "the only place"
+            self.notes.append("several hosts of the merge have %s of the other run: compare it with one host's results" % many)
+        self.apart = "" if self._found or not (first and second) else _apart(first, second)
+
+    def _pairs(self, first: Sequence[Place], second: Sequence[Place]) -> Iterator[Tuple[Place, Place]]:
+        """Yield the places of a host of the second run with those of one of the first that they stand for."""
+        own = set(first)
+        times = paired(_values(first, "time"), _values(second, "time"), in_order=True)
+        numbers = self._numbers(first, second)
+        host = first[0].host
+        for place in second:
+            names = {part: getattr(place, part) for part in self._named}
+            known = numbers.get((place.device, place.model), {})
+            if place.time in times and place.model_id in known and all(name in self._named[part] for part, name in names.items()):
+                found = {part: self._named[part][name] for part, name in names.items()}
+                stands = Place(time=times[place.time], model_id=known[place.model_id], host=host, **found)
+                if stands in own:
+                    yield place, stands
+
+    def _numbers(self, first: Sequence[Place], second: Sequence[Place]) -> Dict[Tuple[Part, Part], Dict[Part, Part]]:
+        """Return by device and model of the second run which number stands for which of the first: each device numbers its own."""
+        own, theirs = _by_model(first), _by_model(second)
+        devices, models = self._named["device"], self._named["model"]
+        return {
+            (device, model): paired(own.get((devices.get(device), models.get(model)), []), ids, in_order=True)
+            for (device, model), ids in theirs.items()
+        }
 
     def of(self, place: Place) -> Optional[Place]:
         """Return the first run's place that one of the second run stands for; None where there is none."""
-        names = {part: getattr(place, part) for part in self._named}
-        if place.time not in self._times or any(name not in self._named[part] for part, name in names.items()):
-            return None
-        ids = self._ids[place.model]
-        if place.model_id not in ids:
-            return None
-        found = {part: self._named[part][name] for part, name in names.items()}
-        return Place(time=self._times[place.time], model_id=ids[place.model_id], **found)
+        return self._found.get(place)
+
+
+def _by_host(places: Sequence[Place]) -> Dict[Part, List[Place]]:
+    found: Dict[Part, List[Place]] = {}
+    for place in places:
+        found.setdefault(place.host, []).append(place)
+    return found
+
+
+def _by_model(places: Sequence[Place]) -> Dict[Tuple[Part, Part], List[Part]]:
+    found: Dict[Tuple[Part, Part], Dict[Part, None]] = {}
+    for place in places:
+        found.setdefault((place.device, place.model), {})[place.model_id] = None
+    return {key: list(ids) for key, ids in found.items()}
 
 
 def _values(places: Sequence[Place], part: str) -> List[Part]:
     return list(dict.fromkeys(getattr(place, part) for place in places))
+
+
+def _apart(first: Sequence[Place], second: Sequence[Place]) -> str:
+    """Return the names of both sides, of the parts that differ."""
+    parts = [part for part in ("host", "device", "model", "step") if set(_values(first, part)) != set(_values(second, part))]
+    return "the first run has %s, the second one %s" % tuple(
+        ", ".join(_named(part, _values(places, part)) for part in parts) or "the same" for places in (first, second)
+    )
+
+
+def _named(part: str, names: List[Part]) -> str:
+    known = [name for name in names if name is not None]
+    shown = known if len(known) <= _MOST_NAMES else [*known[:_MOST_NAMES], "%d more" % (len(known) - _MOST_NAMES)]
+    return "no %s" % part if not known else "%s %s" % (part if len(known) == 1 else part + "s", ", ".join(shown))

@@ -45,9 +45,9 @@ def write_step_ops(query: Query, path: str) -> None:
         with replacing(path) as stream:
             table = csv.writer(stream, lineterminator="\n")
             table.writerow(["Step", "Model", "OpName", "TensorIndex", "Metric", "Devices", "Worst", "Mean"])
-            for line in _lines(query):
-                names, (count, worst, mean) = line[:5], line[5:]
-                table.writerow([*(text_cell(from_sql_text(name)) for name in names), count, *map(_number, (worst, mean))])
+            cells = _Cells()
+            for *names, count, worst, mean in _lines(query):
+                table.writerow([*(cells[name] for name in names), count, worst, mean])
     except OSError as error:
         refuse_writing(path, error)
 
@@ -61,5 +61,9 @@ def _lines(query: Query) -> Iterator[Tuple[Any, ...]]:
         yield from (found[number] for number in page)
 
 
-def _number(value: Any) -> str:
-    return repr(value) if isinstance(value, float) else str(value)
+class _Cells(Dict[Any, str]):
+    """Names as the store has them, each made a cell once."""
+
+    def __missing__(self, name: Any) -> str:
+        found = self[name] = text_cell(from_sql_text(name))
+        return found

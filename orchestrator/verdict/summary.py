@@ -299,7 +299,7 @@ def exit_code(summary: Summary, stopped: bool = False, strict: bool = False) -> 
     Parameters
     ----------
     stopped
-        True when goldwatch itself ended the program (``--stop-on-divergence``): then its end is no failure of its own.
+        True when goldwatch itself ended the program (it was told to stop at the first divergence): then its end is no failure of its own.
     strict
         A run that passes but has suspects ends with 1.
     """

@@ -93,6 +93,7 @@ def test_every_report_counts_what_the_merge_does_not_store(hosts, merging, tmp_p
     assert (told.summary["rows"], told.summary["passed"], told.summary["failed"]) == (30, 29, 1)
     html, junit, markdown = (pathlib.Path(path).read_text(encoding="utf-8") for path in files)
     assert "5 of 30 rows: a merge stores those that did not pass." in html and "30 rows of 5 ops" in html
+    assert "<li>host a: pass, 10 rows: 10 pass, 0 fail</li>" in html and "host b, device 0" in html
     assert "25 rows that pass" in markdown or "more rows that pass" in markdown and "30 rows: 29 pass, 1 fail" in markdown
     suites = ElementTree.fromstring(junit)
     assert sum(int(suite.get("tests")) for suite in suites) == len(list(suites.iter("testcase"))) == 5 + 5 and len(suites) == 6
@@ -268,7 +269,7 @@ def test_a_run_that_never_comes_is_named_and_waited_for_no_longer_than_idle(host
         merge.follow()
         result = merge.finish()
     assert [text for text in said if "no run yet in %s, %s" % (hosts[1].folder, hosts[2].folder) in text][0].startswith("warning")
-    assert result.exit_code == 3 and "hosts b, c has not finished" in result.sentence
+    assert result.exit_code == 3 and "The runs of hosts b, c have not finished" in result.sentence
 
 
 def test_a_diff_with_a_merge_that_has_not_all_rows(hosts, merging, tmp_path):

@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goldwatch.comparing.row import Row
+from goldwatch.dumps.place import Place
+from goldwatch.pages.diff_page import diff_page
 from goldwatch.results.difference import BETTER, WORSE, difference_of
 from goldwatch.results.difference_words import MOST_CHARACTERS, change_words, counts_words, markdown
 from goldwatch.results.distances import COSINE_DISTANCE, distances, grown
+from goldwatch.results.matching import PlaceMatch
 from goldwatch.results.store import RunStore
 from goldwatch.schemas import load_schema
 
@@ -151,6 +154,44 @@ def test_devices_that_both_have_are_joined_by_name_only(made):
     assert found.same_model
 
 
+def test_nothing_that_both_have_is_no_pass(made):
+    bad = placed("5", **BAD) + placed("6", **BAD)
+    for first, second in ((placed("0"), bad), (bad, placed("0"))):
+        found = difference_of(made(first), made(second))
+        assert (found.joined, found.same_model, found.comparable) == (0, True, False)
+        said = counts_words(found)
+        assert "not comparable" in said and "device 0" in said and "devices 5, 6" in said
+        jsonschema.validate(found.document(), load_schema("diff"))
+        assert "## goldwatch diff: not comparable" in markdown(found) and "not comparable" in diff_page(found)
+    swapped = placed("0")[:4] + placed("1")[4:], placed("0")[4:] + placed("1")[:4]
+    assert not difference_of(*map(made, swapped)).comparable
+    assert difference_of(made(placed("0")), made(placed("0", model_id="3") + bad)).comparable
+
+
+def hosted(*names):
+    return [Place("2026", device, "net", "1", step, host) for host, device, step in names]
+
+
+def test_a_run_is_joined_with_the_host_of_a_merge_that_has_its_device(made):
+    run = [Place("2025", device, "net", "9", "1") for device in "01"]
+    merge = hosted(("a", "0", "1"), ("a", "3", "1"), ("b", "1", "1"))
+    forth, back = PlaceMatch(run, merge), PlaceMatch(merge, run)
+    assert [forth.of(place) for place in merge] == [run[0], None, run[1]]
+    assert [back.of(place) for place in run] == [merge[0], merge[2]]
+    assert (forth.notes, back.notes, forth.apart) == ([], [], "")
+
+
+def test_a_device_that_several_hosts_have_is_joined_with_none_of_them_and_it_is_said():
+    run = [Place("2026", "0", "net", "1", "1")]
+    merge = hosted(("a", "0", "1"), ("b", "0", "1"))
+    for match, places in ((PlaceMatch(run, merge), merge), (PlaceMatch(merge, run), run)):
+        assert not any(map(match.of, places))
+        assert match.notes == [
+            "several hosts of the merge have device 0, model net, model_id 1, step 1 of the other run: compare it with one host's results"
+        ]
+        assert "no host" in match.apart and "hosts a, b" in match.apart
+
+
 def test_as_many_other_devices_are_paired_in_order(made):
     first = made(placed("0") + placed("1", **BAD))
     found = difference_of(first, made(placed("8") + placed("9")))
@@ -182,6 +223,8 @@ def test_an_op_whose_dump_is_missing_was_not_compared_rather_than_gone(made):
     assert kinds(found) == {"worse": ["op2"]}
     assert change_words(found.changes[WORSE][0]) == "pass -> not compared (no dump)"
     assert kinds(difference_of(second, first)) == {"better": ["op2"]}
+    told = [*found.changes[WORSE], *difference_of(second, first).changes[BETTER]]
+    assert [change.side.tensor for change in told] == ["op2:output:0"] * 2
 
 
 def test_what_is_absent_as_expected_counts_as_no_row(made):
@@ -198,6 +241,25 @@ def test_another_model_is_told(made):
     assert difference_of(made(net()), made(net()[:1])).same_model
     nothing = difference_of(made(net()), made([], finished=False))
     assert (nothing.same_model, counts_words(nothing)) == (False, "nothing to compare: one of the runs has no rows")
+
+
+def test_a_number_that_became_nan_is_told_by_the_metric_that_was_wrong(made):
+    first = made(net(op1={"red": 0.5, "cosine": 1 - 2e-8, "verdict": "fail"}))
+    found = difference_of(first, made(net(op1={"red": math.nan, "cosine": math.nan, "verdict": "fail"})))
+    assert change_words(found.changes[WORSE][0]) == RED + " 0.5 -> NaN"
+
+
+def test_a_merge_is_judged_by_the_limits_of_its_hosts(made):
+    def merged(limits):
+        out = made(net(), command="merge")
+        with RunStore.begin(out, {"target": "t", "golden": "g", "command": "merge"}) as store:
+            store.set("judged_by", {"limits": limits})
+            store.set("summary", {"verdict": "pass"})
+        return out
+
+    run = made(net(), limits="default")
+    assert difference_of(run, merged("default")).notes == []
+    assert "different limits" in difference_of(run, merged("vendor")).notes[0]
 
 
 def test_an_unfinished_run_and_other_limits_are_said(made):
@@ -221,6 +283,6 @@ def test_a_comment_of_many_changes_keeps_its_size_and_counts_what_is_left_out(ma
     good = [row(one.op) for one in many]
     text = markdown(difference_of(made(good), made(many)))
     assert len(text) <= MOST_CHARACTERS
-    assert "## goldwatch diff: worse" in text and "Left out for want of room: " in text
+    assert "## goldwatch diff: 700 worse" in text and "Left out for want of room: " in text
     assert "<b>" not in text.replace("``a\\|`<b>", "")
     assert "nothing is worse" in markdown(difference_of(made(good), made(good)))
