@@ -146,7 +146,8 @@ def main():
             command = [sys.executable, "-m", "goldwatch", "golden", "caffe", "dump", model, weights, "-i", "data=" + data]
             whole.append(timed(command + ["-o", out % ("golden", number), "--backend", "opencv", "-q"]))
         print("%54s %10s %10s" % ("", "wall", "processor"))
-        for title, found in (("a plain script: load, forward, np.save of 142 layers", plain), ("golden caffe dump: the same layers", whole)):
+        titles = "a plain script: load, forward, np.save of 142 layers", "golden caffe dump: the same layers, the whole command"
+        for title, found in zip(titles, (plain, whole)):
             print("%-54s %7.0f ms %7.0f ms" % (title, *(np.median(found, axis=0) * 1000)))
         ratios = np.median(np.divide(whole, plain), axis=0)
         print("%-54s %10.2f %10.2f" % ("ratio, pair by pair (1.6 at most is wanted)", *ratios))
