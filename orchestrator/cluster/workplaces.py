@@ -192,7 +192,7 @@ class OwnDisks(SharedDisk):
                 where = (rel or self._target, ", ".join(machines), "; ".join(lacking[:_SHOWN]))
                 raise InputError(
                     "the dumps in %s, on machine %s, cannot be compared: %s" % where,
-                    hint="GOLDEN, the models and --custom must lie under the same paths there, GOLDEN else where --worker-golden says",
+                    hint="GOLDEN, models and metrics of your own must lie under the same paths there, or GOLDEN where workers are told",
                 )
 
     def _list(self) -> Dict[str, _Seen]:
