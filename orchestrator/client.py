@@ -44,6 +44,8 @@ class Refused(InputError):
     def __init__(self, message: str, hint: Optional[str], status: int) -> None:
         super().__init__(message, hint)
         self.status = status
+        if status == _UNAUTHORISED:
+            self.kind, self.hint = "unauthorised", "name the file with the service's token"
 
 
 def _advice(url: str, why: object) -> str:
@@ -142,8 +144,7 @@ class Client:
         try:
             with error:
                 told = json.loads(error.read(1 << 16).decode("utf-8", "replace"))["error"]
-            hint = "name the file with the service's token: --token-file" if error.code == _UNAUTHORISED else told.get("hint")
-            return Refused("%s: %s" % (self.url, told["message"]), hint, error.code)
+            return Refused("%s: %s" % (self.url, told["message"]), told.get("hint"), error.code)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return Refused("%s answers %d %s" % (self.url, error.code, error.reason), "is that a goldwatch service?", error.code)
 

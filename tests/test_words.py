@@ -14,7 +14,7 @@ OPTION = re.compile(r"(?<![\w-])(?:--[a-z][a-z-]*|-[fio](?=[ )]))")
 # Options of other programs that the library names, reads or sets.
 OTHERS = ("atc --mode=1 --om=%s --json=%s", "atc --mode", "saved_model_cli show --dir")
 OTHERS += ("--tf_xla_clustering_fuel", "--check-hash-based-pycs")
-COMMAND_LINES = ("orchestrator/cli", "orchestrator/testing/program.py")
+COMMAND_LINES = ("orchestrator/cli/", "orchestrator/testing/program.py")
 
 
 def modules():

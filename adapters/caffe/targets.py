@@ -120,7 +120,7 @@ def _add(done: Targets, target: Target, matched: Dict[str, bool]) -> None:
 
 
 def split_globs(net: Net, options: Sequence[str]) -> List[str]:
-    """Return the patterns of the ``--layers`` options; a comma separates patterns unless the whole is a layer's name."""
+    """Return the patterns of layers; a comma separates patterns unless the whole is a layer's name."""
     names = {layer.name for layer in net.layers}
     out: List[str] = []
     for option in options:

@@ -109,7 +109,7 @@ class JobResult:
         return advice(self.differences) if self.differences else []
 
     def document(self) -> Dict[str, Any]:
-        """Return the result for ``--format json``."""
+        """Return the result as a JSON document."""
         document: Dict[str, Any] = {"python": self.python.path, "tensorflow": self.version, "golden": self.done}
         if self.twice:
             document["reproducible"] = not self.differences

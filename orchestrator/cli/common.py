@@ -35,6 +35,7 @@ _OPTIONS = {
     "damaged_store": "-o names another folder, --force discards it",
     "foreign_store": "-o names another folder",
     "unknown_shape": "--golden, --om, --dump, or --shape",
+    "unauthorised": "--token-file",
     "needs_om": "--om model.json",
     "unknown_node": "--list",
     "unencrypted": "--insecure allows it",

@@ -9,7 +9,7 @@ import click
 
 from ..client import JOB, RUN, Client, Refused
 from ..errors import EXIT_INCOMPLETE, MissingPath
-from .common import format_option, print_json, put, put_line, verbosity_options
+from .common import format_option, print_json, put, put_line, set_up_logging, verbosity_options
 from .submit import job_code, server_options
 
 _NOT_FOUND = 404
@@ -29,6 +29,7 @@ def status(server: str, token_file: Optional[str], run: Optional[str], output_fo
 
     Example: goldwatch status --server http://127.0.0.1:8470 --token-file token --format json
     """
+    set_up_logging(quiet, verbose)
     client = Client(server, token_file)
     if run is None:
         found = client.get("/api/runs?limit=1000", {"runs": [RUN], "total": int})

@@ -108,7 +108,7 @@ def _starting() -> Iterator[None]:
             reason = reason.__cause__
         raise EnvironmentProblem(
             "local: a cluster cannot be started here: %s" % _first_line(reason),
-            hint="Dask keeps its files in its temporary-directory (DASK_TEMPORARY_DIRECTORY), else in the system's; --jobs needs neither",
+            hint="Dask keeps files in its temporary-directory (DASK_TEMPORARY_DIRECTORY), else in the system's; without Dask there is none",
         ) from None
 
 
@@ -132,7 +132,7 @@ def _no_answer(address: ClusterAddress, error: Exception) -> EnvironmentProblem:
     version = importlib.import_module("distributed").__version__
     hint = "does it speak tls://? Another version of Dask answers like none: this is %s" % version
     if address.encrypted:
-        hint = "does it speak tcp://? Its certificate must be of our authority (--tls-ca-file), and ours (--tls-cert) of one that it knows"
+        hint = "does it speak tcp://? Its certificate must be of our authority, and ours of one that it knows"
     return EnvironmentProblem("%s: no Dask scheduler answers there (%s)" % (address.shown, said), hint=hint)
 
 

@@ -17,6 +17,7 @@ from .asking import run_on
 from .sight import FOLDER, Marker, first_file, in_words, marker, unseen
 
 _SHOWN = 4
+_LISTING_S = 600
 Where = Optional[List[str]]
 """Addresses of the workers that may do it; None: all may."""
 
@@ -191,13 +192,13 @@ class OwnDisks(SharedDisk):
                 where = (rel or self._target, ", ".join(machines), "; ".join(lacking[:_SHOWN]))
                 raise InputError(
                     "the dumps in %s, on machine %s, cannot be compared: %s" % where,
-                    hint="GOLDEN, the models and --custom must lie under the same paths there, GOLDEN else where --worker-golden says",
+                    hint="GOLDEN, models and metrics of your own must lie under the same paths there, or GOLDEN where workers are told",
                 )
 
     def _list(self) -> Dict[str, _Seen]:
         """Ask the workers that have not been asked what they see."""
         fresh = [worker for worker in self._client.nthreads() if worker not in self._hosts]
-        found: Dict[str, _Seen] = run_on(self._client, fresh, list_here, self._target)
+        found: Dict[str, _Seen] = run_on(self._client, fresh, list_here, self._target, patience_s=_LISTING_S)
         for worker, seen in found.items():
             self._hosts[worker] = seen.host
             self._sizes.update(seen.sizes)

@@ -87,7 +87,7 @@ class Row:
     reason
         Notes and causes joined by ``; `` (may be empty for ``pass``).
     decided_by
-        The limits that decided, as ``--limit`` takes them, joined by ``; ``: those that are not met of a failing row, all that were looked
+        The limits that decided, as texts joined by ``; ``: those that are not met of a failing row, all that were looked
         at of a passing one. Empty where no limit decided.
     warning
         Empty, or what makes a passing row doubtful, for programs: ``nothing_finite`` or ``sampled``.

@@ -242,7 +242,7 @@ class _Walk:
         for row in rows:
             seen = row if isinstance(row, SeenRow) else seen_row(row)
             verdict, place, _, _, _, _, marks, found = seen
-            if place != last:
+            if place is not last and place != last:
                 last = place
                 model = self.models.setdefault(run_name(place.model), JudgedModel())
             model.seen.add(seen)
@@ -299,7 +299,7 @@ def exit_code(summary: Summary, stopped: bool = False, strict: bool = False) -> 
     Parameters
     ----------
     stopped
-        True when goldwatch itself ended the program (``--stop-on-divergence``): then its end is no failure of its own.
+        True when goldwatch itself ended the program (it was told to stop at the first divergence): then its end is no failure of its own.
     strict
         A run that passes but has suspects ends with 1.
     """
