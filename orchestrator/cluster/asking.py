@@ -34,12 +34,13 @@ def answers(client: Any, workers: Sequence[str], question: Callable[[str], Await
     EnvironmentProblem
         Some have not answered in time: they hang, or their machines do.
     """
-    found: Dict[str, Any] = client.sync(_answers, workers, question, patience_s or PATIENCE_S)
+    patience_s = patience_s or PATIENCE_S
+    found: Dict[str, Any] = client.sync(_answers, workers, question, patience_s)
     silent = [worker for worker in workers if worker not in found]
     if silent:
         more = " and %d more" % (len(silent) - _SHOWN) if len(silent) > _SHOWN else ""
         raise EnvironmentProblem(
-            "no answer for %d s from worker %s%s" % (patience_s or PATIENCE_S, ", ".join(silent[:_SHOWN]), more),
+            "no answer for %d s from worker %s%s" % (patience_s, ", ".join(silent[:_SHOWN]), more),
             hint="end what hangs, or start it anew, then give the same command again",
         )
     if any(isinstance(answer, OSError) for answer in found.values()) and not is_there(client):

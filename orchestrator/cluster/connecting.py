@@ -107,7 +107,7 @@ def _starting() -> Iterator[None]:
             reason = reason.__cause__
         raise EnvironmentProblem(
             "local: a cluster cannot be started here: %s" % first_line(reason),
-            hint="Dask keeps its files in its temporary-directory (DASK_TEMPORARY_DIRECTORY), else in the system's",
+            hint="Dask keeps files in its temporary-directory (DASK_TEMPORARY_DIRECTORY), else in the system's; without Dask there is none",
         ) from None
 
 

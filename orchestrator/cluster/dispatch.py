@@ -9,7 +9,9 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from ..errors import EnvironmentProblem
+from .asking import PATIENCE_S
 from .connecting import GOES_ON
+from .hanging import Watchdog
 from .messages import Findings, Order
 from .session import compare_order
 from .sight import NotSeen
@@ -20,6 +22,8 @@ _EACH_THREAD = 4
 _LOOK_S = 1.0
 NOBODY_S = 300.0
 """So long a run waits where no worker is left that could do anything, in seconds."""
+_MOST_HANGS = 2
+_HUNG = "the %d workers that compared it finished nothing for %d s: do its files, or a script of your own, take for ever to read?"
 _LOST = "the worker that compared it died %d times (out of memory?); look at the workers' logs"
 
 
@@ -63,12 +67,14 @@ class Dispatcher:
         self._client, self._name = client, name
         self._places, self._order = places, order
         self._on_found, self._on_lost, self._on_alone = on_found, on_lost, on_alone
+        self._watchdog = Watchdog()
+        self._hangs: Dict[int, int] = {}
         self._sent: Dict[Any, _Sent] = {}
         self._done: queue.Queue[Any] = queue.Queue()
         self._suspects: List[Unit] = []
         self._number = 0
         self._there: Dict[str, int] = {}
-        self._asked_at = self._looked_at = -_LOOK_S
+        self._asked_at = self._looked_at = self._watched_at = -_LOOK_S
         self._alone_since: Optional[float] = None
         self._missing: Set[str] = set()
         self._told: Set[str] = set()
@@ -94,6 +100,7 @@ class Dispatcher:
     def _run(self, work: Work) -> None:
         while True:
             self._require_scheduler()
+            self._free_the_hung(work)
             threads = self._threads()
             self._look_after(threads)
             within = sum(_can(sent.where, threads) for sent in self._sent.values())
@@ -106,7 +113,11 @@ class Dispatcher:
                 if not self._suspects:
                     return
                 unit = self._suspects.pop()
-                self._send([unit], self._places.where(unit.files), apart=True)
+                where = self._places.where(unit.files)
+                if where == [] and self._hangs.get(unit.number):
+                    self._lose_hung(unit)
+                    continue
+                self._send([unit], where, apart=True)
             with contextlib.suppress(queue.Empty):
                 future = self._done.get(timeout=_LOOK_S)
                 sent = self._sent.pop(future, None)
@@ -116,6 +127,34 @@ class Dispatcher:
     def _require_scheduler(self) -> None:
         if self._client.status != "running":
             raise ConnectionError("the connection to the Dask scheduler is lost")
+
+    def _free_the_hung(self, work: Work) -> None:
+        """Give what lies with workers that hang to others; those that have a nanny are started anew."""
+        now = time.monotonic()
+        if now - self._watched_at < _LOOK_S:
+            return
+        self._watched_at = now
+        ours = {future.key: future for future in self._sent}
+        busy = {worker: [key for key in keys if key in ours] for worker, keys in self._client.processing().items()}
+        for worker in self._watchdog.hanging(busy, now):
+            self._places.shun(worker, "worker %s finished nothing for %d s" % (worker, self._watchdog.limit_s))
+            futures = [ours[key] for key in busy[worker]]
+            self._client.cancel(futures, force=True)
+            for sent in [self._sent.pop(future) for future in futures]:
+                for unit in sent.units:
+                    hangs = self._hangs[unit.number] = self._hangs.get(unit.number, 0) + 1
+                    if sent.apart:
+                        self._lose_hung(unit)
+                    elif hangs < _MOST_HANGS:
+                        work.put_back([unit])
+                    else:
+                        self._suspects.append(unit)
+            with contextlib.suppress(Exception):
+                # Without a nanny, or with an old Dask, it stays as it is and gets no more work.
+                self._client.restart_workers([worker], timeout=PATIENCE_S, raise_for_error=False)
+
+    def _lose_hung(self, unit: Unit) -> None:
+        self._on_lost(unit, _HUNG % (self._hangs[unit.number], self._watchdog.limit_s))
 
     def _threads(self) -> Dict[str, int]:
         """Return the workers that are there, with their threads, as of a second ago at most; new ones have been asked what they see."""
@@ -157,6 +196,7 @@ class Dispatcher:
             self._alone_since = None
             findings: Findings = future.result()
             future.release()
+            self._watchdog.hear(findings.worker, findings.seconds, time.monotonic())
             if not sent.apart:
                 work.learn(sent.units, findings.seconds)
             self._on_found(sent.units, findings)

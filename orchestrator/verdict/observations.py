@@ -58,6 +58,7 @@ class Observations:
         self.counts: Dict[str, int] = {}
         self._newest: Dict[Tuple[Place, str], ObservedOp] = {}
         self._ordered: Optional[List[ObservedOp]] = None
+        self._last: Optional[ObservedOp] = None
         for row in rows:
             self.add(row)
 
@@ -67,9 +68,10 @@ class Observations:
             row = seen_row(row)
         verdict, place, name, _, file, _, marks, found = row
         self.counts[verdict] = self.counts.get(verdict, 0) + 1
-        op = self.ops.get((place, name, file))
-        if op is None:
-            op = self._new(row)
+        op = self._last
+        # An op's rows mostly follow one another.
+        if op is None or op.file != file or op.name != name or op.place != place:
+            op = self._last = self.ops.get((place, name, file)) or self._new(row)
         if marks & LACKING:
             op.lacking = True
         if found.number >= 0:

@@ -6,7 +6,6 @@ import math
 import pickle
 import struct
 from functools import lru_cache
-from operator import attrgetter, itemgetter
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from ..comparing.row import (
@@ -166,11 +165,7 @@ class SeenRow(NamedTuple):
         return (*_place_key(self.place), self.order, self.file, _KIND_RANK.get(self.found.kind, 3), self.found.number)
 
 
-_ALIKE = ("kind", "number", "position", "tensor", "verdict", "whole", "dtype", "shape", "golden", "golden_file", "nan", "inf")
-"""Of what is found in a tensor, that which is mostly the same on all devices and in all steps."""
-_OWN = tuple(name for name in Observation._fields if name not in _ALIKE)
-_alike, _own = attrgetter(*_ALIKE), attrgetter(*_OWN)
-_in_order = itemgetter(*((*_ALIKE, *_OWN).index(name) for name in Observation._fields))
+_MEASURED, _TYPES, _ADDRESS, _GOLDEN, _WORST = map(Observation._fields.index, ("distance", "dtype", "address", "golden", "worst_slice"))
 _LENGTHS = struct.Struct("=II")
 
 
@@ -185,9 +180,12 @@ def seen_row(row: Row) -> SeenRow:
 
 def packed_row(row: SeenRow) -> bytes:
     """Return a row as bytes, a third of the memory; :func:`unpacked_row` is the inverse."""
+    found = tuple(row.found)
     place = pickle.dumps(tuple(row.place), protocol=4)
-    alike = pickle.dumps((row.verdict, row.op, row.op_type, row.marks, *_alike(row.found)), protocol=4)
-    own = pickle.dumps((row.file, row.order, *_own(row.found)), protocol=4)
+    # What is mostly the same on all devices and in all steps.
+    about = (found[:_MEASURED], found[_TYPES:_ADDRESS], found[_GOLDEN:_WORST], found[_WORST + 1 :])
+    alike = pickle.dumps((row.verdict, row.op, row.op_type, row.marks, *about), protocol=4)
+    own = pickle.dumps((row.file, row.order, found[_MEASURED:_TYPES], found[_ADDRESS], found[_WORST]), protocol=4)
     return b"".join((_LENGTHS.pack(len(place), len(alike)), place, alike, own))
 
 
@@ -206,11 +204,19 @@ def unpacked_row(data: bytes, shared: Dict[Any, Any]) -> SeenRow:
     if place is None:
         place = shared[data[_LENGTHS.size : begin]] = Place._make(pickle.loads(data[_LENGTHS.size : begin]))
     if alike is None:
-        parts = pickle.loads(data[begin:end])
-        alike = shared[data[begin:end]] = tuple(shared.setdefault(one, one) if type(one) is str else one for one in parts)
-    file, order, *own = pickle.loads(data[end:])
-    verdict, op, op_type, marks, *about = alike
-    return SeenRow(verdict, place, op, op_type, file, order, marks, Observation._make(_in_order((*about, *own))))
+        alike = shared[data[begin:end]] = _with_shared_texts(pickle.loads(data[begin:end]), shared)
+    verdict, op, op_type, marks, tensor, types, golden, counts = alike
+    file, order, measured, address, worst = pickle.loads(data[end:])
+    found = (*tensor, *measured, *types, address, *golden, shared.setdefault(worst, worst), *counts)
+    return SeenRow(verdict, place, op, op_type, file, order, marks, Observation._make(found))
+
+
+def _with_shared_texts(parts: Tuple[Any, ...], shared: Dict[Any, Any]) -> Tuple[Any, ...]:
+    """Return a tuple, and those in it, with one object for equal texts."""
+    one = shared.setdefault
+    return tuple(
+        one(part, part) if type(part) is str else _with_shared_texts(part, shared) if type(part) is tuple else part for part in parts
+    )
 
 
 def _marks(row: Row, judged: Row) -> int:

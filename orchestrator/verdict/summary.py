@@ -242,7 +242,7 @@ class _Walk:
         for row in rows:
             seen = row if isinstance(row, SeenRow) else seen_row(row)
             verdict, place, _, _, _, _, marks, found = seen
-            if place != last:
+            if place is not last and place != last:
                 last = place
                 model = self.models.setdefault(run_name(place.model), JudgedModel())
             model.seen.add(seen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -166,7 +167,7 @@ class Estimator:
         self._redone = 0
         self._seen = seen
         self._inputs = inputs
-        self._decides = decides
+        self._decides = lru_cache(maxsize=1024)(decides)
         self._normal: List[Normals] = []
 
     def run(self) -> List[Estimate]:
