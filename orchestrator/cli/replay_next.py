@@ -9,7 +9,7 @@ from ..comparing.row import FAIL
 from ..errors import GoldwatchError, UsageError
 from .common import put_wrapped, say
 from .golden_words import with_options
-from .shell import shell_word
+from .shell import command_words, shell_word
 
 if TYPE_CHECKING:
     from ..engine.result import RunResult
@@ -40,8 +40,8 @@ def replay_words(result: RunResult) -> List[str]:
     found = model_near(options.model, options.golden)
     if found is None:
         return []
-    words = ["goldwatch", "replay", step_folder(result), found, "-f", options.model, "-o", os.path.join(options.out, FOLDER)]
-    return [shell_word(word) for word in [*words, "--result", options.out]]
+    words = ["-f", options.model, "-o", os.path.join(options.out, FOLDER), "--result", options.out]
+    return [shell_word(word) for word in command_words(["goldwatch", "replay"], [step_folder(result), found], words)]
 
 
 def planned_replay(original: Optional[str], model: Optional[str], target: str, out: str) -> Optional[ReplayOptions]:

@@ -13,7 +13,6 @@ from ..engine.options import ComparisonOptions
 from ..errors import UsageError
 from ..results.jsonfile import RESULT_FILE
 from .outputs import own_files, require_room
-from .shell import shell_word
 from .verdict_text import closer_words
 
 if TYPE_CHECKING:
@@ -87,8 +86,8 @@ def closer_commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> D
     found = {}
     for number, suspect in enumerate([*summary["suspects"], *summary.get("culprits", ())]):
         place = Place(**suspect["place"]) if "place" in suspect else Place()
-        words = closer_words(options, suspect["op"], place, unmodelled=True)
+        folder = os.path.join(os.path.abspath(options.out), "detail" if not number else "detail-%d" % (number + 1))
+        words = closer_words(options, suspect["op"], place, unmodelled=True, folder=folder)
         if words:
-            folder = os.path.join(os.path.abspath(options.out), "detail" if not number else "detail-%d" % (number + 1))
-            found[suspect["op"]] = " ".join([*words[:-1], shell_word(folder)])
+            found[suspect["op"]] = " ".join(words)
     return found

@@ -17,7 +17,7 @@ from .common import columns_of, print_result_file, put, put_escaped, put_wrapped
 from .progress import ProgressBar
 from .replay_next import replay_words
 from .report_options import FILES, Reports, write_reports
-from .shell import shell_lines, shell_word
+from .shell import command_words, shell_lines, shell_word
 from .verdict_text import closer_words, verdict_lines
 
 if TYPE_CHECKING:
@@ -141,4 +141,5 @@ def next_words(result: RunResult) -> List[str]:
         words = words or closer_words(result.options, op, place)
     out = result.options.out
     kind = next(iter(FILES))
-    return words or ["goldwatch", "report", shell_word(out), "--" + kind, shell_word(os.path.join(out, "report." + kind))]
+    report = command_words(["goldwatch", "report"], [out], ["--" + kind, os.path.join(out, "report." + kind)])
+    return words or [shell_word(word) for word in report]

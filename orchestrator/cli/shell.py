@@ -21,6 +21,13 @@ def shell_word(word: str) -> str:
     return "$'%s'" % "".join(shown.get(letter, letter) for letter in word)
 
 
+def command_words(names: Sequence[str], operands: Sequence[str], options: Sequence[str]) -> List[str]:
+    """Return the words of a command, unquoted: options last, or before ``--`` where an operand is like an option."""
+    if any(operand.startswith("-") for operand in operands):
+        return [*names, *options, "--", *operands]
+    return [*names, *operands, *options]
+
+
 def shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:
     """Return a command in lines that a shell takes as one, none longer than ``width`` but where a quoted word is.
 
@@ -50,8 +57,8 @@ def _parts(words: Sequence[str], most: int) -> List[str]:
     """Return the words, an option together with its value where a line takes both."""
     parts: List[str] = []
     for before, word in zip(["", *words], words):
-        joined = "%s %s" % (before, word)
-        if parts and parts[-1] == before and before.startswith("-") and not word.startswith("-") and width_of(joined) <= most:
+        joined, option = "%s %s" % (before, word), before.startswith("-") and before != "--"
+        if parts and parts[-1] == before and option and not word.startswith("-") and width_of(joined) <= most:
             parts[-1] = joined
         else:
             parts.append(word)

@@ -10,6 +10,7 @@ from typing import Any, Dict, List
 from ..naming import printable
 from ..submodel.borders import GOLDEN, TARGET
 from ..submodel.plan import Plan
+from .shell import command_words
 
 _SOC = "--soc_version=<as before>"
 _FRAMEWORKS = {"caffe": 0, "tensorflow": 3, "onnx": 5}
@@ -33,16 +34,17 @@ def next_steps(done: Plan) -> Dict[str, Any]:
         name = border.entry.tensor if kind == "caffe" else border.entry.name
         words += ["-i" if kind != "onnx" else "--input", "%s=%s" % (name, _INPUT if file is None else file.npy)]
     golden = {
-        "caffe": ["caffe", "dump", model, "dump.caffemodel" if done.weights is not None else _WEIGHTS],
-        "onnx": ["onnx", "dump", model],
-        "tensorflow": ["tf", "dump", "--pb", model],
+        "caffe": ["caffe", model, "dump.caffemodel" if done.weights is not None else _WEIGHTS],
+        "onnx": ["onnx", model],
+        "tensorflow": ["tf"],
     }[kind]
+    own_model = ["--pb", model] if kind == "tensorflow" else []
     own_weights = ["--weights", "dump.caffemodel"] if done.weights is not None else []
     return {
         "atc": atc,
-        "golden": ["goldwatch", "golden"] + golden + words + ["-o", _GOLDEN],
+        "golden": command_words(["goldwatch", "golden", golden[0], "dump"], golden[1:], [*own_model, *words, "-o", _GOLDEN]),
         "compare": ["goldwatch", "compare", _DEVICE, _GOLDEN, "-f", _OM, "-o", _OUT],
-        "replay": ["goldwatch", "replay", _DEVICE, model] + own_weights + ["-f", _OM, "-o", "replayed"],
+        "replay": command_words(["goldwatch", "replay"], [_DEVICE, model], [*own_weights, "-f", _OM, "-o", "replayed"]),
         "notes": _notes(done),
     }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, List, Mapping, Optional
 from ..dumps.place import NOWHERE, Place
 from ..engine.options import ComparisonOptions
 from .common import wrapped
-from .shell import shell_lines, shell_word
+from .shell import command_words, shell_lines, shell_word
 
 if TYPE_CHECKING:
     from ..engine.result import RunResult
@@ -53,11 +53,13 @@ def _closer(result: RunResult, op: str, place: Place, width: Optional[int]) -> L
     return shell_lines("  look closer:", words, width or 10**9) if words else []
 
 
-def closer_words(options: ComparisonOptions, op: str, place: Place, unmodelled: bool = False) -> List[str]:
+def closer_words(options: ComparisonOptions, op: str, place: Place, unmodelled: bool = False, folder: Optional[str] = None) -> List[str]:
     """Return the words of the command that shows an op element by element; none where it takes more than one model file or place.
 
     Parameters
     ----------
+    folder
+        Where that is written; None: ``detail`` in the run's own folder.
     unmodelled
         Also for a comparison without a model, and of two files.
     """
@@ -70,11 +72,10 @@ def closer_words(options: ComparisonOptions, op: str, place: Place, unmodelled: 
     if options.model is not None and os.path.isdir(options.model) and not (place.step and os.path.isdir(target)):
         return []
     golden = os.path.join(options.golden, place.step or "")
-    words = [
-        "goldwatch", "compare-op", target if os.path.isdir(target) else options.target, golden if place.step and os.path.isdir(golden)
-        else options.golden, *([] if os.path.isfile(options.target) else [op]), *(["-f", options.model] if options.model else []),
-        "-o", os.path.join(options.out, "detail"),
-    ]  # fmt: skip
+    operands = [target if os.path.isdir(target) else options.target, golden if place.step and os.path.isdir(golden) else options.golden]
+    operands += [] if os.path.isfile(options.target) else [op]
+    model = ["-f", options.model] if options.model else []
+    words = command_words(["goldwatch", "compare-op"], operands, [*model, "-o", folder or os.path.join(options.out, "detail")])
     return [shell_word(word) for word in words]
 
 

@@ -15,7 +15,7 @@ GONE = (OSError, asyncio.TimeoutError, asyncio.CancelledError)
 """What Dask raises where a scheduler or a worker has gone; and what other files and sockets raise."""
 
 
-def answers(client: Any, workers: Sequence[str], question: Callable[[str], Awaitable[Any]]) -> Dict[str, Any]:
+def answers(client: Any, workers: Sequence[str], question: Callable[[str], Awaitable[Any]], patience_s: float = 0) -> Dict[str, Any]:
     """Return what each of some workers answers, or the exception in its place; each is asked by itself, all at once.
 
     Parameters
@@ -24,6 +24,8 @@ def answers(client: Any, workers: Sequence[str], question: Callable[[str], Await
         ``distributed.Client``.
     question
         Asks the worker of an address; awaited in the client's own loop.
+    patience_s
+        How long an answer may take; 0: :data:`PATIENCE_S`.
 
     Raises
     ------
@@ -32,12 +34,13 @@ def answers(client: Any, workers: Sequence[str], question: Callable[[str], Await
     EnvironmentProblem
         Some have not answered in time: they hang, or their machines do.
     """
-    found: Dict[str, Any] = client.sync(_answers, workers, question)
+    patience_s = patience_s or PATIENCE_S
+    found: Dict[str, Any] = client.sync(_answers, workers, question, patience_s)
     silent = [worker for worker in workers if worker not in found]
     if silent:
         more = " and %d more" % (len(silent) - _SHOWN) if len(silent) > _SHOWN else ""
         raise EnvironmentProblem(
-            "no answer for %d s from worker %s%s" % (PATIENCE_S, ", ".join(silent[:_SHOWN]), more),
+            "no answer for %d s from worker %s%s" % (patience_s, ", ".join(silent[:_SHOWN]), more),
             hint="end what hangs, or start it anew, then give the same command again",
         )
     if any(isinstance(answer, OSError) for answer in found.values()) and not is_there(client):
@@ -45,23 +48,23 @@ def answers(client: Any, workers: Sequence[str], question: Callable[[str], Await
     return found
 
 
-async def _answers(workers: Sequence[str], question: Callable[[str], Awaitable[Any]]) -> Dict[str, Any]:
+async def _answers(workers: Sequence[str], question: Callable[[str], Awaitable[Any]], patience_s: float) -> Dict[str, Any]:
     asked = {worker: asyncio.ensure_future(question(worker)) for worker in workers}
     if asked:
-        await asyncio.wait(list(asked.values()), timeout=PATIENCE_S)
+        await asyncio.wait(list(asked.values()), timeout=patience_s)
     found = {worker: task.exception() or task.result() for worker, task in asked.items() if task.done()}
     for task in asked.values():
         task.cancel()
     return found
 
 
-def run_on(client: Any, workers: Sequence[str], function: Callable[..., Any], *args: Any) -> Dict[str, Any]:
+def run_on(client: Any, workers: Sequence[str], function: Callable[..., Any], *args: Any, patience_s: float = 0) -> Dict[str, Any]:
     """Return what a function returns on each worker, as ``Client.run`` does; errors as those of :func:`answers`, or the function's."""
 
     async def question(worker: str) -> Any:
         return (await client._run(function, *args, workers=[worker]))[worker]
 
-    found = answers(client, workers, question)
+    found = answers(client, workers, question, patience_s)
     for answer in found.values():
         if isinstance(answer, Exception):
             raise answer

@@ -95,7 +95,8 @@ class Cluster:
         size_of.clear()
         merging.total = sum(len(unit.files) for unit in units)
         merging.tell()
-        Dispatcher(self._client, self._name, self._places, merging.order, merging.take, merging.lose, self._revive).run(units)
+        told = (merging.take, merging.lose, self._revive, merging.note_hung)
+        Dispatcher(self._client, self._name, self._places, merging.order, *told).run(units)
         if len({unit.place for unit in units}) < len(units):
             run.engine.judge_inputs()
         if isinstance(self._places, OwnDisks):
@@ -202,6 +203,10 @@ class _Merging:
                     file.plan(plan, 0, NOTHING)
                     engine.put_rows(plan.rows, file)
         self._count(unit.files)
+
+    def note_hung(self, worker: str, seconds: float) -> None:
+        """Say that a worker hangs."""
+        self._run.notes.append("warning: worker %s finished nothing for %d s: its work was given to others" % (worker, seconds))
 
     def _count(self, files: Sequence[TargetFile]) -> None:
         self._done += len(files)

@@ -9,7 +9,9 @@ import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 from ..errors import EnvironmentProblem
+from .asking import PATIENCE_S
 from .connecting import GOES_ON
+from .hanging import Watchdog
 from .messages import Findings, Order
 from .session import compare_order
 from .sight import NotSeen
@@ -19,6 +21,8 @@ from .workplaces import SharedDisk, Where
 _EACH_THREAD = 4
 _LOOK_S = 1.0
 _PATIENCE_S = 60.0
+_MOST_HANGS = 2
+_HUNG = "the %d workers that compared it finished nothing for %d s: do its files, or a --custom script, take for ever to read?"
 _LOST = "the worker that compared it died %d times (out of memory?); look at the workers' logs"
 
 
@@ -47,6 +51,8 @@ class Dispatcher:
         Called with a unit that ends every worker that compares it, and a sentence.
     on_alone
         Called about once a second while nobody is there who could do anything.
+    on_hung
+        Called with a worker that finishes nothing any more, and for how long it has not, in seconds.
     """
 
     def __init__(
@@ -58,16 +64,20 @@ class Dispatcher:
         on_found: Callable[[Sequence[Unit], Findings], None],
         on_lost: Callable[[Unit, str], None],
         on_alone: Callable[[], None],
+        on_hung: Callable[[str, float], None],
     ) -> None:
         self._client, self._name = client, name
         self._places, self._order = places, order
         self._on_found, self._on_lost, self._on_alone = on_found, on_lost, on_alone
+        self._on_hung = on_hung
+        self._watchdog = Watchdog()
+        self._hangs: Dict[int, int] = {}
         self._sent: Dict[Any, _Sent] = {}
         self._done: queue.Queue[Any] = queue.Queue()
         self._suspects: List[Unit] = []
         self._number = 0
         self._there: Dict[str, int] = {}
-        self._asked_at = -_LOOK_S
+        self._asked_at = self._watched_at = -_LOOK_S
 
     def run(self, units: Sequence[Unit]) -> None:
         """Return when all units are compared or lost.
@@ -91,6 +101,7 @@ class Dispatcher:
         alone_since: Optional[float] = None
         while True:
             self._require_scheduler()
+            self._free_the_hung(work)
             threads = self._threads()
             while len(work) and len(self._sent) < _EACH_THREAD * max(1, sum(threads.values())):
                 batch = work.batch()
@@ -101,7 +112,11 @@ class Dispatcher:
                 if not self._suspects:
                     return
                 unit = self._suspects.pop()
-                self._send([unit], self._places.where(unit.files), apart=True)
+                where = self._places.where(unit.files)
+                if where == [] and self._hangs.get(unit.number):
+                    self._lose_hung(unit)
+                    continue
+                self._send([unit], where, apart=True)
             try:
                 future = self._done.get(timeout=_LOOK_S)
             except queue.Empty:
@@ -115,6 +130,35 @@ class Dispatcher:
     def _require_scheduler(self) -> None:
         if self._client.status != "running":
             raise ConnectionError("the connection to the Dask scheduler is lost")
+
+    def _free_the_hung(self, work: Work) -> None:
+        """Give what lies with workers that hang to others; those that have a nanny are started anew."""
+        now = time.monotonic()
+        if now - self._watched_at < _LOOK_S:
+            return
+        self._watched_at = now
+        ours = {future.key: future for future in self._sent}
+        busy = {worker: [key for key in keys if key in ours] for worker, keys in self._client.processing().items()}
+        for worker in self._watchdog.hanging(busy, now):
+            self._on_hung(worker, self._watchdog.limit_s)
+            self._places.shun(worker)
+            futures = [ours[key] for key in busy[worker]]
+            self._client.cancel(futures, force=True)
+            for sent in [self._sent.pop(future) for future in futures]:
+                for unit in sent.units:
+                    hangs = self._hangs[unit.number] = self._hangs.get(unit.number, 0) + 1
+                    if sent.apart:
+                        self._lose_hung(unit)
+                    elif hangs < _MOST_HANGS:
+                        work.put_back([unit])
+                    else:
+                        self._suspects.append(unit)
+            with contextlib.suppress(Exception):
+                # Without a nanny, or with an old Dask, it stays as it is and gets no more work.
+                self._client.restart_workers([worker], timeout=PATIENCE_S, raise_for_error=False)
+
+    def _lose_hung(self, unit: Unit) -> None:
+        self._on_lost(unit, _HUNG % (self._hangs[unit.number], self._watchdog.limit_s))
 
     def _threads(self) -> Dict[str, int]:
         """Return the workers that are there, with their threads, as of a second ago at most; new ones have been asked what they see."""
@@ -149,6 +193,7 @@ class Dispatcher:
         if future.status == "finished":
             findings: Findings = future.result()
             future.release()
+            self._watchdog.hear(findings.worker, findings.seconds, time.monotonic())
             if not sent.apart:
                 work.learn(sent.units, findings.seconds)
             self._on_found(sent.units, findings)

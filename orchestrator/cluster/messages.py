@@ -83,6 +83,8 @@ class Findings:
         How many pairs were compared, and how many rows are outside their limits.
     size_bytes, seconds
         Of the tensors that were compared, and how long that took.
+    worker
+        The address of the worker that did it.
     """
 
     pieces: Tuple[bytes, ...]
@@ -95,3 +97,4 @@ class Findings:
     failed: int
     size_bytes: int
     seconds: float
+    worker: str = ""

@@ -155,6 +155,7 @@ class Session:
             engine.progress.failed,
             engine.progress.bytes_done,
             time.monotonic() - begin,
+            _address(),
         )
 
     def _met(self, order: Order) -> Tuple[Engine, List[Optional[TargetFile]]]:

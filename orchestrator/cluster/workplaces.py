@@ -17,6 +17,7 @@ from .asking import run_on
 from .sight import FOLDER, Marker, first_file, in_words, marker, unseen
 
 _SHOWN = 4
+_LISTING_S = 600
 Where = Optional[List[str]]
 """Addresses of the workers that may do it; None: all may."""
 
@@ -197,7 +198,7 @@ class OwnDisks(SharedDisk):
     def _list(self) -> Dict[str, _Seen]:
         """Ask the workers that have not been asked what they see."""
         fresh = [worker for worker in self._client.nthreads() if worker not in self._hosts]
-        found: Dict[str, _Seen] = run_on(self._client, fresh, list_here, self._target)
+        found: Dict[str, _Seen] = run_on(self._client, fresh, list_here, self._target, patience_s=_LISTING_S)
         for worker, seen in found.items():
             self._hosts[worker] = seen.host
             self._sizes.update(seen.sizes)

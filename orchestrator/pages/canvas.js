@@ -54,7 +54,8 @@ class Drawing {
 // An axis of powers of ten from pixel `from` to pixel `to`, with a place of its own for 0 and less at its start and for what is not finite at
 // its end.
 class LogAxis {
-  constructor(values, from, to) {
+  // Zero and what is not finite have a place of their own at the ends, `beyond` pixels from the others.
+  constructor(values, from, to, beyond = 22) {
     let least = Infinity, most = -Infinity, zero = false, endless = false;
     for (const value of values) {
       if (typeof value !== 'number') endless = endless || value !== null;
@@ -72,8 +73,8 @@ class LogAxis {
     const sign = Math.sign(to - from);
     this.start = from;
     this.end = to;
-    this.from = from + (zero ? 22 * sign : 0);
-    this.to = to - (endless ? 22 * sign : 0);
+    this.from = from + (zero ? beyond * sign : 0);
+    this.to = to - (endless ? beyond * sign : 0);
   }
 
   at(value) {

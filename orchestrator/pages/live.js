@@ -121,6 +121,7 @@ class LivePage {
       location.reload();
     }
     if (lacking) this.at('connection').textContent = this.rows.length + ' of ' + this.run.stored + ' rows could be read.';
+    else if (location.hash.startsWith('#op-') && linkedRow(this.rows, location.hash) === null) this.at('connection').textContent = 'The address names an op that has no row here.';
     this.suspects(true);
   }
 

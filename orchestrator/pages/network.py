@@ -216,12 +216,17 @@ def _drawn_edges(
 def name_lines(name: str, number: int) -> List[str]:
     """Return a name in lines of at most 30 letters, broken behind ``/``, ``_``, ``.``, ``:`` or ``-`` where it can.
 
-    Of a name that four lines do not hold the middle is left out; the op's number then tells it from others.
+    Of a name that four lines do not hold the middle is left out, which has a line; the op's number then tells it from others.
     """
     text = printable(name)
-    if len(text) > _LINE * _MOST_LINES:
-        half = _LINE * _MOST_LINES // 2 - 12
-        text = "%s…[%d letters]…%s #%d" % (text[:half], len(text) - 2 * half, text[-half:], number)
+    if len(text) <= _LINE * _MOST_LINES:
+        return _broken(text)
+    end = 2 * _LINE - 12
+    middle = "…[%d characters]…" % (len(text) - _LINE - end)
+    return [text[:_LINE], middle, *_broken("%s #%d" % (text[-end:], number))]
+
+
+def _broken(text: str) -> List[str]:
     found = []
     while len(text) > _LINE:
         at = max(text.rfind(mark, 0, _LINE) for mark in _BREAKS) + 1

@@ -8,6 +8,7 @@ class Overview {
     this.choose = choose;
     this.models = [];
     this.device = null;
+    this.opsHead = make('b', {});
     this.modelChoice = make('select', {'aria-label': 'model'});
     this.deviceChoice = make('select', {'aria-label': 'device'});
     this.modelChoice.addEventListener('change', () => { this.model = this.modelChoice.value; this.device = null; this.gather(); });
@@ -16,7 +17,7 @@ class Overview {
     const ops = make('div', {class: 'frame', tabindex: 0, role: 'application', 'aria-label': 'the largest distance by op and step'});
     body.replaceChildren(
       make('div', {class: 'heat-head'}, [make('b', {}, 'Devices × steps: tensors outside their limits'), this.modelChoice]), devices,
-      make('div', {class: 'heat-head'}, [make('b', {}, 'Ops × steps: ' + distanceHeading(this.metric())), make('label', {}, ['on ', this.deviceChoice])]), ops);
+      make('div', {class: 'heat-head'}, [this.opsHead, make('label', {}, ['on ', this.deviceChoice])]), ops);
     this.deviceMap = new HeatMap(devices, (device, step) => this.aboutDevice(device, step), (device, step) => this.choosePlace(device, step));
     this.opMap = new HeatMap(ops, (op, step) => this.aboutOp(op, step), (op, step) => this.chooseOp(op, step));
     rows.onChange(() => this.gather());
@@ -53,9 +54,13 @@ class Overview {
     this.steps = named((place) => place[4]);
     this.placeAt = new Map([...mine].map(([number, place]) => [this.devices.indexOf(deviceOf(place)) + '/' + this.steps.indexOf(place[4]), number]));
     this.failing = new Map();
+    // A merge of several hosts holds the rows that did not pass.
+    this.merged = rows.places.some((place) => place[5] !== undefined);
+    this.opsHead.textContent = 'Ops × steps: ' + distanceHeading(this.metric()) + (this.merged ? ', of the rows that the merge stores' : '');
     this.worst = new Map();
     this.ops = new Map();
     const metric = this.metric();
+    for (const [number, [failed, passed]] of rows.unstored) if (mine.has(number)) this.failing.set(number, [failed, passed + failed]);
     for (let row = 0; row < rows.length; row++) {
       const place = mine.get(rows.place(row));
       if (!place) continue;
@@ -99,14 +104,13 @@ class Overview {
   aboutDevice(device, step) {
     const counts = this.failing.get(this.placeAt.get(device + '/' + step));
     const where = 'device ' + label(this.devices[device]) + ', step ' + label(this.steps[step]);
-    // A merge of several hosts holds the rows that did not pass.
-    const merged = this.rows.places.some((place) => place[5] !== undefined), total = merged ? '' : ' of ' + (counts || [])[1];
-    return [where, counts ? counts[0] + total + ' tensors are outside their limits' : merged ? 'no row is stored here' : 'nothing was compared'];
+    const stored = this.merged && !this.rows.unstored.size ? '' : ' of ' + (counts || [])[1];
+    return [where, counts ? counts[0] + stored + ' tensors are outside their limits' : this.merged ? 'no row is stored here' : 'nothing was compared'];
   }
 
   aboutOp(op, step) {
     const found = this.cell(op, step), name = shortened([...this.ops.keys()][op], 200), where = 'step ' + label(this.steps[step]);
-    if (!found) return [name, where, 'was not compared'];
+    if (!found) return [name, where, this.merged ? 'no row is stored here' : 'was not compared'];
     const place = this.rows.placeText(this.rows.place(found.row));
     return [name, place, distanceHeading(this.metric()) + ' ' + digits(found.value, 4) + ', ' + words(this.rows.verdict(found.row))];
   }

@@ -12,7 +12,7 @@ function showReport(rows, extra) {
     if (graphs && row !== null) graphs.show(rows.text('op', row));
   });
   const open = (row) => detail.open(row);
-  table = new RowTable(rows, {view: at('rows-view'), table: at('rows'), filter: at('filter'), status: at('rows-status')}, open);
+  table = new RowTable(rows, {view: at('rows-view'), table: at('rows'), filter: at('filter'), status: at('rows-status')}, open, extra.suspects.map(([op]) => op));
   const places = choosePlaces(rows, extra, table, () => plot);
   // What needs metrics, or several places, comes as soon as there are some.
   const grow = () => {
@@ -59,6 +59,7 @@ function showReport(rows, extra) {
     mark(found) {
       marked.clear();
       for (const row of found) marked.add(row);
+      table.suspects = new Set(found.filter((row) => row !== null).map((row) => rows.text('op', row)));
       places.prefer(found);
       places.draw();
     },

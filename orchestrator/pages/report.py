@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import os
 import re
-from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
+from ..results.counts import rows_of
 from ..results.told import ReportFile, Told
 from .details import Details
 from .plain import PlainRows, rows_html, suspects_html, verdict_html
 from .report_graph import report_graphs
-from .row_columns import COSINE, RowColumns
+from .row_columns import COSINE, RowColumns, place_parts
 from .shell import asset, page, text
 
 STYLES = ("base.css", "graph.css", "report.css")
@@ -63,7 +64,7 @@ class HtmlFile(ReportFile):
         told = self.told
         accused = _accused(told)
         data = {
-            "rows": self._columns.document(),
+            "rows": dict(self._columns.document(), unstored=[_unstored(*entry) for entry in told.unstored.items()]),
             "suspects": [[op, self._numbers.get((tensor, place))] for op, tensor, place in accused],
             "limits": _drawn(self._decided),
             "details": self._found,
@@ -99,6 +100,11 @@ def _accused(told: Told) -> List[Tuple[str, str, Optional[Place]]]:
         (entry["op"], entry["tensor"], Place(**entry["place"])) for entry in told.summary["suspects"]
     ]
     return found + [(entry["op"], entry["tensor"], None) for entry in told.summary.get("culprits", ())]
+
+
+def _unstored(place: Place, counts: Mapping[str, int]) -> List[Any]:
+    """Return what rows.js is told of rows that are counted and not stored: [place, outside their limits, passed, all]."""
+    return [place_parts(place), counts.get(FAIL, 0), counts.get(PASS, 0), rows_of(counts)]
 
 
 def _title(told: Told) -> str:

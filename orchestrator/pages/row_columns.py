@@ -77,11 +77,16 @@ class RowColumns:
             "count": self.count,
             "verdicts": list(VERDICTS),
             "kinds": list(KINDS),
-            "places": [list(place if place.host is not None else place[:5]) for place in self._places],
+            "places": list(map(place_parts, self._places)),
             "texts": {name: texts.document() for name, texts in self._texts.items() if texts.used},
             "columns": columns,
             "metrics": metrics,
         }
+
+
+def place_parts(place: Place) -> List[Optional[str]]:
+    """Return a place as the page holds it: time, device, model, model_id, step, and the host where there is one."""
+    return list(place if place.host is not None else place[:5])
 
 
 class _Texts:

@@ -15,6 +15,10 @@ class Rows {
     this.searchable = [];
     this.took = 0;
     this.append(document);
+    // What a merge counts and does not hold: for the number of a place [rows outside their limits, rows that pass, all].
+    this.unstored = new Map();
+    this.withRows = this.places.length;
+    for (const [parts, failed, passed, all] of document.unstored || []) this.unstored.set(this.placeNumber(parts), [failed, passed, all]);
   }
 
   // Take the rows of one more document of the same form.
@@ -50,7 +54,7 @@ class Rows {
 
   // The numbers of the places as they are offered.
   placeOrder() {
-    return this.places.map((_, number) => number);
+    return this.places.map((_, number) => number).filter((number) => !this.unstored.has(number) || number < this.withRows);
   }
 
   onChange(listener) {
@@ -100,7 +104,7 @@ class Rows {
 
   // The rows that hold a text in any case: in tensor, op, type or verdict.
   matching(wanted) {
-    const found = [], text = wanted.toLowerCase();
+    const found = [], text = wanted.trim().toLowerCase();
     for (let row = this.searchable.length; row < this.length; row++) {
       const verdict = this.verdict(row);
       this.searchable.push(
@@ -116,6 +120,18 @@ class Rows {
     // A merge holds rows of few of its places.
     const merged = this.places.length > 0 && this.places[0][5] !== undefined;
     return all.filter(([at]) => (merged && [5, 4, 1].includes(at)) || this.places.some((place) => place[at] !== this.places[0][at]));
+  }
+
+  // How many rows are counted and not held.
+  unstoredCount() {
+    return [...this.unstored.values()].reduce((sum, [, , all]) => sum + all, 0);
+  }
+
+  // The parts that are needed to tell one place from another on paper: model, its number and time only where those before do not.
+  neededParts() {
+    const found = [], told = () => new Set(this.places.map((place) => JSON.stringify(found.map((at) => place[at])))).size;
+    for (const [at] of this.placeParts()) if ([5, 4, 1].includes(at) || told() < this.places.length) found.push(at);
+    return found;
   }
 
   // What tells a row's place from the others', such as "step 3, device 1"; empty where there is one place only.

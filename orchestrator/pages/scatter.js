@@ -1,5 +1,8 @@
 // Two metrics against each other: every row a point whose shape is its verdict.
 
+// Below the title of the upright axis.
+const SCATTER_TOP = 32;
+
 class Scatter {
   // parts: {frame, across: select, up: select}; open(row) shows a row.
   constructor(rows, parts, open) {
@@ -47,14 +50,14 @@ class Scatter {
   paint(context, width, height) {
     if (!this.points) return;
     const bottom = height - 40, right = width - 16;
-    const across = new LogAxis(this.points.map((point) => point.x), 64, right), up = new LogAxis(this.points.map((point) => point.y), bottom, 20);
+    const across = new LogAxis(this.points.map((point) => point.x), 64, right, 48), up = new LogAxis(this.points.map((point) => point.y), bottom, SCATTER_TOP);
     context.textBaseline = 'middle';
     context.lineWidth = 1;
     context.strokeStyle = token('line');
     context.fillStyle = token('quiet');
     context.textAlign = 'center';
     for (const [x, said] of across.marks(52)) {
-      this.rule(context, x, 20, x, bottom);
+      this.rule(context, x, SCATTER_TOP, x, bottom);
       context.fillText(said, Math.min(x, right - 16), bottom + 13);
     }
     context.textAlign = 'right';

@@ -4,9 +4,12 @@
 const ROW_WINDOW = 60, PRINTED_ROWS = 1000, PRINTED_METRICS = 4, LONGEST_NAME = 400;
 
 class RowTable {
-  // parts: {view: what scrolls, table: the table with an empty or a plain body, filter: the input, status}; open(row) shows a row.
-  constructor(rows, parts, open) {
+  // parts: {view: what scrolls, table: the table with an empty or a plain body, filter: the input, status}; open(row) shows a row; suspects: names of ops.
+  constructor(rows, parts, open, suspects) {
     this.rows = rows;
+    this.suspects = new Set(suspects);
+    this.paper = make('p', {class: 'paper'});
+    parts.view.before(this.paper);
     this.parts = parts;
     this.open = open;
     this.body = parts.table.tBodies[0];
@@ -37,10 +40,11 @@ class RowTable {
       {name: 'verdict', title: 'verdict', width: 17, key: (row) => URGENCY[this.rows.verdict(row)]},
       {name: 'op_type', title: 'type', width: 15, key: (row) => this.rows.text('op_type', row)},
     ];
+    const needed = this.rows.neededParts();
     for (const [part, name] of this.rows.placeParts()) {
       const cell = (row) => printable(this.rows.places[this.rows.place(row)][part] || '–');
       const key = (row) => { const value = this.rows.places[this.rows.place(row)][part]; return value === null || value === '' || isNaN(value) ? value : Number(value); };
-      this.columns.push({name, title: name, width: name === 'model' || name === 'time' ? 20 : 9, wraps: true, key, cell});
+      this.columns.push({name, title: name, width: name === 'model' || name === 'time' ? 20 : 9, more: !needed.includes(part), key, cell});
     }
     for (const [at, name] of metrics.entries()) {
       this.columns.push({name, metric: true, more: at >= PRINTED_METRICS, title: heading(name), width: name === 'CosineSimilarity' ? 15 : 12.5, number: true, key: (row) => sortable(name, this.rows.metric(name, row)),
@@ -55,7 +59,7 @@ class RowTable {
       return head;
     });
     this.parts.table.replaceChildren(...[columns, make('thead', {}, make('tr', {}, cells)), this.body]);
-    this.parts.table.toggleAttribute('data-places', this.rows.placeParts().length > 0);
+    this.parts.table.toggleAttribute('data-places', needed.length > 0);
     this.fixed = this.columns.reduce((sum, column) => sum + column.width, 0);
     this.parts.table.style.minWidth = 'calc(' + this.fixed + 'ch + ' + (window.innerWidth < 700 ? 11 : 22) + 'rem)';
     this.models = this.columns.some((column) => column.name === 'model');
@@ -92,12 +96,18 @@ class RowTable {
     this.parts.table.dataset.shown = this.order.length;
     this.parts.table.setAttribute('aria-rowcount', this.order.length + 1);
     const all = this.rows.length;
-    this.parts.status.textContent = (this.order.length === all ? '' : this.order.length + ' of ') + all + (all === 1 ? ' row' : ' rows');
+    this.parts.status.textContent = (this.order.length === all ? '' : this.order.length + ' of ') + all + (all === 1 ? ' row' : ' rows') + this.unstored();
     const active = stay && this.active >= 0 ? this.arranged[this.active] : null;
     this.arrange();
     if (stay) this.active = this.order.indexOf(active);
     else this.parts.view.scrollTop = 0;
     this.draw(true);
+  }
+
+  // How many rows a merge has besides.
+  unstored() {
+    const count = this.rows.unstoredCount();
+    return count ? ' of ' + (this.rows.length + count) + ', of which the merge stores no others' : '';
   }
 
   arrange() {
@@ -233,9 +243,16 @@ class RowTable {
     return at >= 0 && at < this.order.length ? this.order[at] : null;
   }
 
+  // On paper, of more rows than are printed in the order of the network: those of the suspects, then the worst.
   print() {
-    const count = Math.min(this.order.length, PRINTED_ROWS);
-    this.fill(0, count);
+    const order = this.order, worst = this.sorted.name === 'order' && this.sorted.up;
+    if (order.length > PRINTED_ROWS) {
+      this.order = (worst ? worstFirst(this.rows, order, this.suspects) : order).slice(0, PRINTED_ROWS);
+      const which = worst ? 'those of the suspects, then the worst.' : 'the first ones in this order.';
+      this.paper.textContent = 'Printed are ' + PRINTED_ROWS + ' of ' + order.length + ' rows: ' + which;
+    } else this.paper.textContent = '';
+    this.fill(0, this.order.length);
+    this.order = order;
     this.parts.table.parentNode.style.paddingTop = this.parts.table.parentNode.style.paddingBottom = '0';
     this.first = -1;
   }
@@ -243,6 +260,17 @@ class RowTable {
 
 function kindOf(column) {
   return [column.number ? 'number' : '', column.more ? 'more' : ''].filter(Boolean).join(' ') || null;
+}
+
+// Rows, those of some ops first, then by verdict, the largest error first.
+function worstFirst(rows, order, ops) {
+  const name = rows.metrics.RelativeEuclideanDistance ? 'RelativeEuclideanDistance' : rows.metricNames()[0];
+  const error = (value) => (typeof value === 'number' ? value : value === null ? -1 : Infinity);
+  const keys = new Map(order.map((row) => [row, [!ops.has(rows.text('op', row)), URGENCY[rows.verdict(row)], -error(name ? rows.metric(name, row) : null)]]));
+  return [...order].sort((a, b) => {
+    const x = keys.get(a), y = keys.get(b), at = x.findIndex((part, number) => part !== y[number]);
+    return at < 0 ? a - b : x[at] < y[at] ? -1 : 1;
+  });
 }
 
 const URGENCY = {fail: 0, not_compared: 1, pass: 2, expected_absent: 3};

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..comparing.row import VERDICTS
 from ..dumps.place import Place
@@ -81,6 +81,6 @@ def _counted(found: Any) -> Counted:
     return {str(verdict): int(count) for verdict, count in found if count and count > 0}
 
 
-def rows_of(counts: Counted, verdicts: Sequence[str] = VERDICTS) -> int:
+def rows_of(counts: Mapping[str, int], verdicts: Sequence[str] = VERDICTS) -> int:
     """Return how many rows there are, of these verdicts."""
     return sum(counts.get(verdict, 0) for verdict in verdicts)

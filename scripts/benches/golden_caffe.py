@@ -110,9 +110,13 @@ def build(folder):
 
 
 def timed(command):
+    """Return wall and processor seconds of a command with all its children."""
     begun = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - begun
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit("%s: exit status %d" % (" ".join(command), status))
+    return time.perf_counter() - begun, usage.ru_utime + usage.ru_stime
 
 
 def deinplace_s(n_layers):
@@ -141,9 +145,12 @@ def main():
             plain.append(timed([sys.executable, "-c", PLAIN, model, weights, out % ("plain", number), data]))
             command = [sys.executable, "-m", "goldwatch", "golden", "caffe", "dump", model, weights, "-i", "data=" + data]
             whole.append(timed(command + ["-o", out % ("golden", number), "--backend", "opencv", "-q"]))
-        print("a plain script: load, forward, np.save of 142 layers  %7.0f ms" % (np.median(plain) * 1000))
-        print("golden caffe dump: the same layers, the whole command %7.0f ms" % (np.median(whole) * 1000))
-        print("ratio (1.6 at most is wanted)                         %7.2f" % (np.median(whole) / np.median(plain)))
+        print("%54s %10s %10s" % ("", "wall", "processor"))
+        titles = "a plain script: load, forward, np.save of 142 layers", "golden caffe dump: the same layers, the whole command"
+        for title, found in zip(titles, (plain, whole)):
+            print("%-54s %7.0f ms %7.0f ms" % (title, *(np.median(found, axis=0) * 1000)))
+        ratios = np.median(np.divide(whole, plain), axis=0)
+        print("%-54s %10.2f %10.2f" % ("ratio, pair by pair (1.6 at most is wanted)", *ratios))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     few, many = (min(deinplace_s(count) for _ in range(3)) for count in (options.layers // 10, options.layers))

@@ -2,7 +2,8 @@
 
 Three workloads: 69 ops with the shapes of ResNet-50 (inputs and outputs dumped, about 500 MB), one tensor of 51.2 M elements,
 and 4,000 ops of 16 elements. Wall time of whole processes (and, in brackets, processor time with all children), files in the page
-cache, the fastest of some runs; peak memory is VmHWM. With --both each workload has a line for the compiled kernel and one for numpy's.
+cache, the fastest of some runs; peak memory is VmHWM. With --both each workload has a line for the compiled kernel and one for numpy's;
+with --cold every run begins with files that are not in the page cache.
 """
 
 from __future__ import annotations
@@ -93,12 +94,30 @@ def compare_command(root, out, jobs):
     return [sys.executable, "-m", "goldwatch", "compare", "-q", "--jobs", str(jobs)] + paths
 
 
+def forget(root):
+    """Take all files below a folder out of the page cache."""
+    os.sync()
+    for base, _, names in os.walk(root):
+        for name in names:
+            with open(os.path.join(base, name), "rb") as stream:
+                os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def bench(title, root, options):
     out = os.path.join(options.folder, "out")
     script = [sys.executable, os.path.join(HERE, "plain.py"), root]
-    plain = fastest(lambda: script + ["plain"], options.repeat)
-    least = fastest(lambda: script + ["floor"], options.repeat)
-    found = [fastest(lambda: compare_command(root, out, options.jobs), options.repeat, kernel) for kernel in options.kernels]
+
+    def measured(command, kernel=""):
+        def begun():
+            if options.cold:
+                forget(root)
+            return command()
+
+        return fastest(begun, options.repeat, kernel)
+
+    plain = measured(lambda: script + ["plain"])
+    least = measured(lambda: script + ["floor"])
+    found = [measured(lambda: compare_command(root, out, options.jobs), kernel) for kernel in options.kernels]
     mega = 1e6
     for ours, kernel in zip(found, options.kernels):
         times = ("%.2f s (%.2f)" % times[:2] for times in (ours, plain, least))
@@ -131,6 +150,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=2, help="processes of goldwatch (default 2)")
     parser.add_argument("--repeat", type=int, default=3, help="runs, of which the fastest counts (default 3)")
     parser.add_argument("--both", action="store_true", help="the compiled kernel and numpy's")
+    parser.add_argument("--cold", action="store_true", help="files come from the disk, not from the page cache")
     parser.add_argument("--only", choices=("network", "huge", "tiny"), help="one workload only")
     options = parser.parse_args()
     options.kernels = ("compiled", "numpy") if options.both else ("",)

@@ -7,8 +7,9 @@ import shlex
 import subprocess
 
 import pytest
+from in_process import run_here
 
-from goldwatch.cli.shell import shell_lines, shell_word
+from goldwatch.cli.shell import command_words, shell_lines, shell_word
 from goldwatch.naming import printable
 
 
@@ -37,3 +38,24 @@ def test_an_option_stays_with_its_value_and_a_path_is_broken_behind_a_slash():
     ]
     assert shell_lines("next:", ["a", "/first/second/third/fourth"], 24) == ["next: a \\", "    /first/second/\\", "third/fourth"]
     assert shell_lines("x" * 18, ["-f", "a" * 20], 20)[1] == "    -f \\"
+
+
+@pytest.mark.parametrize("name", ["-dash", "--help"])
+def test_an_op_that_looks_like_an_option_is_looked_at_with_the_command_as_it_is_told(name, tmp_path, make_network):
+    make_network(str(tmp_path), op_name=name)
+    for before, after in (("dump", "-dump"), ("golden", "-gold"), ("net.json", "-model.json")):
+        os.rename(str(tmp_path / before), str(tmp_path / after))
+    done = run_here(["goldwatch", "compare", "-f", "-model.json", "-o", "-out", "--html", "p.html", "--", "-dump", "-gold"], tmp_path)
+    assert done.returncode == 1, done.stderr
+    told = done.stdout.replace("\\\n", "").splitlines()
+    command = next(line for line in told if line.startswith("next:"))[len("next:") :]
+    words = shlex.split(command)
+    assert words[:2] == ["goldwatch", "compare-op"] and words[-2:] == ["-gold", name]
+    again = run_here(words, tmp_path)
+    assert again.returncode == 1 and name in again.stdout, again.stderr
+    assert "-- %s" % (tmp_path / "-dump") in (tmp_path / "p.html").read_text(encoding="utf-8")
+
+
+def test_options_come_first_where_an_operand_is_like_one():
+    assert command_words(["a", "b"], ["x", "y"], ["-o", "z"]) == ["a", "b", "x", "y", "-o", "z"]
+    assert command_words(["a", "b"], ["x", "-y"], ["-o", "z"]) == ["a", "b", "-o", "z", "--", "x", "-y"]

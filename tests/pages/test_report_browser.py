@@ -10,6 +10,7 @@ from browser import SIDEWAYS, browser, console, resize, show
 from in_process import run_here
 from report_pages import HOSTILE, chain, make_row, network, write_page
 
+from goldwatch.dumps.place import Place
 from goldwatch.pages.shell import asset
 
 pytestmark = pytest.mark.browser
@@ -255,6 +256,41 @@ def test_what_compare_op_found_is_drawn(driver, tmp_path):
     strips = detail.find_elements("css selector", "svg.strip")
     opacity = "return [...arguments[0].querySelectorAll('rect')].map((cell) => Number(cell.getAttribute('fill-opacity')))"
     assert [driver.execute_script(opacity, strip) for strip in strips][1] == pytest.approx([0.08, 1.0, 0.08])
+
+
+def test_a_merge_shows_all_places_that_it_counts_also_those_without_rows(driver, tmp_path):
+    rows = [make_row(number, 0.5, host="h1", device="1", step="2", model="net", model_id="1", time="t") for number in range(3)]
+    empty = [Place("t", device, "net", "1", step, host) for host in ("h1", "h2") for device in "01" for step in "12"]
+    counts = {place: {"pass": 5} for place in empty}
+    write_page(tmp_path / "page.html", rows, [0], unstored=counts, places=tuple(empty))
+    show(driver, tmp_path / "page.html")
+    press(driver, "#overview .frame", "\ue015", "\ue015")
+    tip = element(driver, "#overview .tip").text
+    assert "device h1/1, step 1" in tip and "0 of 5 tensors are outside their limits" in tip
+    press(driver, "#overview .frame", "\ue014")
+    assert "3 of 8 tensors are outside their limits" in element(driver, "#overview .tip").text
+    assert element(driver, "#rows-status").text == "3 rows of 43, of which the merge stores no others"
+    heads = driver.execute_script("return [...document.querySelectorAll('#rows th')].map((head) => head.dataset.column)")
+    assert {"host", "step", "device"} <= set(heads)
+    assert driver.execute_script("return document.querySelectorAll('#plot-place option').length") == 1
+
+
+def test_the_tensor_stays_in_sight_beside_the_metrics(driver, tmp_path):
+    write_page(tmp_path / "page.html", network(30))
+    show(driver, tmp_path / "page.html")
+    resize(driver, 390, 800)
+    moved = "const view = document.querySelector('#rows-view'); view.scrollLeft = 1e4; return [view.scrollLeft > 50"
+    edges = ", ...['#rows td.name', '#rows th[data-column=tensor]'].map((name) => document.querySelector(name).getBoundingClientRect().left"
+    scrolled, *left = driver.execute_script(moved + edges + " - view.getBoundingClientRect().left)]")
+    resize(driver, 1280, 900)
+    assert scrolled and all(0 <= edge < 3 for edge in left)
+
+
+def test_blanks_around_the_filter_do_not_count(driver, tmp_path):
+    write_page(tmp_path / "page.html", network(30, 12), [12])
+    show(driver, tmp_path / "page.html")
+    element(driver, "#filter").send_keys("  fail ")
+    assert driver.execute_script("return Number(document.querySelector('#rows').dataset.shown)") > 0
 
 
 def test_a_training_has_an_overview(driver, tmp_path):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 
 import pytest
-from browser import browser, console, resize, show
-from report_pages import chain, network, write_page
+from browser import SIDEWAYS, browser, console, resize, show
+from report_pages import chain, make_row, network, write_page
 
 pytestmark = pytest.mark.browser
 SHOWN = "return Number(document.querySelector('#rows').dataset.shown)"
@@ -44,11 +44,24 @@ def test_print_has_all_rows_up_to_a_thousand(driver, tmp_path, page):
         show(driver, tmp_path / "page.html")
         driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
         assert len(tensors(driver)) == printed
+        said = driver.execute_script("return document.querySelector('.paper').textContent")
+        assert said == ("" if count == printed else "Printed are 1000 of 1300 rows: those of the suspects, then the worst.")
         driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
         assert len(tensors(driver)) == 60
     write_page(tmp_path / "page.html", network(20))
     show(driver, tmp_path / "page.html")
     assert base64.b64decode(driver.print_page()).startswith(b"%PDF")
+
+
+def test_of_many_rows_the_suspects_and_the_failing_ones_are_printed_first(driver, tmp_path):
+    rows = [make_row(number, 0.5 + number / 1e4 if number >= 1200 else 1e-4) for number in range(1300)]
+    write_page(tmp_path / "page.html", rows, [1210])
+    show(driver, tmp_path / "page.html")
+    driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    printed = tensors(driver)
+    driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    assert printed[:3] == ["op1210:output:0", "op1299:output:0", "op1298:output:0"] and len(printed) == 1000
+    assert set(printed[:100]) == {row.tensor for row in rows[1200:]}
 
 
 def test_what_is_printed_is_light(driver, page):
@@ -77,13 +90,15 @@ return [cells.filter((cell) => cell.scrollWidth > cell.clientWidth + 1).map((cel
 """
 
 
-def test_the_table_of_a_training_can_be_read_on_paper(driver, tmp_path):
+@pytest.mark.parametrize("width", [718, 1047])
+def test_the_table_of_a_training_can_be_read_on_paper(driver, tmp_path, width):
     write_page(tmp_path / "page.html", training_rows(), [4])
     show(driver, tmp_path / "page.html")
-    resize(driver, 1047, 800)
+    resize(driver, width, 800)
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
     cut, highest = driver.execute_script(CRAMPED)
+    assert driver.execute_script(SIDEWAYS) <= 0
     driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     assert cut == [] and highest < 60

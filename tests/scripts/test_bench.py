@@ -40,7 +40,8 @@ def test_startup_prints_its_table():
     assert [line.rsplit(None, 3)[0] for line in done.stdout.splitlines()[1:]] == [
         'python -c "import numpy"',
         "goldwatch --help",
-        "goldwatch compare, 2 ops",
+        "compare 2 ops: first row",
+        "compare 2 ops: the end",
     ]
 
 
