@@ -6,6 +6,7 @@ import os
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..dumps.golden import GoldenSet
+from ..errors import FormatError
 from ..filesystem import AnyPath, open_input, path_text
 from ..model.graph import load_with_parameters
 from ..model.never import no_dump_reason
@@ -17,6 +18,8 @@ from .originals import choice_of, no_choice, original_network
 OM = "om"
 _ORIGINALS = (".prototxt", ".pb", ".pbtxt", ".onnx")
 _OMS = (".json", ".txt", ".om")
+_SAVED = "saved_model.pb"
+_MOST_NAMES = 3
 _COMPILERS = "the compiler made this op: no node of the original model is behind it"
 _TOLD_ALREADY = frozenset(["_datadump_original_op_names", "_datadump_is_multiop"])
 
@@ -57,12 +60,21 @@ def read_page_model(path: AnyPath, golden: Optional[str] = None) -> PageModel:
         As the reader of its kind.
     """
     path = path_text(path, "MODEL")
+    _refuse_folder(path)
     lower = path.lower()
     if lower.endswith(_OMS) or (os.path.isfile(path) and not lower.endswith(_ORIGINALS) and _starts_as_json(path)):
         return _of_om(path)
     original = read_original(path)
     ops, details = original_network(original, None if golden is None else GoldenSet(golden))
     return PageModel(original.kind, original.name or os.path.basename(path), path, ops, details)
+
+
+def _refuse_folder(path: str) -> None:
+    """Refuse a folder of models, such as GE's graphs, by the names that are in it; of others their reader says what to do."""
+    names = sorted(name for name in os.listdir(path) if name.lower().endswith((*_OMS, *_ORIGINALS))) if os.path.isdir(path) else []
+    if names and _SAVED not in names:
+        shown = ", ".join(names[:_MOST_NAMES]) + (" and %d more" % (len(names) - _MOST_NAMES) if len(names) > _MOST_NAMES else "")
+        raise FormatError("%s is a folder" % path, hint="name one of the files in it: %s" % shown)
 
 
 def within(model: PageModel, original: Original) -> PageModel:

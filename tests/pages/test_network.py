@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import pytest
+
+from goldwatch.errors import FormatError
+from goldwatch.pages.models import read_page_model
 from goldwatch.pages.network import Flow, NetworkOp, drawing, name_lines, near, network_ops, origin_words
 from goldwatch.pages.report_graph import report_graphs
 
 
 def chain(count):
     return [NetworkOp("op%d" % number, "Relu", (Flow(number - 1, "1,2"),) if number else ()) for number in range(count)]
+
+
+def test_a_folder_of_graphs_is_refused_by_the_names_in_it(tmp_path):
+    for number in range(5):
+        (tmp_path / ("ge_proto_%d.txt" % number)).write_text("")
+    with pytest.raises(FormatError, match="is a folder") as refused:
+        read_page_model(str(tmp_path))
+    assert refused.value.hint == "name one of the files in it: ge_proto_0.txt, ge_proto_1.txt, ge_proto_2.txt and 2 more"
 
 
 def test_names_are_broken_behind_slashes_and_never_read_as_another():
@@ -19,6 +31,7 @@ def test_names_are_broken_behind_slashes_and_never_read_as_another():
     first, second = ("a" * 200 + middle + "b" * 200 for middle in "xy")
     assert name_lines(first, 1) != name_lines(second, 2)
     assert "".join(name_lines(first, 1)).endswith("b #1") and len(name_lines(first, 1)) == 4
+    assert name_lines(first, 1)[1].startswith("…[") and name_lines(first, 1)[1].endswith(" characters]…")
     assert name_lines("a\u202e\n", 0) == ["a\\u202e\\x0a"]
     assert name_lines("", 0) == [""]
 

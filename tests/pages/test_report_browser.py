@@ -282,8 +282,11 @@ def test_the_tensor_stays_in_sight_beside_the_metrics(driver, tmp_path):
     moved = "const view = document.querySelector('#rows-view'); view.scrollLeft = 1e4; return [view.scrollLeft > 50"
     edges = ", ...['#rows td.name', '#rows th[data-column=tensor]'].map((name) => document.querySelector(name).getBoundingClientRect().left"
     scrolled, *left = driver.execute_script(moved + edges + " - view.getBoundingClientRect().left)]")
+    element(driver, "#rows tbody tr").click()
+    colours = "[...document.querySelectorAll('#rows tr[aria-selected] td')].map((cell) => getComputedStyle(cell).backgroundColor)"
+    marked = driver.execute_script("return [...new Set(%s)]" % colours)
     resize(driver, 1280, 900)
-    assert scrolled and all(0 <= edge < 3 for edge in left)
+    assert scrolled and all(0 <= edge < 3 for edge in left) and len(marked) == 1, "an open row is marked as a whole"
 
 
 def test_blanks_around_the_filter_do_not_count(driver, tmp_path):
