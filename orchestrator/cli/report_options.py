@@ -13,6 +13,7 @@ from ..engine.options import ComparisonOptions
 from ..errors import UsageError
 from ..results.jsonfile import RESULT_FILE
 from .outputs import own_files, require_room
+from .shell import command_words, shell_word
 from .verdict_text import closer_words
 
 if TYPE_CHECKING:
@@ -82,12 +83,20 @@ def write_reports(out: str, planned: Reports) -> None:
 
 
 def closer_commands(options: ComparisonOptions, summary: Mapping[str, Any]) -> Dict[str, str]:
-    """Return the commands by op, to be run from anywhere, each with a folder of its own: a later report shows what they found."""
+    """Return the commands by op, to be run from anywhere, each with a folder of its own: a later report shows what they found.
+
+    Of a merge the report of the host's own run, where that is at hand.
+    """
     found = {}
+    hosts = {host["host"]: os.path.abspath(host["folder"]) for host in summary.get("hosts") or ()}
     for number, suspect in enumerate([*summary["suspects"], *summary.get("culprits", ())]):
         place = Place(**suspect["place"]) if "place" in suspect else Place()
         folder = os.path.join(os.path.abspath(options.out), "detail" if not number else "detail-%d" % (number + 1))
         words = closer_words(options, suspect["op"], place, unmodelled=True, folder=folder)
+        own = hosts.get(place.host)
+        if own is not None and os.path.isdir(own):
+            report = command_words(["goldwatch", "report"], [own], ["--html", os.path.join(own, "report.html")])
+            words = [shell_word(word) for word in report]
         if words:
             found[suspect["op"]] = " ".join(words)
     return found

@@ -114,7 +114,9 @@ def _guarded(stream: Any, descriptor: int, kind: Any) -> Any:
         return kind(io.BufferedWriter(_Closed(descriptor)), encoding="utf-8", errors="backslashreplace", line_buffering=True)
     if type(stream) is not io.TextIOWrapper:
         return stream
-    encoding, lines, through = stream.encoding, stream.line_buffering, getattr(stream, "write_through", False)
-    return kind(
-        stream.detach(), encoding=encoding, errors="backslashreplace", line_buffering=lines or descriptor == 2, write_through=through
-    )
+    encoding, lines, through = stream.encoding, stream.line_buffering or descriptor == 2, getattr(stream, "write_through", False)
+    binary = stream.detach()
+    if isinstance(binary, io.RawIOBase):
+        # PYTHONUNBUFFERED, as in many containers: nobody would write what a pipe did not take at once, nor see that it was closed.
+        binary, lines = io.BufferedWriter(binary), True
+    return kind(binary, encoding=encoding, errors="backslashreplace", line_buffering=lines, write_through=through)

@@ -9,7 +9,9 @@ import subprocess
 import pytest
 from in_process import run_here
 
+from goldwatch.cli.report_options import closer_commands
 from goldwatch.cli.shell import command_words, shell_lines, shell_word
+from goldwatch.engine.options import ComparisonOptions
 from goldwatch.naming import printable
 
 
@@ -54,6 +56,16 @@ def test_an_op_that_looks_like_an_option_is_looked_at_with_the_command_as_it_is_
     again = run_here(words, tmp_path)
     assert again.returncode == 1 and name in again.stdout, again.stderr
     assert "-- %s" % (tmp_path / "-dump") in (tmp_path / "p.html").read_text(encoding="utf-8")
+
+
+def test_a_suspect_of_a_merge_is_looked_at_in_the_report_of_its_host(tmp_path):
+    suspects = [{"op": op, "place": {"host": op, "device": "0"}} for op in ("here", "away")]
+    hosts = [{"host": name, "folder": str(tmp_path / name)} for name in ("here", "away")]
+    (tmp_path / "here").mkdir()
+    options = ComparisonOptions(target="t", golden="g", out=str(tmp_path))
+    found = closer_commands(options, {"suspects": suspects, "hosts": hosts})
+    folder = str(tmp_path / "here")
+    assert found == {"here": " ".join(["goldwatch report", folder, "--html", os.path.join(folder, "report.html")])}
 
 
 def test_options_come_first_where_an_operand_is_like_one():

@@ -92,3 +92,23 @@ def test_a_run_whose_stdout_is_closed(network, tmp_path):
     assert done.returncode == 4 and "Traceback" not in done.stderr
     with open(str(tmp_path / "out" / "program.log")) as stream:
         assert stream.read() == "1\n"
+
+
+LONG = """
+import sys
+from goldwatch.cli.streams import OutputGone, guard_streams
+guard_streams()
+try:
+    sys.stdout.write("x" * 500000)
+    sys.stdout.flush()
+except OutputGone:
+    sys.exit(4)
+"""
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_goes_is_noticed_also_without_buffers(unbuffered, tmp_path):
+    program = "%s -c %s" % (shlex.quote(sys.executable), shlex.quote(LONG))
+    command = "PYTHONUNBUFFERED=%s %s | head -c 10; exit ${PIPESTATUS[0]}" % (unbuffered, program)
+    done = shell(str(tmp_path), command)
+    assert (done.returncode, done.stdout) == (4, "x" * 10), done.stderr
