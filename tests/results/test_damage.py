@@ -43,6 +43,9 @@ def read(path):
         return stream.read()
 
 
+SECOND = "id = (SELECT id FROM row ORDER BY id LIMIT 1 OFFSET 1)"
+
+
 def change(path, *statements):
     connection = sqlite3.connect(path, isolation_level=None)
     for statement in statements:
@@ -71,12 +74,12 @@ def test_flipped_bits_never_turn_fail_into_pass():
     "statement",
     [
         "UPDATE row SET verdict = 'pass' WHERE verdict = 'fail'",
-        "UPDATE row SET verdict = 'great' WHERE id = 2",
-        'UPDATE row SET "group" = \'["op\' WHERE id = 2',
-        "UPDATE row SET key = 'k' WHERE id = 2",
-        "UPDATE row SET CosineSimilarity = 1 WHERE id = 2",
-        "UPDATE row SET reason = CAST(x'ff' AS TEXT) WHERE id = 2",
-        "UPDATE row SET sum = '' WHERE id = 2",
+        "UPDATE row SET verdict = 'great' WHERE " + SECOND,
+        'UPDATE row SET "group" = \'["op\' WHERE ' + SECOND,
+        "UPDATE row SET key = 'k' WHERE " + SECOND,
+        "UPDATE row SET CosineSimilarity = 1 WHERE " + SECOND,
+        "UPDATE row SET reason = CAST(x'ff' AS TEXT) WHERE " + SECOND,
+        "UPDATE row SET sum = '' WHERE " + SECOND,
     ],
 )
 def test_a_row_that_was_changed_is_dropped_and_said(out, path, statement, make_row):
@@ -93,7 +96,7 @@ def test_a_row_that_was_changed_is_dropped_and_said(out, path, statement, make_r
         assert store.notes == [] and len(store.rows(verdict="fail")) == 1
 
 
-@pytest.mark.parametrize("statement", ["UPDATE row SET key = 'k' WHERE id = 2", "UPDATE row SET verdict = 'great' WHERE id = 2"])
+@pytest.mark.parametrize("statement", ["UPDATE row SET key = 'k' WHERE " + SECOND, "UPDATE row SET verdict = 'great' WHERE " + SECOND])
 def test_a_row_at_odds_with_itself_is_damage_too(out, path, statement):
     with_right_sums(path, statement)
     with RunStore.begin(out, INPUTS) as store:
