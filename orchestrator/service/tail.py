@@ -311,7 +311,7 @@ class Tails:
     async def looking(self, run: Run) -> Any:
         """Yield the tail of a run, which has read the store once."""
         tail, task = self._tails.get(run.path, (None, None))
-        if tail is None or task is None or task.done():
+        if tail is None or task is None or task.done() or tail.ended:
             tail = Tail(run, self._book)
             task = asyncio.get_running_loop().create_task(tail.follow())
             self._tails[run.path] = (tail, task)
