@@ -57,9 +57,9 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
     # What it tells of dying workers and lost connections is told by us.
     level = logging.getLogger("goldwatch").getEffectiveLevel()
     quiet = logging.CRITICAL if level > logging.DEBUG else logging.DEBUG
-    for name in ["distributed", *logging.root.manager.loggerDict]:
-        # Some of Dask's have a level of their own.
-        if name.split(".")[0] == "distributed":
+    for name in ["asyncio", "distributed", *logging.root.manager.loggerDict]:
+        # Some of Dask's have a level of their own; asyncio tells of the tasks that Dask has dropped.
+        if name.split(".")[0] in ("asyncio", "distributed"):
             logging.getLogger(name).setLevel(quiet)
     security = _security(address)
     with contextlib.ExitStack() as stack:

@@ -48,8 +48,12 @@ async def _encrypt(url: str, context: ssl.SSLContext) -> None:
     host, _, port = url.split("://")[1].rpartition(":")
     with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
         # Whether somebody comes soon is seen by Dask.
-        _, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
-        writer.close()
+        reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
+        try:
+            # By TLS 1.3 a refusal of our certificate comes after our side of the handshake; a scheduler's first word comes unasked.
+            await reader.read(1)
+        finally:
+            writer.close()
 
 
 def no_answer(address: ClusterAddress, error: BaseException) -> EnvironmentProblem:
