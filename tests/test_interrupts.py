@@ -143,12 +143,13 @@ def test_ctrl_c_at_each_bytecode(phase, step):
     words = [sys.executable, os.path.join(HERE, "helpers", "interrupted_everywhere.py"), phase, "3", str(step)]
     ends = json.loads(subprocess.check_output(words, timeout=600).decode())
     if phase == "start":
-        # What comes before main's first bytecode is Python's.
-        assert ends.pop(0)[0] == -signal.SIGINT or sys.version_info < (3, 8)
+        # What comes before main's first bytecode is Python's; from 3.12 on it looks for signals a little later.
+        code, _ = ends.pop(0)
+        assert sys.version_info < (3, 8) or code == (-signal.SIGINT if sys.version_info < (3, 12) else 130)
     codes = [code for code, _ in ends]
     first = codes.index(3)
     assert set(codes[:first]) == {130} and set(codes[first:]) == {3}
-    assert len(codes) - first > 20
+    assert len(codes) - first > 10
     assert {message.split("\n")[0] for _, message in ends[:first]} <= {"", "goldwatch: interrupted"}
     assert not any(message for _, message in ends[first:])
 
