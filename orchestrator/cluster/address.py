@@ -11,7 +11,7 @@ from ..errors import UsageError, require_file
 
 _LOCAL = re.compile(r"local(?::([0-9]{1,4}))?\Z")
 _REMOTE = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[^\[\]/:@?#\s]+):([0-9]{1,5})\Z")
-_FORMS = "tcp://HOST:PORT, tls://HOST:PORT, local or local:N"
+_FORMS = "tcp://HOST:PORT, tls://HOST:PORT, local, or local:N with N from 1 to 9999"
 
 
 class Unencrypted(UsageError):

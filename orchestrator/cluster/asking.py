@@ -8,11 +8,40 @@ from typing import Any, Awaitable, Callable, Dict, Sequence
 from ..errors import EnvironmentProblem
 
 PATIENCE_S = 20
+CLOSING_S = 2
+"""So long those who are told that a run ends before its time may take to take note, in seconds."""
+SILENCE_S = 60
+"""A scheduler that says nothing for so long, whatever it is asked, answers no more; in seconds."""
 _PROBE_S = 5
 _SHOWN = 4
 
 GONE = (OSError, asyncio.TimeoutError, asyncio.CancelledError)
 """What Dask raises where a scheduler or a worker has gone; and what other files and sockets raise."""
+
+
+def heed_silence(client: Any) -> None:
+    """Have every question of a client raise ConnectionError where the scheduler says nothing for :data:`SILENCE_S`; Dask waits for ever.
+
+    What takes longer is waited for as long as the scheduler answers others meanwhile.
+    """
+    ask = client.sync
+
+    async def heeding(question: Callable[..., Awaitable[Any]], *args: Any, **named: Any) -> Any:
+        asked = asyncio.ensure_future(question(*args, **named))
+        try:
+            while not (await asyncio.wait([asked], timeout=SILENCE_S / 2))[0]:
+                try:
+                    await asyncio.wait_for(client.scheduler.identity(), SILENCE_S / 2)
+                except asyncio.TimeoutError:
+                    raise ConnectionError("the Dask scheduler has said nothing for %d s" % SILENCE_S) from None
+            return asked.result()
+        finally:
+            asked.cancel()
+
+    def sync(question: Callable[..., Awaitable[Any]], *args: Any, **named: Any) -> Any:
+        return ask(heeding, question, *args, **named)
+
+    client.sync = sync
 
 
 def answers(client: Any, workers: Sequence[str], question: Callable[[str], Awaitable[Any]], patience_s: float = 0) -> Dict[str, Any]:
@@ -38,13 +67,14 @@ def answers(client: Any, workers: Sequence[str], question: Callable[[str], Await
     found: Dict[str, Any] = client.sync(_answers, workers, question, patience_s)
     silent = [worker for worker in workers if worker not in found]
     if silent:
+        require_scheduler(client)
         more = " and %d more" % (len(silent) - _SHOWN) if len(silent) > _SHOWN else ""
         raise EnvironmentProblem(
             "no answer for %d s from worker %s%s" % (patience_s, ", ".join(silent[:_SHOWN]), more),
             hint="end what hangs, or start it anew, then give the same command again",
         )
-    if any(isinstance(answer, OSError) for answer in found.values()) and not is_there(client):
-        raise ConnectionError("the Dask scheduler has gone")
+    if any(isinstance(answer, OSError) for answer in found.values()):
+        require_scheduler(client)
     return found
 
 
@@ -69,6 +99,12 @@ def run_on(client: Any, workers: Sequence[str], function: Callable[..., Any], *a
         if isinstance(answer, Exception):
             raise answer
     return found
+
+
+def require_scheduler(client: Any) -> None:
+    """Raise ConnectionError where the scheduler does not answer any more."""
+    if not is_there(client):
+        raise ConnectionError("the Dask scheduler has gone")
 
 
 def is_there(client: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import uuid
 from dataclasses import replace
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
@@ -20,7 +21,7 @@ from ..results.records import FileRecord
 from ..results.rowlines import packed, unpacked
 from ..results.rowsql import COLUMNS, from_sql_text, row_key
 from .address import ClusterAddress
-from .asking import run_on
+from .asking import CLOSING_S, PATIENCE_S
 from .connecting import Connection, connected
 from .dispatch import Dispatcher
 from .messages import Findings, Note, Order
@@ -29,6 +30,7 @@ from .session import end_sessions
 from .units import Unit, cut
 from .workplaces import OwnDisks, SharedDisk, Where
 
+_MOMENT_S = 0.5
 _GOLDEN_FILE = COLUMNS.index("golden_file")
 
 
@@ -52,13 +54,22 @@ def cluster_comparers(
     EnvironmentProblem
         As :func:`goldwatch.cluster.connecting.connected`.
     """
-    with connected(address) as connection:
-        places = OwnDisks(connection.client, tell, golden) if locality else SharedDisk(connection.client, tell)
-        cluster = Cluster(connection, places)
-        try:
-            yield cluster
-        finally:
-            cluster.close()
+    slow = threading.Timer(_MOMENT_S, tell, ("stopping what the cluster does; Ctrl-C again does not wait for it",))
+    slow.daemon = True
+    try:
+        with connected(address) as connection:
+            places = OwnDisks(connection.client, tell, golden) if locality else SharedDisk(connection.client, tell)
+            cluster = Cluster(connection, places)
+            try:
+                yield cluster
+            except BaseException:
+                slow.start()
+                if address.url is not None:
+                    cluster.close(CLOSING_S)
+                raise
+            cluster.close(PATIENCE_S)
+    finally:
+        slow.cancel()
 
 
 class Cluster:
@@ -76,12 +87,19 @@ class Cluster:
         self._client, self._revive = connection
         self._places = places
         self._name = uuid.uuid4().hex[:12]
+        self._dispatcher: Optional[Dispatcher] = None
 
-    def close(self) -> None:
-        """Have the workers remove what they keep for the run."""
-        with contextlib.suppress(Exception):
-            if self._client.status == "running":
-                run_on(self._client, list(self._client.nthreads()), end_sessions, self._name)
+    def close(self, patience_s: float) -> None:
+        """Have the scheduler drop what is in flight, and the workers remove what they keep for the run, for so many seconds at most."""
+        if self._client.status == "running":
+            with contextlib.suppress(Exception):
+                self._client.sync(self._end, callback_timeout=patience_s)
+
+    async def _end(self) -> None:
+        client = self._client
+        if self._dispatcher is not None and self._dispatcher.in_flight:
+            await client._cancel(self._dispatcher.in_flight, force=True)
+        await client._run(end_sessions, self._name, workers=list(await client.scheduler.ncores(workers=None)))
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:
         """Return what the workers see of TARGET; errors as those of the places' ``list_target``."""
@@ -99,7 +117,9 @@ class Cluster:
         size_of.clear()
         merging.total = sum(len(unit.files) for unit in units)
         merging.tell()
-        Dispatcher(self._client, self._name, self._places, merging.order, merging.take, merging.lose, self._revive).run(units)
+        who = self._client, self._name, self._places
+        self._dispatcher = Dispatcher(*who, merging.order, merging.take, merging.lose, self._revive)
+        self._dispatcher.run(units)
         if len({unit.place for unit in units}) < len(units):
             run.engine.judge_inputs()
         if isinstance(self._places, OwnDisks):

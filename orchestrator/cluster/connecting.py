@@ -14,7 +14,8 @@ from ..errors import EnvironmentProblem, GoldwatchError, UsageError
 from ..interrupts import interrupts_withheld
 from ..processes import default_jobs
 from .address import ClusterAddress, NoCertificates
-from .asking import GONE, PATIENCE_S, answers, is_there
+from .asking import CLOSING_S, GONE, PATIENCE_S, answers, heed_silence, is_there
+from .own import own_cluster
 from .reaching import TIMEOUT_S, first_line, no_answer, require_answer
 
 _SHOWN = 4
@@ -50,7 +51,7 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
         Certificates are missing, or cannot be used.
     """
     try:
-        dask: Any = importlib.import_module("dask")
+        importlib.import_module("dask")
         distributed: Any = importlib.import_module("distributed")
     except ImportError as error:
         raise EnvironmentProblem("a cluster needs Dask: %s" % error, hint="pip install 'goldwatch[dask]'") from None
@@ -66,25 +67,22 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
         # Ctrl-C in the terminal is for us alone: we end the workers that we have started. Multiprocessing's helper, which a lock starts,
         # would let it through again.
         multiprocessing.get_context("spawn").Lock()
+        where: Any = address.url
+        workers = address.workers or default_jobs()
+        if address.url is None:
+            where = stack.enter_context(own_cluster(workers, quiet))
+        else:
+            require_answer(address, security)
+        # Which versions matter is told by us, too.
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", importlib.import_module("distributed.versions").VersionMismatchWarning)
         with interrupts_withheld():
-            where: Any = address.url
-            workers = address.workers or default_jobs()
-            if address.url is None:
-                # Dask opens a port for HTTP in any case.
-                quietly = {"dashboard_address": "127.0.0.1:0", "silence_logs": quiet, "memory_limit": 0}
-                # What ends two workers ends all.
-                with dask.config.set({"distributed.scheduler.allowed-failures": 1}), _starting():
-                    where = stack.enter_context(distributed.LocalCluster(n_workers=workers, threads_per_worker=1, **quietly))
-            else:
-                require_answer(address, security)
-            # Which versions matter is told by us, too.
-            stack.enter_context(warnings.catch_warnings())
-            warnings.simplefilter("ignore", importlib.import_module("distributed.versions").VersionMismatchWarning)
             try:
                 client = distributed.Client(where, timeout=TIMEOUT_S, set_as_default=False, security=security)
             except Exception as error:
                 raise no_answer(address, error) from None
-            stack.enter_context(client)
+            stack.callback(_leave, client)
+        heed_silence(client)
         try:
             _require_alike(client)
             yield Connection(client, (lambda: None) if address.url else lambda: where.scale(workers))
@@ -93,22 +91,14 @@ def connected(address: ClusterAddress) -> Iterator[Connection]:
         except GONE:
             if is_there(client):
                 raise
-            raise EnvironmentProblem("%s: the Dask scheduler has gone away" % address.shown, hint=GOES_ON) from None
+            what = "answers no more" if client.status == "running" else "has gone away"
+            raise EnvironmentProblem("%s: the Dask scheduler %s" % (address.shown, what), hint=GOES_ON) from None
 
 
-@contextlib.contextmanager
-def _starting() -> Iterator[None]:
-    """Say in one sentence why a cluster of our own cannot be started."""
-    try:
-        yield
-    except Exception as error:
-        reason: BaseException = error
-        while reason.__cause__ is not None:
-            reason = reason.__cause__
-        raise EnvironmentProblem(
-            "local: a cluster cannot be started here: %s" % first_line(reason),
-            hint="Dask keeps files in its temporary-directory (DASK_TEMPORARY_DIRECTORY), else in the system's; without Dask there is none",
-        ) from None
+def _leave(client: Any) -> None:
+    """Close a client, whoever answers no more."""
+    with contextlib.suppress(Exception):
+        client.close(timeout=CLOSING_S)
 
 
 def _security(address: ClusterAddress) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import queue
@@ -9,7 +10,7 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from ..errors import EnvironmentProblem
-from .asking import PATIENCE_S
+from .asking import PATIENCE_S, SILENCE_S, require_scheduler
 from .connecting import GOES_ON
 from .hanging import Watchdog
 from .messages import Findings, Order
@@ -79,6 +80,11 @@ class Dispatcher:
         self._missing: Set[str] = set()
         self._told: Set[str] = set()
 
+    @property
+    def in_flight(self) -> List[Any]:
+        """The futures of what is at the workers."""
+        return list(self._sent)
+
     def run(self, units: Sequence[Unit]) -> None:
         """Return when all units are compared or lost.
 
@@ -90,14 +96,6 @@ class Dispatcher:
             No worker that could do it has come for :data:`NOBODY_S`, or one cannot work.
         """
         work = Work(units)
-        try:
-            self._run(work)
-        except BaseException:
-            if self._client.status == "running":
-                self._client.cancel(list(self._sent), force=True)
-            raise
-
-    def _run(self, work: Work) -> None:
         while True:
             self._require_scheduler()
             self._free_the_hung(work)
@@ -194,8 +192,10 @@ class Dispatcher:
     def _take(self, future: Any, sent: _Sent, work: Work) -> None:
         if future.status == "finished":
             self._alone_since = None
-            findings: Findings = future.result()
-            future.release()
+            findings = self._received(future)
+            if findings is None:
+                self._doubt(sent, "the worker that compared %s does not hand over what it found" % sent.units[0].files[0].rel)
+                return
             self._watchdog.hear(findings.worker, findings.seconds, time.monotonic())
             if not sent.apart:
                 work.learn(sent.units, findings.seconds)
@@ -216,13 +216,27 @@ class Dispatcher:
                 self._suspects += sent.units
             else:
                 work.put_back(sent.units)
-        elif not sent.apart:
-            # Whatever it was: each unit by itself shows whether it is its own fault.
-            self._suspects += sent.units
-        elif type(error).__name__ == "KilledWorker":
+        elif sent.apart and type(error).__name__ == "KilledWorker":
             self._on_lost(sent.units[0], _LOST % _deaths(error))
         else:
-            raise EnvironmentProblem("a worker cannot compare: %s" % (error,), hint=getattr(error, "hint", None))
+            self._doubt(sent, "a worker cannot compare: %s" % (error,), getattr(error, "hint", None))
+
+    def _received(self, future: Any) -> Optional[Findings]:
+        """Return what a worker has found; None where it hangs since."""
+        try:
+            findings: Findings = future.result(SILENCE_S)
+        except asyncio.TimeoutError:
+            require_scheduler(self._client)
+            self._client.cancel([future], force=True)
+            return None
+        future.release()
+        return findings
+
+    def _doubt(self, sent: _Sent, problem: str, hint: Optional[str] = None) -> None:
+        """Have each unit of what failed, whatever it was, compared by itself, which shows whether it is its own fault; or end."""
+        if sent.apart:
+            raise EnvironmentProblem(problem, hint=hint)
+        self._suspects += sent.units
 
     def _look_after(self, there: Mapping[str, int]) -> None:
         """Send elsewhere, once a second, what waits for workers that are gone; tell of it where there are none, and end after a time."""

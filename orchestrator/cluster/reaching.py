@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import importlib
 import re
+import socket
 import ssl
 from typing import Any, Tuple
 
@@ -36,6 +37,9 @@ def require_answer(address: ClusterAddress, security: Any) -> None:
 
 
 async def _reach(address: ClusterAddress, security: Any) -> None:
+    host, _, port = str(address.url).split("://")[1].rpartition(":")
+    # Dask tells of a name that nobody knows as of a machine that is silent.
+    await asyncio.get_running_loop().getaddrinfo(host.strip("[]"), int(port))
     secrets = {} if security is None else security.get_connection_args("client")
     if security is not None:
         await _encrypt(str(address.url), secrets["ssl_context"])
@@ -64,6 +68,10 @@ def no_answer(address: ClusterAddress, error: BaseException) -> EnvironmentProbl
 
 def _reason(address: ClusterAddress, error: BaseException) -> Tuple[str, str]:
     text = first_line(error)
+    if isinstance(error, socket.gaierror):
+        known = error.errno == socket.EAI_NONAME
+        unsure = "" if known else ", or the service for names does not answer"
+        return "there is no such name%s (%s)" % (unsure, error.strerror), "is this its address?"
     if isinstance(error, asyncio.TimeoutError) or "during handshake" in text:
         hint = "is it another program's port, does it speak tls://, or does it hang?"
         return "something accepts connections and says nothing for %d s" % TIMEOUT_S, hint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import replace
 from typing import Any, Callable, Optional, Sequence
@@ -13,6 +14,7 @@ from ..engine.target_file import TargetFile
 from ..verdict.explaining import TensorReader
 from ..verdict.observations import ObservedOp
 from ..verdict.seen import Observation
+from .asking import is_there
 from .messages import Order
 from .session import age_of, read_pair
 from .workplaces import SharedDisk
@@ -38,6 +40,7 @@ class RemoteReader(TensorReader):
     def __init__(self, client: Any, places: SharedDisk, engine: Engine, order_of: Callable[[Sequence[TargetFile]], Order]) -> None:
         self._client, self._places = client, places
         self._engine, self._order_of = engine, order_of
+        self._silent = False
 
     def pair(self, op: ObservedOp, row: Observation, most: int = MOST_ELEMENTS) -> Optional[AlignedPair]:
         """Return a row's elements; None where no worker can read them any more."""
@@ -51,7 +54,7 @@ class RemoteReader(TensorReader):
     def _ask(self, function: Callable[..., Any], op: ObservedOp, *rest: Any) -> Any:
         known = self._engine.catalogue.files
         path = os.path.join(self._engine.catalogue.root, op.file)
-        if path not in known:
+        if path not in known or self._silent:
             return None
         folder, name = os.path.dirname(path), whole_name(known[path].op_name)[0]
         files = [file for file in known.within(folder) if whole_name(file.op_name)[0] == name]
@@ -61,6 +64,9 @@ class RemoteReader(TensorReader):
             return None
         try:
             return self._client.submit(function, order, op.file, *rest, workers=where, pure=False).result(_PATIENCE_S)
-        except Exception:
+        except Exception as error:
             # A suspect without an explanation is better than no result.
+            self._silent = isinstance(error, asyncio.TimeoutError) or not is_there(self._client)
+            if self._silent:
+                self._places.tell("warning: the cluster answers no more: suspects are not explained; the same command tries it again")
             return None

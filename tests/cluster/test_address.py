@@ -23,11 +23,11 @@ def test_clusters(text, url, workers) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "", "local:", "local:0", "local:x", "tcp://", "tcp://host", "tcp://127.0.0.1:0", "tcp://127.0.0.1:65536", "tcp://127.0.0.1:8786/x",
+    "", "local:", "local:0", "local:x", "local:10000", "tcp://", "tcp://host", "tcp://127.0.0.1:0", "tcp://127.0.0.1:65536", "tcp://127.0.0.1:8786/x",
     "http://127.0.0.1:8786", "127.0.0.1:8786", "tls://user@host:1", "tls://a b:1", "tls://host:1\n",
 ])  # fmt: skip
 def test_what_is_no_cluster(text) -> None:
-    with pytest.raises(UsageError, match="is no cluster"):
+    with pytest.raises(UsageError, match="is no cluster.* local:N with N from 1 to 9999"):
         parse_cluster(text)
 
 

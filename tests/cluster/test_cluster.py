@@ -8,12 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import warnings
 
 import dask
 import distributed
 import pytest
-from clusters import started, url
+from clusters import running, started, url
 from distributed.versions import VersionMismatchWarning
 from in_process import run_here
 from worker_faults import Blind, DiesComparing, DiesPlanning, Gate, Waits, planted, shard_folders, version_of_another
@@ -116,13 +117,11 @@ def test_another_goldwatch_is_refused_by_name(training, own_client) -> None:
 
 def test_ctrl_c_and_the_same_command_again(training, shared_client, small_batches, until) -> None:
     command = [sys.executable, "-m", "goldwatch", "compare", "dump", "golden", "-f", "net.json", "-o", "there", "--cluster"]
-    gate = Gate(training.path("gate"))
-    with planted(shared_client, Waits(gate)):
-        process = subprocess.Popen([*command, url(shared_client)], cwd=training.folder, stderr=subprocess.PIPE, universal_newlines=True)
+    with Gate(training.path("gate")) as gate, planted(shared_client, Waits(gate)), contextlib.ExitStack() as stack:
+        process = stack.enter_context(running([*command, url(shared_client)], cwd=training.folder, stderr=subprocess.PIPE))
         until(gate.reached)
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=60)
-        gate.open()
     assert process.returncode == 130 and "goes on" in stderr and "Traceback" not in stderr, stderr
     until(lambda: not any(shared_client.run(shard_folders).values()))
     assert training.compare("there", "--cluster", url(shared_client)).returncode == 1
@@ -130,11 +129,16 @@ def test_ctrl_c_and_the_same_command_again(training, shared_client, small_batche
     assert training.results("there") == training.results("here")
 
 
-def test_a_cluster_of_its_own(training) -> None:
+def test_a_cluster_of_its_own(training, monkeypatch) -> None:
     assert training.compare("here").returncode == 1
+    os.mkdir(training.path("temporary"))
+    monkeypatch.setattr(tempfile, "tempdir", training.path("temporary"))
+    before = os.listdir(training.folder)
     done = training.compare("there", "--cluster", "local:2")
     assert done.returncode == 1, done.stderr
     assert training.results("there") == training.results("here")
+    # Nothing is left, neither in the temporary folder nor where the user stands.
+    assert os.listdir(training.path("temporary")) == [] and {*os.listdir(training.folder)} == {*before, "there"}
 
 
 def test_the_progress_begins_before_the_first_worker_has_answered(training, shared_client, monkeypatch) -> None:

@@ -110,9 +110,8 @@ def test_a_machine_whose_workers_leave_is_named(training, own_client, own_disks,
 
 def test_a_worker_that_hangs_while_it_lists_is_named(training, own_client, own_disks, monkeypatch) -> None:
     monkeypatch.setattr(workplaces, "LISTING_S", 1)
-    gate = Gate(training.path("gate"))
     (worker, _) = own_client.nthreads()
-    own_client.run(lists_after, gate, workers=[worker])
-    said = refused(training, own_client)
-    gate.open()
+    with Gate(training.path("gate")) as gate:
+        own_client.run(lists_after, gate, workers=[worker])
+        said = refused(training, own_client)
     assert "no answer for 1 s from worker" in said and worker in said

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 
 import distributed
+import psutil
 import pytest
-from clusters import url
-from worker_faults import Blind, Gate, Hangs, Leaves, Waits, planted, version_after
+from clusters import running, url
+from worker_faults import Blind, Freezes, Gate, Hangs, Leaves, Waits, planted, version_after
 
 from goldwatch.cluster import asking, dispatch, hanging, units
 from goldwatch.cluster.hanging import LIMIT_S, Watchdog
@@ -24,37 +27,41 @@ if __name__ == "__main__":
 """
 
 
+def comparing(training, address, quiet=True, **pipes):
+    """A run in a process of its own."""
+    command = [sys.executable, "-m", "goldwatch", "compare", "dump", "golden", "-f", "net.json", "-o", "there", "--cluster", address]
+    pipes = dict({"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}, **pipes)
+    return running([*command, *(["-q"] if quiet else [])], cwd=training.folder, **pipes)
+
+
 @pytest.fixture
 def scheduler(tmp_path):
     """A scheduler with a worker, in a process of its own."""
     script = tmp_path / "scheduler.py"
     script.write_text(_SCHEDULER)
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "universal_newlines": True}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     # Its worker loads the faults.
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
-    with subprocess.Popen([sys.executable, str(script)], env=environment, **pipes) as process:
+    with running([sys.executable, str(script)], env=environment, **pipes) as process:
         process.address = process.stdout.readline().strip()
+        process.workers = [child for child in psutil.Process(process.pid).children() if "spawn_main" in " ".join(child.cmdline())]
         yield process
-        process.stdin.close()
 
 
 @pytest.mark.parametrize("when", ["asking", "comparing"])
 def test_a_scheduler_that_dies_is_one_sentence_and_the_run_goes_on(training, scheduler, until, when) -> None:
-    gate = Gate(training.path("gate"))
-    with distributed.Client(scheduler.address, set_as_default=False) as client:
-        client.wait_for_workers(1)
-        if when == "asking":
-            client.run(version_after, gate)
-        else:
-            with planted(client, Waits(gate)):
-                pass
-    command = [sys.executable, "-m", "goldwatch", "compare", "dump", "golden", "-f", "net.json", "-o", "there", "-q"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "universal_newlines": True}
-    process = subprocess.Popen([*command, "--cluster", scheduler.address], cwd=training.folder, **pipes)
-    until(gate.reached)
-    scheduler.kill()
-    stdout, stderr = process.communicate(timeout=120)
-    gate.open()
+    with Gate(training.path("gate")) as gate:
+        with distributed.Client(scheduler.address, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=120)
+            if when == "asking":
+                client.run(version_after, gate)
+            else:
+                with planted(client, Waits(gate)):
+                    pass
+        with comparing(training, scheduler.address) as process:
+            until(gate.reached)
+            scheduler.kill()
+            stdout, stderr = process.communicate(timeout=120)
     first, second = stderr.splitlines()
     assert process.returncode == 4 and not stdout
     assert first == "goldwatch: %s: the Dask scheduler has gone away" % scheduler.address
@@ -64,13 +71,46 @@ def test_a_scheduler_that_dies_is_one_sentence_and_the_run_goes_on(training, sch
     assert training.results("there") == training.results("here")
 
 
+def test_a_scheduler_that_says_nothing_any_more(training, scheduler, monkeypatch) -> None:
+    monkeypatch.setattr(asking, "SILENCE_S", 2)
+    with distributed.Client(scheduler.address, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=120)
+        with planted(client, Freezes()):
+            pass
+    done = training.compare("there", "-q", "--cluster", scheduler.address)
+    first, second = done.stderr.splitlines()
+    assert done.returncode == 4 and not done.stdout
+    assert first == "goldwatch: %s: the Dask scheduler answers no more" % scheduler.address
+    assert "the same command goes on" in second
+    assert training.compare("there").returncode == 1 and training.compare("here").returncode == 1
+    assert training.results("there") == training.results("here")
+
+
+@pytest.mark.parametrize("who", ["scheduler", "worker", "both"])
+def test_ctrl_c_does_not_wait_for_who_hangs(training, scheduler, until, who) -> None:
+    (worker,) = scheduler.workers
+    with Gate(training.path("gate")) as gate:
+        with distributed.Client(scheduler.address, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=120)
+            with planted(client, Waits(gate)):
+                pass
+        with comparing(training, scheduler.address, quiet=False) as process:
+            until(gate.reached)
+            for number in {"scheduler": [scheduler.pid], "worker": [worker.pid], "both": [worker.pid, scheduler.pid]}[who]:
+                os.kill(number, signal.SIGSTOP)
+            process.send_signal(signal.SIGINT)
+            _, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130 and "Traceback" not in stderr, stderr
+    # Whoever hangs has two seconds to take note, and it is said what these are for.
+    assert "stopping what the cluster does" in stderr and "the same command goes on" in stderr, stderr
+
+
 def test_a_worker_that_hangs_is_named(training, own_client, monkeypatch) -> None:
     monkeypatch.setattr(asking, "PATIENCE_S", 1)
-    gate = Gate(training.path("gate"))
     (worker, _) = own_client.nthreads()
-    own_client.run(version_after, gate, workers=[worker])
-    done = training.compare("there", "--cluster", url(own_client))
-    gate.open()
+    with Gate(training.path("gate")) as gate:
+        own_client.run(version_after, gate, workers=[worker])
+        done = training.compare("there", "--cluster", url(own_client))
     assert done.returncode == 4 and "no answer for 1 s from worker %s\n" % worker in done.stderr, done.stderr
     assert not os.path.exists(training.path("there"))
 
@@ -85,17 +125,17 @@ def test_a_cluster_that_all_workers_leave_is_not_waited_for_without_end(training
 
 
 def test_who_gets_no_work_is_said_at_once(training, own_client, until) -> None:
-    gate, said = Gate(training.path("gate")), training.path("said")
+    said = training.path("said")
     with planted(own_client, Blind("1", "golden")):
         pass
-    command = [sys.executable, "-m", "goldwatch", "compare", "dump", "golden", "-o", "there", "-q", "--cluster", url(own_client)]
-    with planted(own_client, Waits(gate)), open(said, "w") as stream:
-        process = subprocess.Popen(command, cwd=training.folder, stderr=stream, stdout=subprocess.DEVNULL)
+    with Gate(training.path("gate")) as gate, planted(own_client, Waits(gate)), contextlib.ExitStack() as stack:
+        stream = stack.enter_context(open(said, "w"))
+        process = stack.enter_context(comparing(training, url(own_client), stderr=stream))
         until(gate.reached)
         with open(said) as early:
             assert "does not see GOLDEN (golden): it gets no work" in early.read()
         gate.open()
-        process.wait(timeout=60)
+        process.wait(timeout=120)
     with open(said) as late:
         assert late.read().count("it gets no work") == 1
 

@@ -45,6 +45,10 @@ def test_one_that_accepts_and_never_answers(training, tmp_path, monkeypatch, enc
         assert "accepts connections and says nothing for 1 s" in refused(training, address, *options)
 
 
+def test_a_name_that_nobody_knows(training) -> None:
+    assert "there is no such name" in refused(training, "tcp://nosuchhost.invalid:8786", "--insecure")
+
+
 def test_encryption_that_does_not_fit(training, tmp_path, shared_client) -> None:
     ours, others = certificate(tmp_path, "ours"), certificate(tmp_path, "others")
     plain = url(shared_client).replace("tcp://", "tls://")

@@ -81,11 +81,17 @@ class Hangs(WorkerPlugin):
 
 
 class Gate:
-    """Where workers wait, each as soon as it comes there, until it is opened for good; it is a FIFO's path."""
+    """Where workers wait, each as soon as it comes there, until it is opened for good, by its block's end at the latest; a FIFO's path."""
 
     def __init__(self, path):
         self.path = path
         os.mkfifo(path)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.open()
 
     def wait(self):
         """Wait; a file beside the FIFO says that somebody does."""
@@ -98,9 +104,10 @@ class Gate:
         return os.path.exists(self.path + ".waiting")
 
     def open(self):
-        writer = os.open(self.path, os.O_RDWR)
-        os.remove(self.path)
-        os.close(writer)
+        with contextlib.suppress(FileNotFoundError):
+            writer = os.open(self.path, os.O_RDWR)
+            os.remove(self.path)
+            os.close(writer)
 
 
 class Waits(WorkerPlugin):
@@ -119,6 +126,18 @@ class Waits(WorkerPlugin):
             return compare(itself, order)
 
         session.Session._compare = waits
+
+
+class Freezes(WorkerPlugin):
+    """The first worker that is to compare stops its parent, the scheduler's process."""
+
+    def setup(self, worker):
+        from goldwatch.cluster import session
+
+        def freezes(itself, order):
+            os.kill(os.getppid(), signal.SIGSTOP)
+
+        session.Session._compare = freezes
 
 
 class Blind(WorkerPlugin):
