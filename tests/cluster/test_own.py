@@ -25,12 +25,12 @@ def test_nothing_is_left_of_it(training, until, number, frozen, code) -> None:
     os.makedirs(training.path("mine", "algorithm"))
     command = [sys.executable, "-m", "goldwatch", "compare", "dump", "golden", "-f", "net.json", "-o", "there", "--cluster", "local:2"]
     with Gate(training.path("gate")) as gate:
-        with open(training.path("mine", "algorithm", "waits.py"), "w") as stream:
+        with open(training.path("mine", "algorithm", "alg_waits.py"), "w") as stream:
             stream.write(_WAITS % (gate.path + ".waiting", gate.path))
         before = os.listdir(training.folder)
         environment = dict(os.environ, TMPDIR=training.path("temporary"))
         with running([*command, "--custom", "mine"], cwd=training.folder, env=environment, stderr=-1) as process:
-            until(gate.reached, 240)
+            until(lambda: gate.reached() or process.poll() is not None, 240)
             every = psutil.Process(process.pid).children(recursive=True)
             workers = [child for child in psutil.Process(process.pid).children() if "spawn_main" in " ".join(child.cmdline())]
             assert len(workers) == 2
