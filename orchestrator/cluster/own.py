@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import os
 import shutil
 import signal
 import tempfile
-from typing import Any, Iterator, Set
+from typing import Any, Iterator, Sequence, Set
 
 from ..errors import EnvironmentProblem
 from ..interrupts import heed_termination, interrupts_withheld
@@ -53,6 +54,10 @@ async def _ready(cluster: Any) -> None:
     await cluster
 
 
+async def _closed(nannies: Sequence[Any]) -> None:
+    await asyncio.gather(*(nanny.finished() for nanny in nannies))
+
+
 @contextlib.contextmanager
 def _starting() -> Iterator[None]:
     """Say in one sentence why a cluster of our own cannot be started."""
@@ -80,10 +85,15 @@ def end_cluster(cluster: Any, others: Set[int], at_once: bool) -> None:
     cluster.shutdown_on_close = False
     try:
         if at_once:
-            for nanny in list(cluster._created):
-                # What ends then is not started anew; the cluster's ``workers`` are those that have started.
+            # The cluster's ``workers`` are those that have started.
+            nannies = list(cluster._created)
+            for nanny in nannies:
+                # What ends then is not started anew.
                 nanny.close_gracefully()
             _kill(others)
+            with contextlib.suppress(Exception):
+                # An old Dask would still write to a worker whose end it has not noticed.
+                cluster.sync(_closed, nannies, callback_timeout=CLOSING_S)
         with contextlib.suppress(Exception):
             cluster.close(timeout=CLOSING_S if at_once else 2 * CLOSING_S)
     finally:
