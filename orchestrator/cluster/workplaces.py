@@ -13,6 +13,7 @@ from ..engine.comparers import look
 from ..engine.options import ComparisonOptions
 from ..engine.target_file import TargetFile
 from ..errors import GoldwatchError, InputError
+from ..wording import listed
 from .asking import run_on
 from .sight import Marker, first_file, in_words, marker, unseen
 
@@ -90,8 +91,7 @@ class SharedDisk:
     @property
     def lacking(self) -> str:
         """What the workers that get no work do not see."""
-        said = list(self._blind.values())
-        return "; ".join(said[:_SHOWN]) + ("; and %d more" % (len(said) - _SHOWN) if len(said) > _SHOWN else "")
+        return listed(list(self._blind.values()), _SHOWN, "; ")
 
     def shun(self, worker: str, text: str) -> None:
         """Take note that a worker does not see what it should, in its words."""

@@ -11,6 +11,7 @@ from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..naming import printable
 from ..verdict.judging import metric_number, short_text
+from ..wording import plural
 from .placenames import place_names
 
 SHOWN_ROWS = 20
@@ -95,7 +96,7 @@ def render_table(
             yield "   ..."
     if total is not None and total > len(chosen):
         others = total - len(chosen)
-        yield _cut("... %d more row%s%s" % (others, "" if others == 1 else "s", " in " + printable(file) if file else ""), width)
+        yield _cut("... %s%s" % (plural(others, "more row"), " in " + printable(file) if file else ""), width)
 
 
 def _fitted(widths: List[int], width: Optional[int]) -> Tuple[int, bool]:
