@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..dumps.listing import FolderListing, walk
-from ..dumps.tree import DumpTree, find_dumps, tree_of
+from ..dumps.tree import DumpTree, tree_of
 from ..engine.comparers import look
 from ..engine.options import ComparisonOptions
 from ..engine.target_file import TargetFile
@@ -52,7 +52,7 @@ class SharedDisk:
         InputError
             None does.
         """
-        tree = find_dumps(options.target, time=options.time)
+        tree = DumpTree(options.target, time=options.time)
         self.markers = [*self._common_markers(options), *_of_devices(tree)]
         lacking = self._ask()
         if lacking and len(self._blind) == len(self._asked):

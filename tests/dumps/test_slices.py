@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goldwatch.dumps import DumpFile, TensorData, write_dump
-from goldwatch.dumps.slices import JoinedDump, join, whole_name
+from goldwatch.dumps.slices import JoinedDump, join
 from goldwatch.errors import NotComparable
+from goldwatch.naming import whole_name
 from goldwatch.tensors.tensor import MemorySource
 
 
