@@ -277,11 +277,20 @@ def _folded(name: str) -> str:
     return name[:_NEAREST_LETTERS].strip().lower().replace("-", "_").replace(" ", "_")
 
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Unicode 15's category Cf and Default_Ignorable_Code_Point, as ranges: what Python knows of them differs between its versions.
+_INVISIBLE = (
+    r"\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    r"\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    r"\U000e0000-\U000e0fff"
+)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff%s]" % _INVISIBLE)
 
 
 def printable(text: str) -> str:
-    """Return ``text`` with control characters, escapes and undecodable bytes as ``\\xNN`` (or ``\\uNNNN``): safe on a terminal."""
+    """Return ``text`` with control and invisible characters, escapes and undecodable bytes as ``\\xNN`` (``\\uNNNN``, ``\\UNNNNNNNN``).
+
+    It is safe on a terminal, and no name reads as another that differs by a character without a width.
+    """
     if text.isascii() and text.isprintable():
         return text
     return _CONTROL.sub(lambda match: _escape(ord(match.group())), text)
@@ -290,4 +299,4 @@ def printable(text: str) -> str:
 def _escape(code: int) -> str:
     if 0xDC80 <= code <= 0xDCFF:
         code -= 0xDC00
-    return "\\x%02x" % code if code < 0x100 else "\\u%04x" % code
+    return "\\x%02x" % code if code < 0x100 else "\\u%04x" % code if code < 0x10000 else "\\U%08x" % code

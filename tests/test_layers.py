@@ -14,6 +14,7 @@ LAYERS = (
     (
         "goldwatch",
         "goldwatch.columns",
+        "goldwatch.shortening",
         "goldwatch.errors",
         "goldwatch.filesystem",
         "goldwatch.interrupts",

@@ -286,8 +286,9 @@ class Engine:
 
     def _complete(self, file: TargetFile) -> None:
         """Note that all pairs of a file are compared."""
-        if file.signature is not None:
-            self.store.put_file(file.path, file.signature.size_bytes, file.signature.mtime_ns, file.signature.text)
+        found = file.signature
+        if found is not None:
+            self.store.put_file(file.path, found.size_bytes, found.mtime_ns, found.text)
         file.pending = NOTHING
         self._note_come(file)
         self._done.append(file)
