@@ -35,6 +35,7 @@ _SHARE = 10
 """What was taken out is counted anew in at most about a tenth of the time."""
 
 _PATIENCE_S = 5.0
+_QUIET_S = 60.0
 _NAMED = 10
 
 
@@ -92,6 +93,7 @@ class Merge:
         self._take_back_at = 0.0
         self._all_ended_said = False
         self._troubles: Dict[str, str] = {}
+        self._quiet: Set[str] = set()
         self._again_at: Dict[str, float] = {}
 
     def __enter__(self) -> Merge:
@@ -175,6 +177,7 @@ class Merge:
             if source.look():
                 self._fresh.add(source.host)
             self._note_state(source)
+            self._note_silence(source)
         more = self._take() or self._begin_batch()
         for row in self.merged.newly:
             self.on_row(row)
@@ -195,6 +198,14 @@ class Merge:
             self._compared.pop(source.host, None)
             self._fresh.add(source.host)
             self.say("host %s: %s%s" % (source.host, source.state, " (%s)" % source.trouble if source.trouble else ""))
+
+    def _note_silence(self, source: Source) -> None:
+        """Say once of a watch that lives and writes nothing that it is waited for: it may be frozen."""
+        if source.state != RUNNING or time.monotonic() - source.heard < _QUIET_S:
+            self._quiet.discard(source.host)
+        elif source.host not in self._quiet:
+            self._quiet.add(source.host)
+            self.say("host %s: nothing new for %.0f s; its watch lives and is waited for" % (source.host, _QUIET_S))
 
     def _take(self) -> bool:
         taken = self._batches.take(self._trouble_with)
