@@ -121,7 +121,7 @@ class Cluster:
         self._dispatcher = Dispatcher(*who, merging.order, merging.take, merging.lose, self._revive)
         self._dispatcher.run(units)
         if len({unit.place for unit in units}) < len(units):
-            run.engine.judge_inputs()
+            run.engine.cancelled.judge_stored()
         if isinstance(self._places, OwnDisks):
             run.reader = RemoteReader(self._client, self._places, run.engine, merging.order_of)
         run.engine.closing = True

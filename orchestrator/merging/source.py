@@ -65,6 +65,8 @@ class Source:
         disk does not answer.
     trouble
         Why it cannot be read, or nothing.
+    heard
+        The seconds of the monotonic clock when its store was last seen to have changed.
     """
 
     def __init__(self, host: str, folder: str) -> None:
@@ -75,6 +77,8 @@ class Source:
         self._asker = Asker()
         self._seen: Any = None
         self._looked = -1e9
+        self._written: Any = None
+        self.heard = time.monotonic()
 
     @property
     def ended(self) -> bool:
@@ -93,6 +97,8 @@ class Source:
         # In this order: what a run wrote before it ended is read before its end is told.
         written = is_written(self.folder)
         found, now = (written, signature(self.folder)), time.monotonic()
+        if found[1] != self._written:
+            self._written, self.heard = found[1], now
         if found == self._seen and not self.trouble and now - self._looked < _SURE_S:
             return False
         self._seen, self._looked = found, now
@@ -216,8 +222,12 @@ class Reader(StoreReader):
     def lines(self, ids: Sequence[int]) -> Iterator[Tuple[Any, ...]]:
         """Yield what is stored of the rows with these ids, in their order: the values of ``selected``."""
         for start in range(0, len(ids), _FEW):
-            page = tuple(ids[start : start + _FEW])
-            sql = "SELECT %s FROM row WHERE id IN (%s) ORDER BY id" % (self.selected, ", ".join("?" * len(page)))
+            page: Tuple[int, ...] = tuple(ids[start : start + _FEW])
+            if page[-1] - page[0] < len(page):
+                page, which = (page[0], page[-1]), "BETWEEN ? AND ?"
+            else:
+                which = "IN (%s)" % ", ".join("?" * len(page))
+            sql = "SELECT %s FROM row WHERE id %s ORDER BY id" % (self.selected, which)
             patient, self._connection.text_factory = self._connection.text_factory, str
             try:
                 found = self.query(sql, page)
