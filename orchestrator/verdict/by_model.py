@@ -14,7 +14,8 @@ from .first_divergence import FirstDivergence, divergence_of
 from .inputs import Inputs
 from .limits import Limits
 from .observations import Observations, ObservedOp
-from .own_error.estimates import Estimate, Estimator, first_of
+from .own_error.estimated import Estimate
+from .own_error.estimates import Estimator
 from .own_error.second_look import looked_at
 from .seen import SeenRow
 from .suspects import Suspect, find_suspects
@@ -158,7 +159,7 @@ class JudgedModel:
         estimates = looked_at(Estimator(self.seen, inputs, decides, reader.redo).run(), reader.pair)
         if self.first_row is not None:
             self.first = divergence_of(self._whole or whole(self.first_row), inputs, self.seen, limits)
-            self.own = first_of(estimates, self.first.op, self.first.place)
+            self.own = estimates.worst_of(self.first.op, self.first.place)
         self.suspects = explained(find_suspects(estimates, self.seen), self.seen, inputs, reader)
 
     def summary(self) -> ModelSummary:
