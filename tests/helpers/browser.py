@@ -85,3 +85,8 @@ def show(driver, path, fragment="", scripts=True):
 def console(driver):
     """Return what the console has said since it was last asked."""
     return [entry["message"] for entry in driver.get_log("browser")]
+
+
+def element(driver, selector):
+    """Return the first element of a CSS selector."""
+    return driver.find_element("css selector", selector)

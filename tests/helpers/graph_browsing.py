@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
+from browser import element
+
 HOSTILE = "a'b\"</script><script>alert(1)</script>\u202e$(touch x) `id` \\ [0]*?"
 MARKS = "return [...document.querySelectorAll('#graph [data-mark]')].map((it) => [it.dataset.op, it.dataset.mark]).sort()"
 
@@ -46,10 +48,6 @@ layer { name: "conv1" type: "Convolution" bottom: "data" top: "c" convolution_pa
 layer { name: "side" type: "Power" bottom: "c" top: "s" }
 layer { name: "relu2" type: "ReLU" bottom: "s" top: "r" }
 """
-
-
-def element(driver, selector):
-    return driver.find_element("css selector", selector)
 
 
 def find(driver, text):

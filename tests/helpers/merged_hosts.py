@@ -148,3 +148,24 @@ def slow_rows(hosts):
         with open(os.path.join(folder, "result.json"), encoding="utf-8") as stream:
             found += [{"host": name, **row} for row in json.load(stream)["rows"] if row["verdict"] in (FAIL, NOT_COMPARED)]
     return sorted(found, key=lambda row: json.dumps(row, sort_keys=True))
+
+
+def everything(hosts, out):
+    """Compare what the merged store tells with the runs themselves."""
+    folders = [host.folder for host in hosts]
+    assert step_ops(out) == slow_step_ops(folders)
+    expected, counts = set(), {}
+    for host in hosts:
+        with RunStore.open(host.folder) as store:
+            for row in store.rows("arrival"):
+                key = (os.path.basename(host.folder), row.device, row.step)
+                counts.setdefault(key, {}).setdefault(row.verdict, 0)
+                counts[key][row.verdict] += 1
+                if row.verdict in (FAIL, NOT_COMPARED):
+                    expected.add((*key, row.tensor, row.verdict, row.index))
+    rows = read(out, 'SELECT host, device, step, tensor, verdict, "index" FROM row WHERE verdict IN (\'fail\', \'not_compared\')')
+    assert len(rows) == len(set(rows)) and set(rows) == expected
+    found = read(out, "SELECT host, device, step, passed, failed, not_compared FROM host_place")
+    assert {line[:3]: dict(zip((PASS, FAIL, NOT_COMPARED), line[3:])) for line in found} == {
+        key: {verdict: some.get(verdict, 0) for verdict in (PASS, FAIL, NOT_COMPARED)} for key, some in counts.items()
+    }

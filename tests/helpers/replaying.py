@@ -46,3 +46,7 @@ def culprits(result):
 def reasons(result):
     """Of each op that was not replayed the reason."""
     return {row.op: row.reason for row in result.rows("not_compared")}
+
+
+def outputs(result):
+    return {row.op: row.verdict for row in result.rows() if row.verdict != "expected_absent"}

@@ -86,3 +86,9 @@ def chain(rows):
         op = {"name": row.op, "type": row.op_type, "id": number, "graph": 0, "originals": [row.op], "inputs": inputs, "controls": []}
         ops.append(dict(op, input_descs=[desc] * len(inputs), output_descs=[desc]))
     return {"model": "net", "ops": ops}
+
+
+def tensors(driver):
+    """Return the tensors of the rows that a browser shows, in their order."""
+    rows = "[...document.querySelectorAll('#rows tbody tr[data-tensor]')]"
+    return driver.execute_script("return %s.map((row) => row.dataset.tensor)" % rows)

@@ -133,3 +133,23 @@ def closing_all(things):
     finally:
         for thing in things:
             thing.end(signal.SIGKILL)
+
+
+COMPARE = {"command": "compare", "args": ["dump", "net/golden"], "options": {"model": "net/model.json", "out": "out"}}
+WATCH = {"command": "watch", "args": ["dump", "net/golden"], "options": {"model": "net/model.json", "out": "watched"}}
+
+
+def post(server, document, status=202):
+    return server.json("/api/runs", status, method="POST", body=document)
+
+
+def ended(server, job, until):
+    def look():
+        found = server.json("/api/jobs/" + job["id"])
+        return found if found["state"] not in ("queued", "running") else None
+
+    return until(look)
+
+
+def running(server, job, until):
+    return until(lambda: server.json("/api/jobs/" + job["id"])["state"] == "running")

@@ -8,11 +8,10 @@ import math
 import os
 import pathlib
 import random
-import threading
 from xml.etree import ElementTree
 
 import pytest
-from merged_hosts import make_row, merged_all, read, settle, slow_step_ops, step_ops
+from merged_hosts import everything, make_row, merged_all, read, settle, slow_step_ops, step_ops
 
 import goldwatch
 from goldwatch.comparing.row import FAIL, NOT_COMPARED, PASS
@@ -29,27 +28,6 @@ from goldwatch.results.markdown import MarkdownFile
 from goldwatch.results.stepops import metrics_of_step_ops, worst_step_ops
 from goldwatch.results.store import RunStore
 from goldwatch.schemas.documents import check_document
-
-
-def everything(hosts, out):
-    """Compare what the merged store tells with the runs themselves."""
-    folders = [host.folder for host in hosts]
-    assert step_ops(out) == slow_step_ops(folders)
-    expected, counts = set(), {}
-    for host in hosts:
-        with RunStore.open(host.folder) as store:
-            for row in store.rows("arrival"):
-                key = (os.path.basename(host.folder), row.device, row.step)
-                counts.setdefault(key, {}).setdefault(row.verdict, 0)
-                counts[key][row.verdict] += 1
-                if row.verdict in (FAIL, NOT_COMPARED):
-                    expected.add((*key, row.tensor, row.verdict, row.index))
-    rows = read(out, 'SELECT host, device, step, tensor, verdict, "index" FROM row WHERE verdict IN (\'fail\', \'not_compared\')')
-    assert len(rows) == len(set(rows)) and set(rows) == expected
-    found = read(out, "SELECT host, device, step, passed, failed, not_compared FROM host_place")
-    assert {line[:3]: dict(zip((PASS, FAIL, NOT_COMPARED), line[3:])) for line in found} == {
-        key: {verdict: some.get(verdict, 0) for verdict in (PASS, FAIL, NOT_COMPARED)} for key, some in counts.items()
-    }
 
 
 def test_two_finished_runs(hosts, merging, tmp_path):
@@ -309,81 +287,6 @@ def test_a_diff_with_a_merge_that_holds_no_passing_rows(hosts, merging, tmp_path
         kinds = [kind for kind, changes in found.changes.items() for change in changes if change.side.op == "op1"]
         assert kinds == (["better"] if first == before else ["worse"]) and found.same_model
         assert {change.side.op for changes in found.changes.values() for change in changes} == {"op1", "op2"}
-
-
-@pytest.fixture
-def hang(monkeypatch):
-    """``hang(source)`` lets the disk of a host not answer any more, until ``hang(source, False)``."""
-    gates = {}
-
-    class Waiting(source.Reader):
-        def __init__(self, folder):
-            if folder in gates:
-                gates[folder].wait()
-            super().__init__(folder)
-
-    monkeypatch.setattr(source, "Reader", Waiting)
-
-    def change(one, hangs=True):
-        if hangs:
-            gates[one.folder] = threading.Event()
-            one._asker._patience_s = 0.0
-        else:
-            one._asker._patience_s = 60.0
-            gates.pop(one.folder).set()
-
-    yield change
-    for gate in gates.values():
-        gate.set()
-
-
-def test_a_disk_that_does_not_answer_holds_up_nobody(hosts, merging, hang, tmp_path):
-    for host in hosts:
-        host.begin().put(*(make_row(op, verdict=FAIL if op == 2 else PASS) for op in range(4))).finish()
-    said = []
-    with merging(hosts, said=said, until_idle_s=0.01, poll_s=0.01) as merge:
-        hang(merge.sources[2])
-        merge.follow()
-        result = merge.finish()
-        everything(hosts[:2], str(tmp_path / "all"))
-        hang(merge.sources[2], False)
-    assert result.exit_code == 1 and result.summary.rows == 8
-    assert [entry["state"] for entry in result.summary.hosts] == ["finished", "finished", "silent"]
-    assert "host c has not finished" in result.sentence and "host c: its disk does not answer" in result.summary.warnings
-    assert "host c: silent (its disk does not answer)" in said
-    with open(str(tmp_path / "all" / "result.json"), encoding="utf-8") as stream:
-        check_document(json.load(stream), "result", "result.json")
-    merged_all(merging(hosts))
-    everything(hosts, str(tmp_path / "all"))
-
-
-@pytest.mark.parametrize("killed", [False, True])
-@pytest.mark.parametrize("turns", range(1, 12, 2))
-def test_a_disk_that_stops_answering_in_the_middle(hosts, merging, hang, tmp_path, monkeypatch, turns, killed):
-    """What was begun of its rows is finished later, by another merge, too; the others go on at once."""
-    monkeypatch.setattr(batch, "MOST_ROWS", 5)
-    for host in hosts:
-        host.begin().put(*(make_row(op, device, step) for op in range(2) for device in range(2) for step in range(4))).finish()
-    out = str(tmp_path / "all")
-    merge = merging(hosts)
-    merge.__enter__()
-    for _ in range(turns):
-        merge._turn()
-    silent = merge.sources[turns % 3]
-    hang(silent)
-    settle(merge)
-    counts = dict(read(out, "SELECT host, sum(passed) FROM host_place GROUP BY host"))
-    assert all(counts[other.host] == 16 for other in merge.sources if other is not silent)
-    hang(silent, False)
-    if killed:
-        merge.__exit__(None, None, None)
-        merge = merging(hosts)
-        merge.__enter__()
-    merge.stop("test")
-    merge.follow()
-    assert merge.finish().summary.passed == 48
-    merge.__exit__(None, None, None)
-    everything(hosts, out)
 
 
 def test_what_cannot_be_merged(hosts, merging, tmp_path):

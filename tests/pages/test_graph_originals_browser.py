@@ -7,8 +7,8 @@ import json
 import onnx_models
 import onnx_networks
 import pytest
-from browser import console, resize, show
-from graph_browsing import NET, OPS, ORIGINAL, choose, element, words_of
+from browser import element, show
+from graph_browsing import OPS, ORIGINAL, choose, words_of
 from in_process import run_here
 
 from goldwatch.pages.graph_page import Commands, graph_page
@@ -16,25 +16,6 @@ from goldwatch.pages.graph_result import GraphResult
 from goldwatch.pages.models import read_page_model
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(autouse=True)
-def quiet(driver):
-    resize(driver, 1280, 900)
-    console(driver)
-    yield
-    assert console(driver) == []
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    found = tmp_path_factory.mktemp("graph")
-    (found / "om.json").write_text(json.dumps({"name": "net", "graph": [{"name": "net", "op": OPS}]}))
-    (found / "net.prototxt").write_text(NET)
-    for name in ("om.json", "net.prototxt"):
-        done = run_here(["goldwatch", "graph", name, "-o", name + ".html"], found)
-        assert done.returncode == 0, done.stderr
-    return found
 
 
 def test_a_caffe_net_shows_shapes_and_its_command_cuts(driver, folder, tmp_path):

@@ -6,41 +6,15 @@ import re
 
 import numpy
 import pytest
-from browser import SIDEWAYS, browser, console, resize, show
+from browser import SIDEWAYS, browser, element, resize, show
 from in_process import run_here
-from report_pages import HOSTILE, chain, make_row, network, write_page
+from report_pages import HOSTILE, make_row, network, tensors, write_page
 
 from goldwatch.dumps.place import Place
 from goldwatch.pages.shell import asset
 
 pytestmark = pytest.mark.browser
 SHOWN = "return Number(document.querySelector('#rows').dataset.shown)"
-
-
-@pytest.fixture(autouse=True)
-def quiet(request, driver):
-    """Every test begins on a large light screen, and ends without a word on the console."""
-    resize(driver, 1280, 900)
-    console(driver)
-    yield
-    assert console(driver) == []
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "page.html"
-    rows = network(300, 120)
-    write_page(path, rows, [120], graphs=(chain(rows),))
-    return path
-
-
-def element(driver, selector):
-    return driver.find_element("css selector", selector)
-
-
-def tensors(driver):
-    rows = "[...document.querySelectorAll('#rows tbody tr[data-tensor]')]"
-    return driver.execute_script("return %s.map((row) => row.dataset.tensor)" % rows)
 
 
 def press(driver, selector, *keys):

@@ -3,8 +3,10 @@ from __future__ import annotations
 import math
 
 import pytest
+from stores import INPUTS
 
 from goldwatch.comparing.row import METRICS, Row
+from goldwatch.results.store import RunStore
 
 
 def build_row(number=0, **fields):
@@ -34,3 +36,14 @@ def build_row(number=0, **fields):
 @pytest.fixture
 def make_row():
     return build_row
+
+
+@pytest.fixture
+def out(tmp_path):
+    return str(tmp_path / "out")
+
+
+@pytest.fixture
+def store(out):
+    with RunStore.begin(out, INPUTS) as store:
+        yield store

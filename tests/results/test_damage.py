@@ -25,11 +25,6 @@ INPUTS = {"target": "a", "golden": "b"}
 
 
 @pytest.fixture
-def out(tmp_path):
-    return str(tmp_path / "out")
-
-
-@pytest.fixture
 def path(out, make_row):
     """Return the path of a store of four rows, the second failing."""
     with RunStore.begin(out, INPUTS) as store:

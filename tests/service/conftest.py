@@ -6,6 +6,7 @@ import os
 import sys
 
 import pytest
+from in_process import run_here
 
 from goldwatch.comparing.row import METRICS, Row
 from goldwatch.engine.options import ComparisonOptions
@@ -73,3 +74,13 @@ def live(tmp_path, clock):
     yield begin
     for store in stores:
         store.close()
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """A folder with a network of three ops, its golden data and its dump."""
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    for words in (["make", "net", "--ops", "3"], ["serve", "net", "dump"]):
+        assert run_here([sys.executable, "-m", "goldwatch.testing", *words], folder).returncode == 0
+    return folder

@@ -2,54 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
-import threading
 
-import click
-import jsonschema
 import pytest
 from in_process import run_here
+from service_client import COMPARE, WATCH, ended, post, running
 
-from goldwatch.cli import goldwatch
-from goldwatch.schemas import load_schema
-from goldwatch.service.job_request import COMMANDS, REFUSED
 from goldwatch.watching.ends import start_time
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
-@pytest.fixture
-def lab(tmp_path):
-    """A folder with a network of three ops, its golden data and its dump."""
-    folder = tmp_path / "lab"
-    folder.mkdir()
-    for words in (["make", "net", "--ops", "3"], ["serve", "net", "dump"]):
-        assert run_here([sys.executable, "-m", "goldwatch.testing", *words], folder).returncode == 0
-    return folder
-
-
-COMPARE = {"command": "compare", "args": ["dump", "net/golden"], "options": {"model": "net/model.json", "out": "out"}}
-WATCH = {"command": "watch", "args": ["dump", "net/golden"], "options": {"model": "net/model.json", "out": "watched"}}
-
-
-def post(server, document, status=202):
-    return server.json("/api/runs", status, method="POST", body=document)
-
-
-def ended(server, job, until):
-    def look():
-        found = server.json("/api/jobs/" + job["id"])
-        return found if found["state"] not in ("queued", "running") else None
-
-    return until(look)
-
-
-def running(server, job, until):
-    return until(lambda: server.json("/api/jobs/" + job["id"])["state"] == "running")
 
 
 def test_a_job_compares(serving, lab, until):
@@ -289,59 +249,6 @@ def test_read_only_takes_nothing(serving, lab):
     assert not os.path.exists(str(lab / ".goldwatch-serve"))
 
 
-def test_the_schema_is_as_the_commands_are():
-    script = os.path.join(ROOT, "scripts", "job_schema")
-    assert subprocess.run([sys.executable, script, "--check"]).returncode == 0, "run scripts/job_schema"
-    jsonschema.Draft7Validator.check_schema(load_schema("job"))
-
-
-OUT = {"out": "o"}
-NEEDED = {"compare": OUT, "watch": OUT, "replay": {**OUT, "model": "m"}, "diff": {}, "merge": {**OUT, "merge": True}}
-
-
-def options_of(kind):
-    """Return the options that the command line of one kind of job has, each with a value that it takes."""
-    command = goldwatch.get_command(None, "watch" if kind == "merge" else kind)
-    found = {}
-    for parameter in command.params:
-        long = next((text[2:] for text in parameter.opts if text.startswith("--")), None)
-        if long is None or long in REFUSED or long in ("help", "format", "merge"):
-            continue
-        if kind == "merge" and not merges(parameter, long):
-            continue
-        number = isinstance(parameter.type, (click.types.FloatParamType, click.types.IntParamType))
-        value = 1024 if number else list(getattr(parameter.type, "choices", ["text"]))[0]
-        found[long] = True if parameter.is_flag or parameter.count else [value] if parameter.multiple else value
-    return found if kind != "watch" else {name: value for name, value in found.items() if name != "max-rows"}
-
-
-def merges(parameter, option):
-    """Tell whether the command line of a merge takes an option, as it says itself."""
-    value = list(getattr(parameter.type, "choices", ["1024"]))[-1]
-    words = ["--" + option] + ([] if parameter.is_flag or parameter.count else [value])
-    done = run_here(["goldwatch", "watch", "--merge", "nothing", "-o", "nothing", "--until-idle", "0", *words])
-    return "does not go with --merge" not in done.stderr
-
-
-def test_a_client_knows_beforehand_which_options_a_command_has(serving, lab):
-    document = serving(lab).json("/api/openapi.json")
-    body = document["paths"]["/api/runs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    of_api = jsonschema.Draft202012Validator({**body, "components": document["components"]})
-    taken = {kind: options_of(kind) for kind in NEEDED}
-    every = {name: value for options in taken.values() for name, value in options.items()}
-    assert len(every) > 30 and {*COMMANDS, "merge"} == set(NEEDED)
-    for validator in (jsonschema.Draft7Validator(load_schema("job")), of_api):
-        for kind, needed in NEEDED.items():
-            job = {"command": "watch" if kind == "merge" else kind, "args": ["a", "b"]}
-            for name, value in {**every, "bogus": 1}.items():
-                good = {**job, "options": {**needed, name: taken[kind].get(name, value)}}
-                assert validator.is_valid(good) == (name in taken[kind]), (kind, name)
-                assert not validator.is_valid({**job, "options": {**needed, name: {"of": "another type"}}})
-            for count in (1, 2, 3, 8):
-                right = count >= 2 if kind == "merge" else count == 2
-                assert validator.is_valid({**job, "args": ["a"] * count, "options": needed}) == right
-
-
 def test_a_merge_is_a_job(serving, lab, until):
     server = serving(lab)
     for part in ("one", "two"):
@@ -351,101 +258,3 @@ def test_a_merge_is_a_job(serving, lab, until):
     assert (job["state"], job["exit_code"]) == ("done", 0)
     runs = {os.path.basename(run["path"]): run for run in server.runs()}
     assert runs["all"]["rows"] == runs["one"]["rows"] + runs["two"]["rows"] > 0
-
-
-def client(server, *words):
-    token = os.path.join(server.folder, "token")
-    return run_here(["goldwatch", words[0], "--server", server.url, "--token-file", token, *words[1:]])
-
-
-def test_submit_and_status_end_with_the_runs_code(serving, lab, until):
-    server = serving(lab)
-    done = client(server, "submit", "--", "compare", "dump", "net/golden", "-f", "net/model.json", "-o", "out")
-    assert done.returncode == 0 and "pass: " in done.stdout, done.stderr
-    (run,) = server.runs()
-    failing = ("compare", "dump", "net/golden", "-f", "net/model.json", "-o", "bad", "--limit", "CosineSimilarity>2")
-    done = client(server, "submit", "--format", "json", "--", *failing)
-    job = json.loads(done.stdout)
-    assert (done.returncode, job["exit_code"], job["options"]["limit"]) == (1, 1, ["CosineSimilarity>2"])
-    assert client(server, "status", run["id"]).returncode == 0
-    assert client(server, "status", job["run"]).returncode == 1
-    assert client(server, "status", job["id"]).returncode == 1
-    assert client(server, "status", str(lab / "bad")).returncode == 1
-    done = client(server, "status", "bad", "--format", "json")
-    assert (done.returncode, json.loads(done.stdout)["verdict"]) == (1, "fail")
-    done = client(server, "status", "--format", "json")
-    assert done.returncode == 0 and {found["id"] for found in json.loads(done.stdout)["runs"]} == {run["id"], job["run"]}
-    assert client(server, "status", "nowhere").returncode == 4
-    # Its own code, also where another job wrote into its folder, or a later run of somebody else's.
-    done = client(server, "submit", "--", "diff", "bad", "bad")
-    assert done.returncode == 0, done.stderr
-    assert client(server, "status", "bad").returncode == 1
-    failing = ["dump", "net/golden", "-f", "net/model.json", "-o", "out", "--force", "--limit", "CosineSimilarity>2"]
-    assert run_here(["goldwatch", "compare", *failing], lab).returncode == 1
-    assert until(lambda: client(server, "status", "out").returncode == 1)
-
-
-def test_status_of_what_is_not_finished(serving, lab, until):
-    server = serving(lab)
-    done = client(server, "submit", "--detach", "--", "watch", "dump", "net/golden", "-f", "net/model.json", "-o", "watched")
-    assert done.returncode == 0
-    name = done.stdout.strip()
-    assert client(server, "status", name).returncode == 3
-    until(lambda: server.runs())
-    assert client(server, "status", "watched").returncode == 3
-    server.json("/api/jobs/%s/cancel" % name, 202, method="POST")
-    ended(server, {"id": name}, until)
-    assert client(server, "status", name).returncode == 130
-
-
-def test_what_submit_cannot_do_is_4_or_2(serving, lab, tmp_path):
-    server = serving(lab)
-    for words, code in (
-        (("compare", "/etc", "net/golden", "-o", "out"), 4),
-        (("compare", "dump", "net/golden", "-o", "out", "--custom", "x"), 4),
-        (("run", "dump"), 2),
-        (("compare", "dump"), 2),
-    ):
-        done = client(server, "submit", "--", *words)
-        assert (words, done.returncode, "Traceback" in done.stderr) == (words, code, False)
-    server.end()
-    done = client(server, "submit", "--format", "json", "--", "compare", "dump", "net/golden", "-o", "out")
-    assert done.returncode == 4 and json.loads(done.stdout)["error"]["kind"] == "unreachable"
-    done = run_here(["goldwatch", "status", "--server", "ftp://a"])
-    assert done.returncode == 2
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [b"[]", b"{}", b'{"runs": 5, "jobs": []}', b'{"runs": [{"id": 1}], "jobs": [{}]}', b'{"id": "a", "jobs": []}', b"[" * 200000,
-     b"<html>", b"null", b"1"],
-)  # fmt: skip
-def test_what_is_no_service_is_not_believed(answer, tmp_path):
-    """Any program may listen at the port; its answer is 4 and no verdict."""
-    from http.server import BaseHTTPRequestHandler, HTTPServer
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        do_POST = do_GET
-
-        def log_message(self, *_):
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as other:
-        threading.Thread(target=other.serve_forever, daemon=True).start()
-        url = "http://127.0.0.1:%d" % other.server_port
-        for words in (["status"], ["status", "a"], ["submit", "--", "compare", "a", "b", "-o", "c"]):
-            done = run_here(["goldwatch", words[0], "--server", url, *words[1:]])
-            assert (done.returncode, "as a goldwatch service" in done.stderr) == (4, True), done.stderr
-        other.shutdown()
-
-
-@pytest.mark.parametrize("url", ["http://[::1", "http://a:b", "http://", "a", "http://a:99999"])
-def test_what_is_no_url_is_2(url):
-    assert run_here(["goldwatch", "status", "--server", url]).returncode == 2

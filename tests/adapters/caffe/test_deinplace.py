@@ -10,15 +10,12 @@ import re
 
 import numpy as np
 import pytest
-from inplace_forms import FORMS
-from inplace_nets import CHAINS, DATA, POWER, relu
+from inplace_nets import DATA, NETS, POWER, relu
 
 from goldwatch.adapters.caffe.deinplace import _new_name, deinplace_file, deinplace_text
 from goldwatch.errors import InputError, MissingPath, UsageError
 from goldwatch.netfiles.caffe_net import Net, State
 from goldwatch.netfiles.prototxt import Document
-
-CASES = {**CHAINS, **FORMS}
 
 
 def both(text):
@@ -26,21 +23,21 @@ def both(text):
     return pattern.sub(lambda match: match.group(1), text), pattern.sub(lambda match: match.group(2), text)
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
+@pytest.mark.parametrize("name", sorted(NETS))
 def test_expected_result(name):
-    text, renamed, removed, warned, outputs, _ = CASES[name]
-    before, after = both(text)
+    net = NETS[name]
+    before, after = both(net.text)
     done = deinplace_text(Document(before))
     assert done.text == after
-    assert done.renamed == [{"layer": layer, "old": old, "new": new} for layer, old, new in renamed]
-    assert done.removed == removed
-    assert [warning["layer"] for warning in done.warnings] == warned
-    assert done.changed_outputs == [{"old": old, "new": new} for old, new in outputs]
+    assert done.renamed == [{"layer": layer, "old": old, "new": new} for layer, old, new in net.renamed]
+    assert done.removed == list(net.removed)
+    assert [warning["layer"] for warning in done.warnings] == list(net.warned)
+    assert done.changed_outputs == [{"old": old, "new": new} for old, new in net.outputs]
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
+@pytest.mark.parametrize("name", sorted(NETS))
 def test_idempotent(name):
-    _, after = both(CASES[name][0])
+    _, after = both(NETS[name].text)
     again = deinplace_text(Document(after))
     assert (again.text, again.renamed, again.removed) == (after, [], [])
 
@@ -60,10 +57,10 @@ def values_by_step(standin, path):
     return out, net
 
 
-@pytest.mark.parametrize("name", sorted(name for name, case in CASES.items() if case[-1]))
+@pytest.mark.parametrize("name", sorted(name for name, net in NETS.items() if net.in_caffe))
 def test_same_numbers_in_caffe(name, standin, tmp_path):
     """A whole run of the new net holds what the old net computes layer by layer."""
-    before, after = both(CASES[name][0])
+    before, after = both(NETS[name].text)
     (tmp_path / "old.prototxt").write_text(before)
     (tmp_path / "new.prototxt").write_text(after)
     truth, _ = values_by_step(standin, tmp_path / "old.prototxt")
@@ -78,7 +75,7 @@ def test_same_numbers_in_caffe(name, standin, tmp_path):
 
 
 def test_flatten_case_really_differs_in_caffe(standin, tmp_path):
-    before, after = both(CASES["22 flatten shares memory"][0])
+    before, after = both(NETS["22 flatten shares memory"].text)
     (tmp_path / "old.prototxt").write_text(before)
     (tmp_path / "new.prototxt").write_text(after)
     old, new = (dict(values_by_step(standin, tmp_path / name)[0]) for name in ("old.prototxt", "new.prototxt"))

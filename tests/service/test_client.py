@@ -1,0 +1,109 @@
+"""`goldwatch submit` and `status`: they end with the run's code, and with 2 or 4 where they cannot ask."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+
+import pytest
+from in_process import run_here
+from service_client import ended
+
+
+def client(server, *words):
+    token = os.path.join(server.folder, "token")
+    return run_here(["goldwatch", words[0], "--server", server.url, "--token-file", token, *words[1:]])
+
+
+def test_submit_and_status_end_with_the_runs_code(serving, lab, until):
+    server = serving(lab)
+    done = client(server, "submit", "--", "compare", "dump", "net/golden", "-f", "net/model.json", "-o", "out")
+    assert done.returncode == 0 and "pass: " in done.stdout, done.stderr
+    (run,) = server.runs()
+    failing = ("compare", "dump", "net/golden", "-f", "net/model.json", "-o", "bad", "--limit", "CosineSimilarity>2")
+    done = client(server, "submit", "--format", "json", "--", *failing)
+    job = json.loads(done.stdout)
+    assert (done.returncode, job["exit_code"], job["options"]["limit"]) == (1, 1, ["CosineSimilarity>2"])
+    assert client(server, "status", run["id"]).returncode == 0
+    assert client(server, "status", job["run"]).returncode == 1
+    assert client(server, "status", job["id"]).returncode == 1
+    assert client(server, "status", str(lab / "bad")).returncode == 1
+    done = client(server, "status", "bad", "--format", "json")
+    assert (done.returncode, json.loads(done.stdout)["verdict"]) == (1, "fail")
+    done = client(server, "status", "--format", "json")
+    assert done.returncode == 0 and {found["id"] for found in json.loads(done.stdout)["runs"]} == {run["id"], job["run"]}
+    assert client(server, "status", "nowhere").returncode == 4
+    # Its own code, also where another job wrote into its folder, or a later run of somebody else's.
+    done = client(server, "submit", "--", "diff", "bad", "bad")
+    assert done.returncode == 0, done.stderr
+    assert client(server, "status", "bad").returncode == 1
+    failing = ["dump", "net/golden", "-f", "net/model.json", "-o", "out", "--force", "--limit", "CosineSimilarity>2"]
+    assert run_here(["goldwatch", "compare", *failing], lab).returncode == 1
+    assert until(lambda: client(server, "status", "out").returncode == 1)
+
+
+def test_status_of_what_is_not_finished(serving, lab, until):
+    server = serving(lab)
+    done = client(server, "submit", "--detach", "--", "watch", "dump", "net/golden", "-f", "net/model.json", "-o", "watched")
+    assert done.returncode == 0
+    name = done.stdout.strip()
+    assert client(server, "status", name).returncode == 3
+    until(lambda: server.runs())
+    assert client(server, "status", "watched").returncode == 3
+    server.json("/api/jobs/%s/cancel" % name, 202, method="POST")
+    ended(server, {"id": name}, until)
+    assert client(server, "status", name).returncode == 130
+
+
+def test_what_submit_cannot_do_is_4_or_2(serving, lab, tmp_path):
+    server = serving(lab)
+    for words, code in (
+        (("compare", "/etc", "net/golden", "-o", "out"), 4),
+        (("compare", "dump", "net/golden", "-o", "out", "--custom", "x"), 4),
+        (("run", "dump"), 2),
+        (("compare", "dump"), 2),
+    ):
+        done = client(server, "submit", "--", *words)
+        assert (words, done.returncode, "Traceback" in done.stderr) == (words, code, False)
+    server.end()
+    done = client(server, "submit", "--format", "json", "--", "compare", "dump", "net/golden", "-o", "out")
+    assert done.returncode == 4 and json.loads(done.stdout)["error"]["kind"] == "unreachable"
+    done = run_here(["goldwatch", "status", "--server", "ftp://a"])
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"[]", b"{}", b'{"runs": 5, "jobs": []}', b'{"runs": [{"id": 1}], "jobs": [{}]}', b'{"id": "a", "jobs": []}', b"[" * 200000,
+     b"<html>", b"null", b"1"],
+)  # fmt: skip
+def test_what_is_no_service_is_not_believed(answer, tmp_path):
+    """Any program may listen at the port; its answer is 4 and no verdict."""
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        do_POST = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        url = "http://127.0.0.1:%d" % other.server_port
+        for words in (["status"], ["status", "a"], ["submit", "--", "compare", "a", "b", "-o", "c"]):
+            done = run_here(["goldwatch", words[0], "--server", url, *words[1:]])
+            assert (done.returncode, "as a goldwatch service" in done.stderr) == (4, True), done.stderr
+        other.shutdown()
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://a:b", "http://", "a", "http://a:99999"])
+def test_what_is_no_url_is_2(url):
+    assert run_here(["goldwatch", "status", "--server", url]).returncode == 2
