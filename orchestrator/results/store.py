@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from array import array
 from types import TracebackType
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
+
+import numpy as np
 
 from .. import __version__
 from ..comparing.row import Row
@@ -246,10 +247,10 @@ class RunStore:
         """
         return RowView(self.query, self._reader, order, selection(place, verdict, op, indexes))
 
-    def numbers(self) -> Tuple[array[int], array[int]]:
-        """Return the number (id) and the checksum's value of each row, in the order of the table."""
+    def numbers(self) -> Tuple[np.ndarray, np.ndarray]:
+        """Return the number (id) and the checksum's value of each row, int64 and uint64, in the order of the table."""
         found = self.query("SELECT id, sum FROM row ORDER BY %s" % order_of_table(self._reader.hosts))
-        return array("q", [number for number, _ in found]), array("Q", [int(checksum, 16) for _, checksum in found])
+        return np.array([number for number, _ in found], np.int64), np.array([int(checksum, 16) for _, checksum in found], np.uint64)
 
     def numbered(self, numbers: Sequence[int]) -> Dict[int, Row]:
         """Return the rows with these numbers, some hundred at most."""
