@@ -9,7 +9,7 @@ import os
 import tempfile
 from array import array
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -105,7 +105,7 @@ class KeptRows:
 
     def keep(self, number: int, checksum: str, made: Rendered) -> int:
         """Keep a row; return its slot, the number of those kept before. Raises OSError where its texts cannot be written."""
-        for texts, part in zip(self._texts, made):
+        for texts, part in zip(self._texts, (made.document, made.line, made.mapping, made.seen)):
             texts.add(part)
         self._numbers.append(number)
         self._sums.append(int(checksum, 16))
@@ -158,7 +158,7 @@ class _Texts:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._file: Optional[io.BufferedRandom] = None
+        self._file: Optional[IO[bytes]] = None
         self._size = 0
         self._ends = array("q")
 

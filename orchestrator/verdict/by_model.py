@@ -164,9 +164,9 @@ class JudgedModel:
 
     def summary(self) -> ModelSummary:
         """Return what is to be said of it; it has at least one row."""
-        name = next(iter(self.seen.ops.values())).place.model
-        devices = sorted({op.place.device_name for op in self.seen.ops.values() if op.place.device_name is not None}, key=name_order)
-        return ModelSummary(name, tuple(self.seen.counts.items()), tuple(devices), self.first, _difference(self.seen, devices))
+        places = self.seen.places
+        devices = sorted({place.device_name for place in places if place.device_name is not None}, key=name_order)
+        return ModelSummary(places[0].model, tuple(self.seen.counts.items()), tuple(devices), self.first, _difference(self.seen, devices))
 
 
 def _difference(seen: Observations, devices: List[str]) -> Optional[Difference]:
@@ -177,11 +177,15 @@ def _difference(seen: Observations, devices: List[str]) -> Optional[Difference]:
         steps.setdefault(op.place.step, []).append(op)
     for step, ops in steps.items():
         found: Dict[str, Dict[str, str]] = {}
+        place, of_device = None, {}
         for op in ops:
-            of_device = found.setdefault(op.place.device_name or "", {})
+            if op.place is not place:
+                place = op.place
+                of_device = found.setdefault(place.device_name or "", {})
             for tensor, verdict in _verdicts(op):
-                worst = of_device.get(tensor, verdict)
-                of_device[tensor] = verdict if worst == verdict else min(worst, verdict, key=_WORST_FIRST.index)
+                worst = of_device.setdefault(tensor, verdict)
+                if worst != verdict:
+                    of_device[tensor] = min(worst, verdict, key=_WORST_FIRST.index)
         of_each = [(name, found.get(name, {})) for name in devices]
         if all(of_device == of_each[0][1] for _, of_device in of_each):
             continue

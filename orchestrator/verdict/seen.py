@@ -162,7 +162,7 @@ class SeenRow(NamedTuple):
     @property
     def key(self) -> Tuple[Any, ...]:
         """Sorts rows by execution, as :func:`execution_key` does."""
-        return (*_place_key(self.place), self.order, self.file, _KIND_RANK.get(self.found.kind, 3), self.found.number)
+        return (*place_key(self.place), *key_at_place(self.order, self.file, self.found.kind, self.found.number))
 
 
 _MEASURED, _TYPES, _ADDRESS, _GOLDEN, _WORST = map(Observation._fields.index, ("distance", "dtype", "address", "golden", "worst_slice"))
@@ -332,11 +332,17 @@ def execution_key(row: Row) -> Tuple[Any, ...]:
     equal ids the json's order; without a json the timestamp. Of one op's rows the outputs come first.
     """
     number = -1 if row.tensor_index is None else row.tensor_index
-    return (*_place_key(row.place), _order(row), row.target_file or "", _KIND_RANK.get(row.kind, 3), number)
+    return (*place_key(row.place), *key_at_place(_order(row), row.target_file or "", row.kind, number))
+
+
+def key_at_place(order: Tuple[int, ...], file: str, kind: str, number: int) -> Tuple[Any, ...]:
+    """Return that part of an :func:`execution_key` in which rows of one place differ: order, file, kind and index of the tensor."""
+    return order, file, _KIND_RANK.get(kind, 3), number
 
 
 @lru_cache(maxsize=1024)
-def _place_key(place: Place) -> Tuple[Any, ...]:
+def place_key(place: Place) -> Tuple[Any, ...]:
+    """Return that part of an :func:`execution_key` which rows of one place share."""
     return tuple(name_order(name) for name in (place.step, place.device, place.host, place.time, place.model, place.model_id))
 
 

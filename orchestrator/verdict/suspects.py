@@ -237,7 +237,7 @@ def _sorted(names: Any) -> List[str]:
 
 def _behind(best: Estimate, seen: Observations) -> str:
     """Return how many of the failing operators of the place run behind the suspect, where that is nearly all."""
-    failing = {op.name: op for op in seen.ops.values() if op.place == best.op.place and _fails(op)}
+    failing = {op.name: op for op in seen.ops if op.place == best.op.place and _fails(op)}
     failing.pop(best.op.name, None)
     later = [op for op in failing.values() if op.key > best.op.key]
     if len(later) < 2:
