@@ -84,11 +84,12 @@ class ResultFiles:
         self.path = os.path.join(os.path.dirname(store.path), RESULT_FILE)
         self.chosen = Chosen(SHOWN_ROWS)
         self.by_place = ByPlace()
+        places = store.places() if places is None else places
         self._tables = TableFiles(store, columns, mapping, places)
         self.told: Tuple[Tuple[Tuple[Row, ...], ...], Tuple[PlaceCounts, ...]] = ((), ())
         self._render = Renderer(columns, tuple(metrics), mapping and absolute(mapping))
         self._kept = kept or KeptRows(os.path.dirname(self.path))
-        self._ids, self._sums = store.numbers()
+        self._ids, self._sums = store.numbers(places)
         self._slots = self._kept.slots(self._ids, self._sums, self._render)
         self._walked = False
 

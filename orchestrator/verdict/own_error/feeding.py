@@ -10,7 +10,7 @@ import numpy as np
 from ...dumps.place import Place
 from ..inputs import Inputs, InputState
 from ..observations import Observations, ObservedOp
-from ..seen import Observation
+from ..seen import COMPARED, Observation
 from .amplification import amplification, may_amplify
 from .expected import rounding, sum_noise
 
@@ -89,14 +89,12 @@ class Feeding:
         self._unfed: List[int] = []
         for op in seen.ordered():
             for number in sorted(op.outputs):
-                if op.outputs[number].compared:
+                if op.outputs[number].verdict in COMPARED:
                     self._add(op, op.outputs[number])
-        numbers: Dict[Kind, int] = {}
+        numbers: Dict[Tuple[Any, ...], int] = {}
         pairs = zip(self.ops, self.outputs)
-        kind = [
-            numbers.setdefault(Kind(op.name, op.type, output.dtype, output.shape, output.whole), len(numbers)) for op, output in pairs
-        ]
-        self.kinds, self.kind = list(numbers), np.array(kind, np.intp)
+        kind = [numbers.setdefault((op.name, op.type, row.dtype, row.shape, row.whole), len(numbers)) for op, row in pairs]
+        self.kinds, self.kind = list(map(Kind._make, numbers)), np.array(kind, np.intp)
         self.known, self.spoiled = np.array(self._known, bool), np.array([output.spoiled for output in self.outputs], bool)
         self.values, self.grown, self.fed, most = self._measured()
         self.rounded = np.array([rounding(output.dtype, output.rms) for output in self.outputs]) * most
@@ -136,10 +134,11 @@ class Feeding:
         """Return the distances of outputs, [n, 3], their inputs', grown [n, 3] and not (of all elements) [n], and how far they grow."""
         made, rows = _distances(self.outputs), _distances(self._rows)
         feeds, times = np.array(self._feeds, np.intp), np.ones(len(self._rows))
-        times[list(self._times)] = list(self._times.values())
         most = np.ones(len(made))
-        with np.errstate(all="ignore"):
+        if self._times:
+            times[list(self._times)] = list(self._times.values())
             np.fmax.at(most, feeds, times)
+        with np.errstate(all="ignore"):
             fed = _together(rows, feeds, len(made))
             grown = _together(times[:, None] * rows, feeds, len(made)) if self._times else fed
             if self._unfed:
