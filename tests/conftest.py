@@ -17,6 +17,13 @@ import hypothesis
 import pytest
 from browser import browser, lacking
 
+from goldwatch.blas import importing_unthreaded
+
+# Several tests run at a time, so OpenBLAS's threads only stand in their way. And up to Python 3.9 a process that starts another while one
+# of its threads multiplies can stand still for good: fork() ends OpenBLAS's threads first, and those at work then do not hear of it.
+with importing_unthreaded():
+    import numpy  # noqa: F401
+
 # Started in the background of a script, these tests inherit that Ctrl-C is ignored, and with them every program that they interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

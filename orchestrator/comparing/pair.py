@@ -17,8 +17,9 @@ from ..tensors.tensor import PIECE_BYTES, Tensor
 from .aligned import Part, blocks_of, converted, geometry_of, open_counterpart, require_zero_padding
 from .differences import sentence
 from .metric_result import DISTANCE, MetricResult
-from .metrics import Accumulator, overflow
+from .metrics import DIVERGENCE, Accumulator, overflow
 from .pair_task import Decision, PairTask, Settings
+from .passing import passing
 from .row import CORRUPT, EXPECTED_ABSENT, FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, WORST_SLICE, Row
 from .same_dump import CANCELLED, OVERWRITTEN, cancelling_slack, may_cancel, same_bytes
 from .second_pass import KLPass, compare_blocks
@@ -178,6 +179,8 @@ def measure(task: PairTask, golden: Tensor, geometry: Geometry, settings: Settin
 def sums_of(task: PairTask, golden: Tensor, geometry: Geometry, settings: Settings, part: Part) -> Accumulator:
     """Return the sums of one share of a pair."""
     axes = _axes(task, golden, geometry, settings)
+    if not settings.max_elements:
+        task, golden = passing(task, golden, last=DIVERGENCE not in settings.metrics)
     sums = Accumulator(settings.metrics, axes, slack_of(task, golden), is_sampled(geometry, settings))
     for block in blocks_of(task, golden, geometry, borders(axes), part, settings.max_elements, halves=True):
         sums.update(*block)
@@ -193,6 +196,8 @@ def divergence_of(task: PairTask, golden: Tensor, geometry: Geometry, first: Met
     """Return the second pass over one share of a pair; of a sample over the same elements as the first."""
     sums = KLPass(first)
     wanted = borders(_axes(task, golden, geometry, settings) if settings.max_elements else ())
+    if not settings.max_elements:
+        task, golden = passing(task, golden, last=True)
     for block in blocks_of(task, golden, geometry, wanted, part, settings.max_elements, halves=True):
         sums.update(block.x, block.y)
     return sums

@@ -64,7 +64,9 @@ class SplitPair:
         """Return the calls of the current pass, each as (function, argument, …)."""
         if self._found is not None:
             return [(last_pass, self.task, self._found, self.settings)]
-        shares = [(number, self.parts) for number in range(self.parts)]
+        parts = self.parts
+        # Neighbours one after the other, not at once: the system reads ahead beyond a share's end.
+        shares = [(number, parts) for number in sorted(range(parts), key=lambda number: number % max(1, parts // 2))]
         if self._first is None:
             return [(first_pass, self.task, self.settings, share) for share in shares]
         return [(second_pass, self.task, self._first, self.settings, share) for share in shares]

@@ -6,6 +6,7 @@ import platform
 from typing import Any, Callable, Dict, Iterable, Iterator, List
 
 from .. import __version__
+from ..memory import memory
 from . import machine
 from .children import own_python
 from .combinations import NOTE, PROBLEM, WARNING, Finding, Setting, known_bad
@@ -62,7 +63,7 @@ def diagnose(path: str, tick: Tick = lambda count: None, begin: Callable[[str], 
         "frameworks": [_framework(entry) for entry in found],
         "kernel": kernel(),
         "processor": machine.processor(),
-        "memory": machine.memory(),
+        "memory": memory(),
         "limits": machine.limits(),
         "folders": machine.folders(),
         "locale": machine.language(),

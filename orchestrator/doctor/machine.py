@@ -1,6 +1,6 @@
-"""The machine as goldwatch sees it: processor, memory, limits of the process and of its control group, locale.
+"""The machine as goldwatch sees it: processor, limits of the process and of its control group, locale.
 
-Sources of the forms: proc(5), the kernel's cgroup-v2.rst and cgroup-v1/memory.rst. ``root`` is where ``proc`` and ``sys`` are.
+``root`` is where ``proc`` and ``sys`` are (:mod:`goldwatch.kernel_files`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import platform
 import resource
 import sys
 import tempfile
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..filesystem import free_bytes
+from ..kernel_files import control_groups, fields_of, text_of
 from ..processes import default_jobs
-from .kernel_files import text_of
 
 FEATURES = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "asimd", "asimdhp", "sve")
 """What numpy and the compiled kernel ask a processor for, as /proc/cpuinfo calls it (x86-64, then aarch64)."""
 
-_NO_LIMIT = 1 << 60
 _SHARED = "/dev/shm"
 
 
@@ -35,7 +34,7 @@ def system() -> Dict[str, str]:
 
 def processor(root: str = "/") -> Dict[str, Any]:
     """Return the processor's name, which of :data:`FEATURES` it has, how many this process may use and what its control group allows."""
-    lines = dict(_fields(os.path.join(root, "proc/cpuinfo")))
+    lines = dict(fields_of(os.path.join(root, "proc/cpuinfo")))
     flags = (lines.get("flags") or lines.get("Features") or "").split()
     return {
         "name": lines.get("model name") or lines.get("CPU part") or "",
@@ -43,17 +42,6 @@ def processor(root: str = "/") -> Dict[str, Any]:
         "usable": default_jobs(),
         "allowed": _processors_allowed(root),
     }
-
-
-def memory(root: str = "/") -> Dict[str, Optional[int]]:
-    """Return in bytes what the machine has, what is free there, and the limit of the control group; None what cannot be told."""
-    lines = dict(_fields(os.path.join(root, "proc/meminfo")))
-
-    def size(name: str) -> Optional[int]:
-        words = lines.get(name, "").split()
-        return int(words[0]) * 1024 if words and words[0].isdigit() else None
-
-    return {"total_bytes": size("MemTotal"), "free_bytes": size("MemAvailable"), "limit_bytes": _memory_limit(root)}
 
 
 def limits() -> Dict[str, Optional[int]]:
@@ -86,46 +74,10 @@ def language() -> Dict[str, Any]:
     }
 
 
-def _fields(path: str) -> Iterator[Tuple[str, str]]:
-    """Yield (name, value) of a file's lines ``name: value`` up to the first empty one, none when it cannot be read."""
-    for line in text_of(path).split("\n\n")[0].splitlines():
-        name, colon, value = line.partition(":")
-        if colon:
-            yield name.strip(), value.strip()
-
-
-def _groups(root: str, controller: str) -> Iterator[str]:
-    """Yield the folders of this process's control group and of those above it, the form of version 2 or the controller's of version 1."""
-    for line in text_of(os.path.join(root, "proc/self/cgroup")).splitlines():
-        number, _, rest = line.partition(":")
-        names, _, path = rest.partition(":")
-        if number == "0" and not names:
-            top = os.path.join(root, "sys/fs/cgroup")
-        elif controller in names.split(","):
-            top = os.path.join(root, "sys/fs/cgroup", controller)
-        else:
-            continue
-        while True:
-            yield top + path.rstrip("/")
-            if path in ("", "/"):
-                break
-            path = os.path.dirname(path)
-
-
-def _memory_limit(root: str) -> Optional[int]:
-    found = []
-    for folder in _groups(root, "memory"):
-        for name in ("memory.max", "memory.limit_in_bytes"):
-            text = text_of(os.path.join(folder, name)).strip()
-            if text.isdigit() and int(text) < _NO_LIMIT:
-                found.append(int(text))
-    return min(found) if found else None
-
-
 def _processors_allowed(root: str) -> Optional[float]:
     """Return the least quota of processor time, in processors; None without one."""
     found = []
-    for folder in _groups(root, "cpu"):
+    for folder in control_groups(root, "cpu"):
         words = text_of(os.path.join(folder, "cpu.max")).split() or [
             text_of(os.path.join(folder, name)).strip() for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
         ]

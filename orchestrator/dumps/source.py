@@ -6,6 +6,7 @@ process with SIGBUS instead of an error.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import weakref
@@ -106,6 +107,12 @@ class FileSource:
                 message = "the file ends at byte %d inside a tensor, expected at least %d bytes" % (actual, expected)
                 raise TruncatedFile(message, self.path, expected, actual)
             done += got
+
+    def drop(self, offset: int, nbytes: int) -> None:
+        """Take bytes that were read out of the page cache; where the system does not, they stay."""
+        with self._lock, contextlib.suppress(AttributeError, OSError):
+            if self._descriptor is not None:
+                os.posix_fadvise(self._descriptor, self.offset + offset, nbytes, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
         """Close the file; the next read opens it again."""

@@ -150,7 +150,7 @@ class Batch:
         return False
 
     def _plan(self) -> Iterator[List[Tuple[str, str, Ids]]]:
-        """Yield what each transaction takes: (step, host, ids), in the order of steps, then hosts."""
+        """Yield what each transaction takes: (step, host, ids), in the order of steps, then hosts; of a step that fits into one all."""
         steps: Dict[str, Dict[str, Ids]] = {}
         for host in sorted(self.parts):
             part = self.parts[host]
@@ -159,6 +159,9 @@ class Batch:
         piece: List[Tuple[str, str, Ids]] = []
         room = MOST_ROWS
         for step in sorted(steps, key=name_order):
+            if room < sum(map(len, steps[step].values())) and piece:
+                yield piece
+                piece, room = [], MOST_ROWS
             for host, ids in steps[step].items():
                 ids = self._not_taken(step, host, ids)
                 while ids:

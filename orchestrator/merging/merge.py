@@ -90,7 +90,7 @@ class Merge:
         self._wake = threading.Event()
         self._fresh: Set[str] = {source.host for source in self.sources}
         self._states = {source.host: WAITING for source in self.sources}
-        self._voids: Dict[str, int] = {}
+        self._compared: Dict[str, Tuple[int, int]] = {}
         self._activity = self._told = time.monotonic()
         self._take_back_at = 0.0
         self._all_ended_said = False
@@ -195,7 +195,7 @@ class Merge:
             self._activity = time.monotonic()
             self._all_ended_said = False
             self._take_back_at = 0.0
-            self._voids.pop(source.host, None)
+            self._compared.pop(source.host, None)
             self._fresh.add(source.host)
             self.say("host %s: %s%s" % (source.host, source.state, " (%s)" % source.trouble if source.trouble else ""))
 
@@ -249,7 +249,7 @@ class Merge:
         self._activity = time.monotonic()
         self.merged.forget(host)
         self._batches.clear()
-        self._voids.clear()
+        self._compared.clear()
         self._fresh.update(self._by_host)
         return True
 
@@ -274,11 +274,12 @@ class Merge:
             source = self._by_host[host]
             try:
                 (found, last), void = source.ask(partial(_taken_out, after=read.last_event))
-                if found or self._voids.get(host) != void or at_once:
+                known = self._compared.get(host, (None, 0))
+                if found or known[0] != void or (at_once and known[1] != read.last_id):
                     self.merged.reconcile(source)
             except Unreadable:
                 continue
-            events[host], self._voids[host] = last, void
+            events[host], self._compared[host] = last, (void, read.last_id)
             ops |= found
         if ops:
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from operator import itemgetter
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..comparing.row import FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, VERDICTS, Row
@@ -19,10 +20,11 @@ from .source import NOT_PASSED, Ids, Read, Reader, Source
 from .step_ops import METRICS, Gathered
 
 _AT = {name: number for number, name in enumerate(COLUMNS)}
-_PLACE = [_AT[name] for name in ("time", "device", "model", "model_id", "step")]
-_METRICS = [(name, _AT[name]) for name in METRICS]
+_PLACE = slice(_AT["time"], _AT["step"] + 1)
+_METRICS = itemgetter(*(_AT[name] for name in METRICS))
+_COUNT = {verdict: number for number, verdict in enumerate(VERDICTS)}
 _VERDICT, _KIND, _WARNING, _OWN = (_AT[name] for name in ("verdict", "kind", "warning", "user_metrics"))
-_GROUP = [_AT[name] for name in ("step", "op", "tensor", "model")]
+_GROUP = itemgetter(*(_AT[name] for name in ("step", "op", "tensor", "model")))
 PLAN = "batch"
 """The fact that tells how far a batch of several transactions is."""
 
@@ -77,28 +79,27 @@ class Merged:
 
     def take(self, host: str, reader: Reader, lines: Iterable[Tuple[Any, ...]]) -> None:
         """Take rows of a host as they are stored there; inside a transaction, :meth:`write` before its end."""
+        places: Dict[Tuple[Any, ...], List[int]] = {}
         for line in lines:
-            values = line[:-1]
-            if checksum(values) != line[-1] or line[_VERDICT] not in VERDICTS:
+            verdict = line[_VERDICT]
+            if checksum(line[:-1]) != line[-1] or verdict not in _COUNT:
                 self.unreadable[host] = self.unreadable.get(host, 0) + 1
                 continue
-            verdict = line[_VERDICT]
-            compared = verdict == FAIL or (verdict == PASS and line[_WARNING] != NOTHING_FINITE)
-            place = Place(*(from_sql_text(line[at]) for at in _PLACE))._replace(host=host)
-            self.places.add(place, verdict, compared and line[_KIND] == "output")
+            counts = places.get(line[_PLACE])
+            if counts is None:
+                place = Place(*map(from_sql_text, line[_PLACE]))._replace(host=host)
+                counts = places[line[_PLACE]] = self.places.change(place)
+            counts[_COUNT[verdict]] += 1
+            if line[_KIND] == "output" and (verdict == FAIL or (verdict == PASS and line[_WARNING] != NOTHING_FINITE)):
+                counts[-1] += 1
             self._gather(line)
             if verdict in NOT_PASSED:
                 self._keep(reader, host, line)
 
     def _gather(self, line: Sequence[Any]) -> None:
-        if line[_VERDICT] not in (PASS, FAIL):
-            return
-        step, op, tensor, model = (from_sql_text(line[at]) or "" for at in _GROUP)
-        metrics = {name: line[at] for name, at in _METRICS if line[at] is not None}
-        if line[_OWN] is not None:
-            metrics.update(json.loads(line[_OWN]))
-        if metrics:
-            self._gathered.add((step, op, tensor, model), metrics)
+        if line[_VERDICT] in (PASS, FAIL):
+            step, op, tensor, model = _GROUP(line)
+            self._gathered.add((step or "", op, tensor or "", model or ""), _METRICS(line), line[_OWN])
 
     def _keep(self, reader: Reader, host: str, line: Tuple[Any, ...]) -> None:
         full = self._stored >= self.most

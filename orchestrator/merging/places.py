@@ -30,24 +30,19 @@ class PlaceTable:
         for line in store.query("SELECT %s FROM host_place" % columns):
             self.counts[Place(*line[:6])] = list(line[6:])
 
-    def add(self, place: Place, verdict: str, output: bool) -> None:
-        """Count a row; ``output``: it is one, and it was compared."""
-        counts = self.counts.get(place)
-        if counts is None:
-            counts = self.counts[place] = [0] * 5
-        counts[VERDICTS.index(verdict)] += 1
-        counts[4] += output
+    def change(self, place: Place) -> List[int]:
+        """Return a place's counts, which are going to change."""
         self._changed.add(place)
+        return self.counts.setdefault(place, [0] * 5)
 
     def replace(self, host: str, lines: Iterable[Tuple[Any, ...]]) -> None:
         """Take a host's counts as :meth:`goldwatch.merging.source.Reader.place_counts` gives them."""
         self.forget(host)
         for *names, verdict, rows, outputs in lines:
             place = Place(*names)._replace(host=host)
-            counts = self.counts.setdefault(place, [0] * 5)
+            counts = self.change(place)
             counts[VERDICTS.index(verdict)] += rows
             counts[4] += outputs
-            self._changed.add(place)
 
     def forget(self, host: str) -> None:
         """Drop a host's counts."""

@@ -216,8 +216,12 @@ class Reader(StoreReader):
     def lines(self, ids: Sequence[int]) -> Iterator[Tuple[Any, ...]]:
         """Yield what is stored of the rows with these ids, in their order: the values of ``selected``."""
         for start in range(0, len(ids), _FEW):
-            page = tuple(ids[start : start + _FEW])
-            sql = "SELECT %s FROM row WHERE id IN (%s) ORDER BY id" % (self.selected, ", ".join("?" * len(page)))
+            page: Tuple[int, ...] = tuple(ids[start : start + _FEW])
+            if page[-1] - page[0] < len(page):
+                page, which = (page[0], page[-1]), "BETWEEN ? AND ?"
+            else:
+                which = "IN (%s)" % ", ".join("?" * len(page))
+            sql = "SELECT %s FROM row WHERE id %s ORDER BY id" % (self.selected, which)
             patient, self._connection.text_factory = self._connection.text_factory, str
             try:
                 found = self.query(sql, page)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..comparing.row import MEASURES
 from ..results.rowsql import SqlValue, checksum, from_sql_text, plain_number, to_sql_text
@@ -13,8 +13,8 @@ from ..verdict.limits import LARGER, natural_comparison
 METRICS = tuple(name for name in MEASURES if name != "StandardDeviation")
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
-Group = Tuple[str, str, str, str]
-"""Step, op, tensor, model; '' where there is none."""
+Group = Tuple[SqlValue, SqlValue, SqlValue, SqlValue]
+"""Step, op, tensor, model as the store has them; '' where there is none."""
 
 Query = Callable[[str, Sequence[Any]], List[Tuple[Any, ...]]]
 Insert = Callable[[str, Iterable[Sequence[SqlValue]]], None]
@@ -77,50 +77,60 @@ class Gathered:
     """The values of rows, by group and metric, until they are written."""
 
     def __init__(self) -> None:
-        self.groups: Dict[Group, Dict[str, List[float]]] = {}
+        self._rows: Dict[Group, List[Sequence[SqlValue]]] = {}
+        self._own: Dict[Group, List[str]] = {}
 
-    def add(self, group: Group, metrics: Mapping[str, Any]) -> None:
-        """Take a compared row's metrics: numbers, texts for those that are not finite, or None; NaN is no value."""
-        found = self.groups.get(group)
+    def add(self, group: Group, metrics: Sequence[SqlValue], own: Optional[str]) -> None:
+        """Take a compared row's :data:`METRICS` and the user's own, as the store has them."""
+        found = self._rows.get(group)
         if found is None:
-            found = self.groups[group] = {}
-        for name, value in metrics.items():
-            if type(value) is not float:
-                number = number_of(value)
-                if number is None:
-                    continue
-                value = number
-            if value != value:
-                continue
-            if name in found:
-                found[name].append(value)
-            else:
-                found[name] = [value]
+            found = self._rows[group] = []
+        found.append(metrics)
+        if own is not None:
+            self._own.setdefault(group, []).append(own)
 
     def write(self, query: Query, insert: Insert) -> None:
         """Add all to the table; inside a transaction."""
-        new = {step for step in {group[0] for group in self.groups} if not _is_known(query, step)}
+        new = {step for step in {group[0] for group in self._rows} if not _is_known(query, step)}
         insert(_INSERT, self._lines(query, new))
-        self.groups = {}
+        self._rows, self._own = {}, {}
 
-    def _lines(self, query: Query, new: Iterable[str]) -> Iterable[Sequence[SqlValue]]:
-        for group, metrics in self.groups.items():
-            names = tuple(to_sql_text(name) for name in group)
-            before = {} if group[0] in new else _lines_of(query, names)
-            for metric, values in metrics.items():
+    def _lines(self, query: Query, new: Set[SqlValue]) -> Iterator[Sequence[SqlValue]]:
+        # About in the order of the table's key: SQLite then changes each of its pages once.
+        for group in sorted(self._rows, key=ascii):
+            before = {} if group[0] in new else _lines_of(query, group)
+            for metric, values in self._values(group):
                 line = line_of(metric, values, before.get(metric, _NOTHING))
                 worst, mean, parts = line.worst, line.mean, "[%s]" % ", ".join(map(repr, line.parts))
                 if not (math.isfinite(worst) and math.isfinite(mean)):
                     worst, mean, parts = plain_number(worst), plain_number(mean), json.dumps([plain_number(part) for part in line.parts])
-                found = (*names[:3], to_sql_text(metric), line.devices, worst, mean, names[3], parts)
+                found = (*group[:3], to_sql_text(metric), line.devices, worst, mean, group[3], parts)
                 yield (*found, checksum(found))
 
+    def _values(self, group: Group) -> Iterator[Tuple[str, List[float]]]:
+        """Yield each metric that has a value, with its values."""
+        found = dict(zip(METRICS, map(_numbers, zip(*self._rows[group]))))
+        own: Dict[str, List[Any]] = {}
+        for text in self._own.get(group, ()):
+            for name, value in json.loads(text).items():
+                own.setdefault(name, []).append(value)
+        found.update((name, _numbers(values)) for name, values in own.items())
+        return ((name, values) for name, values in found.items() if values)
 
-def _is_known(query: Query, step: str) -> bool:
-    return bool(query("SELECT 1 FROM step_op WHERE step = ? LIMIT 1", (to_sql_text(step),)))
+
+def _numbers(values: Sequence[Any]) -> List[float]:
+    """Return those that are numbers; NaN is none."""
+    found = [value for value in values if type(value) is float]
+    if len(found) < len(values):
+        found = [number for number in map(number_of, values) if number is not None]
+    return [number for number in found if number == number]
 
 
-def _lines_of(query: Query, names: Sequence[SqlValue]) -> Dict[str, Line]:
+def _is_known(query: Query, step: SqlValue) -> bool:
+    return bool(query("SELECT 1 FROM step_op WHERE step = ? LIMIT 1", (step,)))
+
+
+def _lines_of(query: Query, names: Group) -> Dict[str, Line]:
     sql = "SELECT metric, count, worst, total FROM step_op WHERE step = ? AND op = ? AND tensor = ? AND model = ?"
     found = query(sql, names)
     return {from_sql_text(metric): Line(count, number_of(worst) or 0.0, parts_of(total)) for metric, count, worst, total in found}

@@ -8,6 +8,7 @@ import sys
 from goldwatch.doctor import machine, place
 from goldwatch.doctor.children import Question, ask
 from goldwatch.doctor.installed import installed, number
+from goldwatch.memory import cache_room, memory
 
 
 def test_a_process_that_does_not_answer_is_killed():
@@ -38,22 +39,27 @@ def test_limits_of_control_groups(tmp_path):
         "proc/self/cgroup": "0::/user/job\n",
         "proc/meminfo": "MemTotal:  2048 kB\nMemAvailable: 1024 kB\n",
         "sys/fs/cgroup/user/memory.max": "1000000\n",
+        "sys/fs/cgroup/user/memory.current": "700000\n",
+        "sys/fs/cgroup/user/memory.stat": "anon 1\nfile 500000\ninactive_file 300000\nactive_file 100000\n",
         "sys/fs/cgroup/user/job/memory.max": "max\n",
         "sys/fs/cgroup/user/job/cpu.max": "150000 100000\n",
     }
     one = {
         "proc/self/cgroup": "7:memory:/docker/x\n3:cpu,cpuacct:/docker/x\n",
         "sys/fs/cgroup/memory/memory.limit_in_bytes": "500\n",
+        "sys/fs/cgroup/memory/memory.usage_in_bytes": "450\n",
+        "sys/fs/cgroup/memory/memory.stat": "active_file 1\ntotal_inactive_file 200\ntotal_active_file 50\n",
         "sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n",
         "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n",
     }
     for name, files in (("two", two), ("one", one)):
         write(tmp_path / name, files)
-    assert machine.memory(str(tmp_path / "two")) == {"total_bytes": 2 << 20, "free_bytes": 1 << 20, "limit_bytes": 1000000}
+    assert memory(str(tmp_path / "two")) == {"total_bytes": 2 << 20, "free_bytes": 1 << 20, "limit_bytes": 1000000}
     assert machine.processor(str(tmp_path / "two"))["allowed"] == 1.5
-    assert machine.memory(str(tmp_path / "one"))["limit_bytes"] == 500
+    assert memory(str(tmp_path / "one"))["limit_bytes"] == 500
     assert machine.processor(str(tmp_path / "one"))["allowed"] is None
-    assert machine.memory(str(tmp_path / "none")) == {"total_bytes": None, "free_bytes": None, "limit_bytes": None}
+    assert [cache_room(str(tmp_path / name)) for name in ("two", "one", "none")] == [700000, 300, None]
+    assert memory(str(tmp_path / "none")) == {"total_bytes": None, "free_bytes": None, "limit_bytes": None}
 
 
 def test_a_processor_that_names_its_features_otherwise(tmp_path):
@@ -74,4 +80,4 @@ def test_what_inotify_allows_and_what_is_in_use(tmp_path):
 
 def test_this_machine_tells():
     assert place.inotify()["max_user_watches"] > 0 and place.inotify()["instances_in_use"] is not None
-    assert machine.memory()["total_bytes"] > 0 and machine.processor()["usable"] > 0
+    assert memory()["total_bytes"] > 0 and machine.processor()["usable"] > 0
