@@ -7,6 +7,8 @@ import unicodedata
 from typing import List
 
 ELLIPSIS = "..."
+BREAKS = "/_.:-"
+"""Behind these a name is broken rather than elsewhere."""
 
 _WORD = re.compile(r"\s*(?:limit [<>]=? |[<>]=? )?\S+(?: %\S*)?")
 
@@ -52,6 +54,17 @@ def shorten(name: str, most: int) -> str:
         return name
     head = left(name, most // 3)
     return head + ELLIPSIS + right(name, most - width_of(head) - len(ELLIPSIS))
+
+
+def broken(name: str, most: int) -> List[str]:
+    """Return a name in lines of at most so many columns, broken behind ``/``, or another of :data:`BREAKS`, where that fills a third."""
+    found = []
+    while width_of(name) > most:
+        piece = left(name, most) or name[:1]
+        ends = (1 + max(map(piece.rfind, marks)) for marks in ("/", BREAKS))
+        found.append(piece[: next((end for end in ends if end > most // 3), None)])
+        name = name[len(found[-1]) :]
+    return [*found, name] if name or not found else found
 
 
 def padded(text: str, width: int) -> str:

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 from .errors import FormatError
 from .filesystem import MAX_NAME_BYTES, read_input
@@ -34,6 +34,7 @@ _OVERFLOW_TYPE = "opdebug"
 _RUN_TIME = re.compile(r"[0-9]{14}")
 _NEAREST_LETTERS = 200
 _NEAREST_CANDIDATES = 50
+_LX_SLICE = re.compile(r"(?P<op>.+)_lxslice(?P<number>[0-9]{1,9})\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class DumpName:
         """(context, thread) of a file that FFTS+ wrote, which may hold one slice of its op; None for other files."""
         return None if self.context_id is None or self.thread_id is None else (self.context_id, self.thread_id)
 
+    @property
+    def slice_numbers(self) -> Tuple[Optional[int], Optional[int], Optional[int]]:
+        """What may number the slices of an op: N of ``{op}_lxslice{N}``, thread and context; None for what the name does not have."""
+        return whole_name(self.op_name)[1], self.thread_id, self.context_id
+
 
 @dataclass(frozen=True)
 class GoldenName:
@@ -75,6 +81,12 @@ class GoldenName:
     output_index: int
     timestamp_us: int
     suffix: str
+
+
+def whole_name(op_name: str) -> Tuple[str, Optional[int]]:
+    """Return the op that ``{op}_lxslice{N}`` is a slice of, and N; any other name as it is, and None."""
+    match = _LX_SLICE.match(op_name)
+    return (match.group("op"), int(match.group("number"))) if match is not None else (op_name, None)
 
 
 def sanitise_device(name: str) -> str:
@@ -240,6 +252,16 @@ def find_collisions(names: Iterable[str]) -> Dict[str, List[str]]:
     return {key: group for key, group in groups.items() if len(group) > 1}
 
 
+def free_name(name: str, taken: Set[str]) -> str:
+    """Return ``name``, or ``name_1``, ``name_2`` … where it is taken; the answer is taken from now on."""
+    found, number = name, 0
+    while found in taken:
+        number += 1
+        found = "%s_%d" % (name, number)
+    taken.add(found)
+    return found
+
+
 def nearest_names(name: str, known: Iterable[str], n: int = 1, cutoff: float = 0.6) -> List[str]:
     """Return up to ``n`` of the ``known`` names that resemble ``name``, best first; case and ``-`` for ``_`` count nothing.
 
@@ -277,11 +299,20 @@ def _folded(name: str) -> str:
     return name[:_NEAREST_LETTERS].strip().lower().replace("-", "_").replace(" ", "_")
 
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Unicode 15's category Cf and Default_Ignorable_Code_Point, as ranges: what Python knows of them differs between its versions.
+_INVISIBLE = (
+    r"\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    r"\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    r"\U000e0000-\U000e0fff"
+)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff%s]" % _INVISIBLE)
 
 
 def printable(text: str) -> str:
-    """Return ``text`` with control characters, escapes and undecodable bytes as ``\\xNN`` (or ``\\uNNNN``): safe on a terminal."""
+    """Return ``text`` with control and invisible characters, escapes and undecodable bytes as ``\\xNN`` (``\\uNNNN``, ``\\UNNNNNNNN``).
+
+    It is safe on a terminal, and no name reads as another that differs by a character without a width.
+    """
     if text.isascii() and text.isprintable():
         return text
     return _CONTROL.sub(lambda match: _escape(ord(match.group())), text)
@@ -290,4 +321,4 @@ def printable(text: str) -> str:
 def _escape(code: int) -> str:
     if 0xDC80 <= code <= 0xDCFF:
         code -= 0xDC00
-    return "\\x%02x" % code if code < 0x100 else "\\u%04x" % code
+    return "\\x%02x" % code if code < 0x100 else "\\u%04x" % code if code < 0x10000 else "\\U%08x" % code

@@ -14,6 +14,7 @@ LAYERS = (
     (
         "goldwatch",
         "goldwatch.columns",
+        "goldwatch.shortening",
         "goldwatch.errors",
         "goldwatch.filesystem",
         "goldwatch.interrupts",
@@ -22,6 +23,7 @@ LAYERS = (
         "goldwatch.protowire",
         "goldwatch.elements",
         "goldwatch.records",
+        "goldwatch.wording",
         "goldwatch.blas",
         "goldwatch.processes",
         "goldwatch.serving",
@@ -66,6 +68,7 @@ ADAPTERS_MAY_IMPORT = (
     "goldwatch.naming",
     "goldwatch.protowire",
     "goldwatch.elements",
+    "goldwatch.wording",
     "goldwatch.netfiles",
     "goldwatch.config.plan",
     "goldwatch.adapters",

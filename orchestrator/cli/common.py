@@ -23,6 +23,7 @@ from ..errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_USAGE, GoldwatchErro
 from ..filesystem import open_input
 from ..interrupts import caused_by_interrupt
 from ..naming import printable
+from ..shortening import shorten_within
 from .streams import OutputGone, guard_streams
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -148,6 +149,11 @@ def wrapped(text: str, width: Optional[int], indent: str = "  ") -> List[str]:
     if width is None or width_of(text) <= width:
         return [text]
     return wrap(text, max(len(indent) + 16, width), indent)
+
+
+def sentence_lines(text: str, width: Optional[int], indent: str = "  ") -> List[str]:
+    """Return :func:`wrapped` lines of a sentence about ops, of whose longest names the middle is left out."""
+    return wrapped(shorten_within(printable(text)), width, indent)
 
 
 def put_wrapped(text: str, indent: str = "  ") -> None:

@@ -9,9 +9,11 @@ import click
 
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..filesystem import replacing
+from ..naming import printable
 from ..pages.diff_page import diff_page
 from ..results.difference import KINDS, WORSE, Difference, difference_of
 from ..results.difference_words import change_words, counts_words, markdown, place_words
+from ..shortening import shorten_all, shorten_within
 from .common import format_option, print_json, put, put_line, say_note, set_up_logging, verbosity_options
 from .outputs import refuse_replacing
 from .progress import ProgressBar
@@ -81,6 +83,7 @@ def _print(found: Difference, quiet: bool) -> None:
         say_note(note, quiet)
     if not found.comparable:
         return put_line(counts_words(found))
+    names = shorten_all(printable(change.side.tensor) for kind in KINDS for change in found.changes[kind][:_SHOWN])
     several = len({place_words(change.side) for changes in found.changes.values() for change in changes}) > 1
     for kind in KINDS:
         changes = found.changes[kind]
@@ -88,7 +91,8 @@ def _print(found: Difference, quiet: bool) -> None:
             put("%s:" % kind)
         for change in changes[:_SHOWN]:
             place = place_words(change.side) if several else ""
-            put_line("  %s%s: %s" % (change.side.tensor, " (%s)" % place if place else "", change_words(change)))
+            said = shorten_within(printable(change_words(change)))
+            put_line("  %s%s: %s" % (names[printable(change.side.tensor)], " (%s)" % place if place else "", said))
         if len(changes) > _SHOWN:
             put("  and %d more" % (len(changes) - _SHOWN))
     put_line(counts_words(found))

@@ -11,6 +11,7 @@ from ..columns import cut, shorten, width_of
 from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..engine.target_file import TargetFile
 from ..naming import printable
+from ..shortening import shorten_within
 from ..watching.standing import Standing
 from .common import columns_of, is_terminal, say, show_status
 from .progress import bar_text
@@ -64,7 +65,7 @@ class LiveDisplay:
             return
         self._failures += 1
         if not self.terminal or self._failures <= _MOST_FAILURES:
-            self.say("FAIL %s%s: %s" % (row.tensor, _where(row), row.reason))
+            self.say(shorten_within(printable("FAIL %s%s: %s" % (row.tensor, _where(row), row.reason))))
         elif self._failures == _MOST_FAILURES + 1:
             self.say("further failing rows are counted below; the table at the end has them")
 

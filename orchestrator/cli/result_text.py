@@ -13,7 +13,7 @@ from ..errors import GoldwatchError
 from ..results.byplace import place_lines
 from ..results.stepops import STEP_OP_FILE
 from ..results.table import COLOURS, render_table
-from .common import columns_of, print_result_file, put, put_escaped, put_wrapped, use_colour, wrapped
+from .common import columns_of, print_result_file, put, put_escaped, put_wrapped, sentence_lines, use_colour, wrapped
 from .progress import ProgressBar
 from .replay_next import replay_words
 from .report_options import FILES, Reports, write_reports
@@ -73,7 +73,8 @@ def print_end(result: RunResult, given: Any, replayed: Optional[RunResult] = Non
         return
     width = columns_of(sys.stdout)
     _put_verdict(result, width, use_colour(sys.stdout))
-    put_wrapped(result.sentence, "")
+    for line in sentence_lines(result.sentence, width, ""):
+        put(line)
     for line in shell_lines("next:", next_words(replayed or result), width or 10**9):
         put(line)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, List, Mapping, Optional
 
 from ..dumps.place import NOWHERE, Place
 from ..engine.options import ComparisonOptions
-from .common import wrapped
+from .common import sentence_lines
 from .shell import command_words, shell_lines, shell_word
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ def verdict_lines(result: RunResult, width: Optional[int]) -> List[str]:
     summary = result.summary
     lines: List[str] = []
     for warning in [warning for warning in summary.warnings if warning not in result.left_out]:
-        lines += wrapped("warning: " + warning, width)
+        lines += sentence_lines("warning: " + warning, width)
     for text in [model.sentence for model in summary.models if len(summary.models) > 1] + _devices(summary):
-        lines += wrapped(text, width)
+        lines += sentence_lines(text, width)
     for host in summary.hosts or ():
-        lines += wrapped(_host(host), width)
+        lines += sentence_lines(_host(host), width)
     for number, suspect in enumerate(summary.suspects[:_MOST_SHOWN], 1):
         lines += _suspect(number, suspect, width)
         if suspect.explanations:
@@ -43,7 +43,7 @@ def verdict_lines(result: RunResult, width: Optional[int]) -> List[str]:
     if len(summary.suspects) > _MOST_SHOWN:
         lines.append("  and %d more suspects, see result.json" % (len(summary.suspects) - _MOST_SHOWN))
     for culprit in (summary.culprits or ())[:_MOST_SHOWN]:
-        lines += wrapped("culprit: %s" % culprit["op"], width)
+        lines += sentence_lines("culprit: %s" % culprit["op"], width)
         lines += _closer(result, culprit["op"], NOWHERE, width)
     return lines
 
@@ -101,10 +101,10 @@ def _devices(summary: Summary) -> List[str]:
 def _suspect(number: int, suspect: Suspect, width: Optional[int]) -> List[str]:
     named = "%s (%s)" % (suspect.op, suspect.op_type) if suspect.op_type else suspect.op
     head = "suspect %d: %s, score %.0f, confidence %s: %s" % (number, named, suspect.score, suspect.confidence, suspect.evidence)
-    lines = wrapped(head, width)
+    lines = sentence_lines(head, width)
     least = max((entry.share for entry in suspect.explanations), default=0.0) - _ALIKE
     for entry in [entry for entry in suspect.explanations if entry.share >= least][:_MOST_EXPLANATIONS]:
         share = " (%.0f %% of its error)" % (100 * entry.share) if entry.share else ""
-        lines += wrapped("  %s%s: %s" % (entry.kind, share, entry.sentence), width, "    ")
-        lines += wrapped("    next: " + entry.next, width, "    ")
+        lines += sentence_lines("  %s%s: %s" % (entry.kind, share, entry.sentence), width, "    ")
+        lines += sentence_lines("    next: " + entry.next, width, "    ")
     return lines

@@ -12,12 +12,13 @@ function make(tag, attributes, content) {
 }
 make.svg = new Set(['svg', 'g', 'path', 'rect', 'circle', 'line', 'polygon', 'polyline', 'text', 'tspan', 'defs', 'marker', 'ellipse']);
 
-// A name as it is shown: control and direction-changing characters as escapes, as everywhere in goldwatch.
+// A name as it is shown: control, direction-changing and invisible characters as escapes, as everywhere in goldwatch.
 function printable(name) {
-  return String(name).replace(/[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]/gu, (letter) => {
+  return String(name).replace(/[\x00-\x1f\x7f-\x9f\u2028\u2029\p{Cf}\p{Default_Ignorable_Code_Point}\ud800-\udfff]/gu, (letter) => {
     let code = letter.codePointAt(0);
     if (code >= 0xdc80 && code <= 0xdcff) code -= 0xdc00;
-    return code < 0x100 ? '\\x' + code.toString(16).padStart(2, '0') : '\\u' + code.toString(16).padStart(4, '0');
+    const [head, length] = code < 0x100 ? ['\\x', 2] : code < 0x10000 ? ['\\u', 4] : ['\\U', 8];
+    return head + code.toString(16).padStart(length, '0');
   });
 }
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import List
 
+from ..naming import printable
 from ..results.difference import KINDS, WORSE, Change, Difference
 from ..results.difference_words import change_words, counts_words, head_words, place_words
-from .shell import page, text
+from ..shortening import shorten_all
+from .shell import attribute, page, sentence, text
 
 _MOST_ROWS = 5000
 _MEANINGS = {
@@ -37,22 +39,25 @@ def diff_page(found: Difference) -> str:
 
 
 def _section(kind: str, changes: List[Change]) -> str:
-    rows = "\n".join(map(_row, changes[:_MOST_ROWS]))
+    names = shorten_all(printable(change.side.tensor) for change in changes[:_MOST_ROWS])
+    rows = "\n".join(_row(change, names[printable(change.side.tensor)]) for change in changes[:_MOST_ROWS])
     more = len(changes) - _MOST_ROWS
     rest = "<p>%d more are not on this page; the JSON document has all.</p>" % more if more > 0 else ""
     return _SECTION % {"kind": kind, "count": len(changes), "meaning": _MEANINGS[kind], "rows": rows, "rest": rest}
 
 
-def _row(change: Change) -> str:
-    side = change.side
+def _row(change: Change, name: str) -> str:
+    side, change_html = change.side, sentence(change_words(change))
+    whole = ' title="%s"' % text(side.tensor) if name != printable(side.tensor) else ""
     cells = [
-        '<td class="name">%s</td>' % text(side.tensor),
-        "<td>%s</td>" % text(side.op_type),
-        "<td>%s</td>" % text(place_words(side)),
+        '<td class="name"%s>%s</td>' % (whole, text(name)),
+        "<td>%s</td>" % sentence(side.op_type),
+        '<td class="place">%s</td>' % text(place_words(side)),
         _verdict(change),
-        "<td>%s</td>" % text(change_words(change)),
+        # A value and its arrow are not broken apart.
+        "<td>%s</td>" % change_html.replace(" -&gt; ", "&nbsp;→ "),
     ]
-    return '<tr data-tensor="%s">%s</tr>' % (text(side.tensor), "".join(cells))
+    return '<tr data-tensor="%s">%s</tr>' % (attribute(side.tensor), "".join(cells))
 
 
 def _verdict(change: Change) -> str:

@@ -3,7 +3,7 @@
 // A word as a shell reads it back, whatever is in it.
 function shellWord(word) {
   if (/^[\w@%+=:,./-]+$/.test(word)) return word;
-  if (!/[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/.test(word)) return "'" + word.replace(/'/g, "'\"'\"'") + "'";
+  if (printable(word) === word) return "'" + word.replace(/'/g, "'\"'\"'") + "'";
   const escaped = Array.from(new TextEncoder().encode(word), (byte) => {
     if (byte === 0x27 || byte === 0x5c) return '\\' + String.fromCharCode(byte);
     return byte < 0x20 || byte > 0x7e ? '\\x' + byte.toString(16).padStart(2, '0') : String.fromCharCode(byte);

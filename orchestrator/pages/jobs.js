@@ -38,7 +38,7 @@ class JobList {
     const cells = [
       ['', make('span', {class: 'verdict', 'data-is': job.state}, job.state)], ['name', printable(words.join(' '))], ['', new Date(job.submitted).toLocaleString()],
       ['', took], ['', job.exit_code === null ? '' : 'exit code ' + job.exit_code],
-      ['', job.run === null ? '' : make('a', {href: '/runs/' + job.run, 'data-key': 'run-' + job.id}, 'run')], ['', make('a', {href: '#job-' + job.id, 'data-key': 'log-' + job.id}, 'log')],
+      ['', job.run === null || job.state === 'queued' ? '' : make('a', {href: '/runs/' + job.run, 'data-key': 'run-' + job.id}, 'run')], ['', make('a', {href: '#job-' + job.id, 'data-key': 'log-' + job.id}, 'log')],
       ['', job.state === 'queued' || job.state === 'running' ? this.cancelButton(job) : ''],
     ];
     return make('tr', {'data-state': job.state, 'data-job': job.id}, cells.map(([kind, content]) => make('td', {class: kind || null}, content)));

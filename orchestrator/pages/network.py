@@ -6,6 +6,7 @@ import unicodedata
 from collections import deque
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from ..columns import broken
 from ..naming import printable
 from .layout import PORTS, lay_out
 
@@ -15,7 +16,6 @@ MOST_DRAWN = 3000
 _LINE = 30
 _LABEL = 36
 _MOST_LINES = 4
-_BREAKS = "/_.:-"
 _LETTER = 6.7
 _LABEL_LETTER = 5.8
 _LINE_HEIGHT = 14.0
@@ -220,20 +220,10 @@ def name_lines(name: str, number: int) -> List[str]:
     """
     text = printable(name)
     if len(text) <= _LINE * _MOST_LINES:
-        return _broken(text)
+        return broken(text, _LINE)
     end = 2 * _LINE - 12
     middle = "…[%d characters]…" % (len(text) - _LINE - end)
-    return [text[:_LINE], middle, *_broken("%s #%d" % (text[-end:], number))]
-
-
-def _broken(text: str) -> List[str]:
-    found = []
-    while len(text) > _LINE:
-        at = max(text.rfind(mark, 0, _LINE) for mark in _BREAKS) + 1
-        at = at if at > _LINE // 3 else _LINE
-        found.append(text[:at])
-        text = text[at:]
-    return [*found, text] if text or not found else found
+    return [text[:_LINE], middle, *broken("%s #%d" % (text[-end:], number), _LINE)]
 
 
 def _columns(text: str) -> int:

@@ -8,11 +8,14 @@ from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..comparing.row import WORST_SLICE, Row
 from ..dumps.place import Place
+from ..naming import printable
 from ..results.told import Told
 from ..results.worst import error_of
+from ..shortening import shorten_all
 from ..verdict.judging import metric_number
+from ..wording import plural
 from .row_columns import COSINE, FIRST
-from .shell import attribute, text
+from .shell import attribute, sentence, text
 
 MOST_ROWS = 200
 
@@ -61,7 +64,7 @@ def verdict_html(told: Told) -> str:
     summary = told.summary
     verdict = str(summary["verdict"])
     parts = ['<p class="big"><span class="verdict" data-is="%s">%s</span></p>' % (attribute(verdict), text(_said(verdict, told.finished)))]
-    parts.append('<p class="sentence">%s</p>' % text(told.sentence))
+    parts.append('<p class="sentence">%s</p>' % sentence(told.sentence))
     counted = [(summary[_COUNTS[name]], name) for name in _ORDER if summary[_COUNTS[name]]]
     count_html = '<span class="count">%d <span class="verdict" data-is="%s">%s</span></span>'
     counts = [count_html % (count, name, _WORDS[name]) for count, name in counted]
@@ -69,12 +72,12 @@ def verdict_html(told: Told) -> str:
     parts.append('<p class="counts">%s: %s</p>' % (total, " · ".join(counts) or "nothing was compared"))
     warnings = [warning for warning in summary["warnings"] if warning.rstrip(".").lower() not in told.sentence.lower()]
     if warnings:
-        shown = "".join("<li>%s</li>" % text(warning) for warning in warnings[:_MOST_NOTES])
+        shown = "".join("<li>%s</li>" % sentence(warning) for warning in warnings[:_MOST_NOTES])
         more = "<li>and %d more, see result.json</li>" % (len(warnings) - _MOST_NOTES) if len(warnings) > _MOST_NOTES else ""
         parts.append('<ul class="warnings">%s%s</ul>' % (shown, more))
-    parts += ["<p>%s</p>" % text(_model(model)) for model in summary["models"]] if len(summary["models"]) > 1 else []
+    parts += ["<p>%s</p>" % sentence(_model(model)) for model in summary["models"]] if len(summary["models"]) > 1 else []
     if summary.get("hosts"):
-        parts.append('<ul class="hosts">%s</ul>' % "".join("<li>%s</li>" % text(_host(host)) for host in summary["hosts"]))
+        parts.append('<ul class="hosts">%s</ul>' % "".join("<li>%s</li>" % sentence(_host(host)) for host in summary["hosts"]))
     return "\n".join(parts)
 
 
@@ -83,11 +86,6 @@ def _host(host: Mapping[str, Any]) -> str:
     said = ", ".join("%d %s" % count for count in counts if count[0] or count[1] != "not compared")
     state = "" if host["state"] == "finished" else " (%s)" % host["state"]
     return "host %s%s: %s, %s: %s" % (host["host"], state, host["verdict"], plural(host["rows"], "row"), said)
-
-
-def plural(count: int, word: str) -> str:
-    """Return ``1 row`` or ``2 rows``."""
-    return "%d %s%s" % (count, word, "" if count == 1 else "s")
 
 
 def _said(verdict: str, finished: bool) -> str:
@@ -114,7 +112,7 @@ def suspects_html(told: Told, numbers: Mapping[Tuple[str, Optional[Place]], int]
     found = told.summary["first_divergence"]
     if found is None:
         return '<p class="quiet">No operator is suspect.</p>'
-    first = '<span class="name">%s</span>' % text(found["op"])
+    first = '<span class="name">%s</span>' % sentence(found["op"])
     return "<p>No operator can be told to be wrong by itself. The first outside its limits is %s.</p>" % first
 
 
@@ -124,11 +122,11 @@ def _card(number: int, suspect: Mapping[str, Any], told: Told, numbers: Mapping[
     said = ["score %.0f" % suspect["score"], "confidence %s" % suspect["confidence"]]
     said += [part for part in [_where(place, told.places)] if part]
     parts = [_head(number, suspect["op"], suspect["op_type"], row), '<p class="quiet">%s</p>' % text(" · ".join(said))]
-    parts.append("<p>%s</p>" % text(_sentence(suspect["evidence"])))
+    parts.append("<p>%s</p>" % sentence(_capital(suspect["evidence"])))
     for entry in suspect["explanations"]:
         share = " (%.0f %% of its error)" % (100 * entry["share"]) if entry["share"] else ""
-        parts.append("<p><b>%s</b>%s: %s</p>" % (text(entry["kind"]), share, text(entry["sentence"])))
-        parts.append('<p class="next">Next: %s.</p>' % text(entry["next"].rstrip(".")))
+        parts.append("<p><b>%s</b>%s: %s</p>" % (text(entry["kind"]), share, sentence(entry["sentence"])))
+        parts.append('<p class="next">Next: %s.</p>' % sentence(entry["next"].rstrip(".")))
     return _framed(suspect["op"], [*parts, _command(told, suspect["op"])])
 
 
@@ -137,12 +135,12 @@ def _culprit(number: int, culprit: Mapping[str, Any], told: Told, numbers: Mappi
     parts.append('<p class="quiet">an error of its own, run alone with the device\'s inputs</p>')
     if culprit["metric"] is not None:
         value, limit = ("%.6g" % metric_number(culprit[name]) for name in ("value", "limit"))
-        parts.append("<p>%s has %s %s, limit %s</p>" % (text(culprit["tensor"]), text(culprit["metric"]), value, limit))
+        parts.append("<p>%s has %s %s, limit %s</p>" % (sentence(culprit["tensor"]), text(culprit["metric"]), value, limit))
     return _framed(culprit["op"], [*parts, _command(told, culprit["op"])])
 
 
 def _head(number: int, op: str, op_type: str, row: Any) -> str:
-    name = '<span class="name">%s</span>%s' % (text(op), " <span class=\"quiet\">(%s)</span>" % text(op_type) if op_type else "")
+    name = '<span class="name">%s</span>%s' % (sentence(op), " <span class=\"quiet\">(%s)</span>" % sentence(op_type) if op_type else "")
     leads = '<a href="#row-%d">%s</a>' % (row, name) if row is not None else name
     return "<h3>%d. %s</h3>" % (number, leads)
 
@@ -158,7 +156,7 @@ def _command(told: Told, op: str) -> str:
     return '<pre class="command">%s</pre>' % words if command else ""
 
 
-def _sentence(words: str) -> str:
+def _capital(words: str) -> str:
     return words[:1].upper() + words[1:] + ("" if words.endswith(".") else ".")
 
 
@@ -176,20 +174,21 @@ def rows_html(kept: PlainRows, told: Told) -> str:
     heads = ["<th scope=\"col\">%s</th>" % name for name in ["#", *["where"] * several, "tensor", "type", "verdict"]]
     heads += ['<th scope="col" class="number" data-metric="%s" aria-sort="none">%s</th>' % (name, _SHORT[name]) for name in shown]
     heads.append('<th scope="col">why</th>')
-    lines = [_line(number, row, shown, told.places if several else ()) for number, row in kept.rows]
+    names = shorten_all(printable(row.tensor) for _, row in kept.rows)
+    lines = [_line(number, row, names, shown, told.places if several else ()) for number, row in kept.rows]
     return '<table id="rows" data-shown="%d">\n<thead><tr>%s</tr></thead>\n<tbody>\n%s\n</tbody>\n</table>' % (
         len(lines), "".join(heads), "\n".join(lines),
     )  # fmt: skip
 
 
-def _line(number: int, row: Row, shown: Sequence[str], places: Sequence[Place]) -> str:
+def _line(number: int, row: Row, names: Mapping[str, str], shown: Sequence[str], places: Sequence[Place]) -> str:
     cells = ["<td class=\"number\">%d</td>" % (number + 1)]
     cells += ["<td>%s</td>" % text(_where(row.place, places))] if places else []
-    cells.append('<td class="name">%s</td>' % text(row.tensor))
-    cells.append("<td>%s</td>" % text(row.op_type))
+    cells.append('<td class="name">%s</td>' % text(names[printable(row.tensor)]))
+    cells.append("<td>%s</td>" % sentence(row.op_type))
     cells.append('<td><span class="verdict" data-is="%s">%s</span></td>' % (row.verdict, row.verdict.replace("_", " ")))
     cells += ['<td class="number">%s</td>' % _metric(name, row.metrics.get(name)) for name in shown]
-    cells.append("<td>%s</td>" % text(row.reason))
+    cells.append("<td>%s</td>" % sentence(row.reason))
     return '<tr id="row-%d" data-tensor="%s" data-verdict="%s">%s</tr>' % (number, attribute(row.tensor), row.verdict, "".join(cells))
 
 

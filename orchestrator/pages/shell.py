@@ -16,6 +16,7 @@ import pkgutil
 from typing import Any, Mapping, Sequence
 
 from ..naming import printable
+from ..shortening import shorten_within
 
 PACKED_BYTES = 200000
 """JSON of so many bytes or more is packed."""
@@ -26,6 +27,11 @@ _ESCAPES = {ord(letter): "\\u%04x" % ord(letter) for letter in "<>&\u2028\u2029"
 def text(value: object) -> str:
     """Return a value as the text of an element: names of anybody's cannot become markup; control characters are shown as ``\\xNN``."""
     return html.escape(printable(str(value)))
+
+
+def sentence(value: object) -> str:
+    """Return :func:`text` of a sentence about ops, of whose longest names the middle is left out."""
+    return html.escape(shorten_within(printable(str(value))))
 
 
 def attribute(value: str) -> str:

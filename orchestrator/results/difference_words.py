@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import List, Optional
+from typing import List, Mapping, Optional
 
+from ..naming import printable
+from ..shortening import shorten_all
 from .difference import BETTER, KINDS, VANISHED, WORSE, Change, Difference, Side
 from .distances import COSINE_DISTANCE
 from .mdtext import code, plain
 
 MOST_CHARACTERS = 60000
 _SHOWN = 10
+_MOST_NAMES = 2000
 _WORDS = {"fail": "FAIL", "not_compared": "not compared"}
 _MAIN = ("RelativeEuclideanDistance", COSINE_DISTANCE, "DifferentElements", "RootMeanSquareError", "MaxAbsoluteError")
 
@@ -83,7 +86,8 @@ def markdown(found: Difference) -> str:
     left: List[str] = []
     for kind in KINDS:
         changes = found.changes[kind]
-        shown = _table(changes, room // 2 if kind != VANISHED else room)
+        names = shorten_all(printable(change.side.tensor) for change in changes[:_MOST_NAMES])
+        shown = _table(changes[:_MOST_NAMES], names, room // 2 if kind != VANISHED else room)
         if not changes:
             continue
         title = "%d %s" % (len(changes), kind)
@@ -103,11 +107,11 @@ def markdown(found: Difference) -> str:
 _HEADING = "| tensor | place | change |\n|---|---|---|"
 
 
-def _table(changes: List[Change], room: int) -> List[str]:
+def _table(changes: List[Change], names: Mapping[str, str], room: int) -> List[str]:
     lines = []
     for change in changes:
         side = change.side
-        line = "| %s | %s | %s |" % (code(side.tensor, table=True), plain(place_words(side)), plain(change_words(change)))
+        line = "| %s | %s | %s |" % (code(names[printable(side.tensor)], table=True), plain(place_words(side)), plain(change_words(change)))
         room -= len(line) + 1
         if room < 0:
             break

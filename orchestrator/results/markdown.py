@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Iterable, List, Mapping
 
+from ..columns import shorten
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
+from ..naming import printable
+from ..shortening import LONGEST, shorten_all
 from ..verdict.judging import metric_number
 from .mdtext import block, code, plain
 from .told import ReportFile
@@ -17,6 +20,7 @@ _WORST = 10
 _FOR_SUSPECTS = 30000
 _FOR_THE_END = 1500
 _KEPT = 800
+_MOST_OF_A_COMMAND = 5000
 _WORDS = {PASS: "pass", FAIL: "**FAIL**", NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent"}
 _COUNTS = (("passed", "pass"), ("failed", "fail"), ("not_compared", "not compared"), ("expected_absent", "absent as expected"))
 _HEADINGS = ("verdict", "tensor", "1 − cosine", "rel. Euclid", "max abs", "reason")
@@ -47,6 +51,7 @@ class MarkdownFile(ReportFile):
         self._room = MOST_CHARACTERS - _FOR_THE_END
         self._left: List[str] = []
         self._several = len(self.told.places) > 1
+        self._names = shorten_all(printable(row.tensor) for kept in self._kept.values() for row in kept.rows)
         self._head()
         self._suspects()
         self._rows()
@@ -89,7 +94,7 @@ class MarkdownFile(ReportFile):
         self._leave(len(entries) - shown, "suspects")
 
     def _suspect(self, number: int, suspect: Mapping[str, Any]) -> str:
-        named = code(suspect["op"]) + (" (%s)" % code(suspect["op_type"]) if suspect["op_type"] else "")
+        named = code(_name(suspect["op"])) + (" (%s)" % code(_name(suspect["op_type"])) if suspect["op_type"] else "")
         about = (number, named, suspect["score"], suspect["confidence"], plain(suspect["evidence"]))
         lines = ["%d. %s, score %.0f, confidence %s: %s\n" % about]
         for entry in suspect["explanations"]:
@@ -98,10 +103,13 @@ class MarkdownFile(ReportFile):
 
     def _culprit(self, number: int, culprit: Mapping[str, Any]) -> str:
         said = "" if culprit["metric"] is None else ": %s %s, limit %s" % (plain(culprit["metric"]), culprit["value"], culprit["limit"])
-        return "%d. %s%s\n" % (number, code(culprit["op"]), said) + self._command(culprit["op"])
+        return "%d. %s%s\n" % (number, code(_name(culprit["op"])), said) + self._command(culprit["op"])
 
     def _command(self, op: str) -> str:
-        return "\n" + block(self.told.commands[op]) if op in self.told.commands else ""
+        command = self.told.commands.get(op, "")
+        if len(command) > _MOST_OF_A_COMMAND:
+            return "\n     The command with the op's whole name is too long for a comment; the HTML report has it.\n"
+        return "\n" + block(command) if command else ""
 
     def _rows(self) -> None:
         worst = (self._kept[FAIL].rows + [row for row in self._kept[PASS].rows if error_of(row)])[:_WORST]
@@ -142,7 +150,8 @@ class MarkdownFile(ReportFile):
         others = [metric_number(row.metrics.get(name)) for name in ("RelativeEuclideanDistance", "MaxAbsoluteError")]
         numbers = ["" if number != number else "%.3g" % number for number in (1.0 - cosine, *others)]
         place = [plain(row.place.label())] if self._several else []
-        return "| %s |\n" % " | ".join([*place, _WORDS[row.verdict], code(row.tensor, True), *numbers, plain(row.reason)])
+        name = code(self._names[printable(row.tensor)], True)
+        return "| %s |\n" % " | ".join([*place, _WORDS[row.verdict], name, *numbers, plain(row.reason)])
 
     def _fold(self, title: str, words: str, lines: List[str]) -> None:
         shown: List[str] = []
@@ -159,6 +168,10 @@ class MarkdownFile(ReportFile):
     def _leave(self, count: int, words: str) -> None:
         if count:
             self._left.append(_counted(count, words))
+
+
+def _name(name: str) -> str:
+    return shorten(printable(name), LONGEST)
 
 
 def _counted(count: int, words: str) -> str:

@@ -6,6 +6,7 @@ import re
 from typing import Match
 
 from ..naming import printable
+from ..shortening import shorten_within
 
 _BREAK = "&#8203;"
 """A space of no width: what stands before it and behind it is not read as one word."""
@@ -22,7 +23,7 @@ _MOST = 2000
 
 def plain(text: str) -> str:
     """Return text as a part of a paragraph, a list's entry or a table's cell."""
-    return _SPECIAL.sub(_escaped, printable(_clipped(text)))
+    return _SPECIAL.sub(_escaped, _clipped(shorten_within(printable(text))))
 
 
 def _escaped(match: Match[str]) -> str:

@@ -6,31 +6,21 @@ import heapq
 from itertools import accumulate
 from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
-from ..columns import cut, padded, shorten, width_of
+from ..columns import broken, cut, padded, width_of
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..naming import printable
+from ..shortening import LONGEST, shorten_all
 from ..verdict.judging import metric_number, short_text
+from ..wording import plural
 from .placenames import place_names
 
 SHOWN_ROWS = 20
-SHOWN_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", "MaxAbsoluteError")
-
-_HEADINGS = {
-    "CosineSimilarity": "cosine",
-    "RelativeEuclideanDistance": "rel. Euclid",
-    "MaxAbsoluteError": "max abs",
-    "AccumulatedRelativeError": "acc. rel.",
-    "KullbackLeiblerDivergence": "KL",
-    "MeanAbsoluteError": "mean abs",
-    "RootMeanSquareError": "RMSE",
-    "MaxRelativeError": "max rel.",
-    "MeanRelativeError": "mean rel.",
-}
+_METRICS = {"CosineSimilarity": "cosine", "RelativeEuclideanDistance": "rel. Euclid", "MaxAbsoluteError": "max abs"}
 WORDS = {PASS: "pass", FAIL: "FAIL", NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent"}
 _URGENCY = {FAIL: 0, NOT_COMPARED: 1, PASS: 2, EXPECTED_ABSENT: 3}
 COLOURS = {FAIL: "31", NOT_COMPARED: "33", PASS: "32", EXPECTED_ABSENT: "2"}
-_TENSOR_WIDTH = 44
+_NAME_LINES = 3
 _LEAST_TENSOR = 18
 _LEAST_REASON = 24
 _BELOW = "     "
@@ -41,7 +31,6 @@ def render_table(
     total: Optional[int] = None,
     file: str = "",
     first_tensor: Optional[str] = None,
-    metrics: Sequence[str] = SHOWN_METRICS,
     colour: bool = False,
     width: Optional[int] = None,
     places: Sequence[Place] = (),
@@ -58,60 +47,80 @@ def render_table(
         Where all rows are; named in the line that tells how many were left out.
     first_tensor
         The tensor of the first divergence; marked with ``>``.
-    metrics
-        The metrics' columns.
     colour
         Colour the verdicts with ANSI escapes.
     width
-        Columns of the terminal: names and reasons are cut to fit; where there is hardly room for reasons, they go below their rows.
-        None: no line is too long.
+        Columns of the terminal: reasons are cut to fit; where there is hardly room for them, they go below their rows, and where there is
+        none for the names, these have lines of their own. None: no line is too long.
     places
         All places of the run, where some may have no row here: of several, each stands above its rows.
     """
     parts_of = [list(rows) for rows in blocks]
     chosen = [row for rows in parts_of for row in rows]
     ends = set(accumulate(map(len, parts_of))) - {len(chosen)}
-    table = [_line(row, metrics, first_tensor) for row in chosen]
+    table = [_line(row, first_tensor) for row in chosen]
     names = place_names(list(dict.fromkeys(places or [row.place for row in chosen])))
     last = ""
-    headings = ["", "verdict", "tensor"] + [_HEADINGS.get(name, printable(name)[:24]) for name in metrics] + ["reason"]
-    widths = [max(width_of(line[column]) for line in [headings, *table]) for column in range(len(headings))]
-    shown, below = _fitted(widths, width)
+    headings = ["", "verdict", "tensor", *_METRICS.values(), "reason"]
+    layout = _Layout([headings, *table], width)
     for number, line in enumerate([headings, *table]):
         if number and len(names) > 1 and names[chosen[number - 1].place] != last:
             last = names[chosen[number - 1].place]
             yield _cut(" %s:" % last, width)
-        line[2] = shorten(line[2], widths[2])
-        parts = [padded(cell, size) for cell, size in zip(line[:3], widths)]
-        parts += [cell.rjust(size) for cell, size in zip(line[3:shown], widths[3:])]
-        if colour and number:
-            parts[1] = "\x1b[%sm%s\x1b[0m" % (COLOURS[chosen[number - 1].verdict], parts[1])
-        if not below:
-            parts.append(_cut(line[-1], None if width is None else width - sum(widths[:shown]) - 2 * shown))
-        yield "  ".join(parts).rstrip()
-        if below and number and line[-1]:
-            yield _BELOW + _cut(line[-1], None if width is None else width - len(_BELOW))
+        yield from layout.lines(line, COLOURS[chosen[number - 1].verdict] if colour and number else None, heading=not number)
         if number in ends:
             yield "   ..."
     if total is not None and total > len(chosen):
         others = total - len(chosen)
-        yield _cut("... %d more row%s%s" % (others, "" if others == 1 else "s", " in " + printable(file) if file else ""), width)
+        yield _cut("... %s%s" % (plural(others, "more row"), " in " + printable(file) if file else ""), width)
 
 
-def _fitted(widths: List[int], width: Optional[int]) -> Tuple[int, bool]:
-    """Make the tensors' column as narrow as need be; return how many columns are shown before the reason, and whether that goes below."""
-    shown = len(widths) - 1
-    if width is None:
-        return shown, False
-    room = width - sum(widths[:shown]) - 2 * shown
-    if room >= min(_LEAST_REASON, widths[-1]):
-        return shown, False
-    least = min(_LEAST_TENSOR, widths[2])
-    while shown > 3 and sum(widths[:shown]) - widths[2] + least + 2 * (shown - 1) > width:
-        shown -= 1
-    others = sum(widths[:shown]) - widths[2] + 2 * (shown - 1)
-    widths[2] = max(least, min(widths[2], width - others))
-    return shown, True
+class _Layout:
+    """How a table's cells (mark, verdict, name, numbers, reason) stand in the columns there are.
+
+    Names are whole, but for those of hundreds of letters: one that is wider than its column has a line of its own, or several.
+    """
+
+    def __init__(self, table: Sequence[Sequence[str]], width: Optional[int]) -> None:
+        self._width = width
+        self._names = shorten_all(line[2] for line in table)
+        columns = zip(*([*line[:2], self._names[line[2]], *line[3:]] for line in table))
+        self._widths = [max(map(width_of, column)) for column in columns]
+        self._shown = len(self._widths) - 1
+        self._below = width is not None and self._before() + min(_LEAST_REASON, self._widths[-1]) > width
+        self._indent = sum(self._widths[:2]) + 4
+        if width is None or not self._below:
+            return
+        longest = self._widths[2]
+        self._widths[2] = min(_LEAST_TENSOR, longest)
+        while self._shown > 3 and self._before() - 2 > width:
+            self._shown -= 1
+        self._widths[2] = max(self._widths[2], min(longest, width - self._before() + 2 + self._widths[2]))
+        self._room = max(_LEAST_TENSOR, width - self._indent)
+        self._names = shorten_all((line[2] for line in table), max(self._widths[2], min(LONGEST, _NAME_LINES * self._room)))
+
+    def _before(self) -> int:
+        """Return the columns of a line before the reason."""
+        return sum(self._widths[: self._shown]) + 2 * self._shown
+
+    def lines(self, line: Sequence[str], colour: Optional[str], heading: bool) -> Iterator[str]:
+        """Yield the lines of a row, or of the headings, of which that of a reason that stands below is left out."""
+        parts = [padded(cell, size) for cell, size in zip([*line[:2], self._names[line[2]]], self._widths)]
+        if colour is not None:
+            parts[1] = "\x1b[%sm%s\x1b[0m" % (colour, parts[1])
+        if width_of(parts[2]) > self._widths[2]:
+            first, *others = broken(parts[2], self._room)
+            last = others.pop() if others and width_of(others[-1]) <= self._widths[2] else ""
+            yield "  ".join([*parts[:2], first])
+            for piece in others:
+                yield " " * self._indent + piece
+            parts = [" " * self._indent + padded(last, self._widths[2])]
+        parts += [cell.rjust(size) for cell, size in zip(line[3 : self._shown], self._widths[3:])]
+        if not self._below:
+            parts.append(_cut(line[-1], None if self._width is None else self._width - self._before()))
+        yield "  ".join(parts).rstrip()
+        if self._below and line[-1] and not heading:
+            yield _BELOW + _cut(line[-1], None if self._width is None else self._width - len(_BELOW))
 
 
 class Chosen:
@@ -156,11 +165,11 @@ class Chosen:
         return [number for _, _, number in sorted(self._heap, key=lambda entry: -entry[1])]
 
 
-def _line(row: Row, metrics: Sequence[str], first_tensor: Optional[str]) -> List[str]:
-    values = [row.metrics.get(name) for name in metrics]
+def _line(row: Row, first_tensor: Optional[str]) -> List[str]:
+    values = [row.metrics.get(name) for name in _METRICS]
     numbers = ["-" if value is None else short_text(metric_number(value)) for value in values]
     mark = ">" if first_tensor is not None and row.tensor == first_tensor and row.verdict == FAIL else ""
-    return [mark, WORDS[row.verdict], shorten(printable(row.tensor), _TENSOR_WIDTH), *numbers, printable(row.reason)]
+    return [mark, WORDS[row.verdict], printable(row.tensor), *numbers, printable(row.reason)]
 
 
 def _cut(text: str, room: Optional[int]) -> str:

@@ -88,5 +88,5 @@ def number_of(text: Optional[str], name: str, default: int, most: int = 2**62) -
     if text is None:
         return default
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise Problem(400, "%s: expected a whole number from 0 on" % name)
+        raise Problem(400, "%s: expected a whole number from 0 on, of at most 18 digits" % name)
     return min(int(text), most)

@@ -80,13 +80,13 @@ def make_service(
         *GraphRoutes(runs, book).routes(),
         *PageRoutes().routes(),
         *FileRoutes(runs).routes(),
-        *JobRoutes(foreman, may_send=not read_only).routes(),
+        *JobRoutes(foreman, runs, may_send=not read_only).routes(),
     ]
     app = Starlette(
         routes=routes, exception_handlers={HTTPException: _refused, Problem: _problem, GoldwatchError: _problem, Exception: _mistake}
     )
     app.router.redirect_slashes = False
-    guard = Guard(app, access)
+    guard = Guard(app, access, read_only)
     general.guard = guard
     return Service(guard, tails, routes)
 
@@ -141,7 +141,7 @@ async def _refused(request: Request, error: Exception) -> Response:
     """Answer what Starlette itself refuses: no such route, or not by this method."""
     status = getattr(error, "status_code", 500)
     message = {404: "there is nothing here", 405: "not by the method %s" % request.method}.get(status, "refused")
-    hint = "GET /api/openapi.json tells what there is; a read-only service takes no jobs"
+    hint = "GET /api/openapi.json tells what there is"
     return Problem(status, message, hint, headers=getattr(error, "headers", None)).answer()
 
 

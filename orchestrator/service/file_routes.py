@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import re
 import stat
-import subprocess
-import sys
-import tempfile
-from typing import Any, AsyncIterator, Dict, List, Mapping
+from typing import Any, AsyncIterator, BinaryIO, Dict, List
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -18,19 +14,14 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from ..errors import GoldwatchError
-from ..filesystem import open_input
 from ..results.files import is_table
 from ..results.jsonfile import RESULT_FILE
 from ..results.reading import StoreReader
 from ..results.stepops import STEP_OP_FILE
 from .answers import Problem, json_answer
 from .job_request import REPORT_NAME
+from .making import MADE, Reports
 from .runs import Run, Runs
-
-MADE: Mapping[str, str] = {"report.html": "html", "junit.xml": "junit", "report.md": "markdown"}
-"""What is made from the store when it is asked for, with the name of its format."""
-
-_AT_ONCE = 1
 
 _TYPES = {".json": "application/json", ".csv": "text/csv; charset=utf-8", ".html": "text/html; charset=utf-8", ".xml": "application/xml",
           ".md": "text/markdown; charset=utf-8"}  # fmt: skip
@@ -43,7 +34,7 @@ class FileRoutes:
 
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
-        self._making = asyncio.Semaphore(_AT_ONCE)
+        self._reports = Reports()
 
     def routes(self) -> List[Route]:
         """Return the routes."""
@@ -63,15 +54,15 @@ class FileRoutes:
         name = request.path_params["name"]
         if name in MADE:
             try:
-                async with self._making:
-                    stream, size = await _made(run, name)
+                stream = await self._reports.ask(run, name)
             except asyncio.CancelledError:
                 # Only the server's end cancels an answer.
                 raise Problem(503, "the service ends", "ask again", headers={"Connection": "close"}) from None
         elif name in {file["name"] for file in await run_in_threadpool(_files, run)}:
-            stream, size = await run_in_threadpool(_opened, run, name)
+            stream = await run_in_threadpool(_opened, run, name)
         else:
             raise Problem(404, "the run has no such file", "GET /api/runs/{run}/files lists them")
+        size = os.fstat(stream.fileno()).st_size
         headers = {
             "Content-Type": _TYPES.get(os.path.splitext(name)[1], "application/octet-stream"),
             "Content-Length": str(size),
@@ -104,7 +95,7 @@ def _files(run: Run) -> List[Dict[str, Any]]:
     return found + [{"name": name, "size": None} for name in MADE]
 
 
-def _opened(run: Run, name: str) -> Any:
+def _opened(run: Run, name: str) -> BinaryIO:
     try:
         # The folder first: a link that took its place since the run was found is not followed.
         folder = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -117,54 +108,19 @@ def _opened(run: Run, name: str) -> Any:
     except OSError:
         raise Problem(404, "the run has no such file") from None
     stream = os.fdopen(fd, "rb")
-    status = os.fstat(fd)
-    if not stat.S_ISREG(status.st_mode):
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
         stream.close()
         raise Problem(404, "the run has no such file")
-    return stream, status.st_size
+    return stream
 
 
-async def _made(run: Run, name: str) -> Any:
-    """Return a report as an open file that has no name any more.
-
-    The command itself makes it, in a process of its own: that of a large run takes seconds and much memory, which nobody who looks on
-    shall feel.
-    """
-    with tempfile.TemporaryDirectory(prefix="goldwatch-") as folder:
-        path = os.path.join(folder, name)
-        words = ("-m", "goldwatch", "report", run.path, "--" + MADE[name], path, "-q")
-        # The current folder is where modules are looked for first: no one else's.
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, *words, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
-        try:
-            _, said = await process.communicate()
-        except asyncio.CancelledError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.communicate()
-            raise
-        if not os.path.isfile(path):
-            raise _refusal(said.decode("utf-8", "replace"))
-        stream = open_input(path)
-    return stream, os.fstat(stream.fileno()).st_size
-
-
-def _refusal(said: str) -> Problem:
-    """Return what the command said as a refusal; of a mistake of its own nothing is shown."""
-    found = re.match(r"goldwatch: (.+)\n(?:  hint: (.+)\n)?\Z", said)
-    return Problem(409, found.group(1), found.group(2)) if found else Problem(409, "the report could not be made", "ask again")
-
-
-async def _pieces(stream: Any, size: int) -> AsyncIterator[bytes]:
+async def _pieces(stream: BinaryIO, size: int) -> AsyncIterator[bytes]:
     """Yield so many bytes of a file and close it; one that shrinks meanwhile ends the connection."""
     try:
-        left = size
-        while left:
-            piece = await run_in_threadpool(stream.read, min(left, _WINDOW_BYTES))
+        for start in range(0, size, _WINDOW_BYTES):
+            piece = await run_in_threadpool(os.pread, stream.fileno(), min(size - start, _WINDOW_BYTES), start)
             if not piece:
                 return
-            left -= len(piece)
             yield piece
     finally:
         stream.close()

@@ -46,11 +46,14 @@ class Guard:
         What answers requests that may pass.
     access
         The rules.
+    read_only
+        Whether nothing can be sent, but for the token of a browser.
     """
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(self, app: ASGIApp, access: Access, read_only: bool = False) -> None:
         self.app = app
         self.access = access
+        self.read_only = read_only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -81,6 +84,8 @@ class Guard:
             raise Problem(421, "this server is not called that", "ask for %s" % self.access.url)
         if path.startswith(("/api", "/metrics")) or path == "/login" or scope["method"] not in ("GET", "HEAD"):
             self._check_origin(headers, hosts[0])
+        if self.read_only and path.startswith("/api") and scope["method"] == "POST":
+            raise Problem(405, "this service is read-only: it takes no jobs", "compare on this machine, or ask a service that takes jobs")
         if path.startswith(("/api", "/metrics")):
             await self._check_token(scope, headers)
         if "transfer-encoding" in headers:

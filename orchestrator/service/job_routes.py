@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -13,6 +13,8 @@ from .answers import Problem, json_answer
 from .bodies import read_json
 from .foreman import Foreman
 from .job_request import job_request
+from .queue import CANCELLED, FAILED, Job
+from .runs import Runs
 
 _LOG_BYTES = 1 << 20
 
@@ -24,12 +26,15 @@ class JobRoutes:
     ----------
     foreman
         None where there are no jobs: the list is empty then.
+    runs
+        Those that there are: a job that ended before its run began leads to none.
     may_send
         Whether jobs may be sent and cancelled.
     """
 
-    def __init__(self, foreman: Optional[Foreman], may_send: bool) -> None:
+    def __init__(self, foreman: Optional[Foreman], runs: Runs, may_send: bool) -> None:
         self._foreman = foreman
+        self._runs = runs
         self._may_send = may_send
 
     @property
@@ -63,12 +68,12 @@ class JobRoutes:
     async def list(self, request: Request) -> Response:
         """Answer ``{"jobs"}``, the newest first."""
         jobs = [] if self._foreman is None else await run_in_threadpool(self._foreman.queue.all)
-        return json_answer({"jobs": [job.document() for job in jobs]})
+        return json_answer({"jobs": await run_in_threadpool(self._documents, jobs)})
 
     async def one(self, request: Request) -> Response:
         """Answer a job."""
         job = await run_in_threadpool(self.foreman.queue.find, request.path_params["job"])
-        return json_answer(job.document())
+        return json_answer((await run_in_threadpool(self._documents, [job]))[0])
 
     async def log(self, request: Request) -> Response:
         """Answer the end of what a job's process printed."""
@@ -80,3 +85,9 @@ class JobRoutes:
         """Answer the job, which ends soon."""
         job = await run_in_threadpool(self.foreman.queue.find, request.path_params["job"])
         return json_answer((await run_in_threadpool(self.foreman.cancel, job)).document(), 202)
+
+    def _documents(self, jobs: Sequence[Job]) -> List[Dict[str, Any]]:
+        """Return jobs as the API shows them; one that came to nothing names a run only where there is one."""
+        known = {run.id for run in self._runs.all()}
+        lost = [job.state in (FAILED, CANCELLED) and job.run not in known for job in jobs]
+        return [{**job.document(), "run": None} if none else job.document() for job, none in zip(jobs, lost)]

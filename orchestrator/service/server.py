@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 import ssl
+import threading
+from types import FrameType
 from typing import Any, Callable, List, Optional
 
 import uvicorn
@@ -16,6 +19,9 @@ from .application import Service
 from .connections import HEADER_BYTES, HEADERS_S, BoundedProtocol
 
 _GRACE_S = 1
+_END_S = 1.7
+"""So long after the first signal the process is ended, whatever it still waits for: all that it keeps outlives a kill."""
+
 _KEEP_ALIVE_S = 5
 _BACKLOG = 256
 
@@ -66,7 +72,7 @@ def tls_context(certificate: str, key: Optional[str]) -> ssl.SSLContext:
 
 
 def serve(service: Service, listener: socket.socket, tls: Optional[ssl.SSLContext], ready: Callable[[], None]) -> None:
-    """Serve until SIGINT or SIGTERM.
+    """Serve until SIGINT or SIGTERM, which ends this process soon: also one that waits for a disk that does not answer.
 
     Parameters
     ----------
@@ -114,6 +120,14 @@ class _Server(uvicorn.Server):
         self.servers = [await loop.create_server(protocol, sock=listener, backlog=_BACKLOG, **handshake) for listener in sockets or []]
         self.started = True
         self._ready()
+
+    def handle_exit(self, sig: int, frame: Optional[FrameType]) -> None:
+        """Begin the end, at a signal."""
+        if not self.should_exit:
+            end = threading.Timer(_END_S, os._exit, (0,))
+            end.daemon = True
+            end.start()
+        super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: Optional[List[socket.socket]] = None) -> None:
         """End the streams, then the connections."""

@@ -60,6 +60,8 @@ class Tail:
         Whether the run has; nothing comes any more.
     over
         Whether nobody reads any more: the run has ended, or the tail had to give up, and who looks on asks again.
+    stopping
+        Set where the service ends: what has not been read is not read any more.
     """
 
     def __init__(self, run: Run, book: Book) -> None:
@@ -72,6 +74,7 @@ class Tail:
         self.divergence: Optional[bytes] = None
         self.ended = False
         self.over = False
+        self.stopping = False
         self.lookers = 0
         self._book = book
         self.version = 0
@@ -211,10 +214,10 @@ class Tail:
             self.last_id = self._ids[-1] if self._ids else 0
             self._dirty = self._dirty or bool(self._ids)
             return bool(self._ids)
-        while True:
+        while not self.stopping:
             rows, last = store.page(self.last_id, PAGE_ROWS)
             if last == self.last_id:
-                return grown
+                break
             grown = self._dirty = True
             data = b"".join(_event("row", numbered_text(row, self._metrics), row.id) for row in rows)
             self._keep(Batch(self.last_id, last, data))
@@ -223,6 +226,7 @@ class Tail:
                 self._numbers.append(row.row.index)
                 self._first = earlier(self._first, row.row)
             self.last_id = last
+        return grown
 
     def _keep(self, batch: Batch) -> None:
         kept = (*self._batches, batch)
@@ -335,6 +339,7 @@ class Tails:
         self.stopping = True
         tasks = []
         for tail, task in list(self._tails.values()):
+            tail.stopping = True
             tail.wake()
             task.cancel()
             tasks.append(task)

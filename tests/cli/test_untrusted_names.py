@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import os
-import pty
 import re
-import subprocess
 import sys
+import unicodedata
 
 import pytest
+from terminals import run_on_terminal
 
 from goldwatch.naming import printable
 
@@ -17,7 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PRINTS_HERE = ("orchestrator/cli/common.py", "orchestrator/cli/streams.py", "orchestrator/__main__.py")
 STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
 HOSTILE = "x\x1b[31m\x07\u2066\u202e\u200ey"
-RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
 def modules():
@@ -66,20 +66,8 @@ def test_the_search_finds_prints(tmp_path):
 
 def on_a_terminal(*arguments, **options):
     """Return what a command shows on a terminal, line ends as in a file, and its exit code."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen([sys.executable, "-m", "goldwatch", *arguments], stdout=theirs, stderr=theirs, stdin=theirs, **options)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            block = os.read(ours, 65536)
-        except OSError:
-            break
-        if not block:
-            break
-        shown += block
-    os.close(ours)
-    return shown.decode("utf-8", "replace").replace("\r\n", "\n"), process.wait()
+    shown, code = run_on_terminal([sys.executable, "-m", "goldwatch", *arguments], **options)
+    return shown.decode("utf-8", "replace").replace("\r\n", "\n"), code
 
 
 def stripped(text):
@@ -126,3 +114,12 @@ def test_names_of_a_listing(tmp_path):
 def test_printable():
     assert printable(HOSTILE) == "x\\x1b[31m\\x07\\u2066\\u202e\\u200ey"
     assert printable("ä漢 ok") == "ä漢 ok"
+
+
+def test_no_two_names_differ_by_what_cannot_be_seen():
+    found = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) in ("Cf", "Cc", "Cs")]
+    # Default-ignorable ones of other categories.
+    found += list("\u034f\u115f\u1160\u17b4\u17b5\u180b\u2065\u3164\ufe00\ufe0f\uffa0\ufff0\U000e0fff")
+    assert [letter for letter in found if printable("a%sb" % letter) == "a%sb" % letter] == []
+    assert len(set(map(printable, found))) >= len(found) - 128, "a lone surrogate of U+DC80 to U+DCFF is a byte"
+    assert [printable("relu" + letter) for letter in "\u200b\u00ad\U000e0041"] == ["relu\\u200b", "relu\\xad", "relu\\U000e0041"]

@@ -143,14 +143,14 @@ def test_markdown_tells_verdict_suspects_and_the_ten_worst_rows(tmp_path, make_r
 def test_markdown_is_bounded_and_counts_what_is_left_out(tmp_path, make_row):
     rows = [make_row(number, verdict="fail", reason="r" * 3000) for number in range(30)] + [make_row(number) for number in range(30, 5000)]
     told = told_of(rows)
-    told.summary["suspects"] = [suspect("o" * 5000 + str(number)) for number in range(20)]
+    told.summary["suspects"] = [suspect("o" * 5000 + str(number)) for number in range(200)]
     told.summary["warnings"] = ["w" * 1000] * 3
     text = write(tmp_path, MarkdownFile, rows, told)
     assert 40000 < len(text) <= MOST_CHARACTERS
     left = dict(re.findall(r"(\d+) ([a-z ]+)", text[text.rindex("Left out") :])[::-1])
     left = {words: int(count) for count, words in left.items()}
     shown = {"suspects": len(re.findall(r"^\d+\. ", text, re.M)), "rows that pass": text.count("| pass |")}
-    assert left["suspects"] + shown["suspects"] == 20 and left["rows that pass"] + shown["rows that pass"] == 4970
+    assert left["suspects"] + shown["suspects"] == 200 and left["rows that pass"] + shown["rows that pass"] == 4970
     assert left.get("rows outside their limits", 0) + text.count("| **FAIL** |") == 30
     assert left.get("warnings", 0) + text.count("\n- w") == 3
 
@@ -227,3 +227,15 @@ def test_the_worst_rows(make_row):
     passing.add(make_row(0, metrics={}))
     passing.add(make_row(1, metrics={"RelativeEuclideanDistance": 1e-9}))
     assert passing.rows[0].tensor == "op0:output:1"
+
+
+def test_names_of_any_length_leave_metric_and_suspect_readable(tmp_path, make_row):
+    ops = ["x" * 100000 + which for which in ("/one", "/two")]
+    rows = [make_row(number, op=op, tensor=op + ":output:0", verdict="fail") for number, op in enumerate(ops)]
+    told = told_of(rows, sentence="{0} (Relu) is the first operator outside its limits: {0}:output:0 has RMSE 5".format(ops[0]))
+    told.summary["suspects"] = [suspect(ops[0])]
+    told.commands[ops[0]] = "goldwatch compare-op dump golden " + ops[0]
+    text = write(tmp_path, MarkdownFile, rows, told)
+    assert len(text) < 5000 and "Left out" not in text
+    assert "is the first operator outside its limits" in text and "has RMSE 5" in text and "1 suspect" in text
+    assert text.count("/one:output:0`") == text.count("/two:output:0`") == 1

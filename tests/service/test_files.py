@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -10,6 +11,10 @@ import xml.etree.ElementTree
 
 import pytest
 from in_process import run_here
+
+from goldwatch.service import making
+from goldwatch.service.making import Reports
+from goldwatch.service.runs import Run
 
 
 @pytest.fixture
@@ -105,3 +110,43 @@ def test_a_server_ends_while_reports_are_made(serving, live, row, tmp_path, unti
     assert set(answers) <= {200, 503} and len(answers) == 3
     until(lambda: not os.path.exists("/proc/" + child))
     assert "Traceback" not in server.read(server.err) and "ERROR" not in server.read(server.err)
+
+
+def test_who_asks_for_a_report_that_is_on_the_way_waits_for_it(live, row, tmp_path, monkeypatch):
+    """Five at once: it is made once. Once the store has changed it is made anew, for all who came since."""
+    store = live("out")
+    store.put(row(1))
+    run = Run("id", str(tmp_path / "lab" / "out"))
+    made, gone = [], []
+
+    async def ask_for_it():
+        may_end, reports = asyncio.Event(), Reports()
+
+        async def make(run, name):
+            made.append(name)
+            await may_end.wait()
+            path = tmp_path / ("%d" % len(made))
+            path.write_bytes(b"%d" % len(made))
+            return open(str(path), "rb")
+
+        async def ask(name):
+            with await reports.ask(run, name) as stream:
+                return os.pread(stream.fileno(), 9, 0)
+
+        monkeypatch.setattr(making, "make_report", make)
+        first = [asyncio.ensure_future(ask("report.html")) for _ in range(5)]
+        while not made or reports.wanted[0].waiting < 5:
+            await asyncio.sleep(0)
+        store.put(row(2))
+        later = [asyncio.ensure_future(ask("report.html")) for _ in range(3)]
+        one = asyncio.ensure_future(ask("report.md"))
+        while sum(report.waiting for report in reports.wanted) < 4:
+            await asyncio.sleep(0)
+        may_end.set()
+        found = [await asyncio.gather(*first), await asyncio.gather(*later), await one]
+        gone.extend(reports.wanted)
+        return found
+
+    found = asyncio.run(ask_for_it())
+    assert sorted(made) == ["report.html", "report.html", "report.md"] and not gone
+    assert found[0] == [b"1"] * 5 and len(set(found[1])) == 1 and {found[1][0], found[2]} == {b"2", b"3"}

@@ -133,7 +133,7 @@ def test_paths_are_looked_at_again_when_the_job_begins(serving, lab, tmp_path, u
     os.symlink(str(tmp_path / "outside"), str(lab / "net"))
     server.json("/api/jobs/%s/cancel" % first["id"], 202, method="POST")
     done = ended(server, second, until)
-    assert (done["state"], done["exit_code"]) == ("failed", None)
+    assert (done["state"], done["exit_code"], done["run"]) == ("failed", None, None)
     assert b"below the folders" in server.ask("/api/jobs/%s/log" % second["id"])[2]
 
 
@@ -242,7 +242,9 @@ def test_a_command_whose_shell_is_killed_does_not_go_on_unseen(serving, lab, unt
 
 def test_read_only_takes_nothing(serving, lab):
     server = serving(lab, "--read-only")
-    assert server.ask("/api/runs", "POST", COMPARE)[0] == 405
+    for token in (True, False):
+        status, _, body = server.ask("/api/runs", "POST", COMPARE, token=token)
+        assert status == 405 and b"this service is read-only: it takes no jobs" in body
     assert server.json("/api/jobs") == {"jobs": []}
     paths = server.json("/api/openapi.json")["paths"]
     assert [path for path, methods in paths.items() if "post" in methods] == ["/login"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import http.client
 import json
 import os
 import signal
@@ -164,6 +166,30 @@ def test_the_log_has_no_secrets(server):
     log = server.read(server.err) + server.read(server.out)
     assert TOKEN not in log and "in-the" not in log and "\x1b" not in log and "GET /api/runs 200" in log
     assert "Traceback" not in log
+
+
+HANGS = """
+import threading
+from goldwatch.results.reading import StoreReader
+
+def page(*_):
+    open(%r, "w").close()
+    threading.Event().wait()
+
+StoreReader.page = page
+"""
+
+
+def test_it_ends_though_a_disk_does_not_answer(serving, live, row, tmp_path, monkeypatch, until):
+    live("out").put(row(1))
+    asked = str(tmp_path / "asked")
+    (tmp_path / "sitecustomize.py").write_text(HANGS % asked)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    server = serving(tmp_path / "lab")
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
+        connection.request("GET", "/api/runs/%s/rows" % server.runs()[0]["id"], headers={"Authorization": "Bearer " + server.token})
+        until(lambda: os.path.exists(asked))
+        assert server.end() == 0
 
 
 def test_it_ends_at_sigterm_with_0(server):
