@@ -24,6 +24,7 @@ class Rows {
   // Take the rows of one more document of the same form.
   append(document) {
     const first = this.length, last = first + document.count;
+    this.shortNames = null;
     const place = document.places.map((parts) => this.placeNumber(parts));
     for (const name in document.texts) {
       const [texts, at] = document.texts[name];
@@ -65,6 +66,14 @@ class Rows {
     const column = this.texts[name];
     const value = column && column[row];
     return value === undefined || value === null ? '' : value;
+  }
+
+  // A row's tensor as it is shown in one line of text or more: whole, or so that it is no other's.
+  name(row) {
+    const name = this.text('tensor', row);
+    if (name.length <= LONGEST_NAME) return printable(name);
+    if (!this.shortNames) this.shortNames = shortenedAll(this.texts.tensor.filter((one) => one && one.length > LONGEST_NAME), LONGEST_NAME);
+    return this.shortNames.get(name);
   }
 
   column(name, row) {
