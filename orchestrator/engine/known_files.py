@@ -29,8 +29,8 @@ class KnownFiles(Mapping[str, TargetFile]):
         return (file.path for file in self.each())
 
     def __getitem__(self, path: str) -> TargetFile:
-        folder, name = os.path.split(path)
-        return self._folders[folder][name]
+        folder, _, name = path.rpartition(os.sep)
+        return self._folders[folder or os.sep][name]
 
     def add(self, file: TargetFile) -> None:
         """Add a file that is not known."""

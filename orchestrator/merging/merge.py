@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from functools import partial
 from types import TracebackType
-from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Set, Tuple, Type
+from typing import Any, Callable, Dict, NamedTuple, Optional, Set, Tuple, Type
 
 from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..engine.of_hosts import judge_hosts
@@ -23,6 +23,7 @@ from ..results.stepops import STEP_OP_FILE, write_step_ops
 from ..results.store import RunStore
 from ..verdict.summary import exit_code
 from ..watching.hook import DivergenceHook
+from ..wording import listed, plural
 from .batch import Batches, Upto
 from .merged import Merged
 from .options import MergeOptions
@@ -34,11 +35,8 @@ _SHARE = 10
 """What was taken out is counted anew in at most about a tenth of the time."""
 
 _PATIENCE_S = 5.0
+_QUIET_S = 60.0
 _NAMED = 10
-
-
-def _named(folders: Sequence[str]) -> str:
-    return ", ".join(folders[:_NAMED]) + (" and %d more" % (len(folders) - _NAMED) if len(folders) > _NAMED else "")
 
 
 def _taken_out(reader: Reader, after: int) -> Tuple[Tuple[Set[str], int], int]:
@@ -95,6 +93,7 @@ class Merge:
         self._take_back_at = 0.0
         self._all_ended_said = False
         self._troubles: Dict[str, str] = {}
+        self._quiet: Set[str] = set()
         self._again_at: Dict[str, float] = {}
 
     def __enter__(self) -> Merge:
@@ -151,10 +150,10 @@ class Merge:
         EnvironmentProblem
             The store cannot be written.
         """
-        self.say("merging the runs of %d host%s" % (len(self.sources), "" if len(self.sources) == 1 else "s"))
+        self.say("merging the runs of %s" % plural(len(self.sources), "host"))
         absent = [source.folder for source in self.sources if source.state == WAITING]
         if absent:
-            self.say("warning: there is no run yet in %s: waiting for it" % _named(absent))
+            self.say("warning: there is no run yet in %s: waiting for it" % listed(absent, _NAMED))
         while not self._at_end():
             if not self._turn():
                 self._wake.wait(self.options.poll_s)
@@ -178,6 +177,7 @@ class Merge:
             if source.look():
                 self._fresh.add(source.host)
             self._note_state(source)
+            self._note_silence(source)
         more = self._take() or self._begin_batch()
         for row in self.merged.newly:
             self.on_row(row)
@@ -198,6 +198,14 @@ class Merge:
             self._compared.pop(source.host, None)
             self._fresh.add(source.host)
             self.say("host %s: %s%s" % (source.host, source.state, " (%s)" % source.trouble if source.trouble else ""))
+
+    def _note_silence(self, source: Source) -> None:
+        """Say once of a watch that lives and writes nothing that it is waited for: it may be frozen."""
+        if source.state != RUNNING or time.monotonic() - source.heard < _QUIET_S:
+            self._quiet.discard(source.host)
+        elif source.host not in self._quiet:
+            self._quiet.add(source.host)
+            self.say("host %s: nothing new for %.0f s; its watch lives and is waited for" % (source.host, _QUIET_S))
 
     def _take(self) -> bool:
         taken = self._batches.take(self._trouble_with)
@@ -307,7 +315,7 @@ class Merge:
         if not self._batches.hosts:
             self._take_back(at_once=True)
         if not self.merged.reads:
-            names = _named([source.folder + (" (%s)" % source.trouble if source.trouble else "") for source in self.sources])
+            names = listed([source.folder + (" (%s)" % source.trouble if source.trouble else "") for source in self.sources], _NAMED)
             raise InputError("no run came: there is no store in %s" % names, hint="start a watch on each host with its folder as OUT")
 
     def _may_come(self) -> bool:

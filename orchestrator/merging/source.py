@@ -65,6 +65,8 @@ class Source:
         disk does not answer.
     trouble
         Why it cannot be read, or nothing.
+    heard
+        The seconds of the monotonic clock when its store was last seen to have changed.
     """
 
     def __init__(self, host: str, folder: str) -> None:
@@ -75,6 +77,8 @@ class Source:
         self._asker = Asker()
         self._seen: Any = None
         self._looked = -1e9
+        self._written: Any = None
+        self.heard = time.monotonic()
 
     @property
     def ended(self) -> bool:
@@ -93,6 +97,8 @@ class Source:
         # In this order: what a run wrote before it ended is read before its end is told.
         written = is_written(self.folder)
         found, now = (written, signature(self.folder)), time.monotonic()
+        if found[1] != self._written:
+            self._written, self.heard = found[1], now
         if found == self._seen and not self.trouble and now - self._looked < _SURE_S:
             return False
         self._seen, self._looked = found, now

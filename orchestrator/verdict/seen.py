@@ -214,8 +214,9 @@ def unpacked_row(data: bytes, shared: Dict[Any, Any]) -> SeenRow:
 def _with_shared_texts(parts: Tuple[Any, ...], shared: Dict[Any, Any]) -> Tuple[Any, ...]:
     """Return a tuple, and those in it, with one object for equal texts."""
     one = shared.setdefault
+    # A list on the way: it is made faster than a generator is asked.
     return tuple(
-        one(part, part) if type(part) is str else _with_shared_texts(part, shared) if type(part) is tuple else part for part in parts
+        [one(part, part) if type(part) is str else _with_shared_texts(part, shared) if type(part) is tuple else part for part in parts]
     )
 
 

@@ -250,6 +250,24 @@ def test_a_run_that_never_comes_is_named_and_waited_for_no_longer_than_idle(host
     assert result.exit_code == 3 and "The runs of hosts b, c have not finished" in result.sentence
 
 
+def test_a_watch_that_lives_and_writes_nothing_for_long_is_named_once(hosts, merging):
+    """It may be frozen; each silence is told once."""
+    said = []
+    for host in hosts[:2]:
+        host.begin().put(make_row(0))
+    with merging(hosts[:2], said=said) as merge:
+        for silences in (1, 2):
+            hosts[0].put(make_row(silences))
+            settle(merge)
+            for _ in range(2):
+                merge.sources[0].heard -= 60
+                settle(merge)
+            assert said.count("host a: nothing new for 60 s; its watch lives and is waited for") == silences
+        assert not any("host b: nothing new" in text for text in said)
+    for host in hosts[:2]:
+        host.finish()
+
+
 def test_a_diff_with_a_merge_that_has_not_all_rows(hosts, merging, tmp_path):
     """What is not stored for want of room has neither vanished nor appeared."""
     for host in hosts[:2]:
