@@ -126,3 +126,11 @@ def put_off(number: int, frame: Optional[FrameType]) -> bool:
         again.daemon = True
         again.start()
     return dropped
+
+
+def signal_name(number: int) -> str:
+    """Return ``SIGKILL`` for 9."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "signal %d" % number

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 from .errors import FormatError
 from .filesystem import MAX_NAME_BYTES, read_input
@@ -34,6 +34,7 @@ _OVERFLOW_TYPE = "opdebug"
 _RUN_TIME = re.compile(r"[0-9]{14}")
 _NEAREST_LETTERS = 200
 _NEAREST_CANDIDATES = 50
+_LX_SLICE = re.compile(r"(?P<op>.+)_lxslice(?P<number>[0-9]{1,9})\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class DumpName:
         """(context, thread) of a file that FFTS+ wrote, which may hold one slice of its op; None for other files."""
         return None if self.context_id is None or self.thread_id is None else (self.context_id, self.thread_id)
 
+    @property
+    def slice_numbers(self) -> Tuple[Optional[int], Optional[int], Optional[int]]:
+        """What may number the slices of an op: N of ``{op}_lxslice{N}``, thread and context; None for what the name does not have."""
+        return whole_name(self.op_name)[1], self.thread_id, self.context_id
+
 
 @dataclass(frozen=True)
 class GoldenName:
@@ -75,6 +81,12 @@ class GoldenName:
     output_index: int
     timestamp_us: int
     suffix: str
+
+
+def whole_name(op_name: str) -> Tuple[str, Optional[int]]:
+    """Return the op that ``{op}_lxslice{N}`` is a slice of, and N; any other name as it is, and None."""
+    match = _LX_SLICE.match(op_name)
+    return (match.group("op"), int(match.group("number"))) if match is not None else (op_name, None)
 
 
 def sanitise_device(name: str) -> str:
@@ -238,6 +250,16 @@ def find_collisions(names: Iterable[str]) -> Dict[str, List[str]]:
         if name not in group:
             group.append(name)
     return {key: group for key, group in groups.items() if len(group) > 1}
+
+
+def free_name(name: str, taken: Set[str]) -> str:
+    """Return ``name``, or ``name_1``, ``name_2`` … where it is taken; the answer is taken from now on."""
+    found, number = name, 0
+    while found in taken:
+        number += 1
+        found = "%s_%d" % (name, number)
+    taken.add(found)
+    return found
 
 
 def nearest_names(name: str, known: Iterable[str], n: int = 1, cutoff: float = 0.6) -> List[str]:

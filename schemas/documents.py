@@ -100,20 +100,14 @@ def check_document(document: Any, name: str, what: str) -> None:
         raise FormatError("%s: %s" % (what, found[0].message), hint=found[0].fix)
 
 
-def mistakes(document: Any, schema: Mapping[str, Any], root: Path = ()) -> List[Mistake]:
-    """Return all mistakes in the order of the schema's check; those that follow from another one at the same place are left out.
-
-    Parameters
-    ----------
-    root
-        The path of ``document`` in a larger one.
-    """
+def mistakes(document: Any, schema: Mapping[str, Any]) -> List[Mistake]:
+    """Return all mistakes in the order of the schema's check; those that follow from another one at the same place are left out."""
     from jsonschema import Draft7Validator
 
     found: Dict[Tuple[Any, ...], Mistake] = {}
     words = _Words()
     for error in Draft7Validator(schema).iter_errors(document):
-        for one in words.of(error, root):
+        for one in words.of(error):
             # Each missing or unknown key is a mistake of its own.
             place: Tuple[Any, ...] = (one.path, one.keyword if one.keyword not in _ORDER else None, str(one.value) if one.at_key else None)
             if one.keyword == "required":
@@ -133,9 +127,9 @@ class _Words:
     def __init__(self) -> None:
         self._left = MAX_SUGGESTIONS
 
-    def of(self, error: Any, root: Path) -> Iterable[Mistake]:
+    def of(self, error: Any) -> Iterable[Mistake]:
         """Return the mistakes that one error stands for."""
-        path = root + tuple(error.absolute_path)
+        path = tuple(error.absolute_path)
         keyword, value, schema = error.validator, error.instance, error.schema
         tell = getattr(self, "_" + keyword, None)
         if keyword == "required":

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import pty
 import re
 import signal
-import struct
-import subprocess
-import termios
 import time
 
 import hypothesis
 import pytest
 from browser import browser, lacking
+from terminals import run_on_terminal
 
 from goldwatch.blas import importing_unthreaded
 
@@ -108,19 +104,11 @@ def on_terminal():
     """Runs a command on a terminal of so many columns, ``on_terminal(words, 80)``: what it shows, without colours, and its exit code."""
 
     def run(words, columns=80, environment=os.environ, **options):
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         # A parent that uses readline hands on the columns of its own terminal.
         own = {name: value for name, value in environment.items() if name != "COLUMNS"}
-        process = subprocess.Popen(words, stdout=theirs, stderr=theirs, stdin=theirs, env=own, **options)
-        os.close(theirs)
-        blocks = [b"-"]
-        with contextlib.suppress(OSError):
-            while blocks[-1]:
-                blocks.append(os.read(ours, 65536))
-        os.close(ours)
-        text = b"".join(blocks[1:]).decode("utf-8").replace("\r\n", "\n")
+        shown, code = run_on_terminal(words, columns, env=own, **options)
+        text = shown.decode("utf-8").replace("\r\n", "\n")
         lines = [line.rsplit("\r", 1)[-1] for line in re.sub("\x1b\\[[0-9;]*[mK]", "", text).split("\n")]
-        return "\n".join(lines), process.wait(60)
+        return "\n".join(lines), code
 
     return run

@@ -154,3 +154,17 @@ def test_of_30_000_names_few_are_compared_letter_by_letter(monkeypatch) -> None:
     known = ["model/block_%05d/conv/weights_%d" % (number, number % 7) for number in range(30000)]
     assert naming.nearest_names("model/block_12345/cnov/weights_4", known) == ["model/block_12345/conv/weights_4"]
     assert len(compared) <= naming._NEAREST_CANDIDATES
+
+
+def test_names_of_slices() -> None:
+    assert naming.whole_name("conv_lxslice3") == ("conv", 3)
+    assert naming.whole_name("conv_lxslice") == ("conv_lxslice", None)
+    assert naming.whole_name("a_lxslice1_lxslice2") == ("a_lxslice1", 2)
+    assert DumpName("Conv2D", "conv_lxslice3", 1, 2, context_id=4, thread_id=5).slice_numbers == (3, 5, 4)
+    assert DumpName("Conv2D", "conv", 1, 2).slice_numbers == (None, None, None)
+
+
+def test_a_free_name_is_taken_from_then_on() -> None:
+    taken = {"a", "a_2"}
+    assert [naming.free_name("a", taken) for _ in range(3)] == ["a_1", "a_3", "a_4"] and naming.free_name("b", taken) == "b"
+    assert taken == {"a", "a_1", "a_2", "a_3", "a_4", "b"}

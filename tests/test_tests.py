@@ -16,8 +16,11 @@ def clocks(path):
     """Yield each use of a clock or a sleep in a file, but not in the texts of programs that it starts."""
     with open(path, encoding="utf-8") as stream:
         tree = ast.parse(stream.read())
+    # ``asyncio.sleep(0)`` waits for no time: it gives the other tasks their turn.
+    turn = ast.dump(ast.parse("asyncio.sleep(0)", mode="eval").body)
+    turns = {call.func for call in ast.walk(tree) if isinstance(call, ast.Call) and ast.dump(call) == turn}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in CLOCKS:
+        if isinstance(node, ast.Attribute) and node.attr in CLOCKS and node not in turns:
             yield "%s:%d: %s" % (os.path.relpath(path, TESTS), node.lineno, node.attr)
 
 

@@ -7,9 +7,10 @@ unknown fields left out, and one identity layer for each further top, read by al
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Dict, List, Sequence, Set, Tuple
+from typing import Dict, List, Sequence, Tuple
 
 from ...errors import InputError
+from ...naming import free_name
 from ...netfiles.caffe_net import Layer, Net
 from ...netfiles.textformat import Message, number_of, quote
 from ..npyfile import count
@@ -96,7 +97,7 @@ def normalise(net: Net, inputs: Sequence[NetInput]) -> Normalised:
     lines: List[str] = []
     current: Dict[str, Output] = {}
     for entry in inputs:
-        output = Output(entry.layer, entry.top_index, _unique(entry.blob, used), entry.shape)
+        output = Output(entry.layer, entry.top_index, free_name(entry.blob, used), entry.shape)
         done.inputs[entry.blob] = current[entry.blob] = output
         lines.append(_block(output.name, "Input", [], [output.name], "input_param { shape { %s } }" % _dims(entry.shape)))
     for number, layer in enumerate(net.layers):
@@ -113,7 +114,7 @@ def normalise(net: Net, inputs: Sequence[NetInput]) -> Normalised:
         other = unlike(layer, count(bottoms[0].shape) if bottoms else 0)
         if other is not None:
             done.unlike.append(("%s (%s)" % (layer.title, layer.type), other, [bottom.name for bottom in bottoms]))
-        tops = [names[number]] + [_unique("%s_top%d" % (names[number], index), used) for index in range(1, len(layer.tops))]
+        tops = [names[number]] + [free_name("%s_top%d" % (names[number], index), used) for index in range(1, len(layer.tops))]
         if layer.type == "Split":
             # The importer knows Split with one top only: every top is a copy of its own.
             tops = [names[number]] * len(layer.tops)
@@ -123,13 +124,13 @@ def normalise(net: Net, inputs: Sequence[NetInput]) -> Normalised:
             lines.append(_block(names[number], layer.type, [bottom.name for bottom in bottoms], tops, body))
         if layer.type == "Pooling" and len(tops) > 1:
             # OpenCV makes as many outputs as are read: without a reader of the first there is no second.
-            reader = _unique(tops[0] + "_read", used)
+            reader = free_name(tops[0] + "_read", used)
             lines.append(_block(reader, "Power", [tops[0]], [reader], _IDENTITY))
         for index, value in enumerate(layer.tops):
             name = tops[index]
             if index:
                 # Only first outputs are held: a further one is copied before anybody may write over it.
-                name = _unique(name + "_copy", used)
+                name = free_name(name + "_copy", used)
                 lines.append(_block(name, "Power", [tops[index]], [name], _IDENTITY))
             current[value.text] = Output(number, index, name, shapes[index])
             done.outputs.append(current[value.text])
@@ -151,17 +152,8 @@ def _layer_names(net: Net) -> List[str]:
         if needs_weights(layer):
             problem = "has no name" if not layer.name else "shares its name with another layer"
             raise InputError("layer %s (%s) %s, so its weights cannot be told" % (layer.title, layer.type, problem), hint=WAY_OUT)
-        names.append(_unique(layer.name or (layer.tops[0].text if layer.tops else layer.type), used))
+        names.append(free_name(layer.name or (layer.tops[0].text if layer.tops else layer.type), used))
     return names
-
-
-def _unique(base: str, used: Set[str]) -> str:
-    name, number = base, 0
-    while name in used:
-        number += 1
-        name = "%s_%d" % (base, number)
-    used.add(name)
-    return name
 
 
 def _block(name: str, kind: str, bottoms: Sequence[str], tops: Sequence[str], body: str) -> str:

@@ -8,6 +8,7 @@ from ...errors import UsageError
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.prototxt import read_document
+from ...wording import listed
 from ..manifest import sha256_of_file
 from .targets import targets_of
 
@@ -75,10 +76,9 @@ def _refuse_in_place(own: Sequence[str], model: Net) -> None:
     found = [layer.title for layer in model.layers if layer.is_in_place] or [printable(name) for name in own]
     if not found:
         return
-    more = " and %d more" % (len(found) - _NAMES_SHOWN) if len(found) > _NAMES_SHOWN else ""
     raise UsageError(
-        "the net has in-place layers (%s%s): after a whole run the blobs below them hold the in-place layer's numbers, "
-        "not their own layer's" % (", ".join(found[:_NAMES_SHOWN]), more),
+        "the net has in-place layers (%s): after a whole run the blobs below them hold the in-place layer's numbers, "
+        "not their own layer's" % listed(found, _NAMES_SHOWN),
         hint="set the inputs and call save_blobs(net, prototxt, out, layer_by_layer=True), which runs the net itself; "
         "or make the net from the output of `goldwatch golden caffe deinplace`",
     )

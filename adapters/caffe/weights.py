@@ -11,6 +11,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from ...errors import InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Layer, Net
+from ...wording import listed
 from .params import Params, axis_of
 from .whitelist import RULES
 
@@ -35,13 +36,13 @@ def check_names(net: Net, shapes: Dict[str, List[Shape]], path: str, fills: bool
     """
     weighted = [layer for layer in net.layers if needs_weights(layer)]
     missing = [layer.title for layer in weighted if layer.name not in shapes]
-    listed = ", ".join(missing[:_SHOWN]) + (" and %d more" % (len(missing) - _SHOWN) if len(missing) > _SHOWN else "")
+    named = listed(missing, _SHOWN)
     hint = "weights are found by layer name: give the weights that belong to this prototxt"
     if missing and not fills:
-        raise InputError("%s: no weights for layer %s" % (printable(path), listed), hint=hint)
+        raise InputError("%s: no weights for layer %s" % (printable(path), named), hint=hint)
     if missing and not any(layer.name in shapes for layer in net.layers):
-        raise InputError("%s: no weights for any layer of this net (%s)" % (printable(path), listed), hint=hint)
-    return ["no weights for layer %s: Caffe fills them by their fillers" % listed] if missing else []
+        raise InputError("%s: no weights for any layer of this net (%s)" % (printable(path), named), hint=hint)
+    return ["no weights for layer %s: Caffe fills them by their fillers" % named] if missing else []
 
 
 def needs_weights(layer: Layer) -> bool:

@@ -17,6 +17,7 @@ from ...errors import FormatError, InputError
 from ...netfiles.caffe_net import Layer, Net
 from ...netfiles.prototxt import Document
 from ...netfiles.textformat import number_of
+from ...wording import listed
 
 WAY_OUT = (
     "compute it with a real Caffe: `backend=caffe` `python=PATH`, where PATH is a Python in which `import caffe` gives caffe.Net; "
@@ -148,12 +149,9 @@ def refuse_unknown(net: Net) -> None:
         Every such layer is named with its parameter.
     """
     problems = [problem for layer in net.layers for problem in _problems(layer, net.document)] + _shared_weights(net) + _unknown_blobs(net)
-    if not problems:
-        return
-    shown = problems[:_REFUSALS_SHOWN]
-    if len(problems) > len(shown):
-        shown.append("and %d more" % (len(problems) - len(shown)))
-    raise InputError("the opencv backend does not compute this net as Caffe does: " + "; ".join(shown), hint=WAY_OUT)
+    if problems:
+        shown = listed(problems, _REFUSALS_SHOWN, "; ")
+        raise InputError("the opencv backend does not compute this net as Caffe does: " + shown, hint=WAY_OUT)
 
 
 def _problems(layer: Layer, document: Document) -> List[str]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from ...lazy import imported_when_used
 
 if TYPE_CHECKING:
-    from .outcome import Outcome, signal_name
+    from .outcome import Outcome
     from .parent import Task, run_child
 
-__all__ = ["Outcome", "Task", "run_child", "signal_name"]
+__all__ = ["Outcome", "Task", "run_child"]
 
 # A child needs none of them.
-__getattr__ = imported_when_used(__name__, outcome=("Outcome", "signal_name"), parent=("Task", "run_child"))
+__getattr__ = imported_when_used(__name__, outcome=("Outcome",), parent=("Task", "run_child"))

@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Optional
 
 from ... import errors
 from ...errors import EnvironmentProblem, GoldwatchError, InputError
+from ...interrupts import signal_name
 from ...naming import printable
 
 # glog's fatal lines: F, month and day, the time (glog/logging.cc); a Python traceback's lines begin with "  File".
@@ -91,14 +92,6 @@ class Outcome:
     def how(self) -> str:
         """``exit code 3`` or ``killed by SIGSEGV``."""
         return "killed by %s" % signal_name(-self.returncode) if self.died else "exit code %d" % self.returncode
-
-
-def signal_name(number: int) -> str:
-    """Return ``SIGKILL`` for 9."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "signal %d" % number
 
 
 def log_cause(log: str) -> List[str]:

@@ -67,7 +67,7 @@ def _without_mark(path: str) -> str:
     return path[len(DUMP) :] if path.startswith(DUMP) else path
 
 
-def items_of(specs: Iterable[str], names: Sequence[str], parameter: str = "inputs") -> Dict[str, Item]:
+def items_of(specs: Iterable[str], names: Sequence[str]) -> Dict[str, Item]:
     """Return the file of each input that is named.
 
     Raises
@@ -77,10 +77,10 @@ def items_of(specs: Iterable[str], names: Sequence[str], parameter: str = "input
     """
     found: Dict[str, Item] = {}
     for spec in specs:
-        name, item = parse_item(spec, parameter)
-        known_input(name, names, parameter)
+        name, item = parse_item(spec, "inputs")
+        known_input(name, names, "inputs")
         if name in found:
-            raise UsageError("`%s` names %s twice" % (parameter, printable(name)))
+            raise UsageError("`inputs` names %s twice" % printable(name))
         found[name] = item
     return found
 

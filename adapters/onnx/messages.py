@@ -8,6 +8,7 @@ from typing import Callable, List, Match, Optional, Sequence, Tuple
 from ...errors import EnvironmentProblem, GoldwatchError, InputError
 from ...naming import printable
 from ...netfiles.onnx_model import OnnxModel
+from ...wording import listed
 
 _NEWER = "install a newer onnxruntime, or name the Python of an environment that has one with `python=PATH`"
 _HEAD = re.compile(r"^(?:\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : )?(?:Failed to load model with error: )?")
@@ -66,8 +67,7 @@ def _named(model: OnnxModel, names: Sequence[str], op_type: str, domain: str, ow
 def _shown(names: Sequence[str]) -> str:
     if not names:
         return "a node"
-    more = " and %d more" % (len(names) - _SHOWN) if len(names) > _SHOWN else ""
-    return ("node " if len(names) == 1 else "nodes ") + ", ".join(printable(name) for name in names[:_SHOWN]) + more
+    return ("node " if len(names) == 1 else "nodes ") + listed([printable(name) for name in names], _SHOWN)
 
 
 def _ir(match: Match[str], model: OnnxModel, _: Sequence[str], version: str) -> GoldwatchError:

@@ -10,8 +10,9 @@ import tempfile
 from typing import Any, Dict, Iterator, Optional, Sequence
 
 from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError, InputError, Interrupted, ProgramFailed, UsageError
+from ...interrupts import signal_name
 from ...naming import printable
-from ..child import Outcome, Task, run_child, signal_name
+from ..child import Outcome, Task, run_child
 from ..child.parent import OURS, STDERR
 from ..child.signals import NotedSignals
 from ..golden_writer import GoldenWriter

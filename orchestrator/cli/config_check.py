@@ -11,6 +11,7 @@ from ..config.check import check_file
 from ..config.finding import Report
 from ..errors import EXIT_FAIL, EXIT_PASS, UsageError
 from ..naming import printable
+from ..wording import plural
 from .common import format_option, print_json, put_escaped, say, set_up_logging, use_colour, verbosity_options
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
@@ -71,10 +72,6 @@ def _lines(report: Report, colour: bool) -> List[str]:
         lines.append("%s: %s" % (printable(place), severity) + printable(": %s%s [%s]" % (where, finding.message, finding.rule)))
         lines.append(printable("    consumer: %s" % finding.consumer))
         lines.append(printable("    fix: %s" % finding.fix))
-    counts = "%s, %s" % (_count(report.errors, "error"), _count(report.warnings, "warning"))
+    counts = "%s, %s" % (plural(report.errors, "error"), plural(report.warnings, "warning"))
     lines.append(printable("%s (%s): %s" % (report.file, report.kind, counts)))
     return lines
-
-
-def _count(number: int, noun: str) -> str:
-    return "%d %s%s" % (number, noun, "" if number == 1 else "s")

@@ -8,6 +8,7 @@ import click
 
 from ..doctor import diagnose
 from ..errors import EXIT_BAD_INPUT, EXIT_PASS
+from ..wording import plural
 from .common import format_option, print_json, put, put_line, say, set_up_logging, show_status, verbosity_options
 from .progress import ProgressBar
 
@@ -63,7 +64,7 @@ def _groups(document: Document) -> Dict[str, List[str]]:
             ", ".join(_package(entry) for entry in document["packages"]),
         ],
         "extras": ["%-6s %s: %s" % (extra["name"], _extra(extra), extra["brings"]) for extra in document["extras"]],
-        "frameworks, in %d Python%s" % (document["pythons"], "" if document["pythons"] == 1 else "s"): list(_frameworks(document)),
+        "frameworks, in " + plural(document["pythons"], "Python"): list(_frameworks(document)),
         "computing": list(_computing(document)),
         "PATH %s" % document["place"]["path"]: list(_place(document["place"], document["inotify"])),
         "locale": [_locale(document["locale"])],
@@ -94,9 +95,8 @@ def _computing(document: Document) -> Iterator[str]:
     processor, memory, limits = document["processor"], document["memory"], document["limits"]
     yield document["kernel"]["about"] or "no kernel: %s" % (document["kernel"]["problem"] or "it cannot be asked")
     features = " ".join(_FEATURES.get(name, name.upper()) for name in processor["features"])
-    yield "%d processor%s%s, %s%s" % (
-        processor["usable"],
-        "" if processor["usable"] == 1 else "s",
+    yield "%s%s, %s%s" % (
+        plural(processor["usable"], "processor"),
         "" if processor["allowed"] is None else " (%.3g by the control group)" % processor["allowed"],
         processor["name"] or document["machine"],
         ": " + features if features else "",

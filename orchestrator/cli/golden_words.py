@@ -7,6 +7,7 @@ import re
 from typing import Any, Iterator, Mapping, Match
 
 from ..errors import GoldwatchError
+from ..wording import plural
 
 # The library names its own parameters: `name`, or `name=value`.
 _OPTIONS = {
@@ -55,9 +56,8 @@ def with_options(text: str) -> str:
 def counted(run: Mapping[str, Any], backend: str, version: str) -> str:
     """Return what was saved into one folder, as a line."""
     counts = run["counts"]
-    files, tensors = ("" if counts[what] == 1 else "s" for what in ("written", "skipped"))
-    text = "%s: %d golden file%s by %s %s, %d tensor%s skipped (manifest.json says why)"
-    text %= (run["out"], counts["written"], files, backend, version, counts["skipped"], tensors)
+    files, tensors = plural(counts["written"], "golden file"), plural(counts["skipped"], "tensor")
+    text = "%s: %s by %s %s, %s skipped (manifest.json says why)" % (run["out"], files, backend, version, tensors)
     return text + (", %d parked for name collisions (mapping.csv)" % counts["parked"] if counts["parked"] else "")
 
 

@@ -10,6 +10,7 @@ import click
 from ..errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..inspect.file import inspect_file
 from ..inspect.tree import inspect_tree
+from ..wording import plural
 from .common import format_option, print_json, put_line, set_up_logging, verbosity_options
 from .progress import ProgressBar
 from .sizes import size_text
@@ -169,5 +170,5 @@ def _tree_lines(document: Document) -> Iterator[str]:
 
 def _overflow_line(entry: Document) -> str:
     told = "of %s" % ", ".join(entry["ops"]) if entry["ops"] else "of no op here"
-    count = "%d record%s" % (len(entry["records"]), "" if len(entry["records"]) == 1 else "s")
+    count = plural(len(entry["records"]), "record")
     return "%s: %s, %s%s" % (entry["file"], count, told, "; " + entry["problem"] if entry.get("problem") else "")

@@ -9,6 +9,7 @@ import click
 
 from ..client import JOB, RUN, Client, Refused
 from ..errors import EXIT_INCOMPLETE, MissingPath
+from ..wording import plural
 from .common import format_option, print_json, put, put_line, set_up_logging, verbosity_options
 from .submit import job_code, server_options
 
@@ -38,7 +39,7 @@ def status(server: str, token_file: Optional[str], run: Optional[str], output_fo
         else:
             for one in found["runs"]:
                 put_line(_line(one))
-            put("%d run%s" % (found["total"], "" if found["total"] == 1 else "s"))
+            put(plural(found["total"], "run"))
         return 0
     jobs = client.get("/api/jobs", {"jobs": [JOB]})["jobs"]
     job = next((job for job in jobs if job["id"] == run), None)

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, Awaitable, Callable, Dict, Sequence
 
 from ..errors import EnvironmentProblem
+from ..wording import listed
 
 PATIENCE_S = 20
 _PROBE_S = 5
@@ -38,9 +39,8 @@ def answers(client: Any, workers: Sequence[str], question: Callable[[str], Await
     found: Dict[str, Any] = client.sync(_answers, workers, question, patience_s)
     silent = [worker for worker in workers if worker not in found]
     if silent:
-        more = " and %d more" % (len(silent) - _SHOWN) if len(silent) > _SHOWN else ""
         raise EnvironmentProblem(
-            "no answer for %d s from worker %s%s" % (patience_s, ", ".join(silent[:_SHOWN]), more),
+            "no answer for %d s from worker %s" % (patience_s, listed(silent, _SHOWN)),
             hint="end what hangs, or start it anew, then give the same command again",
         )
     if any(isinstance(answer, OSError) for answer in found.values()) and not is_there(client):

@@ -101,7 +101,7 @@ class Cluster:
         merging.tell()
         Dispatcher(self._client, self._name, self._places, merging.order, merging.take, merging.lose, self._revive).run(units)
         if len({unit.place for unit in units}) < len(units):
-            run.engine.judge_inputs()
+            run.engine.cancelled.judge_stored()
         if isinstance(self._places, OwnDisks):
             run.reader = RemoteReader(self._client, self._places, run.engine, merging.order_of)
         run.engine.closing = True

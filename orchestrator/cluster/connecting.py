@@ -13,6 +13,7 @@ from .. import __version__
 from ..errors import EnvironmentProblem, GoldwatchError, UsageError
 from ..interrupts import interrupts_withheld
 from ..processes import default_jobs
+from ..wording import listed
 from .address import ClusterAddress, NoCertificates
 from .asking import GONE, PATIENCE_S, answers, is_there
 from .reaching import TIMEOUT_S, first_line, no_answer, require_answer
@@ -146,9 +147,8 @@ def _require_alike(client: Any) -> None:
     if not different:
         different = _of_goldwatch(client, workers)
     if different:
-        more = "; and %d more" % (len(different) - _SHOWN) if len(different) > _SHOWN else ""
         raise EnvironmentProblem(
-            "versions differ in the cluster: %s%s" % ("; ".join(different[:_SHOWN]), more),
+            "versions differ in the cluster: %s" % listed(different, _SHOWN, "; "),
             hint="Python's minor version, dask and goldwatch must be the same everywhere",
         )
 

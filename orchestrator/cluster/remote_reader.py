@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, Callable, Optional, Sequence
 
 from ..comparing.patterns import MOST_ELEMENTS, AlignedPair
-from ..dumps.slices import whole_name
 from ..engine.engine import Engine
 from ..engine.target_file import TargetFile
+from ..naming import whole_name
 from ..verdict.explaining import TensorReader
 from ..verdict.observations import ObservedOp
 from ..verdict.seen import Observation

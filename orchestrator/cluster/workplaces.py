@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..dumps.listing import FolderListing, walk
-from ..dumps.tree import DumpTree, find_dumps, tree_of
+from ..dumps.tree import DumpTree, tree_of
 from ..engine.comparers import look
 from ..engine.options import ComparisonOptions
 from ..engine.target_file import TargetFile
 from ..errors import GoldwatchError, InputError
+from ..wording import listed
 from .asking import run_on
 from .sight import Marker, first_file, in_words, marker, unseen
 
@@ -51,7 +52,7 @@ class SharedDisk:
         InputError
             None does.
         """
-        tree = find_dumps(options.target, time=options.time)
+        tree = DumpTree(options.target, time=options.time)
         self.markers = [*self._common_markers(options), *_of_devices(tree)]
         lacking = self._ask()
         if lacking and len(self._blind) == len(self._asked):
@@ -90,8 +91,7 @@ class SharedDisk:
     @property
     def lacking(self) -> str:
         """What the workers that get no work do not see."""
-        said = list(self._blind.values())
-        return "; ".join(said[:_SHOWN]) + ("; and %d more" % (len(said) - _SHOWN) if len(said) > _SHOWN else "")
+        return listed(list(self._blind.values()), _SHOWN, "; ")
 
     def shun(self, worker: str, text: str) -> None:
         """Take note that a worker does not see what it should, in its words."""

@@ -12,13 +12,13 @@ from ..dumps.golden_remarks import unfit_golden
 from ..dumps.header import COMPLETE, HEADERLESS, SHORT, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
-from ..dumps.slices import JoinedDump, whole_name
+from ..dumps.slices import JoinedDump
 from ..errors import GoldwatchError, MissingPath, NotComparable, TruncatedFile
 from ..model.counterpart import KnownCounterparts
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OMITTED, OP, OUTPUT, PAIR, DumpedOp, RowPlan
-from ..naming import sanitise_golden
+from ..naming import sanitise_golden, whole_name
 from .dequantised import dequantised, is_integer, not_integers
 from .dumped_file import AnyDump, beside_of, dumped_op, is_overwritten, open_dump
 from .file_plan import UNREADABLE, FilePlan

@@ -72,8 +72,6 @@ class Workers:
         Number of processes.
     settings
         What to compute; the same for every pair.
-    max_in_flight
-        Batches handed out at most before :attr:`full` is true.
     apart
         Compare nothing in this process, whatever it costs to start others.
 
@@ -85,14 +83,13 @@ class Workers:
         How many processes have died.
     """
 
-    def __init__(self, jobs: int, settings: Settings, max_in_flight: Optional[int] = None, apart: bool = False) -> None:
+    def __init__(self, jobs: int, settings: Settings, apart: bool = False) -> None:
         # A kernel that is asked for and not there is told at once, not in each row.
         compiled_kernel()
         self.on_done: Optional[Callable[[], None]] = None
         self.jobs = max(1, jobs)
         self.settings = settings
         self._apart = apart
-        self.max_in_flight = max_in_flight or 4 * self.jobs
         self.deaths = 0
         self._processes = Processes(self.jobs)
         self._running: Dict[Future[Any], _Call] = {}
@@ -115,7 +112,7 @@ class Workers:
     @property
     def full(self) -> bool:
         """Whether nothing more should be submitted before something is collected."""
-        return self.in_flight >= self.max_in_flight
+        return self.in_flight >= 4 * self.jobs
 
     def submit(self, tasks: Sequence[PairTask]) -> None:
         """Hand out one batch; its rows come from :meth:`collect`. A batch that begins with a huge pair keeps all processes busy."""

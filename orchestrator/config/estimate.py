@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Dict, Iterable, Mapping, Optional, Sequence, Set, Tuple
 
 from ..model import OpNode
+from ..wording import plural
 
 #: A statistics row and its share of the header; a line of text per tensor.
 STATS_BYTES = 256
@@ -34,15 +35,11 @@ class Estimate:
 
     def text(self) -> str:
         """Return one line for people."""
-        counts = "%s, %s" % (_count(self.ops, "op"), _count(self.tensors, "tensor"))
+        counts = "%s, %s" % (plural(self.ops, "op"), plural(self.tensors, "tensor"))
         if self.unknown == self.tensors > 0:
             return "an unknown size per step (%s; the model does not tell their shapes)" % counts
         line = "about %s per step (%s)" % (human_bytes(self.size_bytes), counts)
-        return line + (", without %s of unknown size" % _count(self.unknown, "tensor") if self.unknown else "")
-
-
-def _count(number: int, noun: str) -> str:
-    return "%d %s%s" % (number, noun, "" if number == 1 else "s")
+        return line + (", without %s of unknown size" % plural(self.unknown, "tensor") if self.unknown else "")
 
 
 def estimate(

@@ -7,6 +7,7 @@ from typing import Any, FrozenSet, Tuple
 from ..naming import nearest_names
 from ..schemas.documents import Mistake, mistakes, name_of, schema_of
 from .finding import Findings, Path
+from .plan import KERNEL_DATA
 from .steps import ACL_LAX, NPU_LAX, step_fix, step_problems
 
 REJECTS = {
@@ -32,7 +33,6 @@ _RULES = {
     "required": ("missing-field", "EP0003"),
 }
 _PATH_FIXES = {"minLength": "name an existing folder", "maxLength": "choose a shorter path"}
-_KERNEL_DATA = ("all", "printf", "tensor", "assert", "timestamp")
 
 
 def rejects(kind: str, code: str = "EP0001", path: Path = ()) -> str:
@@ -94,9 +94,9 @@ def _without_section(message: str, path: Path) -> str:
 def _kernel_data(value: str) -> Tuple[str, str, str, str]:
     """Return rule, error code, message and correction of a list of kernel data that has another word than it knows."""
     parts = value.split(",")
-    wrong = next(part for part in parts if part not in _KERNEL_DATA)
-    near = next(iter(nearest_names(wrong, _KERNEL_DATA)), None) if wrong else None
+    wrong = next(part for part in parts if part not in KERNEL_DATA)
+    near = next(iter(nearest_names(wrong, KERNEL_DATA)), None) if wrong else None
     message = "dump_kernel_data: %r is not allowed%s (blanks count)" % (wrong, "; did you mean %r?" % near if near else "")
-    repaired = [word for part in parts[:100] for word in (nearest_names(part, _KERNEL_DATA) if part.strip() else [])]
-    fix = '"%s"' % ",".join(dict.fromkeys(repaired)) if repaired else "a comma list of: " + ", ".join(_KERNEL_DATA)
+    repaired = [word for part in parts[:100] for word in (nearest_names(part, KERNEL_DATA) if part.strip() else [])]
+    fix = '"%s"' % ",".join(dict.fromkeys(repaired)) if repaired else "a comma list of: " + ", ".join(KERNEL_DATA)
     return ("enum", "EP0002", message, fix) if wrong else ("empty-value", "EP0001", message, fix)

@@ -11,8 +11,8 @@ from .options import ORIGINAL, ConvertOptions
 from .tensors import convert_tensor
 
 
-def dumped_array(path: str, shape: Optional[Tuple[int, ...]] = None, index: int = 0) -> Array:
-    """Return an output of a dump file.
+def dumped_array(path: str, shape: Optional[Tuple[int, ...]] = None) -> Array:
+    """Return the first output of a dump file.
 
     Parameters
     ----------
@@ -24,5 +24,5 @@ def dumped_array(path: str, shape: Optional[Tuple[int, ...]] = None, index: int 
     MissingPath, FormatError, NotComparable
         There is no such file or output, it is damaged, or it cannot be brought to that shape.
     """
-    tensor = DumpFile.open(path).tensor("output", index)
+    tensor = DumpFile.open(path).tensor("output", 0)
     return convert_tensor(tensor, ConvertOptions(layout=ORIGINAL, shape=shape), UserConversions()).numbers()

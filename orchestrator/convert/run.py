@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Generator, List, Optional, Sequence, Tuple
 
 from ..dumps.container import DumpFile, TensorInfo
+from ..dumps.listing import GOLDEN_SUFFIXES
 from ..dumps.npy import open_npy
 from ..dumps.overflow import overflow_records
 from ..errors import GoldwatchError, NotComparable, UsageError
@@ -37,7 +38,6 @@ from .tensors import Converted, convert_tensor, foreign_order
 
 REPORT_FILE = "convert.json"
 _PLAIN_NPY_LAYOUT = "ND"
-_GOLDEN_SUFFIXES = (".npy", ".pb", ".quant")
 
 Document = Dict[str, Any]
 
@@ -209,7 +209,7 @@ class _Job:
         wanted = [info for info in (*dump.inputs, *dump.outputs) if self.options.wants(info.kind, info.index)]
         if not wanted and (dump.inputs or dump.outputs):
             self.fail("it has %d inputs and %d outputs, not the one asked for" % (len(dump.inputs), len(dump.outputs)))
-        golden = self.source.name.endswith(_GOLDEN_SUFFIXES)
+        golden = self.source.name.endswith(GOLDEN_SUFFIXES)
         for info in wanted:
             what = "%s.%d" % (info.kind, info.index)
             try:

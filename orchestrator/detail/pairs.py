@@ -11,15 +11,15 @@ from ..comparing.pair_task import PairTask
 from ..comparing.row import Row
 from ..dumps.golden import GoldenSet
 from ..dumps.listing import DumpEntry
-from ..dumps.slices import by_number, whole_name
-from ..dumps.tree import Combo, DumpTree, find_dumps, op_key
+from ..dumps.slices import by_number
+from ..dumps.tree import Combo, DumpTree, op_key
 from ..engine.file_pair import pair_files
 from ..engine.goldens import Goldens
 from ..engine.options import AUTO
 from ..errors import InputError, UsageError, require_folder
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs, load_models
-from ..naming import nearest_names, parse_golden_name, sanitise_device, sanitise_golden
+from ..naming import nearest_names, parse_golden_name, sanitise_device, sanitise_golden, whole_name
 from .others import files_beside, golden_files
 
 _SHOWN = 5
@@ -72,7 +72,7 @@ class OpPairs:
 
 
 def pairs_in_folders(
-    target: str, golden: str, op: str, model: Optional[str], wanted: Optional[Wanted] = None, time: Optional[str] = None, steps: str = AUTO
+    target: str, golden: str, op: str, model: Optional[str], wanted: Optional[Wanted] = None, time: Optional[str] = None
 ) -> OpPairs:
     """Return the tensors of one op below TARGET with their counterparts below GOLDEN.
 
@@ -82,8 +82,8 @@ def pairs_in_folders(
         The op's name on the device, or one of its original names.
     model
         om json or GE graph, a folder of them, or None.
-    time, steps
-        As :class:`goldwatch.engine.options.ComparisonOptions` has them.
+    time
+        As :class:`goldwatch.engine.options.ComparisonOptions` has it.
 
     Raises
     ------
@@ -96,11 +96,11 @@ def pairs_in_folders(
     require_folder(target, "TARGET")
     require_folder(golden, "GOLDEN")
     graphs = load_models(model) if model is not None else ModelGraphs()
-    tree = find_dumps(target, time=time)
+    tree = DumpTree(target, time=time)
     found = GoldenSet.open(golden)
     combo, entries = _entries_of(tree, op, graphs)
     # Only the store's records of golden files are not kept: nothing is stored here.
-    goldens = Goldens(golden, steps, cast(Any, None), os.path.realpath(golden) != os.path.realpath(target))
+    goldens = Goldens(golden, AUTO, cast(Any, None), os.path.realpath(golden) != os.path.realpath(target))
     goldens.take(found)
     planner = Planner(combo.place, goldens.of(combo.place), graphs.of(combo.place.model))
     tasks: List[PairTask] = []
@@ -125,11 +125,7 @@ def _slices(entries: Sequence[DumpEntry], planner: Planner) -> List[Dict[int, Du
         found.setdefault(key, []).append(entry)
     for parts in found.values():
         parts.sort(key=lambda entry: (entry.name.context_id or 0, entry.name.thread_id or 0, entry.name.timestamp_us))
-    return [by_number(parts, _numbers) for parts in found.values()]
-
-
-def _numbers(entry: DumpEntry) -> Tuple[Optional[int], Optional[int], Optional[int]]:
-    return whole_name(entry.name.op_name)[1], entry.name.thread_id, entry.name.context_id
+    return [by_number(parts, lambda entry: entry.name.slice_numbers) for parts in found.values()]
 
 
 def _require_some(op: str, wanted: Wanted, tasks: Sequence[PairTask], rows: Sequence[Row], where: str) -> None:

@@ -6,6 +6,7 @@ import codecs
 import os
 from typing import Any, Dict, Iterator, Sequence
 
+from ..wording import plural
 from .combinations import NOTE, PROBLEM, WARNING, Finding
 from .installed import number
 from .packages import State, search_folder
@@ -102,7 +103,7 @@ def of_place(place: Document, inotify: Document) -> Iterator[Finding]:
             message = "only %d more files fit on %s" % (place["free_inodes"], place["mount_point"])
             yield Finding(WARNING, "inodes", message, "remove some, or use another disk")
     if place["folders_not_listed"]:
-        some = "%d folder%s" % (place["folders_not_listed"], "" if place["folders_not_listed"] == 1 else "s")
+        some = plural(place["folders_not_listed"], "folder")
         message = "%s at %s cannot be listed by this user: dumps there are not seen" % (some, path)
         yield Finding(WARNING, "not-listed", message, "check their permissions")
     if place["watched_by"] == "listing":

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .npy import open_npy
     from .place import NOWHERE, Place
     from .source import FileSource
-    from .tree import Combo, DumpTree, find_dumps
+    from .tree import Combo, DumpTree
     from .write import TensorData, dump_parts, write_dump
 
 __all__ = [
@@ -35,7 +35,6 @@ __all__ = [
     "TensorData",
     "TensorInfo",
     "dump_parts",
-    "find_dumps",
     "list_folder",
     "open_npy",
     "probe",
@@ -51,6 +50,6 @@ __getattr__ = imported_when_used(
     npy=("open_npy",),
     place=("NOWHERE", "Place"),
     source=("FileSource",),
-    tree=("Combo", "DumpTree", "find_dumps"),
+    tree=("Combo", "DumpTree"),
     write=("TensorData", "dump_parts", "write_dump"),
 )

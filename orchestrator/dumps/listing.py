@@ -21,7 +21,7 @@ from ..naming import (
 )
 
 MAX_DEPTH = 100
-_GOLDEN_SUFFIXES = (".npy", ".pb", ".quant")
+GOLDEN_SUFFIXES = (".npy", ".pb", ".quant")
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def full_name_of(file_name: str, names: Dict[str, str]) -> Optional[str]:
     full_name = names.get(file_name) or names.get(stem)
     if full_name is None:
         return None
-    if suffix in _GOLDEN_SUFFIXES and not full_name.endswith(_GOLDEN_SUFFIXES):
+    if suffix in GOLDEN_SUFFIXES and not full_name.endswith(GOLDEN_SUFFIXES):
         full_name += suffix
     return full_name
 

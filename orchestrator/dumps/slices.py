@@ -6,7 +6,6 @@ Source: what the vendor's reader takes from the header's first attribute; ``dim_
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 
@@ -20,19 +19,12 @@ from .container import DumpFile, TensorInfo
 from .header import COMPLETE, size_error
 from .source import FileSource
 
-_LX_SLICE = re.compile(r"(?P<op>.+)_lxslice(?P<number>[0-9]{1,9})\Z", re.DOTALL)
 _MOST_SLICES = 4096
 
 _Part = TypeVar("_Part")
 
 # Of one tensor in one slice: (lower, higher) along each axis.
 Ranges = Tuple[Tuple[int, int], ...]
-
-
-def whole_name(op_name: str) -> Tuple[str, Optional[int]]:
-    """Return the op that ``{op}_lxslice{N}`` is a slice of, and N; any other name as it is, and None."""
-    match = _LX_SLICE.match(op_name)
-    return (match.group("op"), int(match.group("number"))) if match is not None else (op_name, None)
 
 
 def by_number(parts: Sequence[_Part], numbers: Callable[[_Part], Tuple[Optional[int], Optional[int], Optional[int]]]) -> Dict[int, _Part]:

@@ -11,7 +11,7 @@ from ..naming import DumpName, run_name
 from .listing import DumpEntry, FolderListing, list_folder, walk
 from .place import Place, name_order, place_of
 
-__all__ = ["Combo", "DumpEntry", "DumpTree", "find_dumps", "list_folder", "tree_of"]
+__all__ = ["Combo", "DumpEntry", "DumpTree", "list_folder", "tree_of"]
 
 ALL_TIMES = "all"
 
@@ -135,11 +135,6 @@ class DumpTree:
 def op_key(name: DumpName) -> Tuple[Any, ...]:
     """Return what files of repeated runs of one op (or one slice of it) have in common."""
     return (name.op_type, name.op_name, name.task_type, name.context_id, name.thread_id, name.device_id)
-
-
-def find_dumps(root: str, what: str = "TARGET", time: Optional[str] = None) -> DumpTree:
-    """Return ``DumpTree(root, time, what)``."""
-    return DumpTree(root, time, what)
 
 
 def tree_of(root: str, listings: List[FolderListing], time: Optional[str] = None) -> DumpTree:

@@ -46,6 +46,14 @@ class CancelledOutputs:
             return row
         return row.but(verdict=PASS, reason=output.reason, decided_by=output.decided_by)
 
+    def judge_stored(self) -> None:
+        """Judge stored inputs, whatever order the rows came in."""
+        with self._store.transaction():
+            for row in self._store.rows("arrival", verdict=FAIL):
+                judged = self.judged(row)
+                if judged is not row:
+                    self._store.put(judged)
+
 
 def _was_cancelled(row: Row) -> bool:
     return row.verdict == PASS and row.kind == "output" and _MARK in row.reason

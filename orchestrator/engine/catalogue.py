@@ -8,10 +8,10 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..dumps.listing import full_name_of
 from ..dumps.place import Place, place_of
-from ..dumps.slices import by_number, whole_name
+from ..dumps.slices import by_number
 from ..dumps.tree import op_key
 from ..errors import FormatError
-from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping
+from ..naming import MAPPING_FILE, is_hash_name, parse_dump_name, read_mapping, whole_name
 from .known_files import KnownFiles
 from .signature import Signature, look_at
 from .target_file import DELETED, EARLIER, GONE, FileFolder, TargetFile
@@ -43,6 +43,7 @@ class Catalogue:
 
     def __init__(self, shown: str) -> None:
         self.root = os.path.realpath(shown)
+        self._below = os.path.join(self.root, "")
         self.shown = shown
         self.files = KnownFiles()
         self.unresolved: Dict[str, Place] = {}
@@ -62,6 +63,10 @@ class Catalogue:
     def rel(self, path: str) -> str:
         """Return a path relative to TARGET."""
         return path[len(self.root) + 1 :]
+
+    def of_row(self, target_file: Optional[str]) -> Optional[TargetFile]:
+        """Return the file that rows were made from, by its name in them."""
+        return self.files.get(self._below + target_file) if target_file else None
 
     def meet(self, path: str) -> Tuple[Optional[TargetFile], Optional[TargetFile]]:
         """Return the file at ``path``, if it is a dump of an op that counts, and the one that it takes the place of."""

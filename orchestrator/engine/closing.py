@@ -10,11 +10,11 @@ from ..comparing.row import CORRUPT, DUMP_MISSING, NOT_COMPARED, Row
 from ..dumps.place import Place, place_of
 from ..dumps.tree import Combo
 from ..results.rowsql import row_key
-from ..verdict.words import listed
+from ..wording import listed, plural
 from .engine import Engine
 from .target_file import EARLIER, GONE, HELD, PLANNED, WAITING, TargetFile
 
-_EARLIER = "left out %d earlier dump%s of %s: golden data hold another number of runs, and the last dump counts"
+_EARLIER = "left out %s of %s: golden data hold another number of runs, and the last dump counts"
 _STANDS_FOR_IT = "another op of its L1 fusion group stands for it"
 
 
@@ -70,7 +70,7 @@ def tell_left_out(engine: Engine, earlier: Mapping[str, int]) -> List[str]:
     engine.graphs.require(place.model for place in places)
     said = _left_out(engine, places)
     if earlier:
-        said.append(_EARLIER % (sum(earlier.values()), "" if sum(earlier.values()) == 1 else "s", listed(sorted(earlier), 3)))
+        said.append(_EARLIER % (plural(sum(earlier.values()), "earlier dump"), listed(sorted(earlier), 3)))
     for text in said:
         engine.store.events.add("left out", None, text)
     return said

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, List, Sequence
 
 from ..dumps.source import START_BYTES
-from ..dumps.tree import DumpTree, find_dumps
+from ..dumps.tree import DumpTree
 from ..filesystem import read_soon
 from .closing import settle
 from .comparison import Run
@@ -55,7 +55,7 @@ class Here:
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:
         """Return what TARGET holds."""
-        return find_dumps(options.target, time=options.time)
+        return DumpTree(options.target, time=options.time)
 
     def size_of(self, file: TargetFile) -> int:
         """Return a file's size in bytes, and note how it looks."""

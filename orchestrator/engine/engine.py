@@ -55,6 +55,8 @@ class Engine:
         Those seen, and whether anything still comes to them.
     slices
         Files that hold slices of one op.
+    cancelled
+        What judges inputs like the outputs that they are.
     closing
         Whatever was held for the end is planned now.
     kept
@@ -80,7 +82,7 @@ class Engine:
         self.options = options
         self.graphs = graphs
         self.store = store
-        self._cancelled = CancelledOutputs(store)
+        self.cancelled = CancelledOutputs(store)
         self.workers = workers
         self.catalogue = catalogue
         self.goldens = goldens
@@ -99,7 +101,6 @@ class Engine:
         self._done: List[TargetFile] = []
         self._planned_for = 0
         self._stored = Believed()
-        self._below = os.path.join(catalogue.root, "")
         self.kept = KeptRows(os.path.dirname(store.path))
         self._rendered: Dict[int, Any] = {}
 
@@ -297,14 +298,6 @@ class Engine:
         if not self.places.settled:
             self.come.setdefault(file.place, set()).add(file.op_name)
 
-    def judge_inputs(self) -> None:
-        """Judge stored inputs like the outputs that they are, whatever order the rows came in."""
-        with self.store.transaction():
-            for row in self.store.rows("arrival", verdict=FAIL):
-                judged = self._cancelled.judged(row)
-                if judged is not row:
-                    self.store.put(judged)
-
     def take_done(self) -> List[TargetFile]:
         """Return the files that were completed since the last call; their rows are committed."""
         done, self._done = self._done, []
@@ -342,17 +335,9 @@ class Engine:
             if batch:
                 self.workers.submit(batch)
 
-    def _file_of(self, row: Row) -> Optional[TargetFile]:
-        return self.catalogue.files.get(self._below + (row.target_file or ""))
-
-    def file_of(self, target_file: str) -> Optional[TargetFile]:
-        """Return the dump file that rows were made from, by its name in them; None where it is gone."""
-        file = self.catalogue.files.get(self._below + target_file) if target_file else None
-        return file if file is not None and os.path.exists(file.path) else None
-
     def _wanted(self, task: PairTask) -> bool:
         """Tell whether a pair is still what its file was planned to."""
-        file = self._file_of(task.row)
+        file = self.catalogue.of_row(task.row.target_file)
         return file is not None and file.pending.get(tensor_key(task.row)) is task
 
     def collect(self, timeout_s: Optional[float] = None) -> None:
@@ -368,7 +353,7 @@ class Engine:
                 for task, row, made in zip_longest(tasks, rows, rendered):
                     file = self._take_result(task, row)
                     if file is not None:
-                        judged = self._cancelled.judged(row)
+                        judged = self.cancelled.judged(row)
                         taken.append(judged)
                         if judged is row:
                             self._rendered[id(row)] = made
@@ -381,7 +366,7 @@ class Engine:
 
     def _take_result(self, task: PairTask, row: Row) -> Optional[TargetFile]:
         """Return the file of a result, which is no longer pending; None where the result does not count."""
-        file = self._file_of(row)
+        file = self.catalogue.of_row(row.target_file)
         if file is None or file.pending.get(tensor_key(task.row)) is not task:
             return None
         if not self.places.settled:

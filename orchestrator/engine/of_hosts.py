@@ -17,6 +17,7 @@ from ..verdict.first_divergence import FirstDivergence, first_divergence
 from ..verdict.run_sentence import run_sentence
 from ..verdict.seen import execution_key
 from ..verdict.summary import INCOMPLETE, Summary, summarise
+from ..wording import listed
 from .options import ComparisonOptions
 
 FINISHED = "finished"
@@ -105,8 +106,7 @@ def _sentence(found: Summary) -> str:
 
 
 def _named(hosts: Sequence[str]) -> str:
-    shown = ", ".join(hosts[:_NAMED]) + (" and %d more" % (len(hosts) - _NAMED) if len(hosts) > _NAMED else "")
-    return "%s %s" % ("host" if len(hosts) == 1 else "hosts", shown)
+    return ("host " if len(hosts) == 1 else "hosts ") + listed(hosts, _NAMED)
 
 
 def _warnings(told: Mapping[str, Mapping[str, Any]], missing: Mapping[str, int]) -> List[str]:

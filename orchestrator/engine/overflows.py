@@ -11,6 +11,7 @@ from ..dumps.place import place_of
 from ..errors import GoldwatchError
 from ..model.row_plan import OUTPUT
 from ..naming import parse_dump_name
+from ..wording import listed
 from .catalogue import Catalogue
 from .engine import Engine
 from .target_file import TargetFile
@@ -46,8 +47,7 @@ def note_overflows(engine: Engine) -> List[str]:
     marked = _mark(engine, set(found))
     if found:
         names = list(dict.fromkeys(file.op_name for file in found.values()))
-        more = " and %d more" % (len(names) - _SHOWN) if len(names) > _SHOWN else ""
-        said.append("overflow records name %s%s" % (", ".join(names[:_SHOWN]), more))
+        said.append("overflow records name %s" % listed(names, _SHOWN))
     engine.overflow_seen = engine.overflow_seen or bool(marked)
     return said
 

@@ -48,8 +48,8 @@ class RunReader(TensorReader):
             return None
 
     def _task(self, target_file: str, tensor: str) -> Optional[PairTask]:
-        file = self._engine.file_of(target_file)
-        if file is None:
+        file = self._engine.catalogue.of_row(target_file)
+        if file is None or not os.path.exists(file.path):
             return None
         tasks = self._engine.plan_again(file).tasks
         return next((task for task in tasks if task.row.tensor == tensor), None)
@@ -60,7 +60,7 @@ class RunReader(TensorReader):
 
     def age(self, target_file: str, place: Place) -> str:
         """Return the same of a dump file by its name in the rows; empty when it is no older."""
-        file = self._engine.file_of(target_file)
+        file = self._engine.catalogue.of_row(target_file)
         graph = self._engine.graphs.of(place.model)
         if file is None or graph is None or graph.path is None:
             return ""

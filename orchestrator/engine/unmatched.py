@@ -10,6 +10,7 @@ from ..dumps.listing import misnamed_notes
 from ..dumps.place import name_order
 from ..model.graph import ModelGraph
 from ..naming import nearest_names
+from ..wording import listed
 
 if TYPE_CHECKING:
     from .comparison import Run
@@ -80,7 +81,7 @@ def steps_without_golden(run: Run) -> List[str]:
 
 def shown(names: List[str]) -> str:
     """Return the first of some steps as a list, and how many more there are."""
-    return ", ".join(names[:_STEPS_SHOWN]) + (" and %d more" % (len(names) - _STEPS_SHOWN) if len(names) > _STEPS_SHOWN else "")
+    return listed(names, _STEPS_SHOWN)
 
 
 def _without_golden(run: Run) -> List[str]:

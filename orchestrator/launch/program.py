@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Callable, Collection, Dict, List, Optional, Se
 
 from ..errors import InputError
 from ..filesystem import create_new, refuse_writing
+from ..interrupts import signal_name
 from .family import Family, Member
 
 LOG_FILE = "program.log"
@@ -36,8 +37,11 @@ class Program:
         Seconds between SIGTERM and SIGKILL.
     say
         Takes sentences for the user.
+
+    Attributes
+    ----------
     ours
-        Tells which children of this process are not the program's.
+        Tells which children of this process are not the program's: none, unless it is set.
     """
 
     def __init__(
@@ -48,13 +52,12 @@ class Program:
         stderr: int,
         grace_s: float = 10.0,
         say: Callable[[str], None] = lambda text: None,
-        ours: Callable[[], Collection[int]] = tuple,
     ) -> None:
         self.words = list(words)
         self.log = log
         self.grace_s = grace_s
         self.say = say
-        self.ours = ours
+        self.ours: Callable[[], Collection[int]] = tuple
         self.stopped = False
         self._targets = (stdout, stderr)
         self._process: Optional[subprocess.Popen[bytes]] = None
@@ -233,7 +236,7 @@ class Program:
         code = None if self._process is None else self._process.poll()
         if code is None or code >= 0:
             return {"exit_code": code, "signal": None}
-        return {"exit_code": None, "signal": _signal_name(-code)}
+        return {"exit_code": None, "signal": signal_name(-code)}
 
     def failure(self) -> str:
         """Return how the program failed, in words; empty when it did not, or when it was stopped by us."""
@@ -247,10 +250,3 @@ class Program:
 def _names(members: Sequence[Member]) -> str:
     more = " and %d more" % (len(members) - 8) if len(members) > 8 else ""
     return ", ".join("%s (pid %d)" % (member.name, member.pid) for member in members[:8]) + more
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "signal %d" % number

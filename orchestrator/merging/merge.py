@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from functools import partial
 from types import TracebackType
-from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Set, Tuple, Type
+from typing import Any, Callable, Dict, NamedTuple, Optional, Set, Tuple, Type
 
 from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..engine.of_hosts import judge_hosts
@@ -23,6 +23,7 @@ from ..results.stepops import STEP_OP_FILE, write_step_ops
 from ..results.store import RunStore
 from ..verdict.summary import exit_code
 from ..watching.hook import DivergenceHook
+from ..wording import listed, plural
 from .batch import Batches, Upto
 from .merged import Merged
 from .options import MergeOptions
@@ -36,10 +37,6 @@ _SHARE = 10
 _PATIENCE_S = 5.0
 _QUIET_S = 60.0
 _NAMED = 10
-
-
-def _named(folders: Sequence[str]) -> str:
-    return ", ".join(folders[:_NAMED]) + (" and %d more" % (len(folders) - _NAMED) if len(folders) > _NAMED else "")
 
 
 def _taken_out(reader: Reader, after: int) -> Tuple[Tuple[Set[str], int], int]:
@@ -153,10 +150,10 @@ class Merge:
         EnvironmentProblem
             The store cannot be written.
         """
-        self.say("merging the runs of %d host%s" % (len(self.sources), "" if len(self.sources) == 1 else "s"))
+        self.say("merging the runs of %s" % plural(len(self.sources), "host"))
         absent = [source.folder for source in self.sources if source.state == WAITING]
         if absent:
-            self.say("warning: there is no run yet in %s: waiting for it" % _named(absent))
+            self.say("warning: there is no run yet in %s: waiting for it" % listed(absent, _NAMED))
         while not self._at_end():
             if not self._turn():
                 self._wake.wait(self.options.poll_s)
@@ -318,7 +315,7 @@ class Merge:
         if not self._batches.hosts:
             self._take_back(at_once=True)
         if not self.merged.reads:
-            names = _named([source.folder + (" (%s)" % source.trouble if source.trouble else "") for source in self.sources])
+            names = listed([source.folder + (" (%s)" % source.trouble if source.trouble else "") for source in self.sources], _NAMED)
             raise InputError("no run came: there is no store in %s" % names, hint="start a watch on each host with its folder as OUT")
 
     def _may_come(self) -> bool:

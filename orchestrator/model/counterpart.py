@@ -10,16 +10,17 @@ from typing import Callable, Dict, List, Optional, Tuple
 from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
 from ..naming import sanitise_golden
+from ..wording import listed
 from .graph import ModelGraph
 from .groups import FOLLOWING_TYPES, Groups, groups_of
-from .never import CONSTANT_TYPES, INPUT_TYPES, VARIABLE_TYPES
+from .never import FIXED_TYPES, INPUT_TYPES
 from .nodes import OpNode, TensorDesc
 from .quantised import is_quant, quantised_stretch
 from .row_plan import EXPECTED_ABSENT, NOT_COMPARED, PAIR, Counterpart
 
 HasGolden = Callable[[str, int], bool]
 
-_SOURCE_TYPES = CONSTANT_TYPES | INPUT_TYPES | VARIABLE_TYPES
+_SOURCE_TYPES = FIXED_TYPES | INPUT_TYPES
 _PARSER_MADE = "PartitionedCall_"
 
 
@@ -197,8 +198,7 @@ def _desc(op: OpNode, index: int) -> TensorDesc:
 
 
 def _named(op: OpNode) -> str:
-    names = op.originals
-    return ", ".join(names[:3]) + (" and %d more" % (len(names) - 3) if len(names) > 3 else "")
+    return listed(op.originals, 3)
 
 
 class KnownCounterparts:

@@ -10,6 +10,7 @@ from ..dumps.place import Place
 from ..errors import InputError
 from ..filesystem import AnyPath, path_text
 from ..naming import run_name, sanitise_device
+from ..wording import listed
 from .graph import ModelGraph, load_model
 
 MODEL_FILES = ("*.json", "ge_proto_*_Build.txt")
@@ -121,7 +122,7 @@ class ModelGraphs:
 
     def lacking(self) -> str:
         """Say why a model_name has no model, with the files that were passed over: one of them may have been its graph."""
-        passed = "; passed over: %s" % _listed(list(self.passed_over)) if self.passed_over else ""
+        passed = "; passed over: %s" % listed(list(self.passed_over), _SHOWN) if self.passed_over else ""
         return "no graph in %s has this name%s" % (self.path, passed)
 
     def require(self, model_names: Iterable[Optional[str]]) -> None:
@@ -129,15 +130,12 @@ class ModelGraphs:
         names = sorted({name or "" for name in model_names})
         if not self.by_name or not names or any(self.of(name or None) is not None for name in names):
             return
-        dumped = _listed([name or "no model's folder" for name in names])
+        dumped = listed([name or "no model's folder" for name in names], _SHOWN)
+        own = listed(self.names, _SHOWN)
         raise InputError(
-            "%s: no model of TARGET has a graph in it: TARGET holds %s; the graphs are of %s" % (self.path, dumped, _listed(self.names)),
+            "%s: no model of TARGET has a graph in it: TARGET holds %s; the graphs are of %s" % (self.path, dumped, own),
             hint="a single file in place of the folder is taken for all dumps",
         )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (" and %d more" % (len(names) - _SHOWN) if len(names) > _SHOWN else "")
 
 
 def load_models(path: AnyPath) -> ModelGraphs:

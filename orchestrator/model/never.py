@@ -26,6 +26,7 @@ INPUT_TYPES = frozenset(["Data", "AippData", "RefData", "AnnData"])
 """Types whose ops stand for the model's inputs."""
 
 VARIABLE_TYPES = frozenset(["Variable", "VariableV2", "VarHandleOp"])
+FIXED_TYPES = CONSTANT_TYPES | VARIABLE_TYPES
 """Types whose ops stand for variables."""
 
 _REASONS: Dict[str, str] = {"NetOutput": _OUTPUT, "NoOp": _NOTHING, "ControlTrigger": _NOTHING, "EndGraph": _NOTHING}

@@ -5,11 +5,10 @@ The rules and where they come from: docs/pairing.md.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
-from ..naming import sanitise_device
+from ..naming import sanitise_device, whole_name
 from ..records import changed
 from .counterpart import Counterparts, HasGolden
 from .graph import ModelGraph
@@ -18,8 +17,6 @@ from .never import never_dumps, no_dump_reason
 from .nodes import OpNode, TensorDesc
 from .quantised import is_dequant, is_quant
 from .row_plan import DEQUANTISED, EXPECTED_ABSENT, INPUT, NOT_COMPARED, OMITTED, OP, OUTPUT, PAIR, Counterpart, DumpedOp, RowPlan
-
-_SLICE = re.compile(r"(?P<op>.+)_lxslice(?P<number>[0-9]{1,9})\Z", re.DOTALL)
 
 
 class Pairing:
@@ -319,12 +316,12 @@ class Pairing:
         base = replace(self._row(known[0]), op=dumped.op_name, tensor=dumped.op_name) if known else self._unknown_row(dumped)
         return _each(dumped, base, lambda kind, index: Counterpart(NOT_COMPARED, reason))
 
-    def _whole(self, name: str) -> Tuple[List[OpNode], str]:
+    def _whole(self, name: str) -> Tuple[List[OpNode], Optional[int]]:
         """Return the ops whose slice has this name (FFTS+: ``{op}_lxslice{N}``), and N; no ops when it is none."""
-        match = _SLICE.match(name)
-        if match is None or self.graph is None:
-            return [], ""
-        return self.graph.ops_dumped_as(match.group("op")), match.group("number")
+        op, number = whole_name(name)
+        if number is None or self.graph is None:
+            return [], None
+        return self.graph.ops_dumped_as(op), number
 
     def _rows_by_name(self, dumped: DumpedOp) -> List[RowPlan]:
         base = self._unknown_row(dumped)

@@ -12,6 +12,7 @@ from ..model.graph import load_with_parameters
 from ..model.never import no_dump_reason
 from ..results.network import network_document
 from ..submodel.original import Original, read_original
+from ..wording import listed
 from .network import NetworkOp, desc_text, network_ops
 from .originals import choice_of, no_choice, original_network
 
@@ -73,8 +74,7 @@ def _refuse_folder(path: str) -> None:
     """Refuse a folder of models, such as GE's graphs, by the names that are in it; of others their reader says what to do."""
     names = sorted(name for name in os.listdir(path) if name.lower().endswith((*_OMS, *_ORIGINALS))) if os.path.isdir(path) else []
     if names and _SAVED not in names:
-        shown = ", ".join(names[:_MOST_NAMES]) + (" and %d more" % (len(names) - _MOST_NAMES) if len(names) > _MOST_NAMES else "")
-        raise FormatError("%s is a folder" % path, hint="name one of the files in it: %s" % shown)
+        raise FormatError("%s is a folder" % path, hint="name one of the files in it: %s" % listed(names, _MOST_NAMES))
 
 
 def within(model: PageModel, original: Original) -> PageModel:

@@ -13,6 +13,7 @@ from ..results.told import Told
 from ..results.worst import error_of
 from ..shortening import shorten_all
 from ..verdict.judging import metric_number
+from ..wording import plural
 from .row_columns import COSINE, FIRST
 from .shell import attribute, sentence, text
 
@@ -85,11 +86,6 @@ def _host(host: Mapping[str, Any]) -> str:
     said = ", ".join("%d %s" % count for count in counts if count[0] or count[1] != "not compared")
     state = "" if host["state"] == "finished" else " (%s)" % host["state"]
     return "host %s%s: %s, %s: %s" % (host["host"], state, host["verdict"], plural(host["rows"], "row"), said)
-
-
-def plural(count: int, word: str) -> str:
-    """Return ``1 row`` or ``2 rows``."""
-    return "%d %s%s" % (count, word, "" if count == 1 else "s")
 
 
 def _said(verdict: str, finished: bool) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
 from ..model.groups import FOLLOWING_TYPES
-from ..model.never import CONSTANT_TYPES, INPUT_TYPES, VARIABLE_TYPES
+from ..model.never import FIXED_TYPES, INPUT_TYPES
 from ..model.nodes import OpNode, TensorDesc
 from ..model.row_plan import PAIR
 from ..submodel.cut import CutInput
@@ -19,7 +19,6 @@ from .original import Unreplayable, Value
 from .recorded import Recorded
 
 Array = Any
-_FIXED = CONSTANT_TYPES | VARIABLE_TYPES
 _FOUR = frozenset(("NCHW", "NHWC", "HWCN", "CHWN"))
 
 
@@ -95,7 +94,7 @@ class Feeder:
             if source is None or producer is None:
                 continue
             root = self._root(producer)
-            if root.type in _FIXED:
+            if root.type in FIXED_TYPES:
                 continue
             counterpart = self._counterparts.of_output(producer, source[1])
             value = None

@@ -9,13 +9,14 @@ from ..comparing.dumped_file import AnyDump, dumped_op, is_overwritten, open_dum
 from ..comparing.same_dump import keeps_values, same_bytes
 from ..dumps.header import COMPLETE, size_error
 from ..dumps.listing import DumpEntry
-from ..dumps.slices import whole_name
+from ..dumps.slices import by_number
 from ..dumps.tree import Combo, op_key
 from ..errors import GoldwatchError, InputError, NotComparable
 from ..model.graph import ModelGraph
 from ..model.nodes import OpNode
 from ..model.pairing import Pairing
 from ..model.row_plan import DumpedOp
+from ..naming import whole_name
 from ..tensors.tensor import Tensor
 
 
@@ -115,21 +116,12 @@ def _whole(entry: DumpEntry, graph: ModelGraph) -> str:
     return op if number is not None and not graph.ops_named(entry.name.op_name) and graph.ops_named(op) else ""
 
 
-def _numbered(entries: Sequence[DumpEntry]) -> Dict[int, DumpEntry]:
-    """Return the files of an op's slices by their numbers: the name's, the thread's, the context's, or else their order."""
-    for number in (lambda name: whole_name(name.op_name)[1], lambda name: name.thread_id, lambda name: name.context_id):
-        found = {key: entry for key, entry in ((number(entry.name), entry) for entry in entries) if key is not None}
-        if len(found) == len(entries):
-            return found
-    return dict(enumerate(entries))
-
-
 def _opened(entries: Sequence[DumpEntry]) -> OpDump:
     entry = entries[0]
     op_name, number = whole_name(entry.name.op_name)
     sliced = len(entries) > 1
     try:
-        dump = open_dump(entry, _numbered(entries) if sliced else None)
+        dump = open_dump(entry, by_number(entries, lambda entry: entry.name.slice_numbers) if sliced else None)
     except (GoldwatchError, OSError) as error:
         return OpDump(entry, None, dumped_op(entry, None), getattr(error, "message", str(error)))
     dumped = dumped_op(entry, dump)

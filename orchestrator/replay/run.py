@@ -8,7 +8,7 @@ import tempfile
 from typing import Callable, List, Tuple
 
 from ..comparing.workers import Workers
-from ..dumps.tree import Combo, find_dumps
+from ..dumps.tree import Combo, DumpTree
 from ..engine.options import ComparisonOptions
 from ..engine.pair_queue import compare_all
 from ..engine.result import JUDGED, RunResult
@@ -99,7 +99,7 @@ def replay(
 def _step(options: ReplayOptions) -> Tuple[Combo, List[str]]:
     """Return the only step in TARGET."""
     require_folder(options.target, "TARGET")
-    tree = find_dumps(options.target, time=options.time)
+    tree = DumpTree(options.target, time=options.time)
     if not tree.combos and tree.left:
         times = ", ".join(sorted({str(combo.place.time) for combo in tree.left})[:_SHOWN])
         raise InputError("TARGET: %s: there is no time folder %s" % (options.target, options.time), hint="there are %s" % times)

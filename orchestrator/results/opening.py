@@ -7,6 +7,7 @@ import sqlite3
 from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 from ..errors import GoldwatchError, MissingPath
+from ..wording import plural
 from .database import connect_reader, connect_writer, set_journal, translated
 from .facts import read_fact
 from .identity import (
@@ -118,8 +119,8 @@ def _damage_note(path: str, damaged: List[DamagedLine]) -> List[str]:
     named = ", ".join(ops[:_NAMED]) + (", …" if len(ops) > _NAMED else "")
     rows = sum(line.table == "row" for line in damaged)
     others = len(damaged) - rows
-    parts = ["%d row%s%s" % (rows, "" if rows == 1 else "s", " (%s)" % named if named else "")] * bool(rows)
-    parts += ["%d note%s of files and events" % (others, "" if others == 1 else "s")] * bool(others)
+    parts = [plural(rows, "row") + (" (%s)" % named if named else "")] * bool(rows)
+    parts += [plural(others, "note") + " of files and events"] * bool(others)
     return ["warning: %s was damaged: %s dropped; what they were about is compared again" % (path, " and ".join(parts))]
 
 

@@ -12,22 +12,11 @@ from ..dumps.place import Place
 from ..naming import printable
 from ..shortening import LONGEST, shorten_all
 from ..verdict.judging import metric_number, short_text
+from ..wording import plural
 from .placenames import place_names
 
 SHOWN_ROWS = 20
-SHOWN_METRICS = ("CosineSimilarity", "RelativeEuclideanDistance", "MaxAbsoluteError")
-
-_HEADINGS = {
-    "CosineSimilarity": "cosine",
-    "RelativeEuclideanDistance": "rel. Euclid",
-    "MaxAbsoluteError": "max abs",
-    "AccumulatedRelativeError": "acc. rel.",
-    "KullbackLeiblerDivergence": "KL",
-    "MeanAbsoluteError": "mean abs",
-    "RootMeanSquareError": "RMSE",
-    "MaxRelativeError": "max rel.",
-    "MeanRelativeError": "mean rel.",
-}
+_METRICS = {"CosineSimilarity": "cosine", "RelativeEuclideanDistance": "rel. Euclid", "MaxAbsoluteError": "max abs"}
 WORDS = {PASS: "pass", FAIL: "FAIL", NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent"}
 _URGENCY = {FAIL: 0, NOT_COMPARED: 1, PASS: 2, EXPECTED_ABSENT: 3}
 COLOURS = {FAIL: "31", NOT_COMPARED: "33", PASS: "32", EXPECTED_ABSENT: "2"}
@@ -42,7 +31,6 @@ def render_table(
     total: Optional[int] = None,
     file: str = "",
     first_tensor: Optional[str] = None,
-    metrics: Sequence[str] = SHOWN_METRICS,
     colour: bool = False,
     width: Optional[int] = None,
     places: Sequence[Place] = (),
@@ -59,8 +47,6 @@ def render_table(
         Where all rows are; named in the line that tells how many were left out.
     first_tensor
         The tensor of the first divergence; marked with ``>``.
-    metrics
-        The metrics' columns.
     colour
         Colour the verdicts with ANSI escapes.
     width
@@ -72,10 +58,10 @@ def render_table(
     parts_of = [list(rows) for rows in blocks]
     chosen = [row for rows in parts_of for row in rows]
     ends = set(accumulate(map(len, parts_of))) - {len(chosen)}
-    table = [_line(row, metrics, first_tensor) for row in chosen]
+    table = [_line(row, first_tensor) for row in chosen]
     names = place_names(list(dict.fromkeys(places or [row.place for row in chosen])))
     last = ""
-    headings = ["", "verdict", "tensor"] + [_HEADINGS.get(name, printable(name)[:24]) for name in metrics] + ["reason"]
+    headings = ["", "verdict", "tensor", *_METRICS.values(), "reason"]
     layout = _Layout([headings, *table], width)
     for number, line in enumerate([headings, *table]):
         if number and len(names) > 1 and names[chosen[number - 1].place] != last:
@@ -86,7 +72,7 @@ def render_table(
             yield "   ..."
     if total is not None and total > len(chosen):
         others = total - len(chosen)
-        yield _cut("... %d more row%s%s" % (others, "" if others == 1 else "s", " in " + printable(file) if file else ""), width)
+        yield _cut("... %s%s" % (plural(others, "more row"), " in " + printable(file) if file else ""), width)
 
 
 class _Layout:
@@ -179,8 +165,8 @@ class Chosen:
         return [number for _, _, number in sorted(self._heap, key=lambda entry: -entry[1])]
 
 
-def _line(row: Row, metrics: Sequence[str], first_tensor: Optional[str]) -> List[str]:
-    values = [row.metrics.get(name) for name in metrics]
+def _line(row: Row, first_tensor: Optional[str]) -> List[str]:
+    values = [row.metrics.get(name) for name in _METRICS]
     numbers = ["-" if value is None else short_text(metric_number(value)) for value in values]
     mark = ">" if first_tensor is not None and row.tensor == first_tensor and row.verdict == FAIL else ""
     return [mark, WORDS[row.verdict], printable(row.tensor), *numbers, printable(row.reason)]

@@ -122,7 +122,7 @@ def _described(run: Run, memory: _Memory, store: StoreReader, written: bool, wri
     stored = store.counted.stored() if store.has_hosts else rows
     summary = None if written else store.fact(SUMMARY)
     state = RUNNING if written else FINISHED if summary is not None else STOPPED
-    _take_places(memory, store, run)
+    _take_places(memory, store)
     inputs = store.fact("inputs") or {}
     done, size_bytes = store.files_done(str(inputs.get("target", "")))
     expected = store.fact(EXPECTED)
@@ -169,7 +169,7 @@ def _exit_code(store: StoreReader, summary: Dict[str, Any]) -> int:
     return code if isinstance(code, int) else _CODES.get(str(summary.get("verdict")), EXIT_INCOMPLETE)
 
 
-def _take_places(memory: _Memory, store: StoreReader, run: Run) -> None:
+def _take_places(memory: _Memory, store: StoreReader) -> None:
     if store.has_hosts:
         memory.models, memory.devices, memory.steps = store.counted.names()
         return

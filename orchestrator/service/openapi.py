@@ -31,8 +31,8 @@ def _list_of(schema: Dict[str, Any]) -> Dict[str, Any]:
     return {"type": "array", "items": schema}
 
 
-def _object(required: bool = True, **properties: Any) -> Dict[str, Any]:
-    return {"type": "object", "properties": properties, **({"required": list(properties)} if required else {})}
+def _object(**properties: Any) -> Dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 _RUN = _object(

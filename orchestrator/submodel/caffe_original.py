@@ -11,11 +11,11 @@ from typing import Collection, Dict, Iterable, List, Mapping, Optional, Set, Tup
 from ..adapters.caffe.netinputs import net_inputs
 from ..adapters.caffe.weights import needs_weights
 from ..errors import InputError
-from ..naming import printable
+from ..naming import free_name, printable
 from ..netfiles.caffe_cut import cut_net
 from ..netfiles.caffe_net import Net, initial_state
 from ..netfiles.prototxt import Document, read_document
-from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised, unique
+from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised
 
 DATA_TYPES = frozenset(
     ["Data", "ImageData", "HDF5Data", "DummyData", "WindowData", "MemoryData", "AnnotatedData", "VideoData", "DenseImageData"]
@@ -167,7 +167,7 @@ class CaffeOriginal(NamedNodes):
                     )
                 if by_blob.setdefault(blob, value) != value:
                     raise InputError("two versions of blob %s cross the border; Caffe refuses such a net" % printable(blob))
-                name = unique("%s_input_%d" % (layer.name or layer.type, place), taken)
+                name = free_name("%s_input_%d" % (layer.name or layer.type, place), taken)
                 readers = self._readers(value, inside)
                 kind = "start" if any(number in starts for number, _ in self.graph.reading[value] if number in inside) else "side"
                 producer = self.names[value[0]] if value[0] >= 0 else blob

@@ -176,16 +176,6 @@ def _reached(begin: Iterable[int], steps: Sequence[Set[int]]) -> Set[int]:
     return seen
 
 
-def unique(name: str, taken: Set[str]) -> str:
-    """Return ``name``, or ``name_1``, ``name_2`` … where it is taken; the answer is taken from now on."""
-    found, number = name, 0
-    while found in taken:
-        number += 1
-        found = "%s_%d" % (name, number)
-    taken.add(found)
-    return found
-
-
 class NamedNodes:
     """Nodes that are found by their names, without lines and without a file of weights, as those of ONNX and TensorFlow."""
 

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
 from ..model.groups import FOLLOWING_TYPES, groups_of
-from ..model.never import CONSTANT_TYPES, INPUT_TYPES, VARIABLE_TYPES, never_dumps
+from ..model.never import FIXED_TYPES, INPUT_TYPES, never_dumps
 from ..model.nodes import OpNode
 from ..model.row_plan import PAIR
 from ..naming import printable
@@ -21,7 +21,6 @@ from .original import Original, outputs_in
 KEEPING = frozenset(["Dropout", "ExpandDims", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"])
 """Types of nodes whose output has the values of their input, perhaps in another shape."""
 
-_NOT_COMPUTED = CONSTANT_TYPES | VARIABLE_TYPES
 _LEAST_KNOWN = 0.5
 Output = Tuple[OpNode, int]
 
@@ -75,7 +74,7 @@ class DeviceOps:
         self._makers: Optional[Dict[Tuple[str, int], List[Output]]] = None
         named = known = 0
         for op in om.ops:
-            if op.type in _NOT_COMPUTED or op.type in INPUT_TYPES or never_dumps(op.type):
+            if op.type in FIXED_TYPES or op.type in INPUT_TYPES or never_dumps(op.type):
                 continue
             # A body of If is a graph of its own in the om; in the original it belongs to its node.
             held = [original.numbers(original.inner.get(name, name)) for name in op.originals]
@@ -148,7 +147,7 @@ class DeviceOps:
         while grew:
             grew = False
             for op in self.om.ops:
-                if op.position in members or op.originals or op.type in _NOT_COMPUTED or never_dumps(op.type):
+                if op.position in members or op.originals or op.type in FIXED_TYPES or never_dumps(op.type):
                     continue
                 producers = [producer for producer, _ in self.sources(op)]
                 reads = any(reader.position in members for reader in self.om.consumers(op))
@@ -187,7 +186,7 @@ class DeviceOps:
         if self._makers is None:
             self._makers = {}
             for op in self.om.ops:
-                for index in range(0 if op.type in _NOT_COMPUTED else len(op.output_descs)):
+                for index in range(0 if op.type in FIXED_TYPES else len(op.output_descs)):
                     held = self.value_of(op, index)
                     if held is not None:
                         self._makers.setdefault(held, []).append((op, index))

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional
 from ..adapters.manifest import sha256_of_file
 from ..naming import printable
 from ..netfiles.caffe_cut import input_layer
+from ..wording import plural
 from .borders import Border
 from .caffe_original import CaffeOriginal
 from .gather import OP
@@ -132,7 +133,7 @@ def contents(plan: Plan) -> List[str]:
         lines.append(text + (", no values" if file is None else ", the %s's values" % border.origin))
     dumps = len({file.path for file in plan.gathered.dumps})
     for folder, count in (("dump_data", dumps), ("golden_data", len(plan.gathered.goldens))):
-        lines += ["%s: %d file%s" % (folder, count, "" if count == 1 else "s")] if count else []
+        lines += ["%s: %s" % (folder, plural(count, "file"))] if count else []
     return lines + [FILE]
 
 

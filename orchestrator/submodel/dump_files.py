@@ -12,11 +12,11 @@ from ..comparing.same_dump import keeps_values, same_bytes
 from ..dumps.container import TensorInfo
 from ..dumps.header import COMPLETE, size_error
 from ..dumps.listing import DumpEntry
-from ..dumps.slices import by_number, whole_name
+from ..dumps.slices import by_number
 from ..dumps.tree import DumpTree
 from ..errors import FormatError, InputError
 from ..model.nodes import OpNode
-from ..naming import run_name, sanitise_device
+from ..naming import run_name, sanitise_device, whole_name
 from ..tensors.axes import layout_of
 from ..tensors.dtypes import Array
 from ..tensors.layouts import plain_tensor
@@ -119,11 +119,8 @@ class RunDumps:
         found = self.files(op_name, op_type)
         if not found:
             return None
-        return open_dump(found[0], by_number(found, _slice_numbers) if found[0].name.slice is not None or len(found) > 1 else None)
-
-
-def _slice_numbers(entry: DumpEntry) -> Tuple[Optional[int], Optional[int], Optional[int]]:
-    return whole_name(entry.name.op_name)[1], entry.name.thread_id, entry.name.context_id
+        sliced = found[0].name.slice is not None or len(found) > 1
+        return open_dump(found[0], by_number(found, lambda entry: entry.name.slice_numbers) if sliced else None)
 
 
 def input_that_came_in(dump: AnyDump, op: Optional[OpNode], index: int) -> Optional[TensorInfo]:

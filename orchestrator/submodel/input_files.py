@@ -8,6 +8,7 @@ from typing import Dict, Iterable, List, Optional, Set
 
 import numpy as np
 
+from ..naming import free_name
 from ..tensors.dtypes import Array
 from .borders import Border
 
@@ -79,13 +80,7 @@ def _bin_dtype(border: Border, array: Array, kind: str) -> Optional[str]:
 
 def safe_name(name: str, taken: Set[str]) -> str:
     """Return a file name for what a model calls ``name``; all but letters, digits, ``_-.`` becomes ``_``, alike ones are numbered."""
-    base = _UNSAFE.sub("_", name).lstrip(".")[:_LONGEST] or "_"
-    found, number = base, 0
-    while found in taken:
-        number += 1
-        found = "%s_%d" % (base, number)
-    taken.add(found)
-    return found
+    return free_name(_UNSAFE.sub("_", name).lstrip(".")[:_LONGEST] or "_", taken)
 
 
 def warnings_of(files: Dict[str, InputFile]) -> List[str]:

@@ -12,7 +12,7 @@ from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from ..adapters.onnx.randomness import Randomness
 from ..errors import InputError
-from ..naming import printable
+from ..naming import free_name, printable
 from ..netfiles.onnx_cut import Border, Dims, ExternalData, OnnxCut, captured
 from ..netfiles.onnx_external import check_external
 from ..netfiles.onnx_model import OnnxModel, OnnxNode
@@ -22,7 +22,7 @@ from ..netfiles.onnx_ranks import Ranks
 from ..netfiles.onnx_types import type_name
 from ..netfiles.onnx_values import OnnxValue
 from ..netfiles.wirefile import WireFile
-from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised, unique
+from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised
 
 DATA_FILE = "dump.onnx.data"
 _INPUT = "Input"
@@ -192,7 +192,7 @@ class OnnxOriginal(NamedNodes):
         for graph in self.model.graph.walk():
             taken |= {value.name for value in graph.inputs} | set(graph.initializers) | set(graph.sparse_initializers)
             taken |= {name for node in graph.nodes for name in node.outputs}
-        return tuple(replace(entry, name=unique(entry.name, taken)) if entry.name in clashing else entry for entry in inputs)
+        return tuple(replace(entry, name=free_name(entry.name, taken)) if entry.name in clashing else entry for entry in inputs)
 
     def _inner(self, bodies: Sequence[NamedGraph]) -> Dict[str, str]:
         owners: Dict[int, str] = {}

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import BinaryIO, Collection, Dict, Iterable, List, Mapping, Optional, Set, Tuple
 
 from ..errors import InputError
-from ..naming import printable
+from ..naming import free_name, printable
 from ..netfiles.graphdef import GraphFile, GraphNode
 from ..netfiles.graphdef_cut import write_graph
 from ..netfiles.tf_ops import DTYPES, OpOutputs, op_outputs, output_types
 from ..netfiles.wirefile import WireFile
-from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised, unique
+from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised
 from .tf_flow import CONTROL_FLOW, Flow
 
 INPUT_TYPES = frozenset(["Placeholder", "PlaceholderWithDefault", "PlaceholderV2"])
@@ -243,7 +243,7 @@ class TfOriginal(NamedNodes):
         found = []
         for value in crossing:
             number, index = value
-            name = self.names[number] if index == 0 else unique("%s_%d" % (self.names[number], index), taken)
+            name = self.names[number] if index == 0 else free_name("%s_%d" % (self.names[number], index), taken)
             tensor, dtype = self.tensors[number][index], self.dtypes[number][index]
             if self.types[number] in _VARIABLES or dtype in _NO_BORDER:
                 what = "a %s, so this graph is not frozen" % self.types[number] if self.types[number] in _VARIABLES else "of type " + dtype

@@ -10,6 +10,7 @@ from ..adapters.caffe.whitelist import RULES
 from ..errors import InputError
 from ..naming import printable
 from ..netfiles.caffemodel_cut import CaffeModel
+from ..wording import listed
 from .caffe_original import CaffeOriginal
 
 _SHOWN = 8
@@ -38,10 +39,9 @@ def check_weights(original: CaffeOriginal, layers: Tuple[int, ...], weights: Caf
     shapes = weights.shapes
     lacking = [original.names[number] for number in layers if original.weighted(number) and original.names[number] not in shapes]
     if lacking:
-        more = " and %d more" % (len(lacking) - _SHOWN) if lacking[_SHOWN:] else ""
-        listed = ", ".join(printable(name) for name in lacking[:_SHOWN]) + more
+        layers_said = listed([printable(name) for name in lacking], _SHOWN)
         raise InputError(
-            "%s: no weights for layer %s; Caffe would fill them anew and say nothing" % (weights.path, listed),
+            "%s: no weights for layer %s; Caffe would fill them anew and say nothing" % (weights.path, layers_said),
             hint="give the weights that belong to this prototxt; the file may also have been cut short between two layers",
         )
     for number in layers:

@@ -282,13 +282,11 @@ def device_shape(format: str, shape: Sequence[int], plain_format: str = "NCHW", 
     return layout.stored_shape(dict(zip(letters, shape)))
 
 
-def plain_shape(format: str, shape: Sequence[int], original_shape: Optional[Sequence[int]] = None) -> Optional[Shape]:
-    """Return the logical shape of a stored tensor: the original shape where given, else NCHW (NCDHW, a matrix) with padding included.
+def plain_shape(format: str, shape: Sequence[int]) -> Optional[Shape]:
+    """Return the logical shape of a stored tensor: NCHW (NCDHW, a matrix) with padding included.
 
     None where the stored shape does not tell (FRACTAL_Z, layouts not supported).
     """
-    if original_shape is not None:
-        return tuple(original_shape)
     layout = layout_of(format, shape)
     dims = None if layout is None else padded_dims(layout, shape)
     return None if layout is None or dims is None else tuple(dims[letter] for letter in layout.letters)

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import name_order
 from ..model.graphs import ModelGraphs
+from ..wording import listed
 from .deciding import decides
 from .explaining import TensorReader, explained
 from .first_divergence import FirstDivergence, divergence_of
@@ -56,9 +57,7 @@ class Difference(NamedTuple):
 
 def _named(devices: Sequence[str]) -> str:
     """Return devices as words, of many the first ones."""
-    more = len(devices) - _MOST_NAMED
-    listed = ", ".join(devices) if more <= 0 else "%s and %d more" % (", ".join(devices[:_MOST_NAMED]), more)
-    return ("device " if len(devices) == 1 else "devices ") + listed
+    return ("device " if len(devices) == 1 else "devices ") + listed(devices, _MOST_NAMED)
 
 
 @dataclass(frozen=True)

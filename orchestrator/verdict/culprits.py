@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from ..comparing.row import FAIL, NOT_COMPARED, PASS, Row
+from ..wording import listed, plural
 from .judging import beside_limit, judge_row
 from .limits import LARGER, Limit, Limits
 from .summary import Summary
-from .words import listed
 
 REPLAY = "replay"
 """``comparison`` of such a result."""
@@ -85,10 +85,8 @@ def replayed(summary: Summary, rows: Iterable[Row], limits: Limits, golden_fails
 def _sentence(culprits: Tuple[Culprit, ...], left: List[str], golden_fails: bool, ran: int, selected: bool) -> str:
     stay = ""
     if left:
-        one = len(left) == 1
-        stay = " %d operator%s could not be replayed and stay%s suspect: %s." % (
-            len(left), "" if one else "s", "s" if one else "", listed(left, _SHOWN),
-        )  # fmt: skip
+        stay = "stays" if len(left) == 1 else "stay"
+        stay = " %s could not be replayed and %s suspect: %s." % (plural(len(left), "operator"), stay, listed(left, _SHOWN))
     if not ran:
         return ("Nothing was replayed." + stay).strip()
     if culprits:

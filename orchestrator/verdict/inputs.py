@@ -9,7 +9,7 @@ from ..comparing.row import FAIL
 from ..dumps.place import Place
 from ..model.graph import ModelGraph
 from ..model.graphs import AnyGraph, ModelGraphs
-from ..model.never import CONSTANT_TYPES, INPUT_TYPES, VARIABLE_TYPES
+from ..model.never import FIXED_TYPES, INPUT_TYPES
 from ..model.nodes import OpNode
 from .observations import Observations, ObservedOp
 from .seen import Observation
@@ -18,7 +18,6 @@ GOOD = "good"
 BAD = "bad"
 UNKNOWN = "unknown"
 
-_FIXED_TYPES = CONSTANT_TYPES | VARIABLE_TYPES
 _MOST_STEPS_BACK = 8
 
 
@@ -197,7 +196,7 @@ def _feeding(node: OpNode, graph: ModelGraph) -> List[_Feed]:
             producer = graph.producer(node, source[0])
             kind = producer.type if producer is not None else ""
             name = producer.name if producer is not None else source[0]
-            found.append(_Feed(number, name, source[1], kind in _FIXED_TYPES, kind in INPUT_TYPES))
+            found.append(_Feed(number, name, source[1], kind in FIXED_TYPES, kind in INPUT_TYPES))
     return found
 
 

@@ -10,6 +10,7 @@ from ..dumps.place import Place
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, EXIT_PROGRAM_FAILED
 from ..model.graphs import AnyGraph, ModelGraphs
 from ..naming import run_name
+from ..wording import listed
 from .by_model import JudgedModel, ModelSummary
 from .explaining import TensorReader
 from .first_divergence import FirstDivergence
@@ -30,7 +31,6 @@ from .seen import (
 from .sentences import explain
 from .suspects import Suspect
 from .unused_limits import unused_limits
-from .words import listed
 
 INCOMPLETE = "incomplete"
 

@@ -7,13 +7,14 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..comparing.row import FAIL
 from ..dumps.place import Place, name_order
+from ..wording import listed
 from .explanations import Explanation
 from .inputs import BAD, UNKNOWN
 from .observations import Observations
 from .own_error.estimates import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate
 from .own_error.expected import SUSPECT_SCORE
 from .own_error.type_wide import TypeFactor, type_factors
-from .words import listed, percent
+from .words import percent
 
 HIGH, MEDIUM, LOW = "high", "medium", "low"
 

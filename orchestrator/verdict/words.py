@@ -1,9 +1,8 @@
-"""Numbers and lists as the verdict's sentences have them."""
+"""Numbers as the verdict's sentences have them."""
 
 from __future__ import annotations
 
 import math
-from typing import Sequence
 
 
 def percent(value: float) -> str:
@@ -17,9 +16,3 @@ def percent(value: float) -> str:
         return "0 %" if scaled == 0 else "less than 0.000001 %"
     places = max(0, 1 - int(math.floor(math.log10(scaled))))
     return "%.*f %%" % (places, scaled)
-
-
-def listed(names: Sequence[str], most: int) -> str:
-    """Return names joined by commas, ``and 5 more`` for what is beyond ``most``."""
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else "%s and %d more" % (shown, len(names) - most)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pty
 import shlex
-import subprocess
 import sys
 
 import pytest
 from in_process import run_here
+from terminals import run_on_terminal
 
 
 def words_for(folder, *more):
@@ -19,16 +17,7 @@ def words_for(folder, *more):
 
 def raw(words, cwd, **environment):
     """Return every byte that a command shows on a terminal, as text."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, cwd=cwd, env={**os.environ, **environment})
-    os.close(theirs)
-    blocks = [b"-"]
-    with contextlib.suppress(OSError):
-        while blocks[-1]:
-            blocks.append(os.read(ours, 65536))
-    os.close(ours)
-    process.wait(60)
-    return b"".join(blocks[1:]).decode("utf-8")
+    return run_on_terminal(words, cwd=cwd, env={**os.environ, **environment})[0].decode("utf-8")
 
 
 def wide(line):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import os
-import pty
 import re
-import subprocess
 import sys
 import unicodedata
 
 import pytest
+from terminals import run_on_terminal
 
 from goldwatch.naming import printable
 
@@ -67,20 +66,8 @@ def test_the_search_finds_prints(tmp_path):
 
 def on_a_terminal(*arguments, **options):
     """Return what a command shows on a terminal, line ends as in a file, and its exit code."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen([sys.executable, "-m", "goldwatch", *arguments], stdout=theirs, stderr=theirs, stdin=theirs, **options)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            block = os.read(ours, 65536)
-        except OSError:
-            break
-        if not block:
-            break
-        shown += block
-    os.close(ours)
-    return shown.decode("utf-8", "replace").replace("\r\n", "\n"), process.wait()
+    shown, code = run_on_terminal([sys.executable, "-m", "goldwatch", *arguments], **options)
+    return shown.decode("utf-8", "replace").replace("\r\n", "\n"), code
 
 
 def stripped(text):

@@ -12,7 +12,7 @@ from goldwatch.comparing.pair import compare_pairs, compare_tensors, overflow_of
 from goldwatch.comparing.pair_task import PairTask, Settings
 from goldwatch.comparing.row import MEASURES, Row
 from goldwatch.dumps.golden import GoldenEntry, GoldenSet
-from goldwatch.dumps.tree import find_dumps
+from goldwatch.dumps.tree import DumpTree
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.tensors.dtypes import dtype_by_code
 from goldwatch.tensors.tensor import MemorySource, Tensor
@@ -115,7 +115,7 @@ def test_the_planner_fills_in_overflow_where_golden_data_is_missing(tmp_path, wa
     golden.mkdir()
     write_dump(str(dumps / "Relu.a.1.2.1767323045000000"), [], [TensorData(np.array([1, np.inf], np.float16))])
     np.save(str(golden / "other.0.1767323045000000.npy"), np.ones(2, np.float32))
-    (combo,) = find_dumps(str(dumps)).combos
+    (combo,) = DumpTree(str(dumps)).combos
     planner = Planner(combo.place, GoldenSet.open(str(golden)), overflow=wanted)
     (row,) = planner.plan(combo.files[0]).waiting
     assert (row.cause, row.overflow) == ("golden_missing", found)

@@ -12,7 +12,7 @@ from goldwatch.config.plan import DATA, DEBUG_MODES, KERNEL_DATA, LEVELS, MODES,
 from goldwatch.schemas import load_schema
 
 HERE = os.path.join(os.path.dirname(__file__), "corpus")
-ACL = runpy.run_path(os.path.join(HERE, "acl.py"))["CASES"]
+ACL = [case for name in ("acl_values.py", "acl_rules.py") for case in runpy.run_path(os.path.join(HERE, name))["CASES"]]
 NPU = runpy.run_path(os.path.join(HERE, "npu.py"))
 # What the first layer, the schema, finds by itself.
 SCHEMA_RULES = {"type", "enum", "empty-value", "empty-list", "missing-field", "too-many-entries", "path-too-long", "step-syntax"}

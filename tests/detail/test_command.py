@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 
 import jsonschema
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from in_process import run_here
+from terminals import run_on_terminal
 
 from goldwatch.cli import goldwatch
 from goldwatch.dumps.write import TensorData, write_dump
@@ -139,12 +139,8 @@ def test_lines_fit_a_terminal(command, tmp_path):
     np.save(str(tmp_path / "a.npy"), np.arange(24).reshape(2, 3, 4) > 11)
     np.save(str(tmp_path / "b.npy"), np.arange(24).reshape(2, 3, 4) < 12)
     (tmp_path / ("Add.%s.1.2.1600000000000000" % ("x" * 100))).write_bytes(b"junk")
-    ours, theirs = os.openpty()
     words = [sys.executable, "-m", "goldwatch", *command]
-    subprocess.run(words, cwd=str(tmp_path), env=dict(os.environ, COLUMNS="80"), stdout=theirs, stderr=theirs, check=False)
-    os.close(theirs)
-    with open(ours, "rb", buffering=0) as terminal:
-        printed = terminal.read(1 << 16).decode()
+    printed = run_on_terminal(words, cwd=str(tmp_path), env=dict(os.environ, COLUMNS="80"))[0].decode()
     assert len(printed.splitlines()) > 3 and max(map(len, printed.splitlines())) <= 80, printed
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goldwatch.dumps import DumpFile, TensorData, write_dump
-from goldwatch.dumps.slices import JoinedDump, join, whole_name
+from goldwatch.dumps.slices import JoinedDump, join
 from goldwatch.errors import NotComparable
 from goldwatch.tensors.tensor import MemorySource
 
@@ -96,9 +96,3 @@ def test_what_cannot_be_joined_says_why(tmp_path, ranges, attrs, said):
     dump, _ = joined(tmp_path, ranges, attrs)
     with pytest.raises(NotComparable, match="cannot be joined: .*(%s)" % said):
         dump.tensor("output", 0)
-
-
-def test_names():
-    assert whole_name("conv_lxslice3") == ("conv", 3)
-    assert whole_name("conv_lxslice") == ("conv_lxslice", None)
-    assert whole_name("a_lxslice1_lxslice2") == ("a_lxslice1", 2)

@@ -5,7 +5,7 @@ from typing import Any, Callable, List
 
 import pytest
 
-from goldwatch.dumps import find_dumps, list_folder
+from goldwatch.dumps import DumpTree, list_folder
 from goldwatch.dumps import listing as listing_module
 from goldwatch.dumps.place import Place, place_of
 from goldwatch.errors import MissingPath
@@ -25,7 +25,7 @@ FULL = ("20230405060708", "0", "resnet50", "1", "7")
 @pytest.mark.parametrize("level", range(6))
 def test_any_level_may_be_named(tmp_path: Any, touch: Touch, level: int) -> None:
     touch(str(tmp_path.joinpath(*FULL, DUMP)))
-    tree = find_dumps(str(tmp_path.joinpath(*FULL[:level])))
+    tree = DumpTree(str(tmp_path.joinpath(*FULL[:level])))
     (combo,) = tree.combos
     assert combo.place == Place(*FULL)
     assert combo.rel == os.path.join("", *FULL[level:])
@@ -37,7 +37,7 @@ def test_any_level_may_be_named(tmp_path: Any, touch: Touch, level: int) -> None
 def test_relative_folder_is_named_by_its_real_parents(tmp_path: Any, touch: Touch, monkeypatch: Any) -> None:
     touch(str(tmp_path.joinpath(*FULL, DUMP)))
     monkeypatch.chdir(str(tmp_path.joinpath(*FULL)))
-    (combo,) = find_dumps(".").combos
+    (combo,) = DumpTree(".").combos
     assert (combo.place.time, combo.place.step) == (TIME, "7")
 
 
@@ -65,7 +65,7 @@ def test_op_folders_of_one_device_are_one_run(tmp_path: Any, touch: Touch) -> No
         for number, op in enumerate(("b", "a", "c")):
             touch(str(tmp_path / device / op / ("Add.%s.1.%d" % (op, number))))
     touch(str(tmp_path / "0" / "a" / "notes.txt"))
-    first, second = find_dumps(str(tmp_path)).combos
+    first, second = DumpTree(str(tmp_path)).combos
     assert (first.place.device, first.rel, second.place.device, second.rel) == ("0", "0", "1", "1")
     assert [entry.rel for entry in first.files] == ["0/b/Add.b.1.0", "0/a/Add.a.1.1", "0/c/Add.c.1.2"]
     assert first.others == ["a/notes.txt"]
@@ -73,26 +73,26 @@ def test_op_folders_of_one_device_are_one_run(tmp_path: Any, touch: Touch) -> No
 
 def test_flat_folder(tmp_path: Any, touch: Touch) -> None:
     touch(str(tmp_path / "flat" / DUMP))
-    (combo,) = find_dumps(str(tmp_path / "flat")).combos
+    (combo,) = DumpTree(str(tmp_path / "flat")).combos
     assert combo.place == Place()
 
 
 def test_newest_time_of_each_device(tmp_path: Any, touch: Touch) -> None:
     for time, device in (("20230101000000", "0"), ("20230102000000", "0"), ("20230101000000", "1")):
         touch(str(tmp_path / time / device / "m" / "1" / "0" / DUMP))
-    tree = find_dumps(str(tmp_path))
+    tree = DumpTree(str(tmp_path))
     assert [(combo.place.time, combo.place.device) for combo in tree.combos] == [("20230102000000", "0"), ("20230101000000", "1")]
     assert [(combo.place.time, combo.place.device) for combo in tree.left] == [("20230101000000", "0")]
     assert "left out 20230101000000/0/m/1/0: time 20230101000000 of device 0 is older than 20230102000000" in tree.left_notes
-    assert len(find_dumps(str(tmp_path), time="all").combos) == 3
-    assert [combo.place.device for combo in find_dumps(str(tmp_path), time="20230101000000").combos] == ["0", "1"]
+    assert len(DumpTree(str(tmp_path), time="all").combos) == 3
+    assert [combo.place.device for combo in DumpTree(str(tmp_path), time="20230101000000").combos] == ["0", "1"]
 
 
 def test_newest_time_of_each_model_and_empty_steps(tmp_path: Any, touch: Touch) -> None:
     for time, model in (("20230101000000", "a"), ("20230102000000", "b"), ("20230103000000", "a_20230103000000"), ("20230104000000", "b")):
         touch(str(tmp_path / time / "0" / model / "1" / "0" / DUMP))
         (tmp_path / time / "0" / model / "1" / "1").mkdir()
-    tree = find_dumps(str(tmp_path))
+    tree = DumpTree(str(tmp_path))
     assert {combo.place[:3] for combo in tree.combos} == {
         ("20230101000000", "0", "a"),
         ("20230103000000", "0", "a_20230103000000"),
@@ -107,7 +107,7 @@ def test_steps_and_devices_are_ordered_as_numbers(tmp_path: Any, touch: Touch) -
     for device in ("10", "9"):
         for step in ("100", "20", "3"):
             touch(str(tmp_path / TIME / device / "m" / "1" / step / DUMP))
-    assert [(combo.place.device, combo.place.step) for combo in find_dumps(str(tmp_path)).combos] == [
+    assert [(combo.place.device, combo.place.step) for combo in DumpTree(str(tmp_path)).combos] == [
         (device, step) for device in ("9", "10") for step in ("3", "20", "100")
     ]
 
@@ -128,7 +128,7 @@ def test_kinds_of_files(tmp_path: Any, touch: Touch) -> None:
     assert listing.dumps[1].name.thread_id == 3
     assert [entry.name.kind for entry in listing.overflow + listing.stats] == ["overflow", "stats"]
     assert [entry.rel for entry in listing.golden] == ["conv1.0.1600000000000000.npy"] and listing.others == ["notes.txt"]
-    tree = find_dumps(str(tmp_path))
+    tree = DumpTree(str(tmp_path))
     (combo,) = tree.combos
     assert (len(combo.files), len(combo.overflow), len(combo.stats), combo.others) == (2, 1, 1, ["notes.txt"])
     assert "1 golden files (npy, pb, quant) lie among the dumps" in joined(tree.notes)
@@ -137,7 +137,7 @@ def test_kinds_of_files(tmp_path: Any, touch: Touch) -> None:
 def test_repeated_files_are_kept(tmp_path: Any, touch: Touch) -> None:
     for name in ("A.a.1.1.30", "A.a.9.9.100", "B.b.1.1.50", "A.a.1.1.1600000000000000.0.1.2", "A.a.1.1.1600000000000001.0.1.3"):
         touch(str(tmp_path / name))
-    tree = find_dumps(str(tmp_path))
+    tree = DumpTree(str(tmp_path))
     (combo,) = tree.combos
     assert [entry.name.timestamp_us for entry in combo.files] == [30, 50, 100, 1600000000000000, 1600000000000001]
     assert "5 dump files, 1 of them earlier runs of the same op" in joined(tree.notes)
@@ -149,7 +149,7 @@ def test_hash_names(tmp_path: Any, touch: Touch) -> None:
         touch(str(tmp_path / name))
     with open(str(tmp_path / "mapping.csv"), "w", encoding="utf-8") as stream:
         stream.write(mapping_line("11", long_name) * 2 + mapping_line("33", "nonsense"))
-    tree = find_dumps(str(tmp_path))
+    tree = DumpTree(str(tmp_path))
     (combo,) = tree.combos
     (hashed,) = [entry for entry in combo.files if entry.hash_name]
     assert (hashed.hash_name, hashed.rel, hashed.name.op_name) == ("11", "11", "x" * 300)
@@ -163,7 +163,7 @@ def test_mapping_that_is_missing_or_ambiguous_is_told(tmp_path: Any, touch: Touc
     if content is not None:
         with open(str(tmp_path / "mapping.csv"), "w", encoding="utf-8") as stream:
             stream.write(content)
-    tree = find_dumps(str(tmp_path))
+    tree = DumpTree(str(tmp_path))
     assert tree.combos == [] and tree.without_dumps[0].unresolved == ["11"]
     assert "mapping.csv" in joined(tree.notes) and "1 files with unexplained hash names" in joined(tree.notes)
 
@@ -172,7 +172,7 @@ def test_odd_names_survive(tmp_path: Any, touch: Touch) -> None:
     names = ["Conv.new\nline.1.2.30", "Conv.\x1b[31mred.1.2.31", "Conv.=cmd().1.2.32", os.fsdecode(b"Conv.\xff\xfe.1.2.33")]
     for name in names:
         touch(str(tmp_path / name))
-    (combo,) = find_dumps(str(tmp_path)).combos
+    (combo,) = DumpTree(str(tmp_path)).combos
     assert [entry.rel for entry in combo.files] == names
     assert all(os.path.exists(entry.path) for entry in combo.files)
 
@@ -185,7 +185,7 @@ def test_link_loops_and_each_folder_once(tmp_path: Any, touch: Touch, monkeypatc
     listed = []
     scandir = os.scandir
     monkeypatch.setattr(listing_module.os, "scandir", lambda path: listed.append(os.path.realpath(path)) or scandir(path))
-    tree = find_dumps(str(tmp_path))
+    tree = DumpTree(str(tmp_path))
     assert len(tree.combos) == 1 and tree.combos[0].rel == "%s/0/m/1/0" % TIME
     assert len(listed) == len(set(listed)) == 6
     assert joined(tree.left_notes).count("is the same folder as one that was already listed") == 2
@@ -203,7 +203,7 @@ def test_folder_that_cannot_be_listed(tmp_path: Any, touch: Touch, monkeypatch: 
         return scandir(path)
 
     monkeypatch.setattr(listing_module.os, "scandir", guarded)
-    tree = find_dumps(str(tmp_path))
+    tree = DumpTree(str(tmp_path))
     assert len(tree.combos) == 1 and "locked cannot be listed: Permission denied" in tree.notes
 
 
@@ -211,7 +211,7 @@ def test_pipes_and_deep_folders(tmp_path: Any, touch: Touch) -> None:
     touch(str(tmp_path / DUMP))
     os.mkfifo(str(tmp_path / "Conv2D.pipe.1.2.3"))
     os.makedirs(str(tmp_path.joinpath(*["d"] * 120)))
-    tree = find_dumps(str(tmp_path))
+    tree = DumpTree(str(tmp_path))
     assert [len(combo.files) for combo in tree.combos] == [1]
     assert "left out: Conv2D.pipe.1.2.3 is not a regular file (or a link to nothing)" in tree.left_notes
     assert "more than 100 folders deep" in joined(tree.left_notes)
@@ -220,7 +220,7 @@ def test_pipes_and_deep_folders(tmp_path: Any, touch: Touch) -> None:
 def test_roots_that_are_no_folders(tmp_path: Any, touch: Touch) -> None:
     for path in (str(tmp_path / "absent"), touch(str(tmp_path / "file"))):
         with pytest.raises(MissingPath):
-            find_dumps(path)
+            DumpTree(path)
     (tmp_path / "empty").mkdir()
-    tree = find_dumps(str(tmp_path / "empty"))
+    tree = DumpTree(str(tmp_path / "empty"))
     assert (tree.combos, tree.left, tree.notes) == ([], [], [])

@@ -170,7 +170,6 @@ def test_conversions_that_cannot_be(arguments, error, text):
 
 def test_plain_shapes():
     assert plain_shape("NC1HWC0", (1, 4, 56, 56, 16)) == (1, 64, 56, 56)
-    assert plain_shape("NC1HWC0", (1, 4, 56, 56, 16), (1, 60, 56, 56)) == (1, 60, 56, 56)
     assert plain_shape("FRACTAL_NZ", (2, 3, 1, 16, 16)) == (2, 16, 48)
     assert plain_shape("NHWC", (1, 2, 3, 4)) == (1, 2, 3, 4) and plain_shape("ND", ()) == ()
     assert plain_shape("FRACTAL_Z", (9, 1, 16, 16)) is None and plain_shape("unknown(77)", (9,)) is None

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from goldwatch.dumps import DumpFile, find_dumps, probe
+from goldwatch.dumps import DumpFile, DumpTree, probe
 from goldwatch.dumps.write import TensorData
 from goldwatch.errors import UsageError
 from goldwatch.model.graph import load_model
@@ -74,7 +74,7 @@ def test_trees_of_every_generation_are_found_again(tmp_path, model, generation, 
     places = [(time, device, step) for time in ("20260102030405", "20260102030406") for device in (0, 1) for step in (9, 10)]
     for time, device, step in places:
         model.write_tree(str(tmp_path), time, device, model_id=4, step=step, generation=generation, version=version)
-    tree = find_dumps(str(tmp_path))
+    tree = DumpTree(str(tmp_path))
     found = [(combo.place.device, combo.place.model, combo.place.model_id, combo.place.step) for combo in tree.combos]
     assert found == [("0", "net", "4", "9"), ("0", "net", "4", "10"), ("1", "net", "4", "9"), ("1", "net", "4", "10")]
     assert {combo.place.time for combo in tree.combos} == {"20260102030406"} and len(tree.left) == 4
@@ -92,7 +92,7 @@ def test_a_run_of_single_ops_has_neither_model_nor_step(tmp_path) -> None:
     old = DeviceDump(Place(None, 3, op="add1").folder(), dump_name("Add", "add1", 1, TIME, "task"), [values], [values + 1])
     for number, dump in enumerate((new, old)):
         DumpServer(str(tmp_path / str(number)), [dump]).run()
-        (combo,) = find_dumps(str(tmp_path / str(number))).combos
+        (combo,) = DumpTree(str(tmp_path / str(number))).combos
         assert (combo.place.device, combo.place.model, combo.place.step) == ("3", None, None)
         assert (DumpFile.open(combo.files[0].path).tensor("output", 0).array() == values + 1).all()
 
@@ -105,7 +105,7 @@ def test_an_overflow_record(tmp_path) -> None:
     (path,) = write_files(str(tmp_path), [dump])
     assert probe(path).state == "complete"
     assert bytes(DumpFile.open(path).tensor("output", 0).array()) == b"\x01\x02" + b"\0" * 2046
-    (combo,) = find_dumps(str(tmp_path)).without_dumps
+    (combo,) = DumpTree(str(tmp_path)).without_dumps
     assert len(combo.overflow) == 1
 
 

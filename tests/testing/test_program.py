@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from goldwatch.dumps import DumpFile, find_dumps
+from goldwatch.dumps import DumpFile, DumpTree
 from goldwatch.errors import FormatError, MissingPath, UsageError
 from goldwatch.model.graph import load_model
 from goldwatch.testing import Network
@@ -97,7 +97,7 @@ def test_serving_twice_with_one_seed_gives_the_same_bytes(tmp_path, net, read_tr
     for name in ("a", "b"):
         assert serve_or_make("serve", net, str(tmp_path / name), "--time", WHEN, "--seed", "4", "--generation", "ffts+").returncode == 0
     assert read_tree(tmp_path / "a") == read_tree(tmp_path / "b")
-    (combo,) = find_dumps(str(tmp_path / "a")).combos
+    (combo,) = DumpTree(str(tmp_path / "a")).combos
     assert combo.place.time == WHEN and combo.files[0].name.timestamp_us == 1767323045000000
 
 
@@ -118,7 +118,7 @@ def test_acl_json_says_where_and_what(tmp_path, net, mode, counts) -> None:
     with open(str(tmp_path / "acl.json"), "w") as stream:
         json.dump({"dump": dump}, stream)
     assert serve_or_make("serve", net, "--acl", str(tmp_path / "acl.json")).returncode == 0
-    (combo,) = find_dumps(str(tmp_path / "there")).combos
+    (combo,) = DumpTree(str(tmp_path / "there")).combos
     file = DumpFile.open(combo.files[0].path)
     assert (len(file.inputs), len(file.outputs)) == counts
 
@@ -131,10 +131,10 @@ def test_a_quota_and_an_exit_code(tmp_path, net) -> None:
 def test_killed_in_the_middle(tmp_path, net, until) -> None:
     root = str(tmp_path / "a")
     process = subprocess.Popen([sys.executable, "-m", "goldwatch.testing", "serve", net, root, "--chunk", "100", "--delay", "0.01"])
-    until(lambda: os.path.exists(root) and find_dumps(root).combos)
+    until(lambda: os.path.exists(root) and DumpTree(root).combos)
     process.send_signal(signal.SIGKILL)
     assert process.wait(30) == -signal.SIGKILL
-    assert find_dumps(root).combos
+    assert DumpTree(root).combos
 
 
 @pytest.mark.parametrize(
