@@ -162,7 +162,8 @@ class LivePage {
   // Of a merge: what is worst over all devices, of which few rows are stored.
   async steps() {
     if (!this.run || this.run.stored >= this.run.rows) return;
-    const found = (await ask(this.api + '/steps?limit=20')).steps;
+    const {steps: found, unstored} = await ask(this.api + '/steps?limit=20');
+    this.rows.lack(unstored.map((one) => [[one.time, one.device, one.model, one.model_id, one.step, one.host], one.failed, one.passed, one.rows]));
     if (!found.length) return;
     if (!this.at('all-devices')) {
       this.at('overview').after(make('section', {id: 'all-devices', 'aria-labelledby': 'all-devices-head'}, [
