@@ -30,6 +30,72 @@ function shortened(name, most) {
   return letters.slice(0, half) + ' …[' + (letters.length - 2 * half) + ' characters]… ' + letters.slice(letters.length - half);
 }
 
+// For each of many names what is shown of it: at most so many letters, no two alike, as shortening.py makes them.
+function shortenedAll(names, most) {
+  const known = [...new Set(names)], found = new Map(known.map((name) => [name, middle(printable(name), most)]));
+  const alike = () => {
+    return [...grouped(known, (name) => found.get(name)).values()].filter((group) => group.length > 1).map((group) => group.filter((name) => found.get(name) !== name)).filter((group) => group.length);
+  };
+  const clashing = new Set(alike().flat());
+  if (!clashing.size) return found;
+  const heads = grouped(known.filter((name) => found.get(name) !== name), (name) => name.slice(0, Math.floor(most / 3)));
+  for (const group of heads.values()) {
+    if (!group.some((name) => clashing.has(name))) continue;
+    const front = commonLength(group);
+    for (const name of group) found.set(name, around(name, front, front + 1, most) || found.get(name));
+  }
+  for (const group of alike()) {
+    const ordered = [...group].sort(), front = commonLength(ordered);
+    const beside = ordered.map((name, at) => (at ? commonLength([ordered[at - 1], name]) : 0));
+    ordered.forEach((name, at) => found.set(name, around(name, front, 1 + Math.max(beside[at], beside[at + 1] || 0), most) || found.get(name)));
+  }
+  for (const name of alike().flat()) {
+    const tag = ' #' + (known.indexOf(name) + 1);
+    found.set(name, middle(printable(name), most - tag.length) + tag);
+  }
+  return found;
+}
+
+function grouped(names, keyOf) {
+  const groups = new Map();
+  for (const name of names) {
+    const key = keyOf(name);
+    if (groups.has(key)) groups.get(key).push(name);
+    else groups.set(key, [name]);
+  }
+  return groups;
+}
+
+function middle(letters, most) {
+  const head = Math.floor(most / 3);
+  return letters.length <= most ? letters : letters.slice(0, head) + '…' + letters.slice(letters.length - (most - head - 1));
+}
+
+// How many letters all of some names begin with.
+function commonLength(names) {
+  let length = 0;
+  while (names.every((name) => length < name.length && name[length] === names[0][length])) length++;
+  return length;
+}
+
+// A name of which the letters from first to last and the end are in sight; null where these take too much room.
+function around(name, first, last, most) {
+  const near = [/\/(?=[^/]*$)/, /[_.:-](?=[^_.:-]*$)/].map((mark) => name.slice(Math.max(0, first - 16), first + 1).search(mark)).find((at) => at >= 0);
+  const mark = near === undefined ? first - 4 : Math.max(0, first - 16) + near, start = mark > 1 ? mark : 0;
+  const word = name.slice(last, last + 8).search(/[^\p{L}\p{N}]/u), end = word < 0 ? last : last + word;
+  const head = (start ? '…' : '') + printable(name.slice(start, end)), rest = printable(name.slice(end)), room = most - head.length - 1;
+  if (rest.length <= room + 1) return head + rest;
+  return room >= 6 ? head + '…' + rest.slice(rest.length - room) : null;
+}
+
+// A sentence about ops: of its longest names the middle is left out.
+function sentenceText(sentence) {
+  const words = printable(sentence).match(LONG_WORDS) || [], found = shortenedAll(words, LONGEST_WORD);
+  return printable(sentence).replace(LONG_WORDS, (word) => found.get(word));
+}
+// So many letters of a name are shown where it may take lines, and of one in a sentence.
+const LONGEST_NAME = 400, LONGEST_WORD = 200, LONG_WORDS = /[^\s(]\S{200,}?(?=[.,;:)]*(?:\s|$))/g;
+
 // A name that prefers to go on in the next line behind one of / _ . : -
 function breakable(letters) {
   return letters.split(/(?<=[/_.:-])(?=[^/_.:-])/).flatMap((part, at) => (at ? [make('wbr'), part] : [part]));

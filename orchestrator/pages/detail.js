@@ -75,7 +75,7 @@ class Detail {
   about(row) {
     const rows = this.rows, verdict = rows.verdict(row), text = (name) => printable(rows.text(name, row));
     const head = make('h2', {class: 'name'}, text('tensor'));
-    const said = make('p', {}, [make('span', {class: 'verdict', 'data-is': verdict}, words(verdict)), text('reason') ? ': ' + text('reason') : '']);
+    const said = make('p', {}, [make('span', {class: 'verdict', 'data-is': verdict}, words(verdict)), text('reason') ? ': ' + sentenceText(text('reason')) : '']);
     const slice = rows.column('slice', row), number = rows.column('op_sequence', row), overflow = rows.column('overflow', row);
     const facts = [
       ['where', rows.placeText(rows.place(row))], ['op', text('op')], ['type', text('op_type')], ['number in the model', number === null ? '' : String(number)],
@@ -125,7 +125,7 @@ class Detail {
     }
     const parts = [make('h3', {}, 'What the error looks like')];
     for (const one of found.findings) {
-      parts.push(make('p', {}, [make('b', {}, one.kind), ' (' + digits(100 * one.share, 3) + ' %): ' + printable(one.sentence)]));
+      parts.push(make('p', {}, [make('b', {}, one.kind), ' (' + digits(100 * one.share, 3) + ' %): ' + sentenceText(one.sentence)]));
     }
     if (found.bad !== undefined) parts.push(make('p', {class: 'quiet'}, found.bad + ' of ' + found.count + ' elements are off by more than rounding.'));
     parts.push(make('h3', {}, 'Histogram of the errors'), ...histogram(found.histogram, 'error'));

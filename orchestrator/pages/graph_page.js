@@ -36,7 +36,7 @@ function startPage(data) {
   const texts = ops.map(searchTexts);
   const places = new Map(data.drawing.ops.map((op, place) => [op.number, place]));
   const choice = makeChoice(data);
-  let selected = null, matches = [], active = 0, opener = byId('graph');
+  let selected = null, matches = [], listed = 0, active = 0, opener = byId('graph');
 
   byId('plain').remove();
   byId('workbench').hidden = false;
@@ -195,9 +195,11 @@ function startPage(data) {
     return make('div', {}, [make('span', {class: 'quiet'}, words), make('div', {class: 'row'}, [make('pre', {class: 'command', id: id, 'data-nodes': count, tabindex: 0}, command)])]);
   }
 
-  function showMatches() {
+  // List what was found; of very much the part around one of them.
+  function showMatches(wanted = 0) {
     const holder = byId('results');
-    const shown = matches.slice(0, MOST_RESULTS);
+    listed = wanted < MOST_RESULTS ? 0 : wanted - MOST_RESULTS / 2;
+    const shown = matches.slice(listed, listed + MOST_RESULTS);
     holder.replaceChildren(...shown.map(([number, parameter], at) => {
       const op = ops[number];
       const about = parameter === null ? shortened(op.type, 60) : printable(op.parameters[parameter].join(': ').slice(0, 120));
@@ -205,8 +207,8 @@ function startPage(data) {
       return option;
     }));
     const more = matches.length - shown.length;
-    byId('found').textContent = `${matches.length} of ${ops.length} ops` + (more > 0 ? `; the first ${shown.length} are listed` : '');
-    activate(0);
+    byId('found').textContent = `${matches.length} of ${ops.length} ops` + (more > 0 ? (listed ? `; ${shown.length} are listed, from the ${listed + 1}th on` : `; the first ${shown.length} are listed`) : '');
+    activate(wanted - listed);
   }
 
   function activate(at) {
@@ -226,7 +228,7 @@ function startPage(data) {
   byId('search').addEventListener('keydown', (event) => {
     const steps = {ArrowDown: 1, ArrowUp: -1, PageDown: 8, PageUp: -8};
     if (event.key in steps) activate(active + steps[event.key]);
-    else if (event.key === 'Enter' && matches.length) select(matches[active][0]);
+    else if (event.key === 'Enter' && matches.length) select(matches[listed + active][0]);
     else return;
     event.preventDefault();
   });
@@ -262,7 +264,10 @@ function startPage(data) {
   showMatches();
   showChoice();
   byId('results').scrollTop = 0;
-  if (data.first !== null) select(data.first);
+  if (data.first !== null) {
+    select(data.first);
+    showMatches(data.first);
+  }
   else {
     showDetail();
     if (network.count) network.centre(0);

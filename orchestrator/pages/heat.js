@@ -22,16 +22,24 @@ class HeatMap {
   }
 
   // rows, columns: labels; value(row, column): a number, a text that is not finite, or null; fails(row, column); said(row, column) is what
-  // stands in a failing cell, if anything.
-  show(rows, columns, value, fails, said) {
+  // stands in a failing cell, if anything; largest is what has the strongest colour, that of the values by default.
+  show(rows, columns, value, fails, said, largest) {
     Object.assign(this, {rows, columns, value, fails, said});
-    this.scale = new LogAxis(this.all(), 0, 1);
+    const found = [...this.all()].filter((one) => typeof one === 'number' && one > 0).map((one) => Math.log10(one));
+    this.most = largest ? Math.log10(largest) : found.reduce((most, one) => Math.max(most, one), -Infinity);
+    this.decades = Math.max(3, this.most - found.reduce((least, one) => Math.min(least, one), Infinity));
     this.cell = Math.max(1, Math.min(22, 520 / rows.length));
     this.drawing.resize(Math.ceil(HEAT_TOP + HEAT_BOTTOM + this.cell * rows.length));
   }
 
   *all() {
     for (let row = 0; row < this.rows.length; row++) for (let column = 0; column < this.columns.length; column++) yield this.value(row, column);
+  }
+
+  // From 0 to 1. The largest is 1 though all may be alike, and what is not finite too.
+  strength(value) {
+    if (typeof value !== 'number') return 1;
+    return value > 0 ? Math.min(1, Math.max(0, 1 + (Math.log10(value) - this.most) / this.decades)) : 0;
   }
 
   left(width) {
@@ -49,10 +57,9 @@ class HeatMap {
     }
     context.fillStyle = token('quiet');
     context.textAlign = 'right';
-    const room = Math.floor((left - 10) / HEAT_LABEL), every = Math.max(1, Math.ceil(14 / high));
+    const names = this.shown(Math.floor((left - 10) / HEAT_LABEL)), every = Math.max(1, Math.ceil(14 / high));
     for (let row = 0; row < this.rows.length; row += every) {
-      const label = high >= 11 ? this.rows[row] : String(row + 1);
-      context.fillText(fitted(label, room), left - 6, HEAT_TOP + (row + 0.5) * high);
+      context.fillText(high >= 11 ? names[row] : String(row + 1), left - 6, HEAT_TOP + (row + 0.5) * high);
     }
     context.textAlign = 'center';
     const longest = this.columns.reduce((most, name) => Math.max(most, name.length), 1) * HEAT_LABEL + 8;
@@ -66,6 +73,14 @@ class HeatMap {
     }
   }
 
+  // The labels of the rows in so many letters, no two alike.
+  shown(most) {
+    if (this.fitted && this.fitted.most === most && this.fitted.rows === this.rows) return this.fitted.names;
+    const found = shortenedAll(this.rows, Math.max(8, most));
+    this.fitted = {most, rows: this.rows, names: this.rows.map((name) => found.get(name))};
+    return this.fitted.names;
+  }
+
   paintCell(context, row, column, x, y, wide, high) {
     const value = this.value(row, column), gap = wide > 4 && high > 4 ? 1 : 0;
     if (value === null) {
@@ -73,7 +88,7 @@ class HeatMap {
       context.fillRect(x, y, wide - gap, high - gap);
       return;
     }
-    const fails = this.fails(row, column), share = Math.min(1, Math.max(0, this.scale.at(value)));
+    const fails = this.fails(row, column), share = this.strength(value);
     context.fillStyle = token('panel');
     context.fillRect(x, y, wide - gap, high - gap);
     context.globalAlpha = 0.12 + 0.88 * share;
@@ -119,12 +134,4 @@ class HeatMap {
 
 function within(number, length) {
   return Math.min(length - 1, Math.max(0, number));
-}
-
-// A label that has to fit: the middle is left out, so that it is not read as a shorter name.
-function fitted(label, most) {
-  const name = printable(label);
-  if (name.length <= most || most < 5) return name.length <= most ? name : '';
-  const half = Math.floor((most - 1) / 2);
-  return name.slice(0, half) + '…' + name.slice(name.length - half);
 }

@@ -162,7 +162,8 @@ class LivePage {
   // Of a merge: what is worst over all devices, of which few rows are stored.
   async steps() {
     if (!this.run || this.run.stored >= this.run.rows) return;
-    const found = (await ask(this.api + '/steps?limit=20')).steps;
+    const {steps: found, unstored} = await ask(this.api + '/steps?limit=20');
+    this.rows.lack(unstored.map((one) => [[one.time, one.device, one.model, one.model_id, one.step, one.host], one.failed, one.passed, one.rows]));
     if (!found.length) return;
     if (!this.at('all-devices')) {
       this.at('overview').after(make('section', {id: 'all-devices', 'aria-labelledby': 'all-devices-head'}, [
@@ -188,11 +189,11 @@ class LivePage {
     const sentence = broken || (ended && run.sentence), total = plural(now.rows, 'row') + (ended ? ' of ' + plural(run.summary.ops, 'op') : '');
     this.at('verdict').replaceChildren(
       make('p', {class: 'big'}, make('span', {class: 'verdict', 'data-is': verdict}, shown)),
-      ...(sentence ? [make('p', {class: 'sentence'}, printable(sentence))] : []),
+      ...(sentence ? [make('p', {class: 'sentence'}, sentenceText(sentence))] : []),
       make('p', {class: 'counts'}, [total + ': ', ...(counts.length ? counts : ['none'])]),
-      ...(ended && run.summary.models.length > 1 ? run.summary.models.map((model) => make('p', {}, printable(modelText(model)))) : []),
-      ...(ended && run.summary.hosts ? [make('ul', {class: 'hosts'}, run.summary.hosts.map((host) => make('li', {}, printable(hostText(host)))))] : []),
-      ...(ended && run.summary.warnings.length ? [make('ul', {class: 'warnings'}, run.summary.warnings.map((warning) => make('li', {}, printable(warning))))] : []),
+      ...(ended && run.summary.models.length > 1 ? run.summary.models.map((model) => make('p', {}, sentenceText(modelText(model)))) : []),
+      ...(ended && run.summary.hosts ? [make('ul', {class: 'hosts'}, run.summary.hosts.map((host) => make('li', {}, sentenceText(hostText(host)))))] : []),
+      ...(ended && run.summary.warnings.length ? [make('ul', {class: 'warnings'}, run.summary.warnings.map((warning) => make('li', {}, sentenceText(warning))))] : []),
       make('p', {class: 'quiet', id: 'progress'}, [...bar, ' ' + done.join(', ')]));
     document.title = (now.verdict || now.state) + ': ' + nameOf(run);
     if (!this.shown) this.at('rows-note').textContent = now.rows ? 'Rows come …' : 'No rows so far.';
@@ -207,7 +208,7 @@ class LivePage {
       this.shown.mark(found.map((one) => this.rowOf(one)).filter((row) => row !== null));
     }
     this.focus = focus;
-    const link = (op) => make('a', {href: '#op-' + encodeURIComponent(op), class: 'name'}, printable(op));
+    const link = (op) => make('a', {href: '#op-' + encodeURIComponent(op), class: 'name'}, sentenceText(op));
     if (found.length) {
       this.at('suspects').replaceChildren(make('div', {class: 'cards'}, found.map((one, at) => suspectCard(one, at, link, this.rows, this.run.commands[one.op]))));
       addCopyButtons(this.at('suspects'));
@@ -261,20 +262,20 @@ function modelText(model) {
 
 // What is known of a suspect, as the report's plain.py says it.
 function suspectCard(one, at, link, rows, command) {
-  const sentence = (words) => printable(words[0].toUpperCase() + words.slice(1) + (words.endsWith('.') ? '' : '.'));
-  const parts = [make('h3', {}, [at + 1 + '. ', link(one.op), ...(one.op_type ? [make('span', {class: 'quiet'}, ' (' + printable(one.op_type) + ')')] : [])])];
+  const sentence = (words) => sentenceText(words[0].toUpperCase() + words.slice(1) + (words.endsWith('.') ? '' : '.'));
+  const parts = [make('h3', {}, [at + 1 + '. ', link(one.op), ...(one.op_type ? [make('span', {class: 'quiet'}, ' (' + sentenceText(one.op_type) + ')')] : [])])];
   if (one.score !== undefined) {
     const place = one.place || {}, names = [['host', 'host'], ['step', 'step'], ['device', 'device'], ['model', 'model'], ['model_id', 'model id'], ['time', 'time']];
     const varying = rows.placeParts().map(([, name]) => name), where = names.filter(([, said]) => varying.includes(said)).map(([name, said]) => said + ' ' + (place[name] || '-'));
     parts.push(make('p', {class: 'quiet'}, printable(['score ' + one.score.toFixed(0), 'confidence ' + one.confidence, ...where].join(' · '))));
   } else {
     parts.push(make('p', {class: 'quiet'}, "an error of its own, run alone with the device's inputs"));
-    if (one.metric) parts.push(make('p', {}, printable(one.tensor + ' has ' + one.metric + ' ' + digits(one.value, 6) + ', limit ' + digits(one.limit, 6))));
+    if (one.metric) parts.push(make('p', {}, sentenceText(one.tensor + ' has ' + one.metric + ' ' + digits(one.value, 6) + ', limit ' + digits(one.limit, 6))));
   }
   if (one.evidence) parts.push(make('p', {}, sentence(one.evidence)));
   for (const entry of one.explanations || []) {
     const share = entry.share ? ' (' + (100 * entry.share).toFixed(0) + ' % of its error)' : '';
-    parts.push(make('p', {}, [make('b', {}, printable(entry.kind)), share + ': ' + printable(entry.sentence)]));
+    parts.push(make('p', {}, [make('b', {}, printable(entry.kind)), share + ': ' + sentenceText(entry.sentence)]));
     parts.push(make('p', {class: 'next'}, 'Next: ' + sentence(entry.next)));
   }
   if (command) parts.push(commandBlock(command));

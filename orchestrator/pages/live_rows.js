@@ -72,6 +72,7 @@ class LiveRows extends Rows {
     for (const name in this.metrics) if (!(name in document.metrics)) this.metrics[name][at] = null;
     for (const name in document.metrics) put(this.metrics, name, document.metrics[name][0]);
     this.columns.place[at] = this.placeNumber(document.places[0]);
+    this.held.add(this.columns.place[at]);
     this.searchable.length = Math.min(this.searchable.length, at);
   }
 }

@@ -80,7 +80,7 @@ class Overview {
     this.deviceChoice.replaceChildren(...names.map((name, at) => make('option', {value: at ? at - 1 : 'all'}, printable(name))));
     this.deviceChoice.value = this.devices.includes(before) ? this.devices.indexOf(before) : 'all';
     this.deviceMap.show(this.devices.map(label), this.steps.map(label), (device, step) => this.count(device, step), (device, step) => this.count(device, step) > 0,
-      (device, step) => this.count(device, step));
+      (device, step) => this.count(device, step), Math.max(...[...this.failing.values()].map(([, all]) => all), 1));
     this.drawOps();
   }
 
@@ -109,7 +109,7 @@ class Overview {
   }
 
   aboutOp(op, step) {
-    const found = this.cell(op, step), name = shortened([...this.ops.keys()][op], 200), where = 'step ' + label(this.steps[step]);
+    const found = this.cell(op, step), name = this.opMap.shown(LONGEST_NAME)[op], where = 'step ' + label(this.steps[step]);
     if (!found) return [name, where, this.merged ? 'no row is stored here' : 'was not compared'];
     const place = this.rows.placeText(this.rows.place(found.row));
     return [name, place, distanceHeading(this.metric()) + ' ' + digits(found.value, 4) + ', ' + words(this.rows.verdict(found.row))];

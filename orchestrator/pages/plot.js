@@ -115,6 +115,7 @@ class Plot {
     this.paintMarked(context, bottom);
     this.paintLimits(context, width, bottom);
     this.chosen.forEach((name, at) => this.paintSeries(context, name, token('series-' + (at + 1)), width));
+    this.paintLimitWords(context);
     if (this.selecting) {
       const [a, b] = this.selecting;
       context.fillStyle = token('link');
@@ -166,6 +167,7 @@ class Plot {
 
   // A limit's words stand above its line, or below it where another limit's line would run through them.
   paintLimits(context, width, bottom) {
+    this.limitWords = [];
     const lines = this.chosen.map((name) => (typeof this.limits[name] === 'number' && this.limits[name] > 0 ? this.axis.at(this.limits[name]) : NaN));
     this.chosen.forEach((name, at) => {
       const limit = this.limits[name], y = lines[at], crossed = lines.some((other) => other < y && other > y - 17);
@@ -178,9 +180,22 @@ class Plot {
       context.lineTo(width - PLOT_RIGHT, y);
       context.stroke();
       context.setLineDash([]);
-      context.textAlign = at % 2 ? 'left' : 'right';
-      context.fillText('limit ' + digits(limit, 3), at % 2 ? PLOT_LEFT + 4 : width - PLOT_RIGHT - 4, crossed ? y + 9 : y - 8);
+      const words = 'limit ' + digits(limit, 3), wide = context.measureText(words).width;
+      this.limitWords.push([words, wide, at % 2 ? PLOT_LEFT + 4 : width - PLOT_RIGHT - 4 - wide, crossed ? y + 9 : y - 8, context.fillStyle]);
     });
+  }
+
+  // On top of the curves, which would run through them.
+  paintLimitWords(context) {
+    context.textAlign = 'left';
+    for (const [words, wide, x, y, colour] of this.limitWords) {
+      context.globalAlpha = 0.85;
+      context.fillStyle = token('paper');
+      context.fillRect(x - 3, y - 7, wide + 6, 14);
+      context.globalAlpha = 1;
+      context.fillStyle = colour;
+      context.fillText(words, x, y);
+    }
   }
 
   // Of many tensors in one pixel the smallest and the largest value; failing ones on top, with their own mark.
@@ -233,7 +248,7 @@ class Plot {
   }
 
   about(row) {
-    const rows = this.rows, lines = [shortened(rows.text('tensor', row), 200)];
+    const rows = this.rows, lines = [rows.name(row)];
     lines.push([rows.text('op_type', row), words(rows.verdict(row)), this.marked.has(row) ? 'suspect' : ''].filter(Boolean).map(printable).join(' · '));
     for (const name of this.chosen) {
       const value = rows.metric(name, row);

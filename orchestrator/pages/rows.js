@@ -14,16 +14,21 @@ class Rows {
     this.listeners = [];
     this.searchable = [];
     this.took = 0;
+    this.held = new Set();
     this.append(document);
-    // What a merge counts and does not hold: for the number of a place [rows outside their limits, rows that pass, all].
-    this.unstored = new Map();
-    this.withRows = this.places.length;
-    for (const [parts, failed, passed, all] of document.unstored || []) this.unstored.set(this.placeNumber(parts), [failed, passed, all]);
+    this.lack(document.unstored || []);
+  }
+
+  // What a merge counts and does not hold: for the number of a place [rows outside their limits, rows that pass, all].
+  lack(found) {
+    this.unstored = new Map(found.map(([parts, ...counts]) => [this.placeNumber(parts), counts]));
+    this.changed();
   }
 
   // Take the rows of one more document of the same form.
   append(document) {
     const first = this.length, last = first + document.count;
+    this.shortNames = null;
     const place = document.places.map((parts) => this.placeNumber(parts));
     for (const name in document.texts) {
       const [texts, at] = document.texts[name];
@@ -32,7 +37,12 @@ class Rows {
     for (const name in document.columns) extend(this.columns, name, first, document.columns[name]);
     for (const name in document.metrics) extend(this.metrics, name, first, document.metrics[name]);
     for (let row = first; row < last; row++) this.columns.place[row] = place[this.columns.place[row]];
+    for (const number of place) this.held.add(number);
     this.length = last;
+    this.changed();
+  }
+
+  changed() {
     if (!this.listeners.length || this.waiting) return;
     this.waiting = setTimeout(() => {
       this.waiting = 0;
@@ -54,7 +64,7 @@ class Rows {
 
   // The numbers of the places as they are offered.
   placeOrder() {
-    return this.places.map((_, number) => number).filter((number) => !this.unstored.has(number) || number < this.withRows);
+    return this.places.map((_, number) => number).filter((number) => this.held.has(number));
   }
 
   onChange(listener) {
@@ -65,6 +75,14 @@ class Rows {
     const column = this.texts[name];
     const value = column && column[row];
     return value === undefined || value === null ? '' : value;
+  }
+
+  // A row's tensor as it is shown in one line of text or more: whole, or so that it is no other's.
+  name(row) {
+    const name = this.text('tensor', row);
+    if (name.length <= LONGEST_NAME) return printable(name);
+    if (!this.shortNames) this.shortNames = shortenedAll(this.texts.tensor.filter((one) => one && one.length > LONGEST_NAME), LONGEST_NAME);
+    return this.shortNames.get(name);
   }
 
   column(name, row) {

@@ -50,7 +50,7 @@ class Scatter {
   paint(context, width, height) {
     if (!this.points) return;
     const bottom = height - 40, right = width - 16;
-    const across = new LogAxis(this.points.map((point) => point.x), 64, right, 48), up = new LogAxis(this.points.map((point) => point.y), bottom, SCATTER_TOP);
+    const across = new LogAxis(this.points.map((point) => point.x), 64, right, 64), up = new LogAxis(this.points.map((point) => point.y), bottom, SCATTER_TOP);
     context.textBaseline = 'middle';
     context.lineWidth = 1;
     context.strokeStyle = token('line');
@@ -113,7 +113,7 @@ class Scatter {
       return;
     }
     const point = this.points[at], rows = this.rows;
-    this.drawing.tell([shortened(rows.text('tensor', point.row), 200),
+    this.drawing.tell([rows.name(point.row),
       [rows.placeText(rows.place(point.row)), words(rows.verdict(point.row))].filter(Boolean).join(' · '),
       distanceHeading(this.parts.across.value) + ' ' + digits(point.x, 4), distanceHeading(this.parts.up.value) + ' ' + digits(point.y, 4)], point.left, point.top);
   }

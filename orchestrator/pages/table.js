@@ -1,7 +1,7 @@
 // The table of all rows: only those in sight are in the document, however many there are. Names wrap, so rows differ in height: heights are
 // guessed, and corrected as soon as a row has been in sight.
 
-const ROW_WINDOW = 60, PRINTED_ROWS = 1000, PRINTED_METRICS = 4, LONGEST_NAME = 400;
+const ROW_WINDOW = 60, PRINTED_ROWS = 1000, PRINTED_METRICS = 4;
 
 class RowTable {
   // parts: {view: what scrolls, table: the table with an empty or a plain body, filter: the input, status}; open(row) shows a row; suspects: names of ops.
@@ -31,25 +31,28 @@ class RowTable {
   }
 
   makeHead() {
-    const metrics = this.rows.metricNames(), now = metrics.join() + this.rows.placeParts().join();
+    const metrics = this.rows.metricNames(), needed = this.rows.neededParts(), now = metrics.join() + needed.join();
     if (now === this.made) return;
     this.made = now;
     this.columns = [
       {name: 'order', title: '#', width: 7, number: true, key: (row) => this.rows.rank(row), cell: (row) => String(this.rows.rank(row) + 1)},
       {name: 'tensor', title: 'tensor', width: 0, key: (row) => this.rows.text('tensor', row)},
       {name: 'verdict', title: 'verdict', width: 17, key: (row) => URGENCY[this.rows.verdict(row)]},
-      {name: 'op_type', title: 'type', width: 15, key: (row) => this.rows.text('op_type', row)},
     ];
-    const needed = this.rows.neededParts();
-    for (const [part, name] of this.rows.placeParts()) {
+    // Of several places, and on a phone, the metrics come before what is long and mostly alike.
+    const behind = [], type = {name: 'op_type', title: 'type', width: 15, key: (row) => this.rows.text('op_type', row)}, late = needed.length || window.innerWidth < 700;
+    (late ? behind : this.columns).push(type);
+    for (const [part, name] of this.rows.placeParts().filter(([at]) => needed.includes(at))) {
       const cell = (row) => printable(this.rows.places[this.rows.place(row)][part] || '–');
       const key = (row) => { const value = this.rows.places[this.rows.place(row)][part]; return value === null || value === '' || isNaN(value) ? value : Number(value); };
-      this.columns.push({name, title: name, width: name === 'model' || name === 'time' ? 20 : 9, more: !needed.includes(part), key, cell});
+      const long = ![5, 4, 1].includes(part);
+      (long ? behind : this.columns).push({name, title: name, width: long && part !== 3 ? 20 : 8, key, cell});
     }
     for (const [at, name] of metrics.entries()) {
       this.columns.push({name, metric: true, more: at >= PRINTED_METRICS, title: heading(name), width: name === 'CosineSimilarity' ? 15 : 12.5, number: true, key: (row) => sortable(name, this.rows.metric(name, row)),
         cell: (row) => metricText(name, this.rows.metric(name, row), 4)});
     }
+    this.columns.push(...behind);
     const columns = make('colgroup', {}, this.columns.map((column) => make('col', {class: kindOf(column), 'data-column': column.name})));
     columns.querySelectorAll('col').forEach((col, at) => { if (this.columns[at].width) col.style.width = this.columns[at].width + 'ch'; });
     const cells = this.columns.map((column) => {
@@ -174,7 +177,7 @@ class RowTable {
     const cells = this.columns.map((column) => {
       if (column.name === 'tensor') {
         const name = rows.text('tensor', row);
-        return make('td', {class: 'name', title: name.length > LONGEST_NAME ? printable(name) : null}, breakable(shortened(name, LONGEST_NAME)));
+        return make('td', {class: 'name', title: name.length > LONGEST_NAME ? printable(name) : null}, breakable(rows.name(row)));
       }
       if (column.name === 'verdict') return make('td', {}, make('span', {class: 'verdict', 'data-is': verdict}, words(verdict)));
       if (column.name === 'op_type') return make('td', {class: 'type'}, shortened(rows.text('op_type', row), 80));

@@ -7,6 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from .. import __version__
 from ..comparing.row import VERDICTS
+from ..dumps.place import Place
 from ..schemas.documents import schema_of
 from .info import FINISHED, RUNNING, STOPPED
 from .job_request import COMMANDS
@@ -136,6 +137,7 @@ class Operation(NamedTuple):
 
 _VALUE = {"type": ["number", "string"], "description": "A number that is not finite is a text."}
 _STEP = _object(step=_TEXT, model=_TEXT, op=_TEXT, tensor=_TEXT, metric=_TEXT, count=_COUNT, worst=_VALUE, mean=_VALUE)
+_LACKING = _object(**dict.fromkeys(Place._fields, _or_null(_TEXT)), failed=_COUNT, passed=_COUNT, rows=_COUNT)
 _PAGE = (("limit", _COUNT, "How many at most; of runs 100 and never more than 1,000, of rows 1,000 and never more than 10,000."),)
 READING: List[Operation] = [
     Operation("get", "/healthz", "Whether the service lives; needs no token.", _object(status=_TEXT, version=_TEXT), open=True),
@@ -153,8 +155,8 @@ READING: List[Operation] = [
         (("after", _COUNT, "Only rows with a higher id."), *_PAGE),
     ),
     Operation(
-        "get", "/api/runs/{run}/steps", "Of a merge what a metric is in each step over all devices, the worst first; empty for other runs.",
-        _object(steps=_list_of(_STEP), metrics=_list_of(_TEXT)),
+        "get", "/api/runs/{run}/steps", "Of a merge what a metric is in each step over all devices, and what it does not store.",
+        _object(steps=_list_of(_STEP), metrics=_list_of(_TEXT), unstored=_list_of(_LACKING)),
         (("metric", _TEXT, "RelativeEuclideanDistance unless said otherwise."), *_PAGE),
     ),
     Operation(

@@ -268,6 +268,16 @@ def test_a_watch_that_lives_and_writes_nothing_for_long_is_named_once(hosts, mer
         host.finish()
 
 
+@pytest.mark.parametrize("ids", [[1, 2, 3, 4], [3, 4, 1, 2], [4, 1], [2], [5, 4]])
+def test_rows_are_read_by_their_ids_in_whatever_order_they_are_asked_for(hosts, ids):
+    store = hosts[0].begin().put(*(make_row(number) for number in range(5))).store
+    known = [number for (number,) in store.query("SELECT id FROM row ORDER BY id")]
+    with source.Reader(hosts[0].folder) as reader:
+        found = reader.rows_at([known[number - 1] for number in ids])
+    assert sorted(row.op for row in found) == sorted("op%d" % (number - 1) for number in ids)
+    hosts[0].finish()
+
+
 def test_a_diff_with_a_merge_that_has_not_all_rows(hosts, merging, tmp_path):
     """What is not stored for want of room has neither vanished nor appeared."""
     for host in hosts[:2]:

@@ -300,6 +300,7 @@ def test_a_merge_tells_its_hosts_and_the_worst_over_all_devices(serving, page, t
         assert page.texts("#steps tbody tr:first-child td") == ["4", "op2:output:0", "4", "0.75", "0.1883"]
         page.until(lambda: page.rows() == 1)
         assert "32 rows" in page.text("#verdict .counts")
+        page.until(lambda: page.text("#rows-status").startswith("1 row of 32, of which"))
         for host in hosts:
             host.finish()
         merge.stop("test")
@@ -308,5 +309,6 @@ def test_a_merge_tells_its_hosts_and_the_worst_over_all_devices(serving, page, t
     page.until(lambda: len(page.texts("#verdict .hosts li")) == 2)
     assert page.texts("#verdict .hosts li") == ["host left: pass, 16 rows: 16 pass, 0 fail", "host right: fail, 16 rows: 15 pass, 1 fail"]
     page.until(lambda: page.rows() == 4)
+    page.until(lambda: page.text("#rows-status").startswith("4 rows of 32, of which"))
     assert "right" in page.text("#rows tbody tr") and page.text("#connection") == ""
     assert console(page.driver) == []

@@ -192,6 +192,10 @@ def test_a_merge_counts_the_rows_of_all_hosts(serving, tmp_path):
     assert run["stored"] == 1 < run["rows"]
     steps = server.json("/api/runs/%s/steps?limit=1" % run["id"])
     assert steps["steps"][0]["count"] in (1, 2, 4) and "CosineSimilarity" in steps["metrics"]
+    left = steps["unstored"]
+    assert len({(one["host"], one["device"], one["step"]) for one in left}) == len(left) > 1
+    assert sum(one["rows"] for one in left) == run["rows"] - run["stored"]
+    assert sum(one["passed"] for one in left) == run["passed"]
     table = server.ask("/api/runs/%s/files/step_op.csv" % run["id"])[2]
     assert table.startswith(b"Step,Model,OpName,TensorIndex,Metric,Devices,Worst,Mean")
     assert run["state"] == "finished" and run["rows"] == 18 and all(run[name] == full["summary"][name] for name in expected)
