@@ -268,6 +268,12 @@ def replacing(path: str) -> Iterator[IO[str]]:
         refuse_writing(path, error)
 
 
+def append(stream: IO[str], data: bytes) -> None:
+    """Write what is UTF-8 already to a stream of :func:`replacing`."""
+    stream.flush()
+    stream.buffer.write(data)  # type: ignore[attr-defined]
+
+
 def refuse_writing(path: str, error: OSError) -> NoReturn:
     """Raise EnvironmentProblem for a file that could not be written."""
     if error.errno in _FULL:

@@ -11,7 +11,7 @@ from typing import Any, Dict, Optional
 
 from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError
 from ..child.serve import Parent
-from .patches import activate, after_import, session_actions
+from .patches import C_API, activate, after_import, forget_unmade, session_actions
 from .pythons import PROTOBUF_HINT
 from .recorder import Recorder, Refused
 from .script import run_as_main
@@ -77,6 +77,7 @@ def work(job: Dict[str, Any], parent: Parent) -> None:
         install()
     report = Report(parent, job["folder"])
     report.tell()
+    after_import({C_API: forget_unmade})
     if job["action"] == "graph":
         from .graphs import dump_graph
 

@@ -18,9 +18,15 @@ SESSION = "tensorflow.python.client.session"
 MONITORED = "tensorflow.python.training.monitored_session"
 LOCAL_CLI = "tensorflow.python.debug.wrappers.local_cli_wrapper"
 CLI_HOOKS = "tensorflow.python.debug.wrappers.hooks"
+C_API = "tensorflow.python.framework.c_api_util"
 
 Action = Callable[[ModuleType], None]
 
+# What each of TensorFlow's classes over its C API frees when it goes.
+_FREED = {
+    "ScopedTFStatus": "status", "ScopedTFGraph": "graph", "ScopedTFImportGraphDefOptions": "options",
+    "ScopedTFImportGraphDefResults": "results", "ScopedTFFunction": "func", "ApiDefMap": "_api_def_map",
+}  # fmt: skip
 _active: List[Recorder] = []
 _scope = threading.local()
 _patched: Dict[int, bool] = {}
@@ -111,6 +117,14 @@ def session_actions(optimiser_off: bool) -> Dict[str, Action]:
         LOCAL_CLI: _unwrap_local_cli,
         CLI_HOOKS: _unwrap_cli_hook,
     }
+
+
+def forget_unmade(module: Any) -> None:
+    """Let what Ctrl-C kept from being made free nothing: TensorFlow 1 tells with a traceback that it has no such attribute."""
+    for name, attribute in _FREED.items():
+        made = getattr(module, name, None)
+        if made is not None and not hasattr(made, attribute):
+            setattr(made, attribute, None)
 
 
 def _begin(session: Any, fetches: Any, kind: str, caller: str) -> Any:

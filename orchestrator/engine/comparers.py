@@ -11,7 +11,7 @@ from ..dumps.source import START_BYTES
 from ..dumps.tree import DumpTree
 from ..filesystem import read_soon
 from .closing import settle
-from .comparison import Run
+from .comparison import Run, import_judging
 from .engine import Engine
 from .options import ComparisonOptions
 from .progress import OnProgress
@@ -113,5 +113,8 @@ def drain(engine: Engine, on_progress: OnProgress) -> None:
     """Compare all pairs that are queued."""
     while engine.busy:
         engine.dispatch()
+        if not len(engine.queue):
+            # Others compare the last pairs meanwhile.
+            import_judging()
         engine.collect(1.0)
         on_progress(engine.progress)

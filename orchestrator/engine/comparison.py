@@ -172,7 +172,6 @@ class Run:
             return self._finished(program, on_stage)
 
     def _finished(self, program: Optional[Mapping[str, Any]], on_stage: OnStage) -> RunResult:
-        # What judges is not needed before, and the first row need not wait for it.
         from ..verdict.run_sentence import run_sentence
         from ..verdict.summary import exit_code, summarise
         from .rereading import RunReader
@@ -208,6 +207,12 @@ class Run:
         found, unknown = find_overlaps(self.catalogue, self.graphs)
         warnings = (*(overlap.sentence for overlap in found), *unknown)
         return replace(summary, warnings=summary.warnings + warnings, address_overlaps=tuple(overlap.document() for overlap in found))
+
+
+def import_judging() -> None:
+    """Import what judges: it is not needed before the end, and the first row need not wait for it."""
+    from ..verdict import run_sentence, summary  # noqa: F401
+    from . import rereading, result  # noqa: F401
 
 
 @contextlib.contextmanager

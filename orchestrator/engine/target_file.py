@@ -234,12 +234,12 @@ class TargetFile:
     @property
     def path(self) -> str:
         """The absolute path."""
-        return os.path.join(self.folder.path, self.name)
+        return _inside(self.folder.path, self.name)
 
     @property
     def rel(self) -> str:
         """The path relative to TARGET."""
-        return os.path.join(self.folder.rel, self.name)
+        return _inside(self.folder.rel, self.name)
 
     @property
     def place(self) -> Place:
@@ -267,6 +267,11 @@ class TargetFile:
         name = parse_dump_name(self.full_name or self.name)
         assert name is not None
         return DumpEntry(os.path.join(self.folder.shown, self.name), self.rel, name, self.name if self.full_name else None)
+
+
+def _inside(folder: str, name: str) -> str:
+    """Return what ``os.path.join`` does for a plain name, several times as fast."""
+    return "%s/%s" % (folder, name) if folder and folder[-1] != "/" else folder + name
 
 
 @lru_cache(maxsize=4096)

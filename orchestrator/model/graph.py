@@ -81,12 +81,11 @@ class ModelGraph:
 
     def ops_dumped_as(self, name: str) -> List[OpNode]:
         """Return the ops whose dumps bear this name: of ``a/b``, ``a.b`` and ``a_b`` each is written ``a_b``. Else as :meth:`ops_named`."""
-        written = sanitise_device(name)
         if self._by_device is None:
             self._by_device = _index(self.ops, lambda op: [sanitise_device(op.name)])
-        if written == name and name in self._by_device:
-            return list(self._by_device[name])
-        return self.ops_named(name)
+        # Those names are as the device writes them: no other one is among them.
+        found = self._by_device.get(name)
+        return self.ops_named(name) if found is None else list(found)
 
     def sharing_golden_name(self, original: str) -> List[str]:
         """Return all original ops whose golden files have the same name as this one's; empty when it alone has it."""

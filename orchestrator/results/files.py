@@ -15,7 +15,7 @@ from typing import IO, Any, Collection, Dict, List, Optional, Sequence, Tuple, T
 from ..comparing.row import Row
 from ..dumps.place import NOWHERE, Place
 from ..errors import EnvironmentProblem
-from ..filesystem import bounded_name, refuse_writing, remove_inside, replacing
+from ..filesystem import append, bounded_name, refuse_writing, remove_inside, replacing
 from ..naming import printable
 from .csvfile import MAPPING_HEADER, Columns, cells, header, mapping_cells
 from .store import RunStore
@@ -126,14 +126,14 @@ class TableFiles:
         except OSError as error:
             refuse_writing(self.written[-1], error)
 
-    def add_lines(self, place: Place, lines: str, mapping_lines: str = "") -> None:
-        """Write lines of a place's table, and of its mapping table."""
+    def add_lines(self, place: Place, lines: bytes, mapping_lines: bytes) -> None:
+        """Write lines of a place's table, and of its mapping table, in UTF-8."""
         if place != self._place:
             self._begin(place)
         try:
-            self._table.write(lines)
+            append(self._table, lines)
             if self._mapping:
-                self._map.write(mapping_lines)
+                append(self._map, mapping_lines)
         except OSError as error:
             refuse_writing(self.written[-1], error)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 from itertools import groupby
+from operator import attrgetter
 from types import TracebackType
-from typing import TYPE_CHECKING, Iterator, List, Optional, Sequence, Set, Tuple, Type
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Sequence, Set, Tuple, Type
+
+import numpy as np
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, METRICS, NOT_COMPARED, Row
 from ..dumps.place import Place
-from ..filesystem import refuse_writing, replacing
+from ..filesystem import append, refuse_writing, replacing
 from ..verdict.limits import Limits
 from ..verdict.seen import SeenRow
 from .byplace import ByPlace, PlaceCounts
@@ -32,8 +35,7 @@ _READ_ROWS = 256
 _SUSPECTS = 3
 _AROUND = 6
 _REACH = 10
-_Read = Tuple[bytes, bytes, SeenRow]
-"""A row's lines in the result table and in the mapping table, and what the verdict sees of it."""
+Array = Any
 
 
 class ResultFiles:
@@ -82,11 +84,13 @@ class ResultFiles:
         self.path = os.path.join(os.path.dirname(store.path), RESULT_FILE)
         self.chosen = Chosen(SHOWN_ROWS)
         self.by_place = ByPlace()
+        places = store.places() if places is None else places
         self._tables = TableFiles(store, columns, mapping, places)
         self.told: Tuple[Tuple[Tuple[Row, ...], ...], Tuple[PlaceCounts, ...]] = ((), ())
         self._render = Renderer(columns, tuple(metrics), mapping and absolute(mapping))
         self._kept = kept or KeptRows(os.path.dirname(self.path))
-        self._ids, self._sums = store.numbers()
+        self._ids, self._sums = store.numbers(places)
+        self._slots = self._kept.slots(self._ids, self._sums, self._render)
         self._walked = False
 
     def __enter__(self) -> ResultFiles:
@@ -106,38 +110,38 @@ class ResultFiles:
         """Yield what the verdict sees of each row, and write the tables."""
         write = not self._walked
         self._walked = True
-        for numbers, page in self._pages():
+        for start in range(0, len(self._ids), _PAGE_ROWS):
+            page = slice(start, start + _PAGE_ROWS)
+            self._render_lacking(page)
+            with self._refusing():
+                rows = self._kept.seen(self._slots[page])
             if write:
-                self._write(numbers, page)
-            yield from [seen for _, _, seen in page]
+                self._write(page, rows)
+            yield from rows
         if write:
             self._tables.close()
 
-    def _pages(self) -> Iterator[Tuple[List[int], List[_Read]]]:
-        """Yield the numbers of some rows after the other, and the rows; those that are not kept are rendered."""
-        for start in range(0, len(self._ids), _PAGE_ROWS):
-            numbers = self._ids[start : start + _PAGE_ROWS].tolist()
-            sums = self._sums[start : start + _PAGE_ROWS].tolist()
-            self._render_all(list(self._kept.lacking(list(zip(numbers, sums)), self._render).items()))
-            with self._refusing():
-                page = list(self._kept.read(numbers))
-            yield numbers, page
-
-    def _render_all(self, lacking: List[Tuple[int, str]]) -> None:
-        """Render rows (number and checksum) that are not kept."""
+    def _render_lacking(self, page: slice) -> None:
+        """Render rows that are not kept."""
+        lacking = np.flatnonzero(self._slots[page] < 0) + page.start
         for start in range(0, len(lacking), _READ_ROWS):
-            sums = dict(lacking[start : start + _READ_ROWS])
+            some = {int(self._ids[at]): int(at) for at in lacking[start : start + _READ_ROWS]}
             with self._refusing():
-                for number, row in self.store.numbered(list(sums)).items():
-                    self._kept.keep(number, sums[number], self._render(row))
+                for number, row in self.store.numbered(list(some)).items():
+                    at = some[number]
+                    self._slots[at] = self._kept.keep(number, "%016x" % self._sums[at], self._render(row))
 
-    def _write(self, numbers: List[int], page: List[_Read]) -> None:
+    def _write(self, page: slice, seen: List[SeenRow]) -> None:
         """Write the tables' lines of some rows, and take note of those that matter first."""
-        self.chosen.add_all([seen.verdict for _, _, seen in page], numbers)
-        for place, run in groupby(page, _place):
-            lines, mapping_lines, rows = zip(*run)
+        self.chosen.add_all([row.verdict for row in seen], self._ids[page].tolist())
+        start = page.start
+        for place, run in groupby(seen, attrgetter("place")):
+            rows = list(run)
+            with self._refusing():
+                lines, mapping_lines = self._kept.lines(self._slots[start : start + len(rows)])
+            start += len(rows)
             self.by_place.add_all(place, rows)
-            self._tables.add_lines(place, _text(lines), _text(mapping_lines))
+            self._tables.add_lines(place, lines, mapping_lines)
 
     @contextlib.contextmanager
     def _refusing(self) -> Iterator[None]:
@@ -205,8 +209,8 @@ class ResultFiles:
         with replacing(self.path) as stream:
             stream.write(head_text(document, limits, comparison))
             for start in range(0, len(self._ids), _PAGE_ROWS):
-                text = self._kept.documents(self._ids[start : start + _PAGE_ROWS]).decode("ascii")
-                stream.write(text if start else FIRST_ROW + text[len(NEXT_ROW) :])
+                text = self._kept.documents(self._slots[start : start + _PAGE_ROWS])
+                append(stream, text if start else FIRST_ROW.encode() + text[len(NEXT_ROW) :])
             for piece in tail_text(self.store.events.omitted()):
                 stream.write(piece)
         self.store.set(SUMMARY, document)
@@ -225,11 +229,3 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self._files._ids)
-
-
-def _place(row: _Read) -> Place:
-    return row[2].place
-
-
-def _text(lines: Sequence[bytes]) -> str:
-    return b"".join(lines).decode("utf-8")

@@ -9,14 +9,19 @@ import os
 import tempfile
 from array import array
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
 
 from ..comparing.row import METRICS, Row
 from ..verdict.seen import SeenRow, packed_row, seen_row, unpacked_row
 from .csvfile import Columns, cells, mapping_cells
 from .jsonfile import NEXT_ROW, row_text
 
-_SLOTS = 4096
+Array = Any
+
+_DOCUMENT, _LINE, _MAPPING, _SEEN = range(4)
+_BUFFERED_BYTES = 1 << 16
 
 
 class Rendered(NamedTuple):
@@ -86,90 +91,115 @@ class KeptRows:
     Parameters
     ----------
     folder
-        Where the file is made; it has no name there, and is gone with the process.
+        Where files are made; they have no name there, and are gone with the process.
     """
 
     def __init__(self, folder: str) -> None:
-        self._folder = folder or os.curdir
-        self._spool: Optional[io.BufferedRandom] = None
-        self._size = 0
+        self._texts = tuple(_Texts(folder or os.curdir) for _ in range(4))
         self._renderers: List[Renderer] = []
         # There may be a million rows: a few numbers of each, in the order in which they were kept.
+        self._numbers = array("q")
         self._sums = array("Q")
-        self._starts = array("q")
-        self._ends = tuple(array("I") for _ in range(4))
         self._by = array("H")
-        self._slots: Dict[int, array[int]] = {}
         self._shared: Dict[Any, Any] = {}
 
-    def keep(self, number: int, checksum: str, made: Rendered) -> None:
-        """Keep a row; raises OSError where its texts cannot be written."""
-        if self._spool is None:
-            self._spool = tempfile.TemporaryFile("w+b", dir=self._folder)  # noqa: SIM115  open as long as rows are kept
-        parts = made[:4]
-        self._spool.write(b"".join(parts))
-        slots = self._slots.setdefault(number // _SLOTS, array("q"))
-        if not slots:
-            slots.extend([-1] * _SLOTS)
-        slots[number % _SLOTS] = len(self._sums)
+    def keep(self, number: int, checksum: str, made: Rendered) -> int:
+        """Keep a row; return its slot, the number of those kept before. Raises OSError where its texts cannot be written."""
+        for texts, part in zip(self._texts, (made.document, made.line, made.mapping, made.seen)):
+            texts.add(part)
+        self._numbers.append(number)
         self._sums.append(int(checksum, 16))
-        self._starts.append(self._size)
-        end = 0
-        for part, ends in zip(parts, self._ends):
-            end += len(part)
-            ends.append(end)
-        self._size += end
         if made.by not in self._renderers:
             self._renderers.append(made.by)
         self._by.append(self._renderers.index(made.by))
+        return len(self._by) - 1
 
-    def _slot(self, number: int) -> int:
-        """Return which of the rows has a number, in the order in which they were kept; -1 where none has."""
-        slots = self._slots.get(number // _SLOTS)
-        return -1 if slots is None else slots[number % _SLOTS]
+    def slots(self, numbers: Array, checksums: Array, by: Renderer) -> Array:
+        """Return the slot of each of some rows; -1 where a row is not kept as the store has it, or was rendered otherwise.
 
-    def lacking(self, rows: Sequence[Tuple[int, int]], by: Renderer) -> Dict[int, str]:
-        """Return those of some rows (number, and the checksum's value) that are not kept as the store has them, or rendered otherwise."""
+        Parameters
+        ----------
+        numbers, checksums
+            int64 and uint64, [n].
+        """
         own = self._renderers.index(by) if by in self._renderers else -1
-        found = {}
-        for number, checksum in rows:
-            slot = self._slot(number)
-            if slot < 0 or self._sums[slot] != checksum or self._by[slot] != own:
-                found[number] = "%016x" % checksum
-        return found
+        if own < 0:
+            return np.full(len(numbers), -1, np.int64)
+        known = np.frombuffer(self._numbers, np.int64)
+        order = np.argsort(known, kind="stable")
+        # Of a row that was kept several times the last one.
+        found = order[np.searchsorted(known[order], numbers, "right") - 1]
+        same = (known[found] == numbers) & (np.frombuffer(self._sums, np.uint64)[found] == checksums)
+        return np.where(same & (np.frombuffer(self._by, np.uint16)[found] == own), found, -1)
 
-    def read(self, numbers: Sequence[int]) -> Iterator[Tuple[bytes, bytes, SeenRow]]:
-        """Yield of each of some kept rows its lines in result table and mapping table, and what the verdict sees of it."""
-        slots, (documents, lines, mappings, _) = self._slots_of(numbers), self._ends
-        for slot, data in zip(slots, self._parts(slots, 1, 3)):
-            line = lines[slot] - documents[slot]
-            mapping = mappings[slot] - lines[slot] + line
-            yield data[:line], data[line:mapping], unpacked_row(data[mapping:], self._shared)
+    def seen(self, slots: Array) -> List[SeenRow]:
+        """Return what the verdict sees of some rows."""
+        return [unpacked_row(data, self._shared) for data in self._texts[_SEEN].each(slots)]
 
-    def documents(self, numbers: Sequence[int]) -> bytes:
-        """Return the texts of kept rows for result.json, each behind what stands between two rows."""
-        return b"".join(self._parts(self._slots_of(numbers), 0, 0))
+    def documents(self, slots: Array) -> bytes:
+        """Return the texts of some rows for result.json, each behind what stands between two rows."""
+        return self._texts[_DOCUMENT].joined(slots)
 
-    def _slots_of(self, numbers: Sequence[int]) -> List[int]:
-        return list(map(self._slot, numbers))
-
-    def _parts(self, slots: Sequence[int], first: int, last: int) -> List[bytes]:
-        """Return some parts of each of some rows, from the first to the last."""
-        if self._spool is None:
-            return []
-        self._spool.flush()
-        file, starts, ends = self._spool.fileno(), self._starts, self._ends[last]
-        if not first:
-            return [os.pread(file, ends[slot], starts[slot]) for slot in slots]
-        begins = self._ends[first - 1]
-        return [os.pread(file, ends[slot] - begins[slot], starts[slot] + begins[slot]) for slot in slots]
+    def lines(self, slots: Array) -> Tuple[bytes, bytes]:
+        """Return the lines of some rows in the result table, and in the mapping table."""
+        return self._texts[_LINE].joined(slots), self._texts[_MAPPING].joined(slots)
 
     def close(self) -> None:
         """Forget all rows."""
-        self._slots.clear()
+        for kept in (self._renderers, self._numbers, self._sums, self._by):
+            del kept[:]
         self._shared.clear()
-        if self._spool is not None:
+        for texts in self._texts:
+            texts.close()
+
+
+class _Texts:
+    """Texts in a file without a name, each by the number of texts that came before it."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._file: Optional[IO[bytes]] = None
+        self._size = 0
+        self._ends = array("q")
+
+    def add(self, text: bytes) -> None:
+        """Write a text behind the others."""
+        if text:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile("w+b", _BUFFERED_BYTES, dir=self._folder)  # noqa: SIM115  open as long as texts are kept
+            self._file.write(text)
+            self._size += len(text)
+        self._ends.append(self._size)
+
+    def joined(self, slots: Array) -> bytes:
+        """Return some texts, one behind the other."""
+        return b"".join(self._pieces(slots))
+
+    def each(self, slots: Array) -> List[bytes]:
+        """Return some texts."""
+        data, ends = self.joined(slots), np.frombuffer(self._ends, np.int64)
+        sizes = ends[slots] - np.where(slots > 0, ends[slots - 1], 0)
+        bounds = [0, *np.cumsum(sizes).tolist()]
+        return [data[begin:end] for begin, end in zip(bounds, bounds[1:])]
+
+    def _pieces(self, slots: Array) -> Iterator[bytes]:
+        """Yield texts that lie behind one another at once: rows come nearly in the order in which they are written."""
+        if self._file is None or not len(slots):
+            return
+        self._file.flush()
+        breaks = np.flatnonzero(np.diff(slots) != 1)
+        firsts, lasts = slots[[0, *(breaks + 1).tolist()]].tolist(), slots[[*breaks.tolist(), -1]].tolist()
+        for first, last in zip(firsts, lasts):
+            begin = self._ends[first - 1] if first else 0
+            if self._ends[last] > begin:
+                yield os.pread(self._file.fileno(), self._ends[last] - begin, begin)
+
+    def close(self) -> None:
+        """Forget all texts."""
+        self._size = 0
+        del self._ends[:]
+        if self._file is not None:
             # What a full disk did not take is tried again here.
             with contextlib.suppress(OSError):
-                self._spool.close()
-            self._spool = None
+                self._file.close()
+            self._file = None

@@ -10,7 +10,7 @@ from .rowsql import PLACE_COLUMNS, RowReader, to_sql_text
 
 PLACE_ORDER = "time, CAST(device AS INTEGER), device, model, model_id, CAST(step AS INTEGER), step"
 
-_INDEX_ORDER = PLACE_ORDER + ', "index", position, timestamp_us, target_file, kind, tensor_index, id'
+ORDER_AT_PLACE = '"index", position, timestamp_us, target_file, kind, tensor_index, id'
 _PAGE_ROWS = 256
 
 Query = Callable[[str, Sequence[Any]], List[Tuple[Any, ...]]]
@@ -18,7 +18,7 @@ Query = Callable[[str, Sequence[Any]], List[Tuple[Any, ...]]]
 
 def order_of_table(hosts: bool) -> str:
     """Return the columns that rows are ordered by; only stores of several hosts have a host."""
-    return ("host, " if hosts else "") + _INDEX_ORDER
+    return "%s%s, %s" % ("host, " if hosts else "", PLACE_ORDER, ORDER_AT_PLACE)
 
 
 class RowView:

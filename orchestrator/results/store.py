@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from array import array
 from types import TracebackType
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
+
+import numpy as np
 
 from .. import __version__
 from ..comparing.row import Row
@@ -23,9 +24,9 @@ from .lock import OutLock
 from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write
 from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
 from .records import VOID, FileRecord
-from .rowsql import PLACE_COLUMNS, RowReader, from_sql_text, to_sql_text
+from .rowsql import HOST, PLACE_COLUMNS, RowReader, from_sql_text, to_sql_text
 from .rowtable import OnStored, RowTable
-from .rowview import PLACE_ORDER, RowView, order_of_table, selection
+from .rowview import ORDER_AT_PLACE, PLACE_ORDER, RowView, selection
 
 _STARTED = "YYYYmmddHHMMSS"
 _PUT_FILE = "INSERT OR REPLACE INTO file (path, size_bytes, mtime_ns, state, sum) VALUES (?, ?, ?, ?, ?)"
@@ -246,10 +247,26 @@ class RunStore:
         """
         return RowView(self.query, self._reader, order, selection(place, verdict, op, indexes))
 
-    def numbers(self) -> Tuple[array[int], array[int]]:
-        """Return the number (id) and the checksum's value of each row, in the order of the table."""
-        found = self.query("SELECT id, sum FROM row ORDER BY %s" % order_of_table(self._reader.hosts))
-        return array("q", [number for number, _ in found]), array("Q", [int(checksum, 16) for _, checksum in found])
+    def numbers(self, places: Sequence[Place]) -> Tuple[np.ndarray, np.ndarray]:
+        """Return the number (id) and the checksum's value of each row, int64 and uint64, in the order of the table.
+
+        Parameters
+        ----------
+        places
+            Those of the rows, as :meth:`places` returns them.
+        """
+        names = PLACE_COLUMNS + ((HOST,) if self._reader.hosts else ())
+        with self.connection.alone():
+            execute = self.connection.raw.execute
+            # By one number instead of seven columns rows are sorted in half the time.
+            execute("DROP TABLE IF EXISTS temp.placed")
+            execute("CREATE TEMP TABLE placed (number INTEGER PRIMARY KEY, %s)" % ", ".join("%s TEXT" % name for name in names))
+            lines = [(number, *(to_sql_text(getattr(place, name)) for name in names)) for number, place in enumerate(places)]
+            self.connection.raw.executemany("INSERT INTO placed VALUES (?, %s)" % ", ".join("?" * len(names)), lines)
+            execute("CREATE INDEX temp.placed_names ON placed (%s)" % ", ".join(reversed(names)))
+        same = " AND ".join("placed.%s IS row.%s" % (name, name) for name in names)
+        found = self.query("SELECT id, sum FROM row LEFT JOIN placed ON %s ORDER BY placed.number, %s" % (same, ORDER_AT_PLACE))
+        return np.array([number for number, _ in found], np.int64), np.array([int(checksum, 16) for _, checksum in found], np.uint64)
 
     def numbered(self, numbers: Sequence[int]) -> Dict[int, Row]:
         """Return the rows with these numbers, some hundred at most."""

@@ -15,7 +15,8 @@ from .first_divergence import FirstDivergence, divergence_of
 from .inputs import Inputs
 from .limits import Limits
 from .observations import Observations, ObservedOp
-from .own_error.estimates import Estimate, Estimator, first_of
+from .own_error.estimated import Estimate
+from .own_error.estimates import Estimator
 from .own_error.second_look import looked_at
 from .seen import SeenRow
 from .suspects import Suspect, find_suspects
@@ -157,14 +158,14 @@ class JudgedModel:
         estimates = looked_at(Estimator(self.seen, inputs, decides, reader.redo).run(), reader.pair)
         if self.first_row is not None:
             self.first = divergence_of(self._whole or whole(self.first_row), inputs, self.seen, limits)
-            self.own = first_of(estimates, self.first.op, self.first.place)
+            self.own = estimates.worst_of(self.first.op, self.first.place)
         self.suspects = explained(find_suspects(estimates, self.seen), self.seen, inputs, reader)
 
     def summary(self) -> ModelSummary:
         """Return what is to be said of it; it has at least one row."""
-        name = next(iter(self.seen.ops.values())).place.model
-        devices = sorted({op.place.device_name for op in self.seen.ops.values() if op.place.device_name is not None}, key=name_order)
-        return ModelSummary(name, tuple(self.seen.counts.items()), tuple(devices), self.first, _difference(self.seen, devices))
+        places = self.seen.places
+        devices = sorted({place.device_name for place in places if place.device_name is not None}, key=name_order)
+        return ModelSummary(places[0].model, tuple(self.seen.counts.items()), tuple(devices), self.first, _difference(self.seen, devices))
 
 
 def _difference(seen: Observations, devices: List[str]) -> Optional[Difference]:
@@ -175,11 +176,15 @@ def _difference(seen: Observations, devices: List[str]) -> Optional[Difference]:
         steps.setdefault(op.place.step, []).append(op)
     for step, ops in steps.items():
         found: Dict[str, Dict[str, str]] = {}
+        place, of_device = None, {}
         for op in ops:
-            of_device = found.setdefault(op.place.device_name or "", {})
+            if op.place is not place:
+                place = op.place
+                of_device = found.setdefault(place.device_name or "", {})
             for tensor, verdict in _verdicts(op):
-                worst = of_device.get(tensor, verdict)
-                of_device[tensor] = verdict if worst == verdict else min(worst, verdict, key=_WORST_FIRST.index)
+                worst = of_device.setdefault(tensor, verdict)
+                if worst != verdict:
+                    of_device[tensor] = min(worst, verdict, key=_WORST_FIRST.index)
         of_each = [(name, found.get(name, {})) for name in devices]
         if all(of_device == of_each[0][1] for _, of_device in of_each):
             continue

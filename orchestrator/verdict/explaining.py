@@ -14,7 +14,7 @@ from .explanations import BLAMELESS, Other, Surroundings, explanations_of
 from .inputs import Inputs, InputState
 from .observations import Observations, ObservedOp
 from .own_error.decisions import Redone, redo
-from .own_error.estimates import Estimate
+from .own_error.estimated import Estimate
 from .own_error.recomputing import contradicts
 from .seen import Observation
 from .suspects import Suspect

@@ -11,7 +11,7 @@ import numpy as np
 from ..comparing.patterns import AlignedPair, Finding, find_patterns
 from ..comparing.row import FAIL
 from ..tensors.axes import element_count
-from .own_error.estimates import SLICE, Estimate
+from .own_error.estimated import SLICE, Estimate
 from .own_error.expected import rounding, sum_noise
 from .seen import Observation
 from .words import percent

@@ -12,7 +12,7 @@ from .inputs import BAD, UNKNOWN, Inputs, InputState, overall
 from .judging import judge_row
 from .limits import Limit, Limits
 from .observations import Observations, ObservedOp
-from .seen import execution_key
+from .seen import execution_key, seen_row
 
 
 class Skipped(NamedTuple):
@@ -94,14 +94,14 @@ def first_divergence(rows: Iterable[Row], limits: Limits, graph: AnyGraph = None
     seen = Observations()
     first: Optional[Row] = None
     for row in rows:
-        seen.add(row)
+        seen.add(seen_row(row))
         first = earlier(first, row)
     return None if first is None else divergence_of(first, Inputs(seen, graph), seen, limits)
 
 
 def divergence_of(first: Row, inputs: Inputs, seen: Observations, limits: Limits) -> FirstDivergence:
     """Return the divergence that the run's first failing row stands for."""
-    op = seen.ops[first.place, first.op, first.target_file or ""]
+    op = seen.op(first.place, first.op, first.target_file or "")
     states = inputs.of(op)
     judgement = judge_row(first, limits)
     return FirstDivergence(

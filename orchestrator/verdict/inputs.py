@@ -12,7 +12,7 @@ from ..model.graphs import AnyGraph, ModelGraphs
 from ..model.never import FIXED_TYPES, INPUT_TYPES
 from ..model.nodes import OpNode
 from .observations import Observations, ObservedOp
-from .seen import Observation
+from .seen import COMPARED, Observation
 
 GOOD = "good"
 BAD = "bad"
@@ -116,7 +116,7 @@ class Inputs:
     def _compared(self, op: ObservedOp, number: int) -> Optional[Observation]:
         """Return the row of an input that counts."""
         own = op.inputs.get(number)
-        return own if own is not None and own.compared and not (own.address and op.in_place(number)) else None
+        return own if own is not None and own.verdict in COMPARED and not (own.address and op.in_place(number)) else None
 
     def _state(self, op: ObservedOp, number: int, source: Optional[str], index: Optional[int]) -> InputState:
         own = self._compared(op, number)
@@ -127,7 +127,7 @@ class Inputs:
             return InputState(number, UNKNOWN, name)
         producer = self._seen.find(op.place, source)
         made = producer.outputs.get(index) if producer is not None else None
-        if made is None or not made.compared:
+        if made is None or made.verdict not in COMPARED:
             return InputState(number, UNKNOWN, name, None, source)
         return InputState(number, BAD if made.verdict == FAIL else GOOD, made.tensor, made, source, producer)
 

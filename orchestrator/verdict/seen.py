@@ -36,7 +36,8 @@ _MASKS_DIFFER = 2.0
 FACTOR_SHARE = 0.2
 """Of the distance, what counts as an error of the common factor too: noise has a small part along the golden values, now and then none."""
 
-_COMPARED = (PASS, FAIL)
+COMPARED = (PASS, FAIL)
+"""Verdicts of tensors that were there on both sides and could be compared."""
 _KIND_RANK = {"output": 0, "op": 1, "input": 2}
 
 LACKING, OUTPUT_COMPARED, PAIRED, READABLE, LACKS_FILE = 1, 2, 4, 8, 16
@@ -120,7 +121,7 @@ class Observation(NamedTuple):
     @property
     def compared(self) -> bool:
         """Whether both tensors were there and could be compared."""
-        return self.verdict in _COMPARED
+        return self.verdict in COMPARED
 
     @property
     def golden_spoiled(self) -> bool:
@@ -162,11 +163,12 @@ class SeenRow(NamedTuple):
     @property
     def key(self) -> Tuple[Any, ...]:
         """Sorts rows by execution, as :func:`execution_key` does."""
-        return (*_place_key(self.place), self.order, self.file, _KIND_RANK.get(self.found.kind, 3), self.found.number)
+        return (*place_key(self.place), *key_at_place(self.order, self.file, self.found.kind, self.found.number))
 
 
 _MEASURED, _TYPES, _ADDRESS, _GOLDEN, _WORST = map(Observation._fields.index, ("distance", "dtype", "address", "golden", "worst_slice"))
-_LENGTHS = struct.Struct("=II")
+_HEAD = struct.Struct("=II dd? dddd ??d?d")
+"""Lengths of what is pickled of the place, and of what rows have in common; then what was measured, from distance to cosine."""
 
 
 def seen_row(row: Row) -> SeenRow:
@@ -185,8 +187,8 @@ def packed_row(row: SeenRow) -> bytes:
     # What is mostly the same on all devices and in all steps.
     about = (found[:_MEASURED], found[_TYPES:_ADDRESS], found[_GOLDEN:_WORST], found[_WORST + 1 :])
     alike = pickle.dumps((row.verdict, row.op, row.op_type, row.marks, *about), protocol=4)
-    own = pickle.dumps((row.file, row.order, found[_MEASURED:_TYPES], found[_ADDRESS], found[_WORST]), protocol=4)
-    return b"".join((_LENGTHS.pack(len(place), len(alike)), place, alike, own))
+    own = pickle.dumps((row.file, row.order, found[_ADDRESS], found[_WORST]), protocol=4)
+    return b"".join((_HEAD.pack(len(place), len(alike), *found[_MEASURED:_TYPES]), place, alike, own))
 
 
 def unpacked_row(data: bytes, shared: Dict[Any, Any]) -> SeenRow:
@@ -197,18 +199,19 @@ def unpacked_row(data: bytes, shared: Dict[Any, Any]) -> SeenRow:
     shared
         Kept between calls: what rows have in common is unpickled once, and is one object.
     """
-    places, alikes = _LENGTHS.unpack_from(data)
-    begin = _LENGTHS.size + places
+    places, alikes, *measured = _HEAD.unpack_from(data)
+    begin = _HEAD.size + places
     end = begin + alikes
-    place, alike = shared.get(data[_LENGTHS.size : begin]), shared.get(data[begin:end])
+    place, alike = shared.get(data[_HEAD.size : begin]), shared.get(data[begin:end])
     if place is None:
-        place = shared[data[_LENGTHS.size : begin]] = Place._make(pickle.loads(data[_LENGTHS.size : begin]))
+        place = shared[data[_HEAD.size : begin]] = Place._make(pickle.loads(data[_HEAD.size : begin]))
     if alike is None:
         alike = shared[data[begin:end]] = _with_shared_texts(pickle.loads(data[begin:end]), shared)
     verdict, op, op_type, marks, tensor, types, golden, counts = alike
-    file, order, measured, address, worst = pickle.loads(data[end:])
+    file, order, address, worst = pickle.loads(data[end:])
     found = (*tensor, *measured, *types, address, *golden, shared.setdefault(worst, worst), *counts)
-    return SeenRow(verdict, place, op, op_type, file, order, marks, Observation._make(found))
+    # As the classes' own __new__ do, half as fast.
+    return tuple.__new__(SeenRow, (verdict, place, op, op_type, file, order, marks, tuple.__new__(Observation, found)))
 
 
 def _with_shared_texts(parts: Tuple[Any, ...], shared: Dict[Any, Any]) -> Tuple[Any, ...]:
@@ -332,11 +335,17 @@ def execution_key(row: Row) -> Tuple[Any, ...]:
     equal ids the json's order; without a json the timestamp. Of one op's rows the outputs come first.
     """
     number = -1 if row.tensor_index is None else row.tensor_index
-    return (*_place_key(row.place), _order(row), row.target_file or "", _KIND_RANK.get(row.kind, 3), number)
+    return (*place_key(row.place), *key_at_place(_order(row), row.target_file or "", row.kind, number))
+
+
+def key_at_place(order: Tuple[int, ...], file: str, kind: str, number: int) -> Tuple[Any, ...]:
+    """Return that part of an :func:`execution_key` in which rows of one place differ: order, file, kind and index of the tensor."""
+    return order, file, _KIND_RANK.get(kind, 3), number
 
 
 @lru_cache(maxsize=1024)
-def _place_key(place: Place) -> Tuple[Any, ...]:
+def place_key(place: Place) -> Tuple[Any, ...]:
+    """Return that part of an :func:`execution_key` which rows of one place share."""
     return tuple(name_order(name) for name in (place.step, place.device, place.host, place.time, place.model, place.model_id))
 
 

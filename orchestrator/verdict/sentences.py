@@ -10,7 +10,7 @@ from .explanations import BLAMELESS
 from .first_divergence import FirstDivergence
 from .inputs import BAD, GOOD
 from .judging import beside_limit
-from .own_error.estimates import Estimate
+from .own_error.estimated import Estimate
 from .own_error.expected import HOPELESS
 from .suspects import Suspect
 from .words import percent

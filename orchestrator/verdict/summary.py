@@ -184,7 +184,7 @@ def summarise(
     models, tensors, dtypes, marked = walk.models, walk.tensors, walk.dtypes, walk.marked
     for model in models.values():
         model.judge(limits, ModelGraphs.of_all(graph), reader or TensorReader(), whole)
-    ops_seen = [op for model in models.values() for op in model.seen.ops.values()]
+    ops_seen = [op for model in models.values() for op in model.seen.ops]
     names = {"op": {op.name for op in ops_seen}, "type": {op.type for op in ops_seen}, "dtype": dtypes}
     missing, outputs = marked(LACKS_FILE), marked(OUTPUT_COMPARED)
     verdicts = (PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT)

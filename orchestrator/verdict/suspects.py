@@ -11,7 +11,7 @@ from ..wording import listed
 from .explanations import Explanation
 from .inputs import BAD, UNKNOWN
 from .observations import Observations
-from .own_error.estimates import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate
+from .own_error.estimated import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate, Estimates
 from .own_error.expected import SUSPECT_SCORE
 from .own_error.type_wide import TypeFactor, type_factors
 from .words import percent
@@ -77,7 +77,7 @@ class Suspect:
         }
 
 
-def find_suspects(estimates: Sequence[Estimate], seen: Observations) -> List[Tuple[Suspect, Estimate]]:
+def find_suspects(estimates: Estimates, seen: Observations) -> List[Tuple[Suspect, Estimate]]:
     """Return the suspects, best first, each with the estimate that shows it best.
 
     Parameters
@@ -89,8 +89,8 @@ def find_suspects(estimates: Sequence[Estimate], seen: Observations) -> List[Tup
     """
     by_op: Dict[str, List[Estimate]] = {}
     wide = type_factors(estimates)
-    for entry in estimates:
-        if entry.suspect and not (entry.op.type in wide and entry.score < HIGHEST_SCORE):
+    for entry in estimates.suspects():
+        if not (entry.op.type in wide and entry.score < HIGHEST_SCORE):
             by_op.setdefault(entry.op.name, []).append(entry)
     clusters = _types(by_op, estimates)
     found = [_of_type(kind, factor, estimates) for kind, factor in wide.items()]
@@ -103,7 +103,7 @@ def find_suspects(estimates: Sequence[Estimate], seen: Observations) -> List[Tup
         best = max((entry for entry in entries if entry.op is first), key=lambda entry: entry.score)
         parts = [_finding(best)]
         if kind in clusters:
-            parts.append(_alike(len(clusters[kind]), _count(estimates, kind), kind))
+            parts.append(_alike(len(clusters[kind]), estimates.count(kind), kind))
         parts += [_places([entry.op.place for entry in entries], estimates), _behind(best, seen)]
         found.append((_suspect(best, score, "; ".join(filter(None, parts)), _brief(best)), best))
     return sorted(found, key=lambda pair: (-pair[0].score, pair[1].op.key))
@@ -122,11 +122,11 @@ def _suspect(best: Estimate, score: float, evidence: str, brief: str) -> Suspect
     )
 
 
-def _of_type(kind: str, factor: TypeFactor, estimates: Sequence[Estimate]) -> Tuple[Suspect, Estimate]:
+def _of_type(kind: str, factor: TypeFactor, estimates: Estimates) -> Tuple[Suspect, Estimate]:
     """Return one suspect for all operators of a type: the first of them."""
-    best = next(entry for entry in estimates if entry.op.type == kind and not entry.fed_otherwise)
+    best = next(estimates.of_type(kind))
     change = percent(abs(factor.factor - 1.0))
-    count = _count(estimates, kind)
+    count = estimates.count(kind)
     text = "all %d %s operators%s make their outputs %s %s than their inputs explain (x %.5g)" % (
         count, kind, "" if factor.ops == count else " (of %d it can be told)" % factor.ops, change,
         "larger" if factor.factor > 1 else "smaller", factor.factor,
@@ -140,18 +140,14 @@ def _alike(some: int, count: int, kind: str) -> str:
     return "so do all %d %s operators" % (count, kind) if some == count else "so do %d of the %d %s operators" % (some, count, kind)
 
 
-def _count(estimates: Sequence[Estimate], kind: str) -> int:
-    return len({entry.op.name for entry in estimates if entry.op.type == kind})
-
-
-def _types(by_op: Dict[str, List[Estimate]], estimates: Sequence[Estimate]) -> Dict[str, List[str]]:
+def _types(by_op: Dict[str, List[Estimate]], estimates: Estimates) -> Dict[str, List[str]]:
     """Return the types of which nearly all operators are suspects, with their operators in execution order."""
     by_type: Dict[str, List[str]] = {}
     for name, entries in by_op.items():
         if entries[0].score < HIGHEST_SCORE:
             by_type.setdefault(entries[0].op.type, []).append(name)
     return {
-        kind: names for kind, names in by_type.items() if len(names) >= _CLUSTER and len(names) >= _CLUSTER_SHARE * _count(estimates, kind)
+        kind: names for kind, names in by_type.items() if len(names) >= _CLUSTER and len(names) >= _CLUSTER_SHARE * estimates.count(kind)
     }
 
 
@@ -217,9 +213,9 @@ def _confidence(entry: Estimate, score: float) -> str:
     return HIGH if score >= 2 * SUSPECT_SCORE and not entry.whole_type else MEDIUM
 
 
-def _places(places: Sequence[Place], estimates: Sequence[Estimate]) -> str:
+def _places(places: Sequence[Place], estimates: Estimates) -> str:
     """Return on which devices and in which steps, where there are others."""
-    everywhere = {entry.op.place for entry in estimates}
+    everywhere = estimates.places()
     parts = []
     devices, all_devices = ({place.device_name for place in some} for some in (places, everywhere))
     if len(all_devices) > 1 and devices < all_devices:
@@ -242,7 +238,7 @@ def _sorted(names: Any) -> List[str]:
 
 def _behind(best: Estimate, seen: Observations) -> str:
     """Return how many of the failing operators of the place run behind the suspect, where that is nearly all."""
-    failing = {op.name: op for op in seen.ops.values() if op.place == best.op.place and _fails(op)}
+    failing = {op.name: op for op in seen.ops if op.place == best.op.place and _fails(op)}
     failing.pop(best.op.name, None)
     later = [op for op in failing.values() if op.key > best.op.key]
     if len(later) < 2:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from goldwatch.comparing.row import Row
 from goldwatch.model.graph import ModelGraph
 from goldwatch.model.nodes import OpNode
+from goldwatch.verdict.own_error.expected import Measured, Normals
 
 TYPES = ("Conv2D", "BatchNorm", "Relu")
 OPS = 30
@@ -39,3 +42,9 @@ def chain(count=OPS, type_of=lambda number: TYPES[number % 3]):
         source = "op%d" % (number - 1) if number else "data"
         nodes.append(OpNode("op%d" % number, type_of(number), number + 1, 0, number + 1, ((source, 0),)))
     return ModelGraph("net", ["net"], nodes)
+
+
+def normals_of(outputs):
+    """What is normal by some outputs: operator, its type, distance, its inputs', rounding, a sum's noise."""
+    names, types, *numbers = zip(*outputs)
+    return Normals(Measured(np.array(names, object), np.array(types, object), *np.array(numbers, np.float64)))

@@ -38,21 +38,29 @@ def test_kept_rows_by_number(tmp_path, make_row) -> None:
     rows, render = odd_rows(make_row), Renderer(Columns(), mapping=("/t", "/g"))
     numbers = [70000, 3, 4096, 4095, 9]
     kept = KeptRows(str(tmp_path))
-    for number, row in zip(numbers, rows):
-        kept.keep(number, "%016x" % (number << 40), render(row))
+    assert [kept.keep(number, "%016x" % (number << 40), render(row)) for number, row in zip(numbers, rows)] == list(range(5))
     made = [render(row) for row in rows]
-    assert kept.documents(numbers) == b"".join(one.document for one in made)
-    found = [(line, mapping, repr(seen)) for line, mapping, seen in kept.read(numbers[::-1])]
-    assert found == [(one.line, one.mapping, repr(seen_row(row))) for one, row in zip(made[::-1], rows[::-1])]
-    asked = [*((number, number << 40) for number in numbers), (5, 7), (1 << 33, 1 << 63)]
-    assert kept.lacking(asked, render) == {5: "0000000000000007", 1 << 33: "8000000000000000"}
-    assert set(kept.lacking(asked, Renderer(Columns()))) == {number for number, _ in asked}
+
+    def slots(numbers, sums, by=render):
+        return kept.slots(np.array(numbers), np.array(sums, np.uint64), by).tolist()
+
+    for order in ([0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [1, 2, 0, 3, 4], [3], []):
+        some = np.array(order, np.int64)
+        assert kept.documents(some) == b"".join(made[at].document for at in order)
+        assert kept.lines(some) == (b"".join(made[at].line for at in order), b"".join(made[at].mapping for at in order))
+        assert list(map(repr, kept.seen(some))) == [repr(seen_row(rows[at])) for at in order]
+    asked, sums = [9, 4096, 5, 3, 1 << 33, 70000, 4095], [9 << 40, 4096 << 40, 7, 3 << 40, 1 << 63, 1, 4095 << 40]
+    assert slots(asked, sums) == [4, 2, -1, 1, -1, -1, 3]
+    assert slots(asked, sums, Renderer(Columns())) == [-1] * 7
     # A row that is kept again counts as it is now.
-    kept.keep(9, "ffffffffffffffff", render(rows[0]))
-    assert set(kept.lacking([(9, 9 << 40), (3, 3 << 40)], render)) == {9}
-    assert [repr(seen) for _, _, seen in kept.read([9])] == [repr(seen_row(rows[0]))]
+    again = kept.keep(9, "ffffffffffffffff", render(rows[0]))
+    assert slots([9, 9, 3], [9 << 40, (1 << 64) - 1, 3 << 40]) == [-1, again, 1]
+    assert [repr(seen) for seen in kept.seen(np.array([again]))] == [repr(seen_row(rows[0]))]
     kept.close()
-    assert set(kept.lacking([(3, 3 << 40)], render)) == {3}
+    assert slots([3, 9], [3 << 40, 9 << 40]) == [-1, -1]
+    # Such as rows that are rendered at the end, when the disk that was full has room again.
+    assert kept.keep(3, "1" * 16, render(rows[2])) == 0
+    assert slots([3], [0x1111111111111111]) == [0] and kept.documents(np.array([0])) == made[2].document
 
 
 @pytest.mark.parametrize("first", [1, 10_000_000])

@@ -265,3 +265,24 @@ def test_no_python_function_runs_inside_sqlite(store, make_row):
         reading.close()
     assert len(rows) == 1 and any(isinstance(value, str) for value in rows[0])
     assert not called
+
+
+@pytest.mark.parametrize("hosts", [False, True])
+def test_numbers_are_in_the_order_of_the_table(out, make_row, hosts):
+    names = [None, "2", "10", "a", "é", "\udcff", ""]
+    with RunStore.begin(out, INPUTS, hosts=hosts) as store:
+        rows = [
+            make_row(number % 3, op="op%d" % number, device=names[number % 7], step=names[number * 3 % 5], time=names[number % 2],
+                     host="h%d" % (number * 5 % 4) if hosts else None)
+            for number in range(300)
+        ]  # fmt: skip
+        store.put_all(rows)
+        places = store.places()
+        for _ in range(2):
+            numbers, sums = store.numbers(places)
+            found = store.numbered(numbers.tolist())
+            assert [found[number] for number in numbers.tolist()] == list(store.rows("index"))
+        lines = dict(store.query("SELECT id, sum FROM row"))
+        assert ["%016x" % checksum for checksum in sums.tolist()] == [lines[number] for number in numbers.tolist()]
+        # A place that is not named comes first; no row is lost.
+        assert sorted(store.numbers(places[:-1])[0].tolist()) == sorted(numbers.tolist())

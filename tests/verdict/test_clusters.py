@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from chains import OPS, TYPES, chain, row
+from chains import OPS, TYPES, chain, normals_of, row
 
 from goldwatch.verdict import Limits, summarise
 from goldwatch.verdict.first_divergence import first_divergence
 from goldwatch.verdict.inputs import Inputs
 from goldwatch.verdict.observations import Observations
 from goldwatch.verdict.own_error.amplification import amplification
-from goldwatch.verdict.own_error.estimates import Estimator, first_of
-from goldwatch.verdict.own_error.expected import Measured, Normal, Normals, rounding
+from goldwatch.verdict.own_error.estimates import Estimator
+from goldwatch.verdict.own_error.expected import Normal, rounding
 from goldwatch.verdict.sentences import explain
 
 
@@ -90,7 +90,7 @@ def test_a_type_that_is_wrong_by_a_factor_which_fades(random, kept):
 def test_what_all_of_a_type_add_themselves_is_not_said_to_come_in(random):
     rows, graph = network(random, wrong=(0,)), chain()
     seen = Observations(rows)
-    own = first_of(Estimator(seen, Inputs(seen, graph), lambda *_: False).run(), "op0", rows[1].place)
+    own = Estimator(seen, Inputs(seen, graph), lambda *_: False).run().worst_of("op0", rows[1].place)
     # Not one of those by which op0 is judged is any better.
     own = replace(own, score=0.0, expected=0.5, normal=Normal(1.0, 0.5, 0.3, 5))
     sentence = explain(first_divergence(rows, Limits(), graph), estimate=own)
@@ -162,25 +162,25 @@ def test_rounding_of_values_below_the_normal_range():
 
 
 def test_no_operator_teaches_what_is_normal_for_itself():
-    entries = [Measured("op%d" % number, "MatMul", 1e-3, 1e-3, 3e-4, 1e-3) for number in range(5)]
-    entries.append(Measured("bad", "MatMul", 0.4, 1e-3, 3e-4, 1e-3))
-    normals = Normals(entries)
+    entries = [("op%d" % number, "MatMul", 1e-3, 1e-3, 3e-4, 1e-3) for number in range(5)]
+    entries.append(("bad", "MatMul", 0.4, 1e-3, 3e-4, 1e-3))
+    normals = normals_of(entries)
     assert normals.of("bad", "MatMul").score(0.4, 1e-3, 3e-4) > 20
     assert normals.of("op0", "MatMul").score(1e-3, 1e-3, 3e-4) < 0.5
-    alone = Normals(entries[-1:]).of("bad", "MatMul")
+    alone = normals_of(entries[-1:]).of("bad", "MatMul")
     assert alone.rare and alone.ops == 0 and alone.score(0.4, 1e-3, 3e-4, 1e-3) > 8
 
 
 def test_errors_that_cancel_in_others_need_not_where_they_are_larger():
     # As biases rule the outputs of others: what they are fed with hardly shows.
-    entries = [Measured("op%d" % number, "MatMul", 6e-4, 3e-4 + 5e-5 * number, 3e-4, 1e-3) for number in range(7)]
-    entries.append(Measured("behind", "MatMul", 9.8e-3, 9.9e-3, 3e-4, 1e-3))
-    normal = Normals(entries).of("behind", "MatMul")
+    entries = [("op%d" % number, "MatMul", 6e-4, 3e-4 + 5e-5 * number, 3e-4, 1e-3) for number in range(7)]
+    entries.append(("behind", "MatMul", 9.8e-3, 9.9e-3, 3e-4, 1e-3))
+    normal = normals_of(entries).of("behind", "MatMul")
     assert normal.score(9.8e-3, 9.9e-3, 3e-4) <= 0 and normal.score(5e-2, 9.9e-3, 3e-4) > 4.5
     assert normal.score(2.5e-3, 6e-4, 3e-4) > 4.5
 
 
 def test_operators_behind_a_gross_error_teach_nothing():
-    entries = [Measured("op%d" % number, TYPES[number % 3], 0.9, 0.9, 3e-4, 1e-3) for number in range(25)]
-    normals = Normals([Measured("first", "Conv2D", 0.9, 2e-4, 3e-4, 1e-3), *entries])
+    entries = [("op%d" % number, TYPES[number % 3], 0.9, 0.9, 3e-4, 1e-3) for number in range(25)]
+    normals = normals_of([("first", "Conv2D", 0.9, 2e-4, 3e-4, 1e-3), *entries])
     assert normals.of("first", "Conv2D").expected(2e-4, 3e-4, 1e-3) < 2e-3

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from chains import normals_of
 
 from goldwatch.verdict.own_error.chance import independent, scatter
-from goldwatch.verdict.own_error.expected import Measured, Normals
 
 
 def stored(values, dtype=np.float16):
@@ -148,15 +148,15 @@ def test_scatter_is_that_of_two_norms_of_as_many_normal_numbers(count):
 
 
 def test_where_gain_and_noise_cannot_be_told_apart_both_count():
-    alike = [Measured("op%d" % number, "MatMul", 1.2e-3 + number * 1e-7, 1e-3, 1e-8) for number in range(12)]
-    normal = Normals(alike).of("first", "MatMul")
+    alike = [("op%d" % number, "MatMul", 1.2e-3 + number * 1e-7, 1e-3, 1e-8, 0.0) for number in range(12)]
+    normal = normals_of(alike).of("first", "MatMul")
     assert normal.most(1e-3, 1e-8) == pytest.approx(1.2e-3, rel=0.1)
     assert 5e-4 < normal.most(0.0, 1e-8) < 8e-4
 
 
 def test_inputs_of_many_sizes_tell_gain_and_noise_apart():
     fed = np.exp(np.linspace(math.log(1e-6), math.log(1e-2), 24))
-    normal = Normals([Measured("op%d" % at, "MatMul", 1.2 * size, size, 1e-8) for at, size in enumerate(fed)]).of("first", "MatMul")
+    normal = normals_of([("op%d" % at, "MatMul", 1.2 * size, size, 1e-8, 0.0) for at, size in enumerate(fed)]).of("first", "MatMul")
     assert normal.most(0.0, 1e-8) < 1e-6
 
 

@@ -38,7 +38,8 @@ def rows(random, device):
 def estimated(seen, graph, each=False):
     estimator = Estimator(seen, Inputs(seen, graph), lambda op_type, _: op_type == "ArgMax")
     if each:
-        estimator._plain = lambda feeding, some: {}
+        plain = estimator._plain
+        estimator._plain = lambda feeding, some: plain(feeding, some[:0])
     return estimator.run()
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from operator import attrgetter
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ...dumps.place import Place
-from ...records import quickly_made
 from ...tensors.axes import element_count
 from ..inputs import BAD, Inputs, InputState, joined
 from ..observations import Observations, ObservedOp
 from ..seen import FACTOR_SHARE, Observation
 from .chance import scatter
 from .decisions import Decision, Redone, decided, orders
+from .estimated import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate, Estimates, Plain, Shown
 from .expected import (
     HOPELESS,
     SMALLEST_SLICE_SPREAD,
@@ -27,13 +27,11 @@ from .expected import (
     Normals,
     type_noise,
 )
-from .feeding import Feeding, Found, distance_by
+from .feeding import Feeding, Found, Kind, distance_by
 from .recomputing import only_moves
 from .scoring import Outputs, Way, scores
 
-HIGHEST_SCORE = 99.0
-"""The score of what needs no estimate: NaN out of finite inputs, other integers out of equal ones."""
-
+Array = Any
 Decides = Callable[[str, Optional[str]], bool]
 Redo = Callable[[ObservedOp, Observation, Sequence[InputState]], Optional[Redone]]
 """Makes the decisions of an output once more, from its operator's inputs."""
@@ -42,16 +40,6 @@ _MOST_REDONE = 24
 _ALIKE = 1e-6
 _HALF_A_STEP = math.sqrt(3.0)
 """The most that rounding to the nearest changes, in units of its root mean square."""
-
-
-class Told(NamedTuple):
-    """What the tensors of an output told: in a sentence, and the kind of explanation that it is (empty where it is none)."""
-
-    sentence: str
-    kind: str = ""
-
-
-ALL, SLICE, FACTOR = "all", "slice", "factor"
 
 
 class _Measure(NamedTuple):
@@ -82,70 +70,6 @@ _MEASURES = (
 )
 
 
-class Shown(NamedTuple):
-    """A measure that shows an error: its name, the output's distance, the inputs', and what those and rounding explain."""
-
-    measure: str
-    value: float
-    inputs: float
-    expected: float
-
-
-@quickly_made
-@dataclass(frozen=True)
-class Estimate:
-    """What one output of one operator says about its operator.
-
-    Attributes
-    ----------
-    op, output, inputs
-        The operator, the output's row, and the operator's data inputs.
-    known
-        Whether every data input was compared; else ``inputs_distance`` is that of what lies nearest before them.
-    distance, inputs_distance, expected, inherited
-        Relative distances over all elements: the output's, that of its inputs together, what inputs and rounding explain, and what the
-        inputs alone do.
-    score
-        Of the own error by the measure that shows it best; above :data:`SUSPECT_SCORE` it makes a suspect.
-    shown
-        The plainest measure whose score makes a suspect.
-    whole_type
-        The operator is like the others of its type, but unlike those of other types.
-    normal
-        What is normal for the operator's type, over all elements.
-    decision
-        Of operators that decide.
-    fed_otherwise
-        The output is no output but an input of the network, which differs from golden data itself.
-    told
-        What the tensors told where the distances did not (:mod:`.second_look`).
-    follows
-        The output was computed once more from the device's own inputs: it is what they make.
-    """
-
-    op: ObservedOp
-    output: Observation
-    inputs: Tuple[InputState, ...]
-    known: bool
-    distance: float
-    inputs_distance: float
-    expected: float
-    inherited: float
-    score: float
-    shown: Shown
-    whole_type: bool
-    normal: Normal
-    decision: Optional[Decision] = None
-    fed_otherwise: bool = False
-    told: Optional[Told] = None
-    follows: bool = False
-
-    @property
-    def suspect(self) -> bool:
-        """Whether the operator is wrong by itself, as far as can be told."""
-        return self.score > SUSPECT_SCORE
-
-
 class Estimator:
     """Estimates the operators of one run.
 
@@ -170,44 +94,44 @@ class Estimator:
         self._decides = lru_cache(maxsize=1024)(decides)
         self._normal: List[Normals] = []
 
-    def run(self) -> List[Estimate]:
+    def run(self) -> Estimates:
         """Return an estimate of every compared output, in execution order."""
         feeding = Feeding(self._seen, self._inputs)
-        found = feeding.found
-        smooth = [number for number, entry in enumerate(found) if self._is_smooth(entry)]
-        self._normal = [Normals(measured, one.spread) for one, measured in zip(_MEASURES, _measured(feeding, smooth))]
-        plain = self._plain(feeding, [number for number in smooth if not only_moves(found[number].op.type)])
-        return self._of_other_input() + [plain.get(number) or self._estimate(entry) for number, entry in enumerate(found)]
+        smooth = ~feeding.spoiled & (feeding.of_kinds(self._is_smooth) > 0)
+        numbers = np.flatnonzero(smooth)
+        self._normal = [Normals(measured, one.spread) for one, measured in zip(_MEASURES, _measured(feeding, numbers))]
+        some = numbers[feeding.of_kinds(lambda kind: only_moves(kind.op_type))[numbers] == 0]
+        plain = self._plain(feeding, some)
+        special = {number: self._estimate(feeding.found(number)) for number in np.flatnonzero(np.isnan(plain.score)).tolist()}
+        return Estimates(self._of_other_input(), feeding, plain, special)
 
-    def _is_smooth(self, found: Found) -> bool:
-        """Tell whether an output's distance is a number like any other."""
-        output = found.output
-        return not output.whole and not output.spoiled and not self._is_decision(found.op, output)
+    def _is_smooth(self, kind: Kind) -> bool:
+        """Tell whether an output's distance is a number like any other, where it is one."""
+        return not kind.whole and (orders(kind.op_type) or not self._decides(kind.op_type, kind.dtype))
 
-    def _plain(self, feeding: Feeding, some: Sequence[int]) -> Dict[int, Estimate]:
-        """Return the estimates of outputs of which there is nothing to be said, most of all, by number; all at once."""
-        if not some:
-            return {}
-        entries = [feeding.found[number] for number in some]
-        numbers: Dict[Tuple[str, str], int] = {}
-        ops = np.array([numbers.setdefault((entry.op.name, entry.op.type), len(numbers)) for entry in entries])
-        columns = [(entry.rounded, entry.sums, type_noise(entry.op.type, entry.output.dtype), _scatter(entry)) for entry in entries]
-        outputs = Outputs(ops, feeding.values[some], feeding.grown[some], *np.array(columns).T)
+    def _plain(self, feeding: Feeding, some: Array) -> Plain:
+        """Return the estimates of outputs of which there is nothing to be said, most of all; all at once.
+
+        Parameters
+        ----------
+        some
+            Numbers of outputs that may be such.
+        """
+        score, expected, inherited = (np.full(len(feeding.ops), np.nan) for _ in range(3))
+        used, kind = np.unique(feeding.kind[some], return_inverse=True)
+        kinds = [feeding.kinds[number] for number in used]
+        type_sums = feeding.of_kinds(lambda kind: type_noise(kind.op_type, kind.dtype))[some]
+        alone = feeding.of_kinds(lambda kind: scatter(element_count(kind.shape)))[some]
+        outputs = Outputs(kind, feeding.values[some], feeding.grown[some], feeding.rounded[some], feeding.sums[some], type_sums, alone)
         ways = [
-            Way(one.rounding, one.rare, one.name == SLICE, [self._normal[number].of(*op) for op in numbers])
+            Way(one.rounding, one.rare, one.name == SLICE, [self._normal[number].of(kind.op, kind.op_type) for kind in kinds])
             for number, one in enumerate(_MEASURES)
         ]
-        scored = scores(outputs, ways, [self._normal[0].of_other_types(op_type) for _, op_type in numbers])
-        made = {}
-        for number, entry, op, score, expected, inherited, plain in zip(some, entries, ops, *(part.tolist() for part in scored)):
-            if plain:
-                (distance, grown), fed = entry.sizes[0], entry.fed
-                if not entry.known and grown < HOPELESS:
-                    fed = joined([state.seen.distance for state in entry.inputs if state.seen is not None])
-                shown, normal = Shown(ALL, distance, fed, expected), ways[0].normals[op]
-                distances = (distance, entry.fed, expected, inherited)
-                made[number] = Estimate(entry.op, entry.output, entry.inputs, entry.known, *distances, score, shown, False, normal)
-        return made
+        scored = scores(outputs, ways, [self._normal[0].of_other_types(kind.op_type) for kind in kinds])
+        plain = some[scored.plain]
+        for column, found in zip((score, expected, inherited), scored):
+            column[plain] = found[scored.plain]
+        return Plain(score, expected, inherited, dict(zip(used.tolist(), ways[0].normals)))
 
     def _of_other_input(self) -> List[Estimate]:
         """Return an estimate for each place where the network's own input differs: device and golden run were fed with other data."""
@@ -312,21 +236,13 @@ def _scatter(found: Found) -> float:
     return scatter(element_count(found.output.shape))
 
 
-def _measured(feeding: Feeding, some: Sequence[int]) -> Iterator[List[Measured]]:
+def _measured(feeding: Feeding, some: Array) -> Iterator[Measured]:
     """Yield outputs as each of :data:`_MEASURES` sees them, those of them that teach something."""
-    rounded = np.array([(entry.rounded, entry.sums) for entry in feeding.found]).reshape(-1, 2)
-    numbers = np.array(some, np.intp)
+    names = [np.array(list(map(attrgetter(name), feeding.kinds)), object) for name in ("op", "op_type")]
     for number, measure in enumerate(_MEASURES):
-        values, fed = feeding.values[numbers, number], feeding.grown[numbers, number]
+        values, fed = feeding.values[some, number], feeding.grown[some, number]
         with np.errstate(all="ignore"):
-            telling = numbers[(values > 0) & (values < np.inf) & (fed < HOPELESS)].tolist()
-        ops = [feeding.found[one].op for one in telling]
-        columns = (feeding.values[telling, number], feeding.grown[telling, number], *(measure.rounding * rounded[telling]).T)
-        names = ([op.name for op in ops], [op.type for op in ops])
-        yield list(map(Measured._make, zip(*names, *(column.tolist() for column in columns))))
-
-
-def first_of(estimates: List[Estimate], op: str, place: Place) -> Optional[Estimate]:
-    """Return the estimate of an operator's worst output at a place."""
-    found = [entry for entry in estimates if entry.op.name == op and entry.op.place == place and not entry.fed_otherwise]
-    return max(found, key=lambda entry: entry.score, default=None)
+            telling = (values > 0) & (values < np.inf) & (fed < HOPELESS)
+        kept = some[telling]
+        rounded, sums = measure.rounding * feeding.rounded[kept], measure.rounding * feeding.sums[kept]
+        yield Measured(names[0][feeding.kind[kept]], names[1][feeding.kind[kept]], values[telling], fed[telling], rounded, sums)

@@ -15,12 +15,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ...comparing.median import median
 from ...records import quickly_made
+
+Array = Any
 
 SUSPECT_SCORE = 4.5
 """Scores above this make a suspect: 1.5 times the measured score of healthy operators (docs/verdict.md)."""
@@ -92,14 +94,18 @@ def type_noise(op_type: str, dtype: str) -> float:
 
 
 class Measured(NamedTuple):
-    """One output of one operator: its type of operator, its distance, its inputs' joined distance, its rounding and a sum's noise."""
+    """Outputs, [n] each: operator and its type (objects), distance, the inputs' joined distance, rounding and a sum's noise (float64)."""
 
-    op: str
-    op_type: str
-    distance: float
-    inputs: float
-    rounding: float
-    sums: float = 0.0
+    ops: Array
+    types: Array
+    distance: Array
+    inputs: Array
+    rounding: Array
+    sums: Array
+
+    def kept(self, some: Any) -> Measured:
+        """Return some of the outputs."""
+        return Measured(*(column[some] for column in self))
 
 
 @quickly_made
@@ -174,13 +180,12 @@ class Normals:
         A type's spread is taken to be at least this.
     """
 
-    def __init__(self, measured: Sequence[Measured], smallest: float = SMALLEST_SPREAD) -> None:
+    def __init__(self, measured: Measured, smallest: float = SMALLEST_SPREAD) -> None:
         self._smallest = smallest
-        self._usable = [entry for entry in measured if 0 < entry.distance < math.inf and entry.inputs < HOPELESS]
-        by_type: Dict[str, List[Measured]] = {}
-        for entry in self._usable:
-            by_type.setdefault(entry.op_type, []).append(entry)
-        self._types = {name: _Fit(entries, _GAINS) for name, entries in by_type.items()}
+        usable = (measured.distance > 0) & (measured.distance < np.inf) & (measured.inputs < HOPELESS)
+        self._usable = measured.kept(usable)
+        types = set(self._usable.types.tolist())
+        self._types = {name: _Fit(self._usable.kept(self._usable.types == name), _GAINS) for name in types}
         self._over_all = _Fit(self._usable, _GAINS[_GAINS >= 0.999])
         self._known: Dict[Tuple[str, str], Normal] = {}
         self._other_types: Dict[str, Normal] = {}
@@ -207,7 +212,7 @@ class Normals:
         """Return what is normal for the operators of all other types."""
         found = self._other_types.get(op_type)
         if found is None:
-            rest = _Fit([entry for entry in self._usable if entry.op_type != op_type], _GAINS[_GAINS >= 0.999])
+            rest = _Fit(self._usable.kept(self._usable.types != op_type), _GAINS[_GAINS >= 0.999])
             found = self._other_types[op_type] = self._rare(rest, None)
         return found
 
@@ -232,19 +237,18 @@ class _Fitted(NamedTuple):
 class _Fit:
     """g and n of some operators by the smallest sum of absolute deviations of ln(d / expected): operators that are wrong do not pull."""
 
-    def __init__(self, entries: Sequence[Measured], gains: np.ndarray) -> None:
+    def __init__(self, entries: Measured, gains: np.ndarray) -> None:
         self._gains = gains
-        self._ops = {entry.op for entry in entries}
-        kept = entries[:: -(-len(entries) // _MOST_FITTED)] if entries else []
-        self._names = np.array([entry.op for entry in kept], dtype=object)
-        table = np.array([(entry.distance, entry.inputs, entry.rounding) for entry in kept]).reshape(-1, 3)
-        self._logs, self._carried = np.log(table[:, 0]), np.maximum(table[:, 1] ** 2 + table[:, 2] ** 2, _LEAST_CARRIED)
-        rounded = max(median(table[:, 2]), _LEAST_ROUNDING) if kept else _LEAST_ROUNDING
+        self._ops = set(entries.ops.tolist())
+        kept = entries.kept(slice(None, None, max(1, -(-len(entries.ops) // _MOST_FITTED))))
+        self._names = kept.ops
+        self._logs, self._carried = np.log(kept.distance), np.maximum(kept.inputs**2 + kept.rounding**2, _LEAST_CARRIED)
+        rounded = max(median(kept.rounding), _LEAST_ROUNDING) if len(kept.ops) else _LEAST_ROUNDING
         # Where every operator's inputs are about alike, g and n explain each other: an operator is rather taken to pass errors on.
         self._dear = _DEAR_NOISE * np.log1p(_NOISES / rounded) + _DEAR_GAIN * np.abs(np.log(gains))[:, None]
         # Few operators cannot tell noise that devices do not have.
         if len(self._ops) <= _PRIOR_WEIGHT:
-            most = max((entry.sums for entry in kept), default=0.0)
+            most = max(kept.sums.tolist(), default=0.0)
             self._dear = self._dear + np.where(max(10.0 * rounded, most) < _NOISES, _NOT_KNOWN, 0.0)
         self._total: Optional[np.ndarray] = None
         self._found: Dict[Optional[str], _Fitted] = {}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
 from ...dumps.place import Place
 from ..inputs import Inputs, InputState
 from ..observations import Observations, ObservedOp
-from ..seen import Observation
+from ..seen import COMPARED, Observation
 from .amplification import amplification, may_amplify
 from .expected import rounding, sum_noise
 
@@ -18,6 +18,16 @@ Array = Any
 
 MEASURED = ("distance", "slice_distance", "factor_distance")
 """How far a tensor is from golden data: all its elements, its worst slice (where there is none, all again), its common factor."""
+
+
+class Kind(NamedTuple):
+    """What an output has in common with those of the same operator at other places; ``whole`` as its row has it."""
+
+    op: str
+    op_type: str
+    dtype: str
+    shape: Tuple[int, ...]
+    whole: bool
 
 
 class Found(NamedTuple):
@@ -53,17 +63,23 @@ class Feeding:
 
     Attributes
     ----------
-    found
-        The outputs.
+    ops, outputs, inputs
+        Of each output its operator, its row, and its operator's data inputs.
+    kinds, kind
+        The kinds that there are, and which each output is of, [n].
+    known, spoiled
+        [n], whether every data input was compared; the rows' own.
     values, grown
         [n, 3], ``sizes`` of each: the output's distances, and its inputs'.
+    fed, rounded, sums
+        [n], as of :class:`Found`.
     """
 
     def __init__(self, seen: Observations, inputs: Inputs) -> None:
         self._inputs = inputs
-        self._ops: List[ObservedOp] = []
-        self._outputs: List[Observation] = []
-        self._states: List[Tuple[InputState, ...]] = []
+        self.ops: List[ObservedOp] = []
+        self.outputs: List[Observation] = []
+        self.inputs: List[Tuple[InputState, ...]] = []
         self._known: List[bool] = []
         # Of each tensor that feeds an output: its row, the output's number, and by how much its error may grow where that is not 1.
         self._rows: List[Observation] = []
@@ -73,20 +89,23 @@ class Feeding:
         self._unfed: List[int] = []
         for op in seen.ordered():
             for number in sorted(op.outputs):
-                if op.outputs[number].compared:
+                if op.outputs[number].verdict in COMPARED:
                     self._add(op, op.outputs[number])
-        self.values, self.grown, fed, most = self._measured()
-        rounded = [rounding(output.dtype, output.rms) * times for output, times in zip(self._outputs, most.tolist())]
-        sums = [sum_noise(output.dtype) for output in self._outputs]
-        sizes = np.stack([self.values, self.grown], axis=2).tolist()
-        columns = (self._ops, self._outputs, self._states, self._known, fed.tolist(), sizes, rounded, sums)
-        self.found: List[Found] = list(map(Found._make, zip(*columns)))
+        numbers: Dict[Tuple[Any, ...], int] = {}
+        pairs = zip(self.ops, self.outputs)
+        kind = [numbers.setdefault((op.name, op.type, row.dtype, row.shape, row.whole), len(numbers)) for op, row in pairs]
+        self.kinds, self.kind = list(map(Kind._make, numbers)), np.array(kind, np.intp)
+        self.known, self.spoiled = np.array(self._known, bool), np.array([output.spoiled for output in self.outputs], bool)
+        self.values, self.grown, self.fed, most = self._measured()
+        self.rounded = np.array([rounding(output.dtype, output.rms) for output in self.outputs]) * most
+        self.sums = self.of_kinds(lambda kind: sum_noise(kind.dtype))
+        self._known, self._rows, self._feeds = [], [], []
 
     def _add(self, op: ObservedOp, output: Observation) -> None:
         states, inputs = self._inputs.of(op), self._inputs
         rows = [state.seen for state in states if state.seen is not None]
         known = 0 < len(states) == len(rows)
-        number = len(self._ops)
+        number = len(self.ops)
         if not known:
             rows += inputs.behind(op)
             if not rows and inputs.node(op) is None:
@@ -94,21 +113,32 @@ class Feeding:
         if may_amplify(op.type):
             for at, row in enumerate(rows, len(self._rows)):
                 self._times[at] = amplification(op.type, row, output)
-        self._ops.append(op)
-        self._outputs.append(output)
-        self._states.append(states)
+        self.ops.append(op)
+        self.outputs.append(output)
+        self.inputs.append(states)
         self._known.append(known)
         self._rows += rows
         self._feeds += [number] * len(rows)
 
+    def of_kinds(self, told: Callable[[Kind], float]) -> Array:
+        """Return what is told of each output's kind, [n]: asked once of each kind."""
+        return np.array([told(kind) for kind in self.kinds], np.float64)[self.kind]
+
+    def found(self, number: int) -> Found:
+        """Return an output with what feeds it."""
+        sizes = list(zip(self.values[number].tolist(), self.grown[number].tolist()))
+        known, fed, rounded, sums = (column[number].item() for column in (self.known, self.fed, self.rounded, self.sums))
+        return Found(self.ops[number], self.outputs[number], self.inputs[number], known, fed, sizes, rounded, sums)
+
     def _measured(self) -> Tuple[Array, Array, Array, Array]:
         """Return the distances of outputs, [n, 3], their inputs', grown [n, 3] and not (of all elements) [n], and how far they grow."""
-        made, rows = _distances(self._outputs), _distances(self._rows)
+        made, rows = _distances(self.outputs), _distances(self._rows)
         feeds, times = np.array(self._feeds, np.intp), np.ones(len(self._rows))
-        times[list(self._times)] = list(self._times.values())
         most = np.ones(len(made))
-        with np.errstate(all="ignore"):
+        if self._times:
+            times[list(self._times)] = list(self._times.values())
             np.fmax.at(most, feeds, times)
+        with np.errstate(all="ignore"):
             fed = _together(rows, feeds, len(made))
             grown = _together(times[:, None] * rows, feeds, len(made)) if self._times else fed
             if self._unfed:
@@ -119,7 +149,7 @@ class Feeding:
     def _worst_before(self, made: Array) -> Array:
         """Return the worst that ran before each output at its place, [n, 3]: it may be what feeds it where nothing else tells that."""
         by_place: Dict[Place, List[int]] = {}
-        for number, op in enumerate(self._ops):
+        for number, op in enumerate(self.ops):
             by_place.setdefault(op.place, []).append(number)
         before = np.zeros_like(made)
         finite = np.where(made < np.inf, made, 0.0)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from heapq import nsmallest
-from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -20,14 +19,16 @@ from ..observations import ObservedOp
 from ..seen import FACTOR_SHARE, Observation
 from ..words import percent
 from .chance import independent, scatter
-from .estimates import Estimate, Told
+from .estimated import Estimate, Estimates, Told
 from .expected import HOPELESS, PRIOR_SPREAD, RARE_SPREAD, SUSPECT_SCORE, rounding, sum_noise
+from .feeding import Kind
 from .outliers import each_by_itself, ordinary
 from .recomputing import OwnError, known, normalises, only_rounds, own_error
 
 MOST_LOOKED_AT = 64
 """Outputs of which the tensors are read; those outside their limits though their inputs are not, then those nearest to a suspicion."""
 
+Array = Any
 Read = Callable[[ObservedOp, Observation, int], Optional[AlignedPair]]
 
 _LEAST = 1e-3
@@ -43,40 +44,45 @@ _OF_8_BITS = frozenset(("float16", "float32", "float64"))
 _MADE_OF_INTEGERS = ("quant", "cast")
 
 
-def looked_at(estimates: Sequence[Estimate], read: Read) -> List[Estimate]:
+def looked_at(estimates: Estimates, read: Read) -> Estimates:
     """Return the estimates, some of them raised or lowered by what their tensors tell.
 
     Parameters
     ----------
-    estimates
-        Of every compared output, in execution order.
     read
         Reads a row's two tensors again, of more elements than the last argument a sample; None where it cannot.
     """
-    found = list(estimates)
-    doubtful = [number for number, entry in enumerate(found) if _doubtful(entry)]
     room = _MOST_ELEMENTS
+    found: Dict[int, Estimate] = {}
     factors: Dict[int, float] = {}
-    for number in nsmallest(MOST_LOOKED_AT, doubtful, key=lambda number: _urgency(found[number])):
-        entry = found[number]
+    for number in _most_urgent(estimates):
+        entry = made = estimates.of_output(number)
         size = _size(entry)
         if known(entry.op.type) and size <= room:
             room -= size
             own = _own_error(entry, read)
-            found[number] = entry if own is None else _computed(entry, own)
+            made = entry if own is None else _computed(entry, own)
             if own is not None and normalises(entry.op.type):
                 factors[number] = own.factor
-        if found[number].suspect and not found[number].told and _small(entry):
-            found[number] = _by_chance(found[number], read)
-        if not entry.suspect and not found[number].suspect:
-            found[number] = _sampled(found[number], read)
-    return [_of_factor(number, entry, factors, found) if number in factors else entry for number, entry in enumerate(found)]
+        if made.suspect and not made.told and _small(entry):
+            made = _by_chance(made, read)
+        if not entry.suspect and not made.suspect:
+            made = _sampled(made, read)
+        found[number] = made
+    return estimates.changed({**found, **{number: _of_factor(number, factors, found) for number in factors}})
 
 
-def _urgency(entry: Estimate) -> Tuple[bool, float]:
-    """Return what sorts outputs, those that need a second look most first."""
-    diverges = entry.output.verdict == FAIL and all(state.state == GOOD for state in entry.inputs)
-    return not diverges, -entry.score
+def _most_urgent(estimates: Estimates) -> List[int]:
+    """Return the numbers of the outputs that need a second look most, those first that are outside their limits though no input is."""
+    feeding = estimates.feeding
+    doubtful = np.flatnonzero(_doubtful(estimates))
+    failing = [feeding.outputs[number].verdict == FAIL for number in doubtful.tolist()]
+    diverges = [
+        fails and all(state.state == GOOD for state in feeding.inputs[number]) for number, fails in zip(doubtful.tolist(), failing)
+    ]
+    order = np.lexsort((-estimates.scores[doubtful], np.logical_not(diverges)))
+    urgent: List[int] = doubtful[order[:MOST_LOOKED_AT]].tolist()
+    return urgent
 
 
 def _size(entry: Estimate) -> int:
@@ -85,20 +91,23 @@ def _size(entry: Estimate) -> int:
     return sum(element_count(row.shape) for row in rows)
 
 
-def _doubtful(entry: Estimate) -> bool:
-    """Tell whether an output may hide an error of its own behind that of its inputs, or may be accused of theirs."""
-    row = entry.output
-    if entry.fed_otherwise or entry.decision is not None or row.whole or row.spoiled or not entry.known:
-        return False
-    far = row.distance >= _LEAST
-    if not far and not entry.suspect and not normalises(entry.op.type):
-        return False
-    if entry.suspect and _small(entry):
-        return True
-    if known(entry.op.type):
-        # Of normalisations the right ones tell what is usual.
-        return entry.suspect or far or (normalises(entry.op.type) and row.distance > 0)
-    return far and not entry.suspect and entry.inputs_distance < HOPELESS and (row.dtype in _OF_8_BITS or each_by_itself(entry.op.type))
+def _doubtful(estimates: Estimates) -> Array:
+    """Tell which outputs may hide an error of their own behind that of their inputs, or may be accused of theirs; [n]."""
+    feeding = estimates.feeding
+
+    def of_kinds(told: Callable[[Kind], bool]) -> Array:
+        return feeding.of_kinds(told) != 0
+
+    suspect, distance = estimates.scores > SUSPECT_SCORE, feeding.values[:, 0]
+    with np.errstate(invalid="ignore"):
+        far, differs, fed = distance >= _LEAST, distance > 0, feeding.fed < HOPELESS
+    computable, dividing = of_kinds(lambda kind: known(kind.op_type)), of_kinds(lambda kind: normalises(kind.op_type))
+    small = of_kinds(lambda kind: element_count(kind.shape) <= _FEW) & ~estimates.marked(lambda entry: entry.whole_type)
+    telling = of_kinds(lambda kind: kind.dtype in _OF_8_BITS or each_by_itself(kind.op_type))
+    # Of normalisations the right ones tell what is usual.
+    found = np.where(computable, suspect | far | (dividing & differs), far & ~suspect & fed & telling) | (suspect & small)
+    judged = feeding.known & ~feeding.spoiled & ~of_kinds(lambda kind: kind.whole)
+    return judged & ~estimates.marked(lambda entry: entry.decision is not None) & found & (far | suspect | dividing)
 
 
 def _small(entry: Estimate) -> bool:
@@ -122,8 +131,9 @@ def _own_error(entry: Estimate, read: Read) -> Optional[OwnError]:
     return own_error(entry.op.type, pairs, pair) if pair is not None and pairs else None
 
 
-def _of_factor(number: int, entry: Estimate, factors: Mapping[int, float], found: Sequence[Estimate]) -> Estimate:
+def _of_factor(number: int, factors: Mapping[int, float], found: Mapping[int, Estimate]) -> Estimate:
     """Return the estimate of a normalisation, accused where a common factor tells it from the network's others: another epsilon."""
+    entry = found[number]
     alike = [other for other in factors if found[other].op.type == entry.op.type and found[other].op.name != entry.op.name]
     if len(alike) < _ENOUGH_ALIKE or entry.suspect:
         return entry

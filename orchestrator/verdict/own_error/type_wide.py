@@ -9,13 +9,17 @@ also be seen where nothing of it came in, and several operators must add it to w
 from __future__ import annotations
 
 import math
-from typing import Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 import numpy as np
 
 from ...comparing.median import median
-from .estimates import Estimate
+from ..seen import Observation
+from .estimated import Estimates
 from .expected import HOPELESS, rounding
+from .feeding import Feeding
+
+Array = Any
 
 ENOUGH = 6
 _DEVIATIONS = 6.0
@@ -48,65 +52,65 @@ class TypeFactor(NamedTuple):
     sureness: float
 
 
-def type_factors(estimates: Sequence[Estimate]) -> Dict[str, TypeFactor]:
-    """Return the types that are wrong by a common factor.
-
-    Parameters
-    ----------
-    estimates
-        Of every compared output.
-    """
-    by_type: Dict[str, List[Estimate]] = {}
-    for entry in estimates:
-        if _usable(entry):
-            by_type.setdefault(entry.op.type, []).append(entry)
+def type_factors(estimates: Estimates) -> Dict[str, TypeFactor]:
+    """Return the types that are wrong by a common factor."""
+    feeding, usable = estimates.feeding, np.flatnonzero(_usable(estimates))
+    by_type: Dict[str, List[int]] = {}
+    for number, kind in zip(usable.tolist(), feeding.kind[usable].tolist()):
+        by_type.setdefault(feeding.kinds[kind].op_type, []).append(number)
     found = {}
-    for kind, entries in by_type.items():
-        ops = len({entry.op.name for entry in entries})
+    for op_type, numbers in by_type.items():
+        ops = len({feeding.kinds[kind].op for kind in set(feeding.kind[numbers].tolist())})
         if ops >= ENOUGH:
-            made = _factor(entries, ops)
+            made = _factor(feeding, numbers, ops)
             if made.sureness > 1.0:
-                found[kind] = made
+                found[op_type] = made
     return found
 
 
-def _usable(entry: Estimate) -> bool:
-    """Tell whether an output has one input, and both a factor."""
-    if entry.fed_otherwise or entry.follows or entry.output.whole or not entry.known:
-        return False
-    if len(entry.inputs) != 1 or entry.inputs[0].seen is None:
-        return False
-    fed = entry.inputs[0].seen
-    return entry.output.factor > 0 and fed.factor > 0 and entry.output.distance < HOPELESS and fed.distance < HOPELESS
+def _usable(estimates: Estimates) -> Array:
+    """Tell which outputs have one input, and both a factor; [n]."""
+    feeding = estimates.feeding
+    with np.errstate(invalid="ignore"):
+        usable = feeding.known & (feeding.values[:, 0] < HOPELESS) & (feeding.of_kinds(lambda kind: kind.whole) == 0)
+    usable &= ~estimates.marked(lambda entry: entry.follows)
+    for number in np.flatnonzero(usable).tolist():
+        inputs = feeding.inputs[number]
+        fed = inputs[0].seen
+        if len(inputs) != 1 or fed is None or not (feeding.outputs[number].factor > 0 and fed.factor > 0 and fed.distance < HOPELESS):
+            usable[number] = False
+    return usable
 
 
-def _factor(entries: Sequence[Estimate], ops: int) -> TypeFactor:
-    step = -(-len(entries) // _MOST_PAIRED)
-    pairs = [(entry.inputs[0].seen, entry.output) for entry in entries[::step]]
+def _factor(feeding: Feeding, numbers: Sequence[int], ops: int) -> TypeFactor:
+    step = -(-len(numbers) // _MOST_PAIRED)
+    pairs = [(feeding.inputs[number][0].seen, feeding.outputs[number]) for number in numbers[::step]]
     table = np.array([(math.log(source.factor), math.log(output.factor)) for source, output in pairs if source is not None])
     fed, made = table[:, 0], table[:, 1]
     # The smaller the values, the more rounding makes of them.
-    rounded = max(rounding(dtype, min(sizes, default=math.nan)) for dtype, sizes in _sizes(entries).items())
-    most = 0.0 if entries[0].op.type.lower() in _FORGETTING else 1.0
+    outputs = [feeding.outputs[number] for number in numbers]
+    rounded = max(rounding(dtype, min(sizes, default=math.nan)) for dtype, sizes in _sizes(outputs).items())
+    op_type = feeding.ops[numbers[0]].type
+    most = 0.0 if op_type.lower() in _FORGETTING else 1.0
     slope = min(_slope(fed, made, rounded), most)
     rest = made - slope * fed
     middle = median(rest)
     scatter = 1.4826 * median(np.abs(rest - middle))
     allowed = max(_DEVIATIONS * scatter / math.sqrt(len(rest)), _ROUNDINGS * rounded)
     untouched = np.abs(fed) <= _UNTOUCHED * abs(middle)
-    adding = {entry.op.name for entry, own in zip(entries[::step], _near(made - most * fed, middle)) if own}
+    adding = {feeding.ops[number].name for number, own in zip(numbers[::step], _near(made - most * fed, middle)) if own}
     shown = all(some.size and some.mean() >= _ALIKE for some in (_near(rest, middle), _near(rest[untouched], middle)))
     shown = shown and len(adding) >= _ADDING
     return TypeFactor(math.exp(middle), ops, abs(middle) / allowed if allowed and shown else 0.0)
 
 
-def _sizes(entries: Sequence[Estimate]) -> Dict[str, List[float]]:
+def _sizes(outputs: Sequence[Observation]) -> Dict[str, List[float]]:
     """Return the root mean squares of outputs, as far as they are above 0, by type."""
     found: Dict[str, List[float]] = {}
-    for entry in entries:
-        sizes = found.setdefault(entry.output.dtype, [])
-        if entry.output.rms > 0:
-            sizes.append(entry.output.rms)
+    for output in outputs:
+        sizes = found.setdefault(output.dtype, [])
+        if output.rms > 0:
+            sizes.append(output.rms)
     return found
 
 

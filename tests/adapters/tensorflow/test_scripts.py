@@ -339,6 +339,13 @@ def test_an_empty_dump_is_an_error(tmp_path):
     assert "2 GB" in done["refusals"][0]["reason"] or "2 GB" in done["refusals"][1]["reason"]
 
 
+def test_a_graph_that_ctrl_c_kept_from_being_made_is_no_traceback(tf, script):
+    """As Ctrl-C within the constructor leaves it."""
+    unmade = "from tensorflow.python.framework import c_api_util\nc_api_util.ScopedTFGraph.__new__(c_api_util.ScopedTFGraph)\n"
+    done = tf("dump", "-o", "g", "--", "python", script(QUIET + unmade + "tf.Session().run(tf.add(1.0, 2.0, name='y'))\n"))
+    assert done.code == 0 and "ScopedTFGraph" not in done.err and "Traceback" not in done.err
+
+
 def test_interrupted(script, tmp_path, run_tf, until):
     import subprocess
     import sys

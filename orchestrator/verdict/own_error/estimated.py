@@ -1,0 +1,197 @@
+"""What the outputs of a run say about their operators: most say little, and are kept as numbers in arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ...dumps.place import Place
+from ...records import quickly_made
+from ..inputs import InputState, joined
+from ..observations import ObservedOp
+from ..seen import Observation
+from .decisions import Decision
+from .expected import HOPELESS, SUSPECT_SCORE, Normal
+from .feeding import Feeding
+
+Array = Any
+
+HIGHEST_SCORE = 99.0
+"""The score of what needs no estimate: NaN out of finite inputs, other integers out of equal ones."""
+
+ALL, SLICE, FACTOR = "all", "slice", "factor"
+"""Measures: all elements; the worst slice; a common factor of all elements."""
+
+
+class Told(NamedTuple):
+    """What the tensors of an output told: in a sentence, and the kind of explanation that it is (empty where it is none)."""
+
+    sentence: str
+    kind: str = ""
+
+
+class Shown(NamedTuple):
+    """A measure that shows an error: its name, the output's distance, the inputs', and what those and rounding explain."""
+
+    measure: str
+    value: float
+    inputs: float
+    expected: float
+
+
+@quickly_made
+@dataclass(frozen=True)
+class Estimate:
+    """What one output of one operator says about its operator.
+
+    Attributes
+    ----------
+    op, output, inputs
+        The operator, the output's row, and the operator's data inputs.
+    known
+        Whether every data input was compared; else ``inputs_distance`` is that of what lies nearest before them.
+    distance, inputs_distance, expected, inherited
+        Relative distances over all elements: the output's, that of its inputs together, what inputs and rounding explain, and what the
+        inputs alone do.
+    score
+        Of the own error by the measure that shows it best; above :data:`SUSPECT_SCORE` it makes a suspect.
+    shown
+        The plainest measure whose score makes a suspect.
+    whole_type
+        The operator is like the others of its type, but unlike those of other types.
+    normal
+        What is normal for the operator's type, over all elements.
+    decision
+        Of operators that decide.
+    fed_otherwise
+        The output is no output but an input of the network, which differs from golden data itself.
+    told
+        What the tensors told where the distances did not (:mod:`.second_look`).
+    follows
+        The output was computed once more from the device's own inputs: it is what they make.
+    """
+
+    op: ObservedOp
+    output: Observation
+    inputs: Tuple[InputState, ...]
+    known: bool
+    distance: float
+    inputs_distance: float
+    expected: float
+    inherited: float
+    score: float
+    shown: Shown
+    whole_type: bool
+    normal: Normal
+    decision: Optional[Decision] = None
+    fed_otherwise: bool = False
+    told: Optional[Told] = None
+    follows: bool = False
+
+    @property
+    def suspect(self) -> bool:
+        """Whether the operator is wrong by itself, as far as can be told."""
+        return self.score > SUSPECT_SCORE
+
+
+class Plain(NamedTuple):
+    """Outputs of which there is nothing more to be said than these numbers.
+
+    Attributes
+    ----------
+    score, expected, inherited
+        [n], as those of :class:`Estimate`; NaN for outputs that are not plain.
+    normal
+        What is normal for each of their kinds, by its number.
+    """
+
+    score: Array
+    expected: Array
+    inherited: Array
+    normal: Mapping[int, Normal]
+
+
+class Estimates(Sequence[Estimate]):
+    """An estimate of each compared output of a run, in execution order; behind those of places whose network's own input differs.
+
+    Attributes
+    ----------
+    fed_otherwise
+        Of such places.
+    feeding
+        The outputs. The numbers below count them, without those of such places.
+    special
+        The estimates that are not plain, by number.
+    scores
+        [n], of all outputs.
+    """
+
+    def __init__(self, fed_otherwise: Sequence[Estimate], feeding: Feeding, plain: Plain, special: Mapping[int, Estimate]) -> None:
+        self.fed_otherwise = list(fed_otherwise)
+        self.feeding = feeding
+        self.special = special
+        self._plain = plain
+        self.scores = plain.score.copy()
+        self.scores[list(special)] = [entry.score for entry in special.values()]
+
+    def changed(self, changes: Mapping[int, Estimate]) -> Estimates:
+        """Return the same with other estimates of some outputs."""
+        return Estimates(self.fed_otherwise, self.feeding, self._plain, {**self.special, **changes})
+
+    def of_output(self, number: int) -> Estimate:
+        """Return the estimate of one output."""
+        found = self.special.get(number)
+        return self._made(number) if found is None else found
+
+    def _made(self, number: int) -> Estimate:
+        entry, plain = self.feeding.found(number), self._plain
+        (distance, grown), fed = entry.sizes[0], entry.fed
+        if not entry.known and grown < HOPELESS:
+            fed = joined([state.seen.distance for state in entry.inputs if state.seen is not None])
+        score, expected, inherited = (column[number].item() for column in plain[:3])
+        shown, normal = Shown(ALL, distance, fed, expected), plain.normal[int(self.feeding.kind[number])]
+        distances = (distance, entry.fed, expected, inherited)
+        return Estimate(entry.op, entry.output, entry.inputs, entry.known, *distances, score, shown, False, normal)
+
+    def marked(self, mark: Callable[[Estimate], bool]) -> Array:
+        """Return which outputs' estimates are marked, [n]; no plain one is."""
+        found = np.zeros(len(self.scores), bool)
+        found[[number for number, entry in self.special.items() if mark(entry)]] = True
+        return found
+
+    def suspects(self) -> Iterator[Estimate]:
+        """Yield the estimates that make suspects."""
+        yield from (entry for entry in self.fed_otherwise if entry.suspect)
+        yield from map(self.of_output, np.flatnonzero(self.scores > SUSPECT_SCORE).tolist())
+
+    def of_type(self, op_type: str) -> Iterator[Estimate]:
+        """Yield the estimates of the outputs of a type of operators."""
+        kinds = [number for number, kind in enumerate(self.feeding.kinds) if kind.op_type == op_type]
+        yield from map(self.of_output, np.flatnonzero(np.isin(self.feeding.kind, kinds)).tolist())
+
+    def count(self, op_type: str) -> int:
+        """Return how many operators of a type there are."""
+        others = {entry.op.name for entry in self.fed_otherwise if entry.op.type == op_type}
+        return len(others.union(kind.op for kind in self.feeding.kinds if kind.op_type == op_type))
+
+    def places(self) -> List[Place]:
+        """Return all places that there are estimates of."""
+        return list(dict.fromkeys([entry.op.place for entry in self.fed_otherwise] + [op.place for op in self.feeding.ops]))
+
+    def worst_of(self, op: str, place: Place) -> Optional[Estimate]:
+        """Return the estimate of an operator's worst output at a place; None where none was compared."""
+        numbers = [number for number, one in enumerate(self.feeding.ops) if one.name == op and one.place == place]
+        return max(map(self.of_output, numbers), key=lambda entry: entry.score, default=None)
+
+    def __len__(self) -> int:
+        return len(self.fed_otherwise) + len(self.scores)
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(len(self)))]
+        number = range(len(self))[number]
+        others = len(self.fed_otherwise)
+        return self.fed_otherwise[number] if number < others else self.of_output(number - others)
+
