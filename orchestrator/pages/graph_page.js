@@ -267,6 +267,8 @@ function startPage(data) {
   if (data.first !== null) {
     select(data.first);
     showMatches(data.first);
+    // Heights of entries that were not in sight are guessed until now.
+    requestAnimationFrame(() => activate(active));
   }
   else {
     showDetail();

@@ -46,7 +46,7 @@ class RowTable {
       const cell = (row) => printable(this.rows.places[this.rows.place(row)][part] || '–');
       const key = (row) => { const value = this.rows.places[this.rows.place(row)][part]; return value === null || value === '' || isNaN(value) ? value : Number(value); };
       const long = ![5, 4, 1].includes(part);
-      (long ? behind : this.columns).push({name, title: name, width: long && part !== 3 ? 20 : 8, key, cell});
+      (long ? behind : this.columns).push({name, title: name, width: part === 2 ? 30 : long && part !== 3 ? 20 : 8, key, cell});
     }
     for (const [at, name] of metrics.entries()) {
       this.columns.push({name, metric: true, more: at >= PRINTED_METRICS, title: heading(name), width: name === 'CosineSimilarity' ? 15 : 12.5, number: true, key: (row) => sortable(name, this.rows.metric(name, row)),
@@ -134,7 +134,7 @@ class RowTable {
     if (this.heights[row] === undefined) {
       const letters = this.letters, name = Math.min(this.rows.text('tensor', row).length, LONGEST_NAME + 30);
       const model = this.models ? String(this.rows.places[this.rows.place(row)][2]).length : 0;
-      const lines = Math.max(Math.ceil(name / letters), Math.ceil(this.rows.text('op_type', row).length / 13), Math.ceil(model / 18), 1);
+      const lines = Math.max(Math.ceil(name / letters), Math.ceil(this.rows.text('op_type', row).length / 13), Math.ceil(model / 28), 1);
       return lines * 20 + 11;
     }
     return this.heights[row];

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Counter as Counts
 from typing import Dict, Iterator, List, Optional, Sequence
 
-from ..columns import cut, padded, shorten, width_of
+from ..columns import cut, padded, width_of
 from ..comparing.row import FAIL, NOT_COMPARED, PASS
 from ..dumps.place import Place
 from ..naming import printable
+from ..shortening import LONGEST, shorten_all
 from ..verdict.seen import SeenRow
 from .placenames import place_names
 from .table import COLOURS, WORDS
@@ -73,13 +74,16 @@ def place_lines(
         names = {found.place: names[found.place] for found in places}
     longest = max(map(width_of, names.values()), default=0)
     most = max((len(WORDS[found.verdict]) for found in places), default=0)
-    for found in places[:_MOST_LINES]:
+    room = None if width is None else width - 2 - most
+    rests = ["  %s  %s" % (padded(names[found.place], longest), _said(found)) for found in places[:_MOST_LINES]]
+    rooms = [LONGEST if room is None else room - width_of(rest) - len(_FIRST) for rest in rests]
+    # The first tensors of all places are cut to the same length, so that different ones stay different.
+    least = min((each for each in rooms if each >= _LEAST_NAME), default=LONGEST)
+    firsts = shorten_all((printable(found.first) for found in places[:_MOST_LINES] if found.first is not None), least)
+    for found, rest, own in zip(places, rests, rooms):
         word = WORDS[found.verdict].ljust(most)
-        room = None if width is None else width - 2 - most
-        rest = "  %s  %s" % (padded(names[found.place], longest), _said(found))
-        if found.first is not None and (room is None or room - width_of(rest) - len(_FIRST) >= _LEAST_NAME):
-            name = printable(found.first)
-            rest += _FIRST + (name if room is None else shorten(name, room - width_of(rest) - len(_FIRST)))
+        if found.first is not None and own >= _LEAST_NAME:
+            rest += _FIRST + firsts[printable(found.first)]
         word = "\x1b[%sm%s\x1b[0m" % (COLOURS[found.verdict], word) if colour else word
         yield "  " + word + (rest if room is None else cut(rest, room))
     others = places[_MOST_LINES:]

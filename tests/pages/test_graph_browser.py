@@ -282,3 +282,13 @@ def test_on_a_phone_arrows_and_fingers_move_and_two_fingers_zoom(driver, tmp_pat
         touch("touchMove", -12 * step)
     touch("touchEnd")
     moved(at)
+
+
+def test_the_list_stands_where_the_page_was_opened(driver, tmp_path):
+    made = [sys.executable, "-m", "goldwatch.testing"]
+    assert run_here([*made, "make", ".", "--ops", "6", "--size", "4k", "--broken", "4"], tmp_path).returncode == 0
+    assert run_here([*made, "serve", ".", "dump"], tmp_path).returncode == 0
+    assert run_here(["goldwatch", "compare", "dump", "golden", "-f", "model.json", "-o", "out"], tmp_path).returncode == 1
+    assert run_here(["goldwatch", "graph", "model.json", "--result", "out", "-o", "page.html"], tmp_path).returncode == 0
+    show(driver, tmp_path / "page.html")
+    assert element(driver, "#results [aria-selected=true]").text.split()[0] == shown(driver) == "op_4"

@@ -33,3 +33,11 @@ def test_lines_fit_and_a_great_many_are_counted(make_row):
     lines = list(place_lines(counted(rows), width=60))
     assert len(lines) == 101 and lines[-1] == "  ... and 50 more, 0 of them with failing rows"
     assert all(len(line.encode("gbk")) <= 60 for line in lines) and "step 101" in lines[0] and "..." in lines[0]
+
+
+def test_first_tensors_that_differ_in_their_middle_stay_different(make_row):
+    names = ["bert/encoder/layer_%d/output/LayerNorm/batchnorm/add_1:output:0" % number for number in range(12)]
+    rows = [make_row(0, step=str(number), tensor=name, verdict="fail") for number, name in enumerate(names)]
+    lines = list(place_lines(counted(rows), width=80))
+    assert all(len(line) <= 80 for line in lines) and len({line.split(", first ")[1] for line in lines}) == len(names)
+    assert all("/layer_%s." % line.split()[2] in line for line in lines)
