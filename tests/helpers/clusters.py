@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import multiprocessing
 import subprocess
 
 import distributed
@@ -17,6 +18,8 @@ TIME = "20260102030405"
 @contextlib.contextmanager
 def started(**options):
     """Yield a client of a cluster whose processes are killed at the end, whatever they hang in."""
+    # Multiprocessing's helper, which a lock starts, outlives the cluster.
+    multiprocessing.get_context("spawn").Lock()
     others = own.children_ids()
     options = dict({"n_workers": 2, "threads_per_worker": 1, "memory_limit": 0, "dashboard_address": ":0"}, **options)
     with contextlib.ExitStack() as stack:
