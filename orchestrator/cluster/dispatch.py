@@ -10,7 +10,7 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set
 
 from ..errors import EnvironmentProblem
-from .asking import PATIENCE_S, SILENCE_S, require_scheduler
+from .asking import PATIENCE_S, require_scheduler
 from .connecting import GOES_ON
 from .hanging import Watchdog
 from .messages import Findings, Order
@@ -190,16 +190,18 @@ class Dispatcher:
         future.add_done_callback(self._done.put)
 
     def _take(self, future: Any, sent: _Sent, work: Work) -> None:
-        if future.status == "finished":
+        findings = self._received(future) if future.status == "finished" else None
+        if findings is not None:
+            future.release()
             self._alone_since = None
-            findings = self._received(future)
-            if findings is None:
-                self._doubt(sent, "the worker that compared %s does not hand over what it found" % sent.units[0].files[0].rel)
-                return
             self._watchdog.hear(findings.worker, findings.seconds, time.monotonic())
             if not sent.apart:
                 work.learn(sent.units, findings.seconds)
             self._on_found(sent.units, findings)
+            return
+        if future.status == "finished":
+            self._client.cancel([future], force=True)
+            self._doubt(sent, "the worker that compared %s does not hand over what it found" % sent.units[0].files[0].rel)
             return
         if future.status in ("pending", "lost"):
             # It was compared by a worker that has died since, with what it had found: another does it again.
@@ -222,15 +224,16 @@ class Dispatcher:
             self._doubt(sent, "a worker cannot compare: %s" % (error,), getattr(error, "hint", None))
 
     def _received(self, future: Any) -> Optional[Findings]:
-        """Return what a worker has found; None where it hangs since."""
+        """Return what a worker has found; None where it hangs since, or has gone since: then the future is no longer finished."""
         try:
-            findings: Findings = future.result(SILENCE_S)
-        except asyncio.TimeoutError:
+            findings: Findings = future.result(PATIENCE_S)
+            return findings
+        except (asyncio.TimeoutError, TimeoutError):
             require_scheduler(self._client)
-            self._client.cancel([future], force=True)
-            return None
-        future.release()
-        return findings
+        except Exception:
+            if future.status != "error":
+                raise
+        return None
 
     def _doubt(self, sent: _Sent, problem: str, hint: Optional[str] = None) -> None:
         """Have each unit of what failed, whatever it was, compared by itself, which shows whether it is its own fault; or end."""

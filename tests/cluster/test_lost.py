@@ -140,6 +140,25 @@ def test_who_gets_no_work_is_said_at_once(training, own_client, until) -> None:
         assert late.read().count("it gets no work") == 1
 
 
+def test_a_worker_that_dies_before_it_has_handed_over_what_it_found(training, own_client, small_batches, monkeypatch, until) -> None:
+    pids, result, dead = own_client.run(os.getpid), distributed.Future.result, []
+
+    def late(future, timeout=None):
+        if dead:
+            return result(future, timeout)
+        (holder,) = future.client.who_has([future])[future.key]
+        dead.append(holder)
+        os.kill(pids[holder], signal.SIGKILL)
+        until(lambda: future.status != "finished")
+        return result(future, 1e-3)
+
+    monkeypatch.setattr(distributed.Future, "result", late)
+    done = training.compare("there", "--cluster", url(own_client))
+    assert done.returncode == 1 and dead, done.stderr
+    assert training.compare("here").returncode == 1
+    assert training.results("there") == training.results("here")
+
+
 @pytest.fixture
 def impatient(monkeypatch):
     """Small batches, and a worker that finishes none for three seconds hangs."""
