@@ -11,6 +11,8 @@ from .columns import BREAKS, ELLIPSIS, left, right, shorten, width_of
 LONGEST = 200
 """So many columns of a name are shown; the whole name stands in the files that are read by programs."""
 
+_WORD = re.compile(r"\S+")
+_MARKS = 3
 _BEFORE = 16
 _BEHIND = 8
 _LEAST_END = 6
@@ -45,11 +47,16 @@ def shorten_all(names: Iterable[str], most: int = LONGEST) -> Dict[str, str]:
 
 def shorten_within(text: str, most: int = LONGEST) -> str:
     """Return a text in which no word, such as a name, takes more than so many columns; different words stay different."""
-    if len(text) <= most // 2:
+    words = _WORD.findall(text)
+    if not any(len(word) > most // 2 for word in words):
         return text
-    word = re.compile(r"[^\s(]\S{%d,}?(?=[.,;:)]*(?:\s|\Z))" % (most // 2))
-    found = shorten_all(word.findall(text), most)
-    return word.sub(lambda match: found[match.group()], text)
+    found = shorten_all(map(_name, words), most)
+    return _WORD.sub(lambda match: match.group().replace(_name(match.group()), found[_name(match.group())], 1), text)
+
+
+def _name(word: str) -> str:
+    """Return a word without the mark before it and the few behind it, of which a hostile name may consist."""
+    return word[word.startswith("(") : -_MARKS] + word[-_MARKS:].rstrip(".,;:)")
 
 
 def _alike(found: Dict[str, str]) -> List[List[str]]:

@@ -49,3 +49,9 @@ def test_a_sentence_keeps_all_but_its_long_words():
     assert parts[0].startswith(".../one...yy") and parts[-5].rstrip(",") == parts[-4][1:-1] and parts[-5].startswith(".../two...yy")
     assert shorten_within("short words stay, " * 50) == "short words stay, " * 50
     assert shorten_within(text) == text
+
+
+def test_a_hostile_word_takes_no_longer_than_others(cpu_seconds):
+    for end in ("x", ""):
+        with cpu_seconds(60):
+            assert len(shorten_within("the op a" + "." * 1000000 + end + " (" + "(" * 1000000 + "b)")) < 2000000

@@ -90,11 +90,18 @@ function around(name, first, last, most) {
 
 // A sentence about ops: of its longest names the middle is left out.
 function sentenceText(sentence) {
-  const words = printable(sentence).match(LONG_WORDS) || [], found = shortenedAll(words, LONGEST_WORD);
-  return printable(sentence).replace(LONG_WORDS, (word) => found.get(word));
+  const text = printable(sentence);
+  const found = shortenedAll((text.match(/\S+/g) || []).map(bareWord).filter((word) => word.length > LONGEST_WORD), LONGEST_WORD);
+  return found.size ? text.replace(/\S+/g, (word) => word.replace(bareWord(word), (name) => found.get(name) || name)) : text;
 }
+
+// A word without the mark before it and the few behind it, of which a hostile name may consist.
+function bareWord(word) {
+  return word.slice(word[0] === '(' ? 1 : 0, -3) + word.slice(-3).replace(/[.,;:)]+$/, '');
+}
+
 // So many letters of a name are shown where it may take lines, and of one in a sentence.
-const LONGEST_NAME = 400, LONGEST_WORD = 200, LONG_WORDS = /[^\s(]\S{200,}?(?=[.,;:)]*(?:\s|$))/g;
+const LONGEST_NAME = 400, LONGEST_WORD = 200;
 
 // A name that prefers to go on in the next line behind one of / _ . : -
 function breakable(letters) {
