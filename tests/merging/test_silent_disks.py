@@ -14,8 +14,8 @@ from goldwatch.schemas.documents import check_document
 
 
 @pytest.fixture
-def hang(monkeypatch):
-    """``hang(source)`` lets the disk of a host not answer any more, until ``hang(source, False)``."""
+def hang(monkeypatch, until):
+    """``hang(source)`` lets the disk of a host not answer any more, until ``hang(source, False)``: then it has answered what was asked."""
     gates = {}
 
     class Waiting(source.Reader):
@@ -33,6 +33,7 @@ def hang(monkeypatch):
         else:
             one._asker._patience_s = 60.0
             gates.pop(one.folder).set()
+            until(lambda: not one._asker.waits)
 
     yield change
     for gate in gates.values():
