@@ -118,7 +118,17 @@ class SharedDisk:
 
 
 class _Seen(NamedTuple):
-    """What one worker sees of TARGET: its machine's name, the folders, by their relative paths sizes of dump files in bytes, overflows by folder."""
+    """What one worker sees of TARGET.
+
+    Attributes
+    ----------
+    host
+        Its machine's name.
+    sizes
+        Of dump files in bytes, by their relative paths.
+    overflows
+        Overflow files by their folders, relative to TARGET.
+    """
 
     host: str
     folders: List[FolderListing]
