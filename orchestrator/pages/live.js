@@ -1,6 +1,6 @@
 // The page of a run of the service: the report's parts over rows that come as the run commits them.
 
-const TAKEN_EVERY_MS = 200, LOOKED_EVERY_MS = 5000;
+const TAKEN_EVERY_MS = 200, LOOKED_EVERY_MS = 5000, OVERVIEW_SHARE = 50;
 
 // How others are led to a row: its op, and where its worst row is not meant, the tensor and the place.
 function rowLink(rows, row) {
@@ -37,6 +37,8 @@ class LivePage {
     this.source = null;
     this.run = null;
     this.divergence = null;
+    this.over = null;
+    this.overviewDue = 0;
     document.addEventListener('visibilitychange', () => this.connect());
   }
 
@@ -145,7 +147,7 @@ class LivePage {
     if (found.length) this.rows.take(found);
     document.documentElement.dataset.rows = this.rows.length;
     document.documentElement.dataset.last = this.last;
-    if (!this.shown && this.rows.length) {
+    if (!this.shown && (this.rows.length || this.rows.over)) {
       this.shown = showReport(this.rows, this.extra);
       this.network();
     } else if (this.shown && this.shown.detail.row === null && location.hash !== this.followed) this.shown.detail.follow();
@@ -163,7 +165,9 @@ class LivePage {
   async steps() {
     if (!this.run || this.run.stored >= this.run.rows) return;
     const {steps: found, unstored} = await ask(this.api + '/steps?limit=20');
-    this.rows.lack(unstored.map((one) => [[one.time, one.device, one.model, one.model_id, one.step, one.host], one.failed, one.passed, one.rows]));
+    await this.overview();
+    this.rows.lack(unstored.map((one) => [[one.time, one.device, one.model, one.model_id, one.step, one.host], one.failed, one.passed, one.rows]), this.over);
+    if (!this.shown && this.over) this.take();
     if (!found.length) return;
     if (!this.at('all-devices')) {
       this.at('overview').after(make('section', {id: 'all-devices', 'aria-labelledby': 'all-devices-head'}, [
@@ -174,6 +178,15 @@ class LivePage {
     this.at('steps').replaceChildren(make('thead', {}, make('tr', {}, ['step', 'tensor', 'devices', 'worst', 'mean'].map(head))),
       make('tbody', {}, found.map((one) => make('tr', {}, [make('td', {}, printable(one.step)), make('td', {class: 'name'}, printable(one.tensor)),
         make('td', {class: 'number'}, String(one.count)), number(one.worst), number(one.mean)]))));
+  }
+
+  // What is drawn of all devices is large where there are many ops and steps: while the run goes on it is not asked for all the time.
+  async overview() {
+    const began = Date.now();
+    if (this.run.state === 'running' && began < this.overviewDue) return;
+    const found = await ask(this.api + '/overview');
+    this.overviewDue = Date.now() + OVERVIEW_SHARE * (Date.now() - began);
+    this.over = found.models.length ? found : null;
   }
 
   tell(now) {
