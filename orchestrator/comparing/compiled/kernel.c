@@ -51,8 +51,8 @@ union float_bits {
 static const int type_sizes[TYPES] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8, 2};
 
 /* The coefficients of (1 + u) ln(1 + u) - u behind u**2. */
-static const double SERIES[14] = {1.0 / 2,  -1.0 / 6,  1.0 / 12,  -1.0 / 20,  1.0 / 30,  -1.0 / 42,  1.0 / 56,
-                                  -1.0 / 72, 1.0 / 90, -1.0 / 110, 1.0 / 132, -1.0 / 156, 1.0 / 182, -1.0 / 210};
+static const double SERIES[12] = {1.0 / 2,  -1.0 / 6,  1.0 / 12, -1.0 / 20,  1.0 / 30,  -1.0 / 42,
+                                  1.0 / 56, -1.0 / 72, 1.0 / 90, -1.0 / 110, 1.0 / 132, -1.0 / 156};
 
 static const uint64_t ONES_THEN_ZEROS[2 * LANES] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX,
                                                     UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};

@@ -1,13 +1,15 @@
 /* The passes over a block, for one instruction set. */
 
 /* Sums of one chunk, in lanes; they are added to the block's afterwards, which keeps more digits than one long sum. */
-static TARGET void NAMED(add_chunk)(struct pair_lanes *lanes, double *x, double *y, double *d, ptrdiff_t n, int relative) {
+static TARGET void NAMED(add_chunk)(
+    struct pair_lanes *lanes, double *x, double *y, double *d, ptrdiff_t n, int relative, struct ahead next_x, struct ahead next_y) {
     struct pair_lanes part = no_sums;
     V sx[REGISTERS], sy[REGISTERS], xx[REGISTERS], yy[REGISTERS], xy[REGISTERS], dd[REGISTERS], ad[REGISTERS];
     EACH(k) sx[k] = sy[k] = xx[k] = yy[k] = xy[k] = dd[k] = ad[k] = NAMED(all)(0.0);
     pad(x, n, 0.0);
     pad(y, n, 0.0);
-    for (ptrdiff_t i = 0; i < n; i += LANES)
+    for (ptrdiff_t i = 0; i < n; i += LANES) {
+        fetch(&next_x);
         EACH(k) {
             V a = NAMED(load)(x + i + k * WIDTH), b = NAMED(load)(y + i + k * WIDTH);
             V off = NAMED(magnitude)(a - b);
@@ -20,6 +22,7 @@ static TARGET void NAMED(add_chunk)(struct pair_lanes *lanes, double *x, double 
             dd[k] += off * off;
             ad[k] += off;
         }
+    }
     EACH(k) {
         NAMED(store)(part.x + k * WIDTH, sx[k]);
         NAMED(store)(part.y + k * WIDTH, sy[k]);
@@ -43,7 +46,8 @@ static TARGET void NAMED(add_chunk)(struct pair_lanes *lanes, double *x, double 
     /* What is padding must not be the smallest or the largest. */
     pad(x, n, x[0]);
     pad(y, n, y[0]);
-    for (ptrdiff_t i = 0; i < n; i += LANES)
+    for (ptrdiff_t i = 0; i < n; i += LANES) {
+        fetch(&next_y);
         EACH(k) {
             V a = NAMED(load)(x + i + k * WIDTH), b = NAMED(load)(y + i + k * WIDTH), off = NAMED(load)(d + i + k * WIDTH);
             x_low[k] = NAMED(least)(x_low[k], a);
@@ -58,6 +62,7 @@ static TARGET void NAMED(add_chunk)(struct pair_lanes *lanes, double *x, double 
                 max_rel[k] = NAMED(most)(max_rel[k], share);
             }
         }
+    }
     EACH(k) {
         NAMED(store)(lanes->x_low + k * WIDTH, x_low[k]);
         NAMED(store)(lanes->x_high + k * WIDTH, x_high[k]);
@@ -170,7 +175,7 @@ static TARGET void NAMED(first_pass)(const struct walk *block, const struct want
     struct place place;
     ptrdiff_t done = 0;
     for (ptrdiff_t n; (n = NAMED(next_chunk)(&walk, x, y, &place)) > 0; done += n) {
-        NAMED(add_chunk)(&lanes, x, y, d, n, wanted->relative);
+        NAMED(add_chunk)(&lanes, x, y, d, n, wanted->relative, ahead_of(&walk, &walk.x), ahead_of(&walk, &walk.y));
         NAMED(add_places)(wanted, y, d, &place, walk.shape[walk.axes - 1], n);
     }
     merge_lanes(&lanes, found);
@@ -200,8 +205,8 @@ INLINE V NAMED(logarithm)(V v) {
 
 /* (1 + u) ln(1 + u) - u for small u: the sum over k >= 2 of (-u)**k / (k (k - 1)), even and odd powers side by side. */
 INLINE V NAMED(series)(V u) {
-    V square = u * u, even = NAMED(all)(SERIES[12]), odd = NAMED(all)(SERIES[13]);
-    for (int k = 10; k >= 0; k -= 2) {
+    V square = u * u, even = NAMED(all)(SERIES[10]), odd = NAMED(all)(SERIES[11]);
+    for (int k = 8; k >= 0; k -= 2) {
         even = even * square + NAMED(all)(SERIES[k]);
         odd = odd * square + NAMED(all)(SERIES[k + 1]);
     }
@@ -219,9 +224,12 @@ static TARGET void NAMED(divergence)(const struct walk *block, const struct scal
     for (ptrdiff_t n; (n = NAMED(next_chunk)(&walk, x, y, &place)) > 0;) {
         V sums_p[REGISTERS], sums_off[REGISTERS], sums_g[REGISTERS];
         EACH(k) sums_p[k] = sums_off[k] = sums_g[k] = NAMED(all)(0.0);
+        struct ahead next_x = ahead_of(&walk, &walk.x), next_y = ahead_of(&walk, &walk.y);
         pad(x, n, x[0]);
         pad(y, n, y[0]);
         for (ptrdiff_t i = 0; i < n; i += LANES) {
+            fetch(&next_x);
+            fetch(&next_y);
             V p[REGISTERS], q[REGISTERS], off[REGISTERS], u[REGISTERS], g[REGISTERS];
             U far = NAMED(all_bits)(0);
             EACH(k) {
