@@ -19,7 +19,7 @@ _UNAUTHORISED = 401
 _MOST_BYTES = 64 << 20
 
 _TEXT, _NUMBER = (str, type(None)), (int, type(None))
-JOB = {"id": str, "command": str, "state": str, "exit_code": _NUMBER, "run": _TEXT}
+JOB = {"id": str, "command": str, "options": dict, "state": str, "exit_code": _NUMBER, "run": _TEXT}
 RUN = {"id": str, "path": str, "state": str, "verdict": _TEXT, "exit_code": _NUMBER, "rows": int, "passed": int, "failed": int}
 """What is used of a job and a run of the service's API, with the types."""
 

@@ -39,7 +39,6 @@ class LivePage {
     this.divergence = null;
     this.over = null;
     this.overviewDue = 0;
-    document.addEventListener('visibilitychange', () => this.connect());
   }
 
   at(name) {
@@ -47,12 +46,30 @@ class LivePage {
   }
 
   async start() {
-    await this.look();
+    try {
+      await this.look();
+    } catch (error) {
+      if (!(error instanceof Refused) || error.status !== 404) throw error;
+      await this.await(null);
+      ready();
+      return;
+    }
+    document.addEventListener('visibilitychange', () => this.connect());
     this.void = this.run.void;
     await this.files();
     this.about();
     this.connect();
     ready();
+  }
+
+  // There is no such run yet: its job may wait for its turn. Whoever followed the link sees the run as soon as there is one.
+  async await(known) {
+    const {jobs} = await ask('/api/jobs').catch(() => ({jobs: []}));
+    const job = jobs.find((one) => one.run === this.id || (known && one.id === known.id)) || known, coming = job && ['queued', 'running'].includes(job.state);
+    const said = !job ? 'There is no such run.' : 'Job ' + job.id + ' is ' + job.state + (coming ? ': its run is shown here as soon as it has begun.' : ' and left no run.');
+    document.querySelector('main').replaceChildren(make('p', coming ? {id: 'job', role: 'status'} : {class: 'problem', role: 'alert'}, said));
+    const look = async () => { if (!job || job.state !== 'queued') await ask(this.api).then(() => location.reload()); };
+    setTimeout(() => look().catch(() => {}).then(() => this.await(job)), job ? LOOKED_EVERY_MS / 5 : LOOKED_EVERY_MS);
   }
 
   // Read what the run is; a run that was begun anew is another one.

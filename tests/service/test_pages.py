@@ -8,7 +8,7 @@ import pytest
 from browser import READY, SIDEWAYS, console, resize
 from merged_hosts import Host, settle
 from merged_hosts import make_row as make_host_row
-from service_client import TOKEN
+from service_client import COMPARE, TOKEN, WATCH, post
 
 from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions
@@ -279,6 +279,29 @@ def test_jobs_are_seen_read_and_cancelled(serving, tmp_path, page):
     page.until(lambda: "nothing" in page.text("#log"))
     resize(page.driver, 390, 800)
     assert page.driver.execute_script(SIDEWAYS) <= 0
+
+
+def test_the_link_to_a_run_that_waits_for_its_turn(serving, lab, page):
+    """The page says that it waits, and shows the run by itself; a run that never comes is named so."""
+    server = serving(lab)
+    watched, compared = post(server, WATCH), post(server, COMPARE)
+    lost = post(server, {**COMPARE, "options": {**COMPARE["options"], "out": "lost"}})
+    page.open(server, "/")
+    page.log_in(server)
+    page.element("#runs")
+    console(page.driver)
+    page.open(server, "/runs/" + lost["run"])
+    assert page.text("#job") == "Job %s is queued: its run is shown here as soon as it has begun." % lost["id"]
+    server.json("/api/jobs/%s/cancel" % lost["id"], 202, method="POST")
+    page.until(lambda: page.text(".problem") == "Job %s is cancelled and left no run." % lost["id"])
+    page.open(server, "/runs/" + "0" * 16)
+    assert page.text(".problem") == "There is no such run."
+    page.open(server, "/runs/" + compared["run"])
+    assert page.text("#job").startswith("Job %s is queued" % compared["id"])
+    server.json("/api/jobs/%s/cancel" % watched["id"], 202, method="POST")
+    page.until(lambda: page.rows() > 0 and page.text("#verdict .verdict") == "pass")
+    # Those of runs that were not there, and nothing of what came then.
+    assert all("404" in line for line in console(page.driver))
 
 
 def test_a_merge_tells_its_hosts_and_the_worst_over_all_devices(serving, page, tmp_path):
