@@ -14,7 +14,7 @@ _PREFIX = "goldwatch-cluster-"
 
 @contextlib.contextmanager
 def scratch_folder(parent: Optional[str]) -> Iterator[str]:
-    """Yield a folder, locked as long as this process lives and removed at the end; what this user's killed processes left is removed before.
+    """Yield a folder that is removed at the end; what killed processes of this user left there is removed before.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def _made(parent: str) -> Tuple[str, Optional[int]]:
 
 
 def _lock(folder: str) -> int:
-    """Return the descriptor that holds a folder's lock, which the kernel gives back with its process; raises OSError where there is none."""
+    """Return what holds a folder's lock, which the kernel gives back with its process; raises OSError where it cannot be had."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

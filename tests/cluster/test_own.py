@@ -83,9 +83,8 @@ def test_only_what_nobody_holds_and_is_ours_is_removed(tmp_path, monkeypatch) ->
     with scratch.scratch_folder(str(tmp_path)):
         assert (tmp_path / "goldwatch-cluster-left").exists()
     monkeypatch.undo()
-    with scratch.scratch_folder(str(tmp_path)) as first:
-        with scratch.scratch_folder(str(tmp_path)) as second:
-            assert first != second and {*os.listdir(str(tmp_path))} == {*kept, os.path.basename(first), os.path.basename(second)}
+    with scratch.scratch_folder(str(tmp_path)) as first, scratch.scratch_folder(str(tmp_path)) as second:
+        assert first != second and {*os.listdir(str(tmp_path))} == {*kept, os.path.basename(first), os.path.basename(second)}
     assert {*os.listdir(str(tmp_path))} == kept and (tmp_path / "goldwatch-other" / "below").exists()
 
 
