@@ -1,7 +1,7 @@
 """The Kullback-Leibler divergence: a second pass, because its scaling needs the smallest and largest value of the whole.
 
 With p and q scaled but not normalised, P and Q their sums, it is ``sum(p*ln(p/q))/P + ln(Q/P)``. Where P and Q are about equal that
-cancels, but not this: ``G = sum(q*((1+t)*ln(1+t) - t))``, ``t = p/q - 1`` (no term is negative), ``KL = G/P + (log1p(w) - w)`` with ``w = Q/P - 1``.
+cancels, but not ``G/P + (log1p(w) - w)`` with ``w = Q/P - 1``, ``G = sum(q*((1+t)*ln(1+t) - t))``, ``t = p/q - 1``: no term is negative.
 With numpy G is collected as ``sum(p*ln(p/q)) - sum(q*t)``; the second sum is P - Q as well. The compiled kernel sums its terms: for small t
 by their series.
 """

@@ -11,6 +11,7 @@ from ..results.csvfile import Columns
 from ..results.files import COLUMNS
 from ..results.network import GRAPHS, SUMMARY
 from ..results.rowsql import plain_tree
+from ..results.stepops import worst_outputs
 from ..results.store import RunStore
 from ..results.told import ReportFile, Told, write_files
 from ..verdict.culprits import REPLAY
@@ -68,6 +69,7 @@ def _told(out: str, store: RunStore, commands: Commands) -> Told:
         columns=_columns(out, store, options),
         places=tuple(dict.fromkeys([*store.places(), *unstored])),
         unstored=unstored,
+        over_devices=worst_outputs(store.query, options.metrics) if store.has_hosts else None,
         comparison=REPLAY if judged.get("comparison") == REPLAY else "",
         omitted=tuple(store.events.omitted()),
         graphs=tuple(store.get(GRAPHS) or ()),

@@ -12,6 +12,7 @@ from ..dumps.place import Place
 from ..results.counts import rows_of
 from ..results.told import ReportFile, Told
 from .details import Details
+from .over_devices import over_devices
 from .plain import PlainRows, rows_html, suspects_html, verdict_html
 from .report_graph import report_graphs
 from .row_columns import COSINE, RowColumns, place_parts
@@ -64,7 +65,11 @@ class HtmlFile(ReportFile):
         told = self.told
         accused = _accused(told)
         data = {
-            "rows": dict(self._columns.document(), unstored=[_unstored(*entry) for entry in told.unstored.items()]),
+            "rows": dict(
+                self._columns.document(),
+                unstored=[_unstored(*entry) for entry in told.unstored.items()],
+                over=over_devices(told.over_devices, told.graphs, self._verdicts),
+            ),
             "suspects": [[op, self._numbers.get((tensor, place))] for op, tensor, place in accused],
             "limits": _drawn(self._decided),
             "details": self._found,
