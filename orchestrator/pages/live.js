@@ -32,6 +32,7 @@ class LivePage {
       link: (row) => rowLink(this.rows, row), find: (fragment) => linkedRow(this.rows, fragment)};
     this.waiting = [];
     this.last = 0;
+    this.read = 0;
     this.looked = 0;
     this.shown = null;
     this.source = null;
@@ -108,7 +109,9 @@ class LivePage {
       if (!this.timer) this.timer = setTimeout(() => this.take(), TAKEN_EVERY_MS);
     });
     source.addEventListener('progress', (event) => {
-      this.tell(JSON.parse(event.data));
+      const now = JSON.parse(event.data);
+      this.read = now.last_id;
+      this.tell(now);
       if (Date.now() - this.looked > LOOKED_EVERY_MS) this.look().catch(() => {});
     });
     source.addEventListener('divergence', (event) => {
@@ -134,12 +137,12 @@ class LivePage {
     await this.look();
     await this.files();
     this.about();
-    const lacking = this.run.last_id === this.last && this.run.stored !== this.rows.length, tried = 'goldwatch ' + this.id;
+    const lacking = this.run.last_id === Math.max(this.read, this.last) && this.run.stored !== this.rows.length, tried = 'goldwatch ' + this.id;
     if (lacking && sessionStorage.getItem(tried) !== String(this.last)) {
       sessionStorage.setItem(tried, this.last);
       location.reload();
     }
-    if (lacking) this.at('connection').textContent = this.rows.length + ' of ' + this.run.stored + ' rows could be read.';
+    if (lacking) this.at('connection').textContent = this.rows.length + ' of ' + this.run.stored + ' rows could be read: the others are not as they were stored. The same command again compares them anew.';
     else if (location.hash.startsWith('#op-') && linkedRow(this.rows, location.hash) === null) this.at('connection').textContent = 'The address names an op that has no row here.';
     this.suspects(true);
   }

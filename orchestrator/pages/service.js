@@ -43,6 +43,7 @@ function logIn() {
     } catch (error) { said.textContent = 'The service does not answer.'; }
     input.select();
   });
+  document.getElementById('connection').textContent = '';
   document.querySelector('main').replaceChildren(form);
   input.focus();
 }

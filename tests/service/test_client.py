@@ -44,6 +44,11 @@ def test_submit_and_status_end_with_the_runs_code(serving, lab, until):
     assert until(lambda: client(server, "status", "out").returncode == 1)
 
 
+def test_no_proxy_stands_between_a_machine_and_itself(serving, lab, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert client(serving(lab), "status").returncode == 0
+
+
 def test_status_of_what_is_not_finished(serving, lab, until):
     server = serving(lab)
     done = client(server, "submit", "--detach", "--", "watch", "dump", "net/golden", "-f", "net/model.json", "-o", "watched")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import signal
+import sqlite3
 
 import pytest
 from browser import READY, SIDEWAYS, console, resize
@@ -99,6 +102,32 @@ def test_the_list_shows_filters_and_grows(watched, live, row, page):
     page.driver.switch_to.active_element.send_keys(Keys.ENTER)
     page.until(lambda: "/runs/" in page.driver.current_url)
     assert console(page.driver) == []
+
+
+def test_more_runs_than_are_shown_at_once(watched, page, tmp_path):
+    server, store, run = watched
+    for number in range(204):
+        shutil.copytree(str(tmp_path / "lab" / "out"), str(tmp_path / "lab" / ("copy%03d" % number)))
+    page.until(lambda: page.text("#runs-status") == "the newest 200 of 205 runs")
+    page.element("#more").click()
+    page.until(lambda: page.text("#runs-status") == "205 runs" and len(page.texts("#runs tbody tr")) == 205)
+    assert not page.element("#more").is_displayed()
+
+
+def test_rows_that_are_damaged_are_counted(watched, page):
+    """Nobody takes a page for whole that lacks rows."""
+    server, store, run = watched
+    store.close()
+    with contextlib.closing(sqlite3.connect(str(store.path))) as connection:
+        connection.execute("UPDATE row SET reason = 'x' WHERE id IN (2, 5)")
+        connection.commit()
+    page.open(server, "/runs/" + run)
+    page.until(lambda: page.text("#connection").startswith("3 of 5 rows could be read"))
+    with contextlib.closing(sqlite3.connect(str(store.path))) as connection:
+        connection.execute("UPDATE row SET reason = 'x'")
+        connection.commit()
+    page.open(server, "/runs/" + run)
+    page.until(lambda: page.text("#connection").startswith("0 of 5 rows could be read"))
 
 
 def test_rows_the_plot_and_the_divergence_come_by_themselves(watched, row, page):
