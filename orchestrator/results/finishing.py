@@ -90,7 +90,8 @@ class ResultFiles:
         self._render = Renderer(columns, tuple(metrics), mapping and absolute(mapping))
         self._kept = kept or KeptRows(os.path.dirname(self.path))
         self._ids, self._sums = store.numbers(places)
-        self._slots = self._kept.slots(self._ids, self._sums, self._render)
+        with self._refusing():
+            self._slots = self._kept.slots(self._ids, self._sums, self._render)
         self._walked = False
 
     def __enter__(self) -> ResultFiles:
@@ -125,11 +126,12 @@ class ResultFiles:
         """Render rows that are not kept."""
         lacking = np.flatnonzero(self._slots[page] < 0) + page.start
         for start in range(0, len(lacking), _READ_ROWS):
-            some = {int(self._ids[at]): int(at) for at in lacking[start : start + _READ_ROWS]}
+            some = lacking[start : start + _READ_ROWS]
+            numbers = self._ids[some].tolist()
             with self._refusing():
-                for number, row in self.store.numbered(list(some)).items():
-                    at = some[number]
-                    self._slots[at] = self._kept.keep(number, "%016x" % self._sums[at], self._render(row))
+                found = self.store.numbered(numbers)
+                made = [(number, "%016x" % self._sums[at], self._render(found[number])) for number, at in zip(numbers, some)]
+                self._slots[some] = self._kept.write(made)
 
     def _write(self, page: slice, seen: List[SeenRow]) -> None:
         """Write the tables' lines of some rows, and take note of those that matter first."""
