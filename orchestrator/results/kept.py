@@ -24,7 +24,7 @@ Array = Any
 
 _DOCUMENT, _LINE, _MAPPING, _SEEN = range(4)
 # So many rows are gathered before their texts are written: an op's rows of all places come together, and are read place by place.
-_GATHERED_ROWS = 2048
+_GATHERED_ROWS = 1024
 
 
 class Rendered(NamedTuple):
