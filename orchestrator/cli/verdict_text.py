@@ -63,20 +63,30 @@ def closer_words(options: ComparisonOptions, op: str, place: Place, unmodelled: 
     unmodelled
         Also for a comparison without a model, and of two files.
     """
-    target = os.path.join(options.target, *[part for part in place if part is not None])
+    there = _folder(options.target, place)
+    # Of a cluster's workers only they may see TARGET.
+    seen = os.path.isdir(there) or not os.path.lexists(options.target)
     if place.host is not None:
         # The dumps lie on that host.
         return []
     if options.quantisation is not None or options.unfused is not None or (options.model is None and not unmodelled):
         return []
-    if options.model is not None and os.path.isdir(options.model) and not (place.step and os.path.isdir(target)):
+    if options.model is not None and os.path.isdir(options.model) and not (place.step and seen):
         return []
     golden = os.path.join(options.golden, place.step or "")
-    operands = [target if os.path.isdir(target) else options.target, golden if place.step and os.path.isdir(golden) else options.golden]
+    operands = [there if seen else options.target, golden if place.step and os.path.isdir(golden) else options.golden]
     operands += [] if os.path.isfile(options.target) else [op]
     model = ["-f", options.model] if options.model else []
     words = command_words(["goldwatch", "compare-op"], operands, [*model, "-o", folder or os.path.join(options.out, "detail")])
     return [shell_word(word) for word in words]
+
+
+def _folder(target: str, place: Place) -> str:
+    """Return the folder of a place at or below TARGET, whose path may end with the place's first parts."""
+    parts = [part for part in place if part is not None]
+    above = os.path.abspath(target).split(os.sep)
+    known = next((count for count in range(len(parts), 0, -1) if above[-count:] == parts[:count]), 0)
+    return os.path.join(target, *parts[known:])
 
 
 def _host(host: Mapping[str, Any]) -> str:
