@@ -68,6 +68,7 @@ class Overview {
     this.worst = new Map();
     this.ops = new Map();
     const metric = this.metric();
+    this.mine = mine;
     this.over = this.overDevices(mine);
     if (this.over) {
       const {ops, steps, worst} = this.over;
@@ -124,7 +125,9 @@ class Overview {
     const names = [...this.ops.keys()];
     this.device = this.deviceChoice.value || 'all';
     const partly = this.rows.unstored.size && !(this.over && this.device === 'all');
-    this.opsHead.textContent = 'Ops × steps: ' + distanceHeading(this.metric()) + (partly ? ', of the rows that the merge stores' : '');
+    // Whether a value of which no row is stored is outside its limits is not known where such rows had no room.
+    const marked = [...this.mine.keys()].some((number) => (this.rows.unstored.get(number) || [0])[0]) ? ', marked where the failing row is stored' : '';
+    this.opsHead.textContent = 'Ops × steps: ' + distanceHeading(this.metric()) + (partly ? ', of the rows that the merge stores' : marked);
     const cell = (op, step) => this.worst.get(op + '/' + this.device + '/' + step);
     this.cell = cell;
     this.opMap.show(names, this.steps.map(label), (op, step) => (cell(op, step) ? cell(op, step).value : null), (op, step) => cell(op, step).fails);

@@ -44,6 +44,7 @@ class HtmlFile(ReportFile):
         self._wanted = {tensor for _, tensor, _ in accused}
         self._numbers: Dict[Tuple[str, Optional[Place]], int] = {}
         self._verdicts: Dict[str, str] = {}
+        self._indices: Dict[str, int] = {}
 
     def add(self, row: Row) -> None:
         """Take one more row."""
@@ -55,6 +56,7 @@ class HtmlFile(ReportFile):
         if detail is not None:
             self._found[number] = detail
         self._decided.add(row.decided_by)
+        self._indices[row.op] = min(row.index, self._indices.get(row.op, row.index))
         if _WORST.index(row.verdict) < _WORST.index(self._verdicts.get(row.op, EXPECTED_ABSENT)) or row.op not in self._verdicts:
             self._verdicts[row.op] = row.verdict
         self._plain.add(row)
@@ -68,7 +70,7 @@ class HtmlFile(ReportFile):
             "rows": dict(
                 self._columns.document(),
                 unstored=[_unstored(*entry) for entry in told.unstored.items()],
-                over=over_devices(told.over_devices, told.graphs, self._verdicts),
+                over=over_devices(told.over_devices, told.graphs, sorted(self._indices, key=self._indices.__getitem__)),
             ),
             "suspects": [[op, self._numbers.get((tensor, place))] for op, tensor, place in accused],
             "limits": _drawn(self._decided),

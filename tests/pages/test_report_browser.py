@@ -262,7 +262,8 @@ def test_a_merge_shows_every_op_and_step_over_all_devices(driver, tmp_path):
             for op in range(4) for device in range(2) for step in (1, 2)
         ]  # fmt: skip
         if number:
-            rows[5] = rows[5].but(verdict="fail", metrics={"RelativeEuclideanDistance": 0.5})
+            for at in (5, 14):
+                rows[at] = rows[at].but(verdict="fail", metrics={"RelativeEuclideanDistance": 0.5})
         for row in rows:
             worst[row.op, row.step] = max(row.metrics["RelativeEuclideanDistance"], worst.get((row.op, row.step), 0))
         host.begin().put(*rows).finish()
@@ -287,8 +288,15 @@ def test_a_merge_shows_every_op_and_step_over_all_devices(driver, tmp_path):
     for key, value in worst.items():
         assert float(told[key][-1].split()[2].rstrip(",")) == pytest.approx(value, rel=1e-3), (key, told[key])
     failing = [key for key, lines in told.items() if lines[-1].endswith("fail")]
-    assert failing == [("op1", "2")] and told["op3", "1"][-1].endswith("at worst; no row of that is stored")
+    assert failing == [("op1", "2"), ("op3", "1")] and told["op3", "2"][-1].endswith("at worst; no row of that is stored")
+    # Without room for all failing rows it is said that marks lack.
+    words = ["goldwatch", "watch", "--merge", "left", "right", "-o", "few", "--until-idle", "0.1", "--max-rows", "1"]
+    assert run_here(words, tmp_path).returncode == 1
+    assert run_here(["goldwatch", "report", "few", "--html", "few.html"], tmp_path).returncode == 0
+    show(driver, tmp_path / "few.html")
+    assert driver.execute_script(head) == "Ops × steps: relative distance, marked where the failing row is stored"
     # Of one device there is what is stored.
+    show(driver, tmp_path / "page.html")
     choose = "const [, device] = document.querySelectorAll('#overview select'); device.value = 0; device.dispatchEvent(new Event('change'))"
     driver.execute_script(choose)
     assert driver.execute_script(head) == "Ops × steps: relative distance, of the rows that the merge stores"
