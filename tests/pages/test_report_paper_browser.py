@@ -100,7 +100,7 @@ def test_words_of_a_table_stay_whole_without_scripts(tmp_path):
         show(blocked, tmp_path / "page.html", scripts=False)
         resize(blocked, 1280, 900)
         heads = [cell for cell in blocked.find_elements("css selector", "#rows thead th") if cell.text in ("type", "verdict")]
-        types = blocked.find_elements("css selector", "#rows tbody td:nth-child(4)")
+        types = blocked.find_elements("css selector", "#rows tbody td:nth-child(8)")
         assert len(heads) == 2 and {cell.text for cell in types} >= {"Conv2D", "MatMul"}
         # A letter is at least so wide; 16 pixels are the cell's padding.
         assert all(cell.rect["width"] - 16 >= 5.5 * len(cell.text) for cell in heads + types)

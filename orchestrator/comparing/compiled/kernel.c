@@ -19,7 +19,7 @@
 #error "needs the vectors of gcc or clang"
 #endif
 
-#define REVISION 3 /* of what is agreed with face.py; changes with it */
+#define REVISION 4 /* of what is agreed with face.py; changes with it */
 #define LANES 8
 #define CHUNK 1024 /* elements of both sides and their difference that lie in the first cache as doubles */
 #define MOST_AXES 32
@@ -285,7 +285,7 @@ static PyObject *py_divergence(PyObject *self, PyObject *args) {
     struct scaling sides[2];
     PyObject *x, *y, *result = NULL;
     ptrdiff_t count;
-    double sums[3];
+    double sums[5];
     (void)self;
     if (!PyArg_ParseTuple(args, "OO(dddddd)", &x, &y, &sides[0].low, &sides[0].factor, &sides[0].floor, &sides[1].low, &sides[1].factor,
                           &sides[1].floor))
@@ -298,7 +298,7 @@ static PyObject *py_divergence(PyObject *self, PyObject *args) {
         Py_BEGIN_ALLOW_THREADS;
         chosen->divergence(&block.walk, sides, sums);
         Py_END_ALLOW_THREADS;
-        result = Py_BuildValue("(ddd)", sums[0], sums[1], sums[2]);
+        result = Py_BuildValue("(ddddd)", sums[0], sums[1], sums[2], sums[3], sums[4]);
     }
     close_block(&block);
     return result;
