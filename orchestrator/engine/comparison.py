@@ -24,7 +24,7 @@ from .catalogue import Catalogue
 from .engine import Engine, OnRow
 from .goldens import Goldens
 from .options import ComparisonOptions
-from .overflows import note_overflows
+from .overflows import OverflowFile, note_overflows, overflow_files
 from .progress import OnStage
 from .unmatched import steps_without_golden, unmatched
 
@@ -54,6 +54,8 @@ class Run:
     ----------
     reader
         Who reads tensors again; None: this process does.
+    overflow_files
+        Reads the overflow records below TARGET; None: this process does.
     notes, left_out
         As those of :class:`RunResult`.
     """
@@ -79,6 +81,7 @@ class Run:
         self.steps_without_golden: List[str] = []
         self.tables_when_interrupted = True
         self.reader: Optional[TensorReader] = None
+        self.overflow_files: Optional[Callable[[], List[OverflowFile]]] = None
 
     def __enter__(self) -> Run:
         if self.options.quantisation is not None and self.options.model is None:
@@ -174,8 +177,9 @@ class Run:
         from .rereading import RunReader
         from .result import JUDGED, RunResult
 
+        records = overflow_files(self.catalogue) if self.overflow_files is None else self.overflow_files()
         with self.store.transaction():
-            self.notes += note_overflows(self.engine)
+            self.notes += note_overflows(self.engine, records)
         places = self.store.places()
         ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
         reader = self.reader or RunReader(self.engine)
