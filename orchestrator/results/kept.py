@@ -127,8 +127,8 @@ class KeptRows:
     def write(self, rows: Sequence[Made]) -> range:
         """Write rows behind those that were written; return their slots. Raises OSError where their texts cannot be written."""
         first = len(self._by)
-        for part, texts in enumerate(self._texts):
-            texts.add([made[part] for _, _, made in rows])
+        for texts, column in zip(self._texts, zip(*[made[:4] for _, _, made in rows])):
+            texts.add(column)
         self._numbers.extend([number for number, _, _ in rows])
         self._sums.extend([int(checksum, 16) for _, checksum, _ in rows])
         # Those of a batch share one.
