@@ -175,9 +175,9 @@ def rows_html(kept: PlainRows, told: Told) -> str:
     """Return ``table#rows`` with the rows that were kept."""
     several = len(told.places) > 1
     shown = [name for name in FIRST if name in told.metrics or name == WORST_SLICE]
-    heads = ["<th scope=\"col\">%s</th>" % name for name in ["#", *["where"] * several, "tensor", "type", "verdict"]]
+    heads = ["<th scope=\"col\">%s</th>" % name for name in ["#", "tensor", "verdict"]]
     heads += ['<th scope="col" class="number" data-metric="%s" aria-sort="none">%s</th>' % (name, _SHORT[name]) for name in shown]
-    heads.append('<th scope="col">why</th>')
+    heads += ['<th scope="col">%s</th>' % name for name in ["type", *["where"] * several, "why"]]
     names = shorten_all(printable(row.tensor) for _, row in kept.rows)
     varying = _varying(told.places) if several else []
     lines = [_line(number, row, names, shown, varying) for number, row in kept.rows]
@@ -188,11 +188,11 @@ def rows_html(kept: PlainRows, told: Told) -> str:
 
 def _line(number: int, row: Row, names: Mapping[str, str], shown: Sequence[str], varying: Sequence[Tuple[str, str]]) -> str:
     cells = ["<td class=\"number\">%d</td>" % (number + 1)]
-    cells += ["<td>%s</td>" % text(_where(row.place, varying))] if varying else []
     cells.append('<td class="name">%s</td>' % text(names[printable(row.tensor)]))
-    cells.append("<td>%s</td>" % sentence(row.op_type))
     cells.append('<td><span class="verdict" data-is="%s">%s</span></td>' % (row.verdict, row.verdict.replace("_", " ")))
     cells += ['<td class="number">%s</td>' % _metric(name, row.metrics.get(name)) for name in shown]
+    cells.append("<td>%s</td>" % sentence(row.op_type))
+    cells += ["<td>%s</td>" % text(_where(row.place, varying))] if varying else []
     cells.append("<td>%s</td>" % sentence(row.reason))
     return '<tr id="row-%d" data-tensor="%s" data-verdict="%s">%s</tr>' % (number, attribute(row.tensor), row.verdict, "".join(cells))
 

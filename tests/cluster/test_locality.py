@@ -45,6 +45,7 @@ def test_each_worker_compares_what_lies_on_its_own_disk(training, own_client, ow
     assert training.results("there").keys() == training.results("here").keys()
     for name, data in training.results("here").items():
         assert training.results("there")[name] == data.replace(training.path("dump").encode(), b"/proc/self/cwd"), name
+    assert "goldwatch compare-op %s/1/net/1/1 " % own_disks in " ".join(done.stdout.split()), done.stdout
     # Golden data on the workers' own disks, and the same run again: what is compared holds.
     with RunStore.open(training.path("there")) as store:
         before = store.counted.all()
