@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import io
 import os
 import tempfile
 from array import array
@@ -76,10 +75,19 @@ def absolute(mapping: Tuple[str, str]) -> Tuple[str, str]:
     return os.path.abspath(mapping[0]), os.path.abspath(mapping[1])
 
 
+class _Echo:
+    """A file for csv's writer, which returns what its file's ``write`` returns."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+_write_row = csv.writer(_Echo(), lineterminator="\n").writerow
+
+
 def _line(found: Sequence[str]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(found)
-    return text.getvalue().encode("utf-8", "backslashreplace")
+    text: Any = _write_row(found)
+    return bytes(text.encode("utf-8", "backslashreplace"))
 
 
 class KeptRows:
@@ -97,6 +105,9 @@ class KeptRows:
     def __init__(self, folder: str) -> None:
         self._texts = tuple(_Texts(folder or os.curdir) for _ in range(4))
         self._renderers: List[Renderer] = []
+        # That of the row before and its number: those of a batch have one object, and comparing two takes long.
+        self._last: Optional[Renderer] = None
+        self._number = -1
         # There may be a million rows: a few numbers of each, in the order in which they were kept.
         self._numbers = array("q")
         self._sums = array("Q")
@@ -109,9 +120,12 @@ class KeptRows:
             texts.add(part)
         self._numbers.append(number)
         self._sums.append(int(checksum, 16))
-        if made.by not in self._renderers:
-            self._renderers.append(made.by)
-        self._by.append(self._renderers.index(made.by))
+        if made.by is not self._last:
+            self._last = made.by
+            if made.by not in self._renderers:
+                self._renderers.append(made.by)
+            self._number = self._renderers.index(made.by)
+        self._by.append(self._number)
         return len(self._by) - 1
 
     def slots(self, numbers: Array, checksums: Array, by: Renderer) -> Array:
@@ -149,6 +163,7 @@ class KeptRows:
         for kept in (self._renderers, self._numbers, self._sums, self._by):
             del kept[:]
         self._shared.clear()
+        self._last = None
         for texts in self._texts:
             texts.close()
 
