@@ -8,10 +8,11 @@ import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any, Optional
+from typing import Any, List, Optional
 
 from .errors import EnvironmentProblem, FormatError, InputError, UsageError
 from .filesystem import read_input
+from .loopback import is_loopback
 
 TIMEOUT_S = 30.0
 _TOKEN_BYTES = 4096
@@ -19,7 +20,7 @@ _UNAUTHORISED = 401
 _MOST_BYTES = 64 << 20
 
 _TEXT, _NUMBER = (str, type(None)), (int, type(None))
-JOB = {"id": str, "command": str, "state": str, "exit_code": _NUMBER, "run": _TEXT}
+JOB = {"id": str, "command": str, "options": dict, "state": str, "exit_code": _NUMBER, "run": _TEXT}
 RUN = {"id": str, "path": str, "state": str, "verdict": _TEXT, "exit_code": _NUMBER, "rows": int, "passed": int, "failed": int}
 """What is used of a job and a run of the service's API, with the types."""
 
@@ -104,7 +105,11 @@ class Client:
         self._token = None if token_file is None else read_input(token_file, _TOKEN_BYTES).decode("utf-8", "replace").strip()
         if self._token is not None and (not self._token.isprintable() or not self._token.isascii() or " " in self._token):
             raise FormatError("expected one line of printable ASCII, the token", token_file)
-        self._opener = urllib.request.build_opener(_NoRedirect, urllib.request.HTTPSHandler(context=ssl.create_default_context()))
+        handlers: List[Any] = [_NoRedirect, urllib.request.HTTPSHandler(context=ssl.create_default_context())]
+        if is_loopback(str(parts.hostname)):
+            # This machine is not reached by way of another one.
+            handlers.append(urllib.request.ProxyHandler({}))
+        self._opener = urllib.request.build_opener(*handlers)
 
     def get(self, path: str, shape: Any) -> Any:
         """Return the JSON that a path answers; raises Unreachable, also where it has another shape, or Refused.

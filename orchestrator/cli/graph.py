@@ -64,6 +64,8 @@ def _write(model: str, output: str, result: Optional[str], original: Optional[st
     inputs = {} if compared is None else compared.inputs
     found = read_page_model(model, given["--golden"])
     beside = dict(given, **{"--dump": given["--dump"] or inputs.get("target"), "--golden": given["--golden"] or inputs.get("golden")})
+    if found.kind != OM and str(inputs.get("model")).endswith(".json"):
+        beside["--om"] = beside["--om"] or inputs["model"]
     commands = _commands(found, original, beside)
     if commands.submodel is not None and found.kind == OM:
         try:

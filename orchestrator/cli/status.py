@@ -43,13 +43,16 @@ def status(server: str, token_file: Optional[str], run: Optional[str], output_fo
         return 0
     jobs = client.get("/api/jobs", {"jobs": [JOB]})["jobs"]
     job = next((job for job in jobs if job["id"] == run), None)
-    document = _run(client, run if job is None else job["run"], job)
-    by_job = job is not None
-    job = job or next((job for job in jobs if job["run"] == document["id"] and job["command"] != "diff"), None)
+    document = _run(client, run, jobs) if job is None else _by_id(client, job["run"]) or job
+    by_job = job is not None or "rows" not in document
+    job = job or next((job for job in jobs if document["id"] in (job["run"], job["id"]) and job["command"] != "diff"), None)
     if output_format == "json":
         print_json({**document, "job": job})
     else:
-        put_line(_line(document) if "state" in document and "rows" in document else "job %s: %s" % (run, document["state"]))
+        if "rows" in document:
+            put_line(_line(document))
+        if job is not None and by_job:
+            put_line("job %s: %s" % (job["id"], job["state"]))
     # Who names a run asks for its own end, whoever wrote to it last; the job that did knows whether that end is still to come.
     if job is not None and (by_job or job["state"] in ("queued", "running") or document["state"] == "stopped"):
         return job_code(job)
@@ -57,8 +60,7 @@ def status(server: str, token_file: Optional[str], run: Optional[str], output_fo
     return EXIT_INCOMPLETE if code is None else int(code)
 
 
-def _run(client: Client, name: Optional[str], job: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-    """Return a run by id or folder; of a job that has not begun the job."""
+def _by_id(client: Client, name: Optional[str]) -> Optional[Dict[str, Any]]:
     try:
         if name is not None and "/" not in name:
             found: Dict[str, Any] = client.get("/api/runs/" + quote(name, safe=""), RUN)
@@ -66,17 +68,33 @@ def _run(client: Client, name: Optional[str], job: Optional[Dict[str, Any]]) -> 
     except Refused as error:
         if error.status != _NOT_FOUND:
             raise
-    if job is not None:
-        return job
-    text = (name or "").rstrip("/")
+    return None
+
+
+def _run(client: Client, name: str, jobs: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """Return a run by id or folder; of one that has not begun its newest job."""
+    found = _by_id(client, name)
+    if found is not None:
+        return found
+    text = name.rstrip("/")
     asked = "/api/runs?limit=1000&q=" + quote(text.rpartition("/")[2][:_ASKED], safe="")
     runs: List[Dict[str, Any]] = client.get(asked, {"runs": [RUN]})["runs"]
     matching = [one for one in runs if one["path"] == text or one["path"].endswith("/" + text)]
-    if len(matching) != 1:
+    if len(matching) == 1:
+        full: Dict[str, Any] = client.get("/api/runs/" + matching[0]["id"], RUN)
+        return full
+    job = next((job for job in jobs if _makes(job, name)), None)
+    if matching or job is None:
         said = "there is no run %s" if not matching else "several runs are called %s"
         raise MissingPath(said % name, hint="goldwatch status without RUN lists them")
-    full: Dict[str, Any] = client.get("/api/runs/" + matching[0]["id"], RUN)
-    return full
+    return job
+
+
+def _makes(job: Dict[str, Any], name: str) -> bool:
+    """Tell whether a job's run is called so: by its id, or by its folder, of which either may give only the end."""
+    asked, out = "/" + name.strip("/"), job["options"].get("out")
+    mine = "/" + out.strip("/") if isinstance(out, str) else None
+    return name == job["run"] or (mine is not None and (asked.endswith(mine) or mine.endswith(asked)))
 
 
 def _line(run: Dict[str, Any]) -> str:

@@ -38,8 +38,9 @@ def submit(
 ) -> int:
     """Have a service run compare, watch, replay or diff, and wait for it.
 
-    Paths are those of the service's machine: absolute, or relative to its first ROOT. Exit code: the run's own; 130 when it was cancelled
-    or at Ctrl-C (the job goes on); 4 when the service refuses or does not answer. With --detach 0 once the job is in the queue.
+    Paths are those of the service's machine: absolute, or relative to its first ROOT. Exit code: the run's own; 3 when it was killed and
+    left an unfinished run; 130 when it was cancelled or at Ctrl-C (the job goes on); 4 when the service refuses or does not answer. With
+    --detach 0 once the job is in the queue.
 
     Example: goldwatch submit --server http://127.0.0.1:8470 --token-file token -- compare dump golden -f model.json -o out
     """
@@ -87,8 +88,10 @@ def job_code(job: Dict[str, Any]) -> int:
         return EXIT_INTERRUPTED
     if job["state"] not in _ENDED:
         return EXIT_INCOMPLETE
-    # Another one is of a process that was killed.
-    return int(job["exit_code"]) if job["exit_code"] in (EXIT_PASS, EXIT_FAIL, EXIT_USAGE, EXIT_INCOMPLETE) else EXIT_BAD_INPUT
+    if job["exit_code"] in (EXIT_PASS, EXIT_FAIL, EXIT_USAGE, EXIT_INCOMPLETE, EXIT_BAD_INPUT):
+        return int(job["exit_code"])
+    # Its process was killed: the run that it left is not finished.
+    return EXIT_INCOMPLETE if job["run"] else EXIT_BAD_INPUT
 
 
 def job_document(words: Tuple[str, ...]) -> Dict[str, Any]:

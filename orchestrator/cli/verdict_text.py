@@ -63,20 +63,29 @@ def closer_words(options: ComparisonOptions, op: str, place: Place, unmodelled: 
     unmodelled
         Also for a comparison without a model, and of two files.
     """
-    target = os.path.join(options.target, *[part for part in place if part is not None])
     if place.host is not None:
         # The dumps lie on that host.
         return []
     if options.quantisation is not None or options.unfused is not None or (options.model is None and not unmodelled):
         return []
-    if options.model is not None and os.path.isdir(options.model) and not (place.step and os.path.isdir(target)):
+    target = _folder_of(options.target, place)
+    # Where the dumps are no longer, or lie on another machine, the run's own word must do.
+    known = os.path.isdir(target) or not os.path.exists(options.target)
+    if options.model is not None and os.path.isdir(options.model) and not (place.step and known):
         return []
     golden = os.path.join(options.golden, place.step or "")
-    operands = [target if os.path.isdir(target) else options.target, golden if place.step and os.path.isdir(golden) else options.golden]
+    operands = [target if known else options.target, golden if place.step and os.path.isdir(golden) else options.golden]
     operands += [] if os.path.isfile(options.target) else [op]
     model = ["-f", options.model] if options.model else []
     words = command_words(["goldwatch", "compare-op"], operands, [*model, "-o", folder or os.path.join(options.out, "detail")])
     return [shell_word(word) for word in words]
+
+
+def _folder_of(target: str, place: Place) -> str:
+    """Return the folder of a place's dumps below TARGET, which may itself be it or one on the way to it."""
+    parts, given = [part for part in place if part is not None], os.path.abspath(target).split(os.sep)
+    shared = next(count for count in range(len(parts), -1, -1) if parts[:count] == given[len(given) - count :])
+    return os.path.join(target, *parts[shared:])
 
 
 def _host(host: Mapping[str, Any]) -> str:

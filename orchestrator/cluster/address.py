@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from dataclasses import dataclass
 from typing import Optional
 
 from ..errors import UsageError, require_file
+from ..loopback import is_loopback
 
 _LOCAL = re.compile(r"local(?::([0-9]{1,4}))?\Z")
 _REMOTE = re.compile(r"(tcp|tls)://(\[[0-9A-Fa-f:.]+\]|[^\[\]/:@?#\s]+):([0-9]{1,5})\Z")
@@ -91,7 +91,7 @@ def parse_cluster(
     if local is not None:
         return ClusterAddress(None, int(local.group(1) or 0))
     assert remote is not None
-    if not encrypted and not insecure and not _is_loopback(remote.group(2)):
+    if not encrypted and not insecure and not is_loopback(remote.group(2)):
         raise Unencrypted(
             "%s leads to another machine without encryption or proof of who is there, and workers run whatever they are sent" % text,
             hint="start the scheduler and the workers with certificates and name it tls://…",
@@ -100,12 +100,3 @@ def parse_cluster(
         if path is not None:
             require_file(path, what)
     return ClusterAddress(text, 0, tls_ca_file, tls_cert, tls_key)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

@@ -124,6 +124,7 @@ class Cluster:
             run.engine.cancelled.judge_stored()
         if isinstance(self._places, OwnDisks):
             run.reader = RemoteReader(self._client, self._places, run.engine, merging.order_of)
+            run.overflow_files = self._places.overflow_files
         run.engine.closing = True
         with run.store.transaction():
             return tell_left_out(run.engine, merging.earlier)

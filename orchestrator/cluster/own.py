@@ -6,22 +6,22 @@ import asyncio
 import contextlib
 import importlib
 import os
-import shutil
 import signal
-import tempfile
 from typing import Any, Iterator, Sequence, Set
 
 from ..errors import EnvironmentProblem
 from ..interrupts import heed_termination, interrupts_withheld
 from .asking import CLOSING_S
 from .reaching import first_line
+from .scratch import scratch_folder
 
 
 @contextlib.contextmanager
 def own_cluster(workers: int, log_level: int) -> Iterator[Any]:
     """Yield ``distributed.LocalCluster``, once so many workers with a thread each are there; for the main thread.
 
-    What the workers keep on disk lies in a folder of their own, in Dask's ``temporary-directory`` or the system's, and goes with them.
+    What the workers keep on disk lies in a folder of their own, in Dask's ``temporary-directory`` or the system's, and goes with them;
+    where this process is killed, when the next one begins.
     SIGTERM ends the block, so that all is removed then too.
 
     Raises
@@ -35,8 +35,7 @@ def own_cluster(workers: int, log_level: int) -> Iterator[Any]:
         stack.callback(signal.signal, signal.SIGTERM, signal.getsignal(signal.SIGTERM))
         heed_termination()
         with _starting():
-            folder = tempfile.mkdtemp(prefix="goldwatch-", dir=dask.config.get("temporary-directory", None))
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            folder = stack.enter_context(scratch_folder(dask.config.get("temporary-directory", None)))
             others = children_ids()
             # Dask opens a port for HTTP in any case.
             options = {"dashboard_address": "127.0.0.1:0", "silence_logs": log_level, "memory_limit": 0, "local_directory": folder}

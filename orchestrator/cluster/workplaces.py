@@ -11,6 +11,7 @@ from ..dumps.listing import FolderListing, walk
 from ..dumps.tree import DumpTree, tree_of
 from ..engine.comparers import look
 from ..engine.options import ComparisonOptions
+from ..engine.overflows import OverflowFile, overflow_files_in
 from ..engine.target_file import TargetFile
 from ..errors import GoldwatchError, InputError
 from ..wording import listed
@@ -117,11 +118,22 @@ class SharedDisk:
 
 
 class _Seen(NamedTuple):
-    """What one worker sees of TARGET: its machine's name, the folders, and the sizes of dump files in bytes, by their relative paths."""
+    """What one worker sees of TARGET.
+
+    Attributes
+    ----------
+    host
+        Its machine's name.
+    sizes
+        Of dump files in bytes, by their relative paths.
+    overflows
+        Overflow files by their folders, relative to TARGET.
+    """
 
     host: str
     folders: List[FolderListing]
     sizes: Dict[str, int]
+    overflows: Dict[str, List[OverflowFile]]
 
 
 def list_here(target: str) -> _Seen:
@@ -131,7 +143,8 @@ def list_here(target: str) -> _Seen:
     except GoldwatchError:
         folders = []
     entries = [entry for listing in folders for entry in listing.dumps]
-    return _Seen(socket.gethostname(), folders, {entry.rel: _size(entry.path) for entry in entries})
+    overflows = {listing.rel: overflow_files_in(listing.folder, listing.rel) for listing in folders if listing.overflow}
+    return _Seen(socket.gethostname(), folders, {entry.rel: _size(entry.path) for entry in entries}, overflows)
 
 
 def _size(path: str) -> int:
@@ -161,6 +174,7 @@ class OwnDisks(SharedDisk):
         self._seers: Dict[str, Set[str]] = {}
         self._sizes: Dict[str, int] = {}
         self._hosts: Dict[str, str] = {}
+        self._overflows: Set[OverflowFile] = set()
 
     def list_target(self, options: ComparisonOptions) -> DumpTree:
         """Return what all workers see of TARGET together.
@@ -187,14 +201,12 @@ class OwnDisks(SharedDisk):
                     hint="GOLDEN, the models and scripts must lie there too, under the paths that are named",
                 )
         self._warn([*lacking, *empty])
-        if any(listing.overflow for listing in folders):
-            self.tell("warning: overflow records lie on the workers' machines and are not read")
         return tree_of(options.target, list(folders), options.time)
 
     def _list(self) -> Tuple[List[str], List[str]]:
         """Ask the workers that have not been asked what they see; return which see no dumps, and which see other ones than another."""
         fresh = [worker for worker in self._client.nthreads() if worker not in self._hosts]
-        found: Dict[str, _Seen] = run_on(self._client, fresh, list_here, self._target, patience_s=LISTING_S)
+        found: Dict[str, _Seen] = run_on(self._client, fresh, list_here, os.path.abspath(self._target), patience_s=LISTING_S)
         empty, different = [], []
         for worker, seen in found.items():
             self._hosts[worker] = seen.host
@@ -210,6 +222,7 @@ class OwnDisks(SharedDisk):
                     names = self._first[rel], worker, rel or self._target
                     different.append("workers %s and %s see different dump files in %s" % names)
                     continue
+                self._overflows.update(seen.overflows.get(rel, ()))
                 if listing.dumps and worker not in self._blind:
                     self._seers.setdefault(rel, set()).add(worker)
         return empty, different
@@ -228,6 +241,10 @@ class OwnDisks(SharedDisk):
     def size_of(self, file: TargetFile) -> int:
         """Return a file's size in bytes, as a worker sees it."""
         return self._sizes.get(file.rel, 0)
+
+    def overflow_files(self) -> List[OverflowFile]:
+        """Return the overflow records that the workers see, by their names."""
+        return sorted(self._overflows, key=lambda record: (os.path.split(record.rel), record.tasks, record.problem or ""))
 
     def host(self, where: Where) -> str:
         """Return the name of these workers' machine."""

@@ -31,7 +31,8 @@ _total, _least, _most = np.add.reduce, np.minimum.reduce, np.maximum.reduce
 _HALF_MASK = np.array(0x8FFFE000, dtype=np.uint32).astype(np.int32)
 _HALF_SCALE = np.float32(2.0**112)
 _HALF_LIMIT = 65504.0
-_WIDE_LIMIT = 2.0**53
+# 2**53 + 1 is rounded to 2**53.
+_WIDE_LIMIT = 2.0**53 - 1.0
 
 
 class Workspace(threading.local):

@@ -1,9 +1,9 @@
 """The Kullback-Leibler divergence: a second pass, because its scaling needs the smallest and largest value of the whole.
 
-Without cancellation: with p and q scaled but not normalised, P and Q their sums, and
-``G = sum(q*((1+t)*ln(1+t) - t))``, ``t = p/q - 1`` (no term is negative), ``KL = G/P + (log1p(w) - w)`` with
-``w = Q/P - 1``. With numpy G is collected as ``sum(p*ln(p/q)) - sum(q*t)``; the second sum is P - Q as well. The compiled kernel
-sums its terms: for small t by their series.
+With p and q scaled but not normalised, P and Q their sums, it is ``sum(p*ln(p/q))/P + ln(Q/P)``. Where P and Q are about equal that
+cancels, but not ``G/P + (log1p(w) - w)`` with ``w = Q/P - 1``, ``G = sum(q*((1+t)*ln(1+t) - t))``, ``t = p/q - 1``: no term is negative.
+With numpy G is collected as ``sum(p*ln(p/q)) - sum(q*t)``; the second sum is P - Q as well. The compiled kernel sums its terms: for small t
+by their series.
 """
 
 from __future__ import annotations
@@ -64,9 +64,10 @@ class DivergenceSums:
 
     def __init__(self, first: PairSums) -> None:
         self.n = 0
-        self.p = 0.0
+        self.p = self.q = 0.0
         self.difference = 0.0
         self.g = 0.0
+        self.p_log = 0.0
         self._x = _Side(first.x_low, first.x_high)
         self._y = _Side(first.y_low, first.y_high)
 
@@ -91,15 +92,17 @@ class DivergenceSums:
             np.maximum(out, (work.ones if side.constant else work.floor)[:n], out=out)
         self.n += n
         np.divide(p, q, out=t)
-        p_log = dot(p, np.log(t, out=work.a[:n]))
+        p_log, total_q = dot(p, np.log(t, out=work.a[:n])), float(np.add.reduce(q))
         # q*(p/q - 1) rather than p - q: the rounding of p/q then cancels against that in the logarithm.
         difference = dot(q, np.subtract(t, 1.0, out=t))
-        self._add(float(np.add.reduce(p)), difference, p_log - difference)
+        self._add(float(np.add.reduce(p)), total_q, difference, p_log - difference, p_log)
 
-    def _add(self, p: float, difference: float, g: float) -> None:
+    def _add(self, p: float, q: float, difference: float, g: float, p_log: float) -> None:
         self.p += p
+        self.q += q
         self.difference += difference
         self.g += g
+        self.p_log += p_log
 
     def add_exact(self, x: np.ndarray, y: np.ndarray) -> None:
         """Add one piece of 1-D real numbers, which may hold NaN and Inf."""
@@ -108,19 +111,21 @@ class DivergenceSums:
             p, q = self._x.exact(xf), self._y.exact(yf)
             self.n += xf.size
             ratio = p / q
-            difference = dot(q, ratio - 1.0)
-            self._add(float(np.add.reduce(p)), difference, dot(p, np.log(ratio)) - difference)
+            difference, p_log = dot(q, ratio - 1.0), dot(p, np.log(ratio))
+            self._add(float(np.add.reduce(p)), float(np.add.reduce(q)), difference, p_log - difference, p_log)
 
     def add(self, other: DivergenceSums) -> None:
         """Add the sums of other elements of the same tensors."""
         self.n += other.n
-        self._add(other.p, other.difference, other.g)
+        self._add(other.p, other.q, other.difference, other.g, other.p_log)
 
     def value(self) -> float:
         """Return the divergence (never negative), NaN when there was no element."""
         if not self.n:
             return math.nan
         w = -self.difference / self.p
+        if abs(w) > 0.5:
+            return max(0.0, self.p_log / self.p + math.log(self.q / self.p))
         return max(0.0, self.g / self.p + (math.log1p(w) - w))
 
 

@@ -16,16 +16,15 @@ from ..interrupts import caused_by_interrupt
 from ..model.graphs import ModelGraphs
 from ..results.csvfile import Columns
 from ..results.files import write_tables
-from ..results.finishing import ResultFiles, Rows
+from ..results.finishing import ResultFiles
 from ..results.kept import Renderer, absolute
 from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore
-from ..verdict.seen import SeenRow
 from .catalogue import Catalogue
 from .engine import Engine, OnRow
 from .goldens import Goldens
 from .options import ComparisonOptions
-from .overflows import note_overflows
+from .overflows import OverflowFile, note_overflows, overflow_files
 from .progress import OnStage
 from .unmatched import steps_without_golden, unmatched
 
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from ..verdict.explaining import TensorReader
     from ..verdict.summary import Summary
     from .result import RunResult
-
-_TOLD_ROWS = 256
 
 
 class Run:
@@ -57,6 +54,8 @@ class Run:
     ----------
     reader
         Who reads tensors again; None: this process does.
+    overflow_files
+        Reads the overflow records below TARGET; None: this process does.
     notes, left_out
         As those of :class:`RunResult`.
     """
@@ -82,6 +81,7 @@ class Run:
         self.steps_without_golden: List[str] = []
         self.tables_when_interrupted = True
         self.reader: Optional[TensorReader] = None
+        self.overflow_files: Optional[Callable[[], List[OverflowFile]]] = None
 
     def __enter__(self) -> Run:
         if self.options.quantisation is not None and self.options.model is None:
@@ -177,18 +177,19 @@ class Run:
         from .rereading import RunReader
         from .result import JUDGED, RunResult
 
+        records = overflow_files(self.catalogue) if self.overflow_files is None else self.overflow_files()
         with self.store.transaction():
-            self.notes += note_overflows(self.engine)
+            self.notes += note_overflows(self.engine, records)
         places = self.store.places()
         ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
         reader = self.reader or RunReader(self.engine)
         seen = self.graphs.seen(places)
         if len(seen) != len(self.graphs):
             self.store.set(GRAPHS, [network_document(graph) for graph in seen])
-        with ResultFiles(self.store, self._columns, self._mapping, self.options.metrics, self.engine.kept, places) as results:
+        made = (self._columns, self._mapping, self.options.metrics, self.engine.kept)
+        with ResultFiles(self.store, *made, places, on_stage) as results:
             judged = (self.options.limits, program, self.graphs, self.options.allow_missing, reader)
-            rows = _told(results.rows, on_stage)
-            summary = summarise(rows, ops, *judged, self.unmatched, self.steps_without_golden, results.whole)
+            summary = summarise(results.rows, ops, *judged, self.unmatched, self.steps_without_golden, results.whole)
             summary = self._with_overlaps(summary)
             forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
             sentence = run_sentence(summary, self.unmatched)
@@ -225,13 +226,3 @@ def _uncollected() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _told(rows: Rows, on_stage: OnStage) -> Iterator[SeenRow]:
-    """Yield rows, and tell of each some hundred that they are written, then that they are judged."""
-    total = len(rows)
-    for number, row in enumerate(rows):
-        if number % _TOLD_ROWS == 0:
-            on_stage("writing the result files", number, total)
-        yield row
-    on_stage("judging", 0, 0)

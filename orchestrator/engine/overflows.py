@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Iterator, List, Optional, Set, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from ..dumps.container import DumpFile
 from ..dumps.overflow import op_tasks, overflow_records, tasks_of
@@ -22,26 +22,46 @@ _SHOWN = 5
 _Task = Tuple[Optional[int], Optional[int]]
 
 
-def note_overflows(engine: Engine) -> List[str]:
-    """Set OverFlow in the output rows of the ops that the records below TARGET name, and return what is to be said.
+class OverflowFile(NamedTuple):
+    """What a file of overflow records says.
+
+    Attributes
+    ----------
+    rel
+        Its path, relative to TARGET.
+    tasks
+        The (stream_id, task_id) that its records name.
+    problem
+        What is wrong with it; None when nothing is.
+    """
+
+    rel: str
+    tasks: Tuple[Tuple[int, int], ...]
+    problem: Optional[str]
+
+
+def note_overflows(engine: Engine, files: Iterable[OverflowFile]) -> List[str]:
+    """Set OverFlow in the output rows of the ops that records name, and return what is to be said.
 
     Must be called inside a transaction of the store.
+
+    Parameters
+    ----------
+    files
+        Those in the folders of the dumps and above them, up to TARGET, by their names; others are passed over.
     """
     said: List[str] = []
-    paths = list(_records(engine.catalogue))
-    if not paths:
+    folders, root = record_folders(engine.catalogue), engine.catalogue.root
+    records = [record for record in files if os.path.dirname(os.path.join(root, record.rel)) in folders]
+    if not records:
         return said
     tasks = _by_task(engine.catalogue)
     found: Dict[str, TargetFile] = {}
-    for path in paths:
-        try:
-            records, problem = overflow_records(DumpFile.open(path))
-        except (GoldwatchError, OSError) as error:
-            records, problem = [], (getattr(error, "message", None) or str(error)).replace(path + ": ", "", 1)
-        if problem is not None:
-            said.append("overflow record %s: %s" % (engine.catalogue.rel(path), problem))
-        place = place_of(os.path.dirname(path), set())
-        for task in (task for record in records for task in tasks_of(record)):
+    for record in records:
+        if record.problem is not None:
+            said.append("overflow record %s: %s" % (record.rel, record.problem))
+        place = place_of(os.path.dirname(os.path.join(root, record.rel)), set())
+        for task in record.tasks:
             for key in op_tasks(*task):
                 found.update((file.rel, file) for file in tasks.get(key, ()) if place.holds(file.place))
     marked = _mark(engine, set(found))
@@ -52,24 +72,48 @@ def note_overflows(engine: Engine) -> List[str]:
     return said
 
 
-def _records(catalogue: Catalogue) -> Iterator[str]:
-    """Yield the records in the folders of the dumps and above them, up to TARGET."""
+def record_folders(catalogue: Catalogue) -> Set[str]:
+    """Return the folders of the dumps and those above them, up to TARGET."""
     folders = set()
     for folder in catalogue.files.folders():
         while folder not in folders and (folder + os.sep).startswith(catalogue.root.rstrip(os.sep) + os.sep):
             folders.add(folder)
             folder = os.path.dirname(folder)
-    for folder in sorted(folders):
-        try:
-            names = sorted(os.listdir(folder))
-        except OSError:
-            continue
-        for name in names:
-            # Most names are of dumps: only what may be a record is parsed.
-            if name[:7].lower() == "opdebug":
-                parsed = parse_dump_name(name)
-                if parsed is not None and parsed.kind == "overflow":
-                    yield os.path.join(folder, name)
+    return folders
+
+
+def overflow_files(catalogue: Catalogue) -> List[OverflowFile]:
+    """Return the overflow files in :func:`record_folders`, as they are on this machine."""
+    return [record for folder in sorted(record_folders(catalogue)) for record in overflow_files_in(folder, catalogue.rel(folder))]
+
+
+def overflow_files_in(folder: str, rel: str) -> List[OverflowFile]:
+    """Return the overflow files in a folder, by their names; none where it cannot be listed.
+
+    Parameters
+    ----------
+    rel
+        The folder's path relative to TARGET.
+    """
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        # Most names are of dumps: only what may be a record is parsed.
+        parsed = parse_dump_name(name) if name[:7].lower() == "opdebug" else None
+        if parsed is not None and parsed.kind == "overflow":
+            found.append(_read(os.path.join(folder, name), os.path.join(rel, name)))
+    return found
+
+
+def _read(path: str, rel: str) -> OverflowFile:
+    try:
+        records, problem = overflow_records(DumpFile.open(path))
+    except (GoldwatchError, OSError) as error:
+        records, problem = [], (getattr(error, "message", None) or str(error)).replace(path + ": ", "", 1)
+    return OverflowFile(rel, tuple(task for record in records for task in tasks_of(record)), problem)
 
 
 def _by_task(catalogue: Catalogue) -> Dict[_Task, List[TargetFile]]:

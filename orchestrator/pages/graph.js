@@ -2,6 +2,9 @@
 
 const VERDICT_SIGNS = {pass: '✓ ', fail: '✕ ', not_compared: '? ', expected_absent: '– '};
 
+// The letters of a network of this width or height can just be read on a page.
+const PAPER = 1300;
+
 // As wide as a letter of an edge's label is.
 const LABEL_LETTER = 5.8;
 
@@ -33,7 +36,8 @@ function edgePath(points) {
 // Draw into an element of class "network". `select(op)` is called when an op is chosen by click. Returns what a page may do with it.
 function drawNetwork(holder, drawing, select) {
   const margin = 24;
-  const svg = make('svg', {viewBox: `${-margin} ${-margin} ${drawing.width + 2 * margin} ${drawing.height + 2 * margin}`, role: 'img', 'aria-label': `the network: ${drawing.ops.length} ops`});
+  const whole = `${-margin} ${-margin} ${drawing.width + 2 * margin} ${drawing.height + 2 * margin}`;
+  const svg = make('svg', {viewBox: whole, role: 'img', 'aria-label': `the network: ${drawing.ops.length} ops`});
   const edges = make('g'), boxes = make('g');
   const elements = [], lines = [];
   for (const [source, target, text, x, y, points] of drawing.edges) {
@@ -61,14 +65,17 @@ function drawNetwork(holder, drawing, select) {
   holder.replaceChildren(svg);
 
   let scale = 1;
+  const size = ([width, height], times) => {
+    svg.setAttribute('width', width * times);
+    svg.setAttribute('height', height * times);
+  };
   const smallest = () => Math.min(1, holder.clientWidth / (drawing.width + 2 * margin), holder.clientHeight / (drawing.height + 2 * margin));
   // Zoom so that the point of the drawing under (x, y) of the holder stays where it is.
   function zoomTo(wanted, x, y) {
     const next = Math.min(4, Math.max(Math.min(0.05, smallest()), wanted));
     const left = (holder.scrollLeft + x) / scale, top = (holder.scrollTop + y) / scale;
     scale = next;
-    svg.setAttribute('width', (drawing.width + 2 * margin) * scale);
-    svg.setAttribute('height', (drawing.height + 2 * margin) * scale);
+    size([drawing.width + 2 * margin, drawing.height + 2 * margin], scale);
     holder.classList.toggle('far', scale < 0.3);
     holder.scrollLeft = left * scale - x;
     holder.scrollTop = top * scale - y;
@@ -123,6 +130,20 @@ function drawNetwork(holder, drawing, select) {
       }
     });
   }
+
+  // On paper: all of it where its letters can be read there, else what is in sight.
+  if (!holder.print) onPrint((printing) => holder.print(printing));
+  holder.print = (printing) => {
+    const long = Math.max(drawing.width, drawing.height) > PAPER, full = [drawing.width + 2 * margin, drawing.height + 2 * margin];
+    const sight = [holder.clientWidth, holder.clientHeight].map((space, at) => Math.min(space / scale, full[at]));
+    if (printing && long && svg.getAttribute('viewBox') === whole) {
+      svg.setAttribute('viewBox', [holder.scrollLeft / scale - margin, holder.scrollTop / scale - margin, ...sight].join(' '));
+      size(sight, 1);
+    } else if (!printing) {
+      svg.setAttribute('viewBox', whole);
+      size(full, scale);
+    }
+  };
 
   holder.addEventListener('wheel', (event) => {
     if (!event.ctrlKey && !event.metaKey) return;

@@ -178,12 +178,12 @@ function startPage(data) {
       const count = choice.between.size;
       parts.push(make('p', {role: 'status'}, `${count} ${count === 1 ? 'op' : 'ops'} from start to end`));
       if (submodel) parts.push(commandPart('cut them out:', 'command', submodel, count));
+      else parts.push(make('p', {class: 'quiet', id: 'no-command'}, 'no command cuts them out: ' + choice.noSubmodel()));
       if (asked.length) {
         const names = asked.slice(0, 4).map((name) => shortened(name, 80)).join(', ') + (asked.length > 4 ? ` and ${asked.length - 4} more` : '');
         parts.push(make('p', {id: 'to-fill-in'}, [make('b', {}, 'Put a number for each ?'), ` (for a lone ? all dims, such as 1,64,56,56): the file does not tell the shape of ${names}. `
           + 'A page made with --om, --golden or --result has the shapes.']));
       }
-      else parts.push(make('p', {class: 'quiet', id: 'no-command'}, 'no command cuts them out: ' + choice.noSubmodel()));
       if (config) parts.push(commandPart('dump only them:', submodel ? 'config-command' : 'command', config, count));
       if (!config && data.config) parts.push(make('p', {}, 'None of these ops has a dump.'));
     }
@@ -192,7 +192,9 @@ function startPage(data) {
   }
 
   function commandPart(words, id, command, count) {
-    return make('div', {}, [make('span', {class: 'quiet'}, words), make('div', {class: 'row'}, [make('pre', {class: 'command', id: id, 'data-nodes': count, tabindex: 0}, command)])]);
+    const block = commandBlock(command);
+    for (const [name, value] of [['id', id], ['data-nodes', count], ['tabindex', 0]]) block.setAttribute(name, value);
+    return make('div', {}, [make('span', {class: 'quiet'}, words), make('div', {class: 'row'}, [block])]);
   }
 
   // List what was found; of very much the part around one of them.

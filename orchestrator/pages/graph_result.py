@@ -30,7 +30,7 @@ class GraphResult(NamedTuple):
     shapes
         Of the outputs that were compared, by original name and output number, in the golden's layout.
     inputs
-        TARGET and GOLDEN of the run where they still exist.
+        TARGET, GOLDEN and the model's file of the run where they still exist.
     ops, originals
         The names of all ops that have rows, and of the original nodes that they came from.
     """
@@ -63,9 +63,9 @@ def read_result(out: str) -> GraphResult:
             if originals and row.kind == "output" and row.shape is not None and row.tensor_index is not None:
                 found.shapes.setdefault((originals[-1], row.tensor_index), row.shape)
         inputs = store.get("inputs") or {}
-    for key in ("target", "golden"):
+    for key, is_there in (("target", os.path.isdir), ("golden", os.path.isdir), ("model", os.path.isfile)):
         path = inputs.get(key) if isinstance(inputs, dict) else None
-        if isinstance(path, str) and os.path.isdir(path):
+        if isinstance(path, str) and is_there(path):
             found.inputs[key] = path
     return found
 

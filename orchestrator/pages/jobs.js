@@ -36,7 +36,7 @@ class JobList {
     const ended = job.ended ? new Date(job.ended) : new Date(), words = [job.command, ...job.args, ...Object.entries(job.options).flatMap(optionWords)];
     const took = job.started ? ageText(Math.max(0, (ended - new Date(job.started)) / 1000)) : '';
     const cells = [
-      ['', make('span', {class: 'verdict', 'data-is': job.state}, job.state)], ['name', printable(words.join(' '))], ['', new Date(job.submitted).toLocaleString()],
+      ['', make('span', {class: 'verdict', 'data-is': cameTo(job)}, job.state)], ['name', printable(words.join(' '))], ['', new Date(job.submitted).toLocaleString()],
       ['', took], ['', job.exit_code === null ? '' : 'exit code ' + job.exit_code],
       ['', job.run === null || job.state === 'queued' ? '' : make('a', {href: '/runs/' + job.run, 'data-key': 'run-' + job.id}, 'run')], ['', make('a', {href: '#job-' + job.id, 'data-key': 'log-' + job.id}, 'log')],
       ['', job.state === 'queued' || job.state === 'running' ? this.cancelButton(job) : ''],
@@ -68,6 +68,11 @@ class JobList {
     log.textContent = lines;
     if (follows) log.scrollTop = log.scrollHeight;
   }
+}
+
+// A run that was done may still say that something is wrong.
+function cameTo(job) {
+  return job.state !== 'done' ? job.state : {1: 'fail', 3: 'incomplete'}[job.exit_code] || 'done';
 }
 
 function optionWords([name, value]) {

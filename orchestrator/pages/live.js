@@ -1,6 +1,6 @@
 // The page of a run of the service: the report's parts over rows that come as the run commits them.
 
-const TAKEN_EVERY_MS = 200, LOOKED_EVERY_MS = 5000;
+const TAKEN_EVERY_MS = 200, LOOKED_EVERY_MS = 5000, OVERVIEW_SHARE = 50;
 
 // How others are led to a row: its op, and where its worst row is not meant, the tensor and the place.
 function rowLink(rows, row) {
@@ -32,12 +32,15 @@ class LivePage {
       link: (row) => rowLink(this.rows, row), find: (fragment) => linkedRow(this.rows, fragment)};
     this.waiting = [];
     this.last = 0;
+    this.read = 0;
     this.looked = 0;
     this.shown = null;
     this.source = null;
     this.run = null;
     this.divergence = null;
-    document.addEventListener('visibilitychange', () => this.connect());
+    this.over = null;
+    this.overviewDue = 0;
+    this.overviewOf = null;
   }
 
   at(name) {
@@ -45,12 +48,30 @@ class LivePage {
   }
 
   async start() {
-    await this.look();
+    try {
+      await this.look();
+    } catch (error) {
+      if (!(error instanceof Refused) || error.status !== 404) throw error;
+      await this.await(null);
+      ready();
+      return;
+    }
+    document.addEventListener('visibilitychange', () => this.connect());
     this.void = this.run.void;
     await this.files();
     this.about();
     this.connect();
     ready();
+  }
+
+  // There is no such run yet: its job may wait for its turn. Whoever followed the link sees the run as soon as there is one.
+  async await(known) {
+    const {jobs} = await ask('/api/jobs').catch(() => ({jobs: []}));
+    const job = jobs.find((one) => one.run === this.id || (known && one.id === known.id)) || known, coming = job && ['queued', 'running'].includes(job.state);
+    const said = !job ? 'There is no such run.' : 'Job ' + job.id + ' is ' + job.state + (coming ? ': its run is shown here as soon as it has begun.' : ' and left no run.');
+    document.querySelector('main').replaceChildren(make('p', coming ? {id: 'job', role: 'status'} : {class: 'problem', role: 'alert'}, said));
+    const look = async () => { if (!job || job.state !== 'queued') await ask(this.api).then(() => location.reload()); };
+    setTimeout(() => look().catch(() => {}).then(() => this.await(job)), job ? LOOKED_EVERY_MS / 5 : LOOKED_EVERY_MS);
   }
 
   // Read what the run is; a run that was begun anew is another one.
@@ -89,7 +110,9 @@ class LivePage {
       if (!this.timer) this.timer = setTimeout(() => this.take(), TAKEN_EVERY_MS);
     });
     source.addEventListener('progress', (event) => {
-      this.tell(JSON.parse(event.data));
+      const now = JSON.parse(event.data);
+      this.read = now.last_id;
+      this.tell(now);
       if (Date.now() - this.looked > LOOKED_EVERY_MS) this.look().catch(() => {});
     });
     source.addEventListener('divergence', (event) => {
@@ -115,12 +138,12 @@ class LivePage {
     await this.look();
     await this.files();
     this.about();
-    const lacking = this.run.last_id === this.last && this.run.stored !== this.rows.length, tried = 'goldwatch ' + this.id;
+    const lacking = this.run.last_id === Math.max(this.read, this.last) && this.run.stored !== this.rows.length, tried = 'goldwatch ' + this.id;
     if (lacking && sessionStorage.getItem(tried) !== String(this.last)) {
       sessionStorage.setItem(tried, this.last);
       location.reload();
     }
-    if (lacking) this.at('connection').textContent = this.rows.length + ' of ' + this.run.stored + ' rows could be read.';
+    if (lacking) this.at('connection').textContent = this.rows.length + ' of ' + this.run.stored + ' rows could be read: the others are not as they were stored. The same command again compares them anew.';
     else if (location.hash.startsWith('#op-') && linkedRow(this.rows, location.hash) === null) this.at('connection').textContent = 'The address names an op that has no row here.';
     this.suspects(true);
   }
@@ -145,7 +168,7 @@ class LivePage {
     if (found.length) this.rows.take(found);
     document.documentElement.dataset.rows = this.rows.length;
     document.documentElement.dataset.last = this.last;
-    if (!this.shown && this.rows.length) {
+    if (!this.shown && (this.rows.length || this.rows.over)) {
       this.shown = showReport(this.rows, this.extra);
       this.network();
     } else if (this.shown && this.shown.detail.row === null && location.hash !== this.followed) this.shown.detail.follow();
@@ -163,7 +186,9 @@ class LivePage {
   async steps() {
     if (!this.run || this.run.stored >= this.run.rows) return;
     const {steps: found, unstored} = await ask(this.api + '/steps?limit=20');
-    this.rows.lack(unstored.map((one) => [[one.time, one.device, one.model, one.model_id, one.step, one.host], one.failed, one.passed, one.rows]));
+    await this.overview();
+    this.rows.lack(unstored.map((one) => [[one.time, one.device, one.model, one.model_id, one.step, one.host], one.failed, one.passed, one.rows]), this.over);
+    if (!this.shown && this.over) this.take();
     if (!found.length) return;
     if (!this.at('all-devices')) {
       this.at('overview').after(make('section', {id: 'all-devices', 'aria-labelledby': 'all-devices-head'}, [
@@ -174,6 +199,16 @@ class LivePage {
     this.at('steps').replaceChildren(make('thead', {}, make('tr', {}, ['step', 'tensor', 'devices', 'worst', 'mean'].map(head))),
       make('tbody', {}, found.map((one) => make('tr', {}, [make('td', {}, printable(one.step)), make('td', {class: 'name'}, printable(one.tensor)),
         make('td', {class: 'number'}, String(one.count)), number(one.worst), number(one.mean)]))));
+  }
+
+  // What is drawn of all devices is large where there are many ops and steps: while the run goes on it is not asked for all the time.
+  async overview() {
+    const began = Date.now(), of = [this.run.state, this.run.rows].join();
+    if (of === this.overviewOf || (this.run.state === 'running' && began < this.overviewDue)) return;
+    const found = await ask(this.api + '/overview');
+    this.overviewDue = Date.now() + OVERVIEW_SHARE * (Date.now() - began);
+    this.overviewOf = of;
+    this.over = found.models.length ? found : null;
   }
 
   tell(now) {

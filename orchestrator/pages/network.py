@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from ..columns import broken
 from ..naming import printable
+from ..shortening import shorten_all
 from .layout import PORTS, lay_out
 
 MOST_DRAWN = 3000
@@ -144,7 +145,8 @@ def drawing(ops: Sequence[NetworkOp], verdicts: Mapping[str, str], chosen: Optio
         op = ops[number]
         edges += [(place[flow.source], place[number], _cut(printable(flow.text), _LABEL)) for flow in op.inputs if flow.source in place]
         edges += [(place[source], place[number], None) for source in op.controls if source in place]
-    lines = [name_lines(ops[number].name, number) for number in numbers]
+    named = name_lines([op.name for op in ops])
+    lines = [named[number] for number in numbers]
     labels: List[List[float]] = [[] for _ in numbers]
     for _, target, text in edges:
         labels[target].append(_LABEL_LETTER * len(text or ""))
@@ -222,17 +224,14 @@ def _drawn_edges(
     return found
 
 
-def name_lines(name: str, number: int) -> List[str]:
-    """Return a name in lines of at most 30 letters, broken behind ``/``, ``_``, ``.``, ``:`` or ``-`` where it can.
+def name_lines(names: Sequence[str]) -> List[List[str]]:
+    """Return each of a network's names in lines of at most 30 letters, broken behind ``/``, ``_``, ``.``, ``:`` or ``-`` where they can.
 
-    Of a name that four lines do not hold the middle is left out, which has a line; the op's number then tells it from others.
+    Names that four lines do not hold are shortened, each so that it reads as no other.
     """
-    text = printable(name)
-    if len(text) <= _LINE * _MOST_LINES:
-        return broken(text, _LINE)
-    end = 2 * _LINE - 12
-    middle = "…[%d characters]…" % (len(text) - _LINE - end)
-    return [text[:_LINE], middle, *broken("%s #%d" % (text[-end:], number), _LINE)]
+    texts = [printable(name) for name in names]
+    shown = shorten_all(texts, _LINE * _MOST_LINES)
+    return [broken(shown[text], _LINE) for text in texts]
 
 
 def _columns(text: str) -> int:

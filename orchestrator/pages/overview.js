@@ -25,16 +25,24 @@ class Overview {
   }
 
   metric() {
+    if (this.rows.over) return this.rows.over.metric;
     return this.rows.metrics.RelativeEuclideanDistance ? 'RelativeEuclideanDistance' : this.rows.metricNames()[0];
   }
 
+  // A place's model, with its number and time only where places of one device and step need them.
   modelOf(place) {
-    const varying = this.rows.placeParts().map(([at]) => at);
-    return [2, 3, 0].filter((at) => at === 2 || varying.includes(at)).map((at) => place[at]).filter((part) => part !== null).join(' / ');
+    return this.parts.map((at) => place[at]).filter((part) => part !== null).join(' / ');
+  }
+
+  neededParts() {
+    const found = [2], told = () => new Set(this.rows.places.map((place) => JSON.stringify([deviceOf(place), place[4], ...found.map((at) => place[at])]))).size;
+    for (const at of [3, 0]) if (told() < this.rows.places.length) found.push(at);
+    return found;
   }
 
   // The models that there are; the chosen one stays while it is called so.
   offerModels() {
+    this.parts = this.neededParts();
     const found = [...new Set(this.rows.places.map((place) => this.modelOf(place)))];
     if (found.join('\n') === this.models.join('\n') && found.length) return;
     this.models = found;
@@ -52,36 +60,56 @@ class Overview {
     const before = this.device === null || this.device === 'all' ? undefined : this.devices[this.device];
     this.devices = named(deviceOf);
     this.steps = named((place) => place[4]);
-    this.placeAt = new Map([...mine].map(([number, place]) => [this.devices.indexOf(deviceOf(place)) + '/' + this.steps.indexOf(place[4]), number]));
+    const deviceAt = positions(this.devices), stepAt = positions(this.steps);
+    this.placeAt = new Map([...mine].map(([number, place]) => [deviceAt.get(deviceOf(place)) + '/' + stepAt.get(place[4]), number]));
     this.failing = new Map();
     // A merge of several hosts holds the rows that did not pass.
     this.merged = rows.places.some((place) => place[5] !== undefined);
-    this.opsHead.textContent = 'Ops × steps: ' + distanceHeading(this.metric()) + (this.merged ? ', of the rows that the merge stores' : '');
     this.worst = new Map();
     this.ops = new Map();
     const metric = this.metric();
+    this.mine = mine;
+    this.over = this.overDevices(mine);
+    if (this.over) {
+      const {ops, steps, worst} = this.over;
+      ops.forEach((op, at) => steps.forEach((name, column) => {
+        const value = worst[at][column];
+        if (value !== null) this.see(op, 'all', stepAt.get(name), {row: null, fails: false, value});
+      }));
+    }
     for (const [number, [failed, passed]] of rows.unstored) if (mine.has(number)) this.failing.set(number, [failed, passed + failed]);
     for (let row = 0; row < rows.length; row++) {
       const place = mine.get(rows.place(row));
       if (!place) continue;
-      const fails = rows.verdict(row) === 'fail', device = this.devices.indexOf(deviceOf(place)), step = this.steps.indexOf(place[4]);
+      const fails = rows.verdict(row) === 'fail', device = deviceAt.get(deviceOf(place)), step = stepAt.get(place[4]);
       const counts = this.failing.get(rows.place(row)) || [0, 0];
       this.failing.set(rows.place(row), [counts[0] + fails, counts[1] + (rows.verdict(row) === 'pass' || fails)]);
       const value = rows.metric(metric, row);
       if (rows.kind(row) !== 'output' || (value === null && !fails)) continue;
-      const op = rows.text('op', row);
-      if (!this.ops.has(op)) this.ops.set(op, this.ops.size);
-      for (const on of [device, 'all']) {
-        const key = this.ops.get(op) + '/' + on + '/' + step, known = this.worst.get(key);
-        if (!known || this.rank(fails, value) > this.rank(known.fails, known.value)) this.worst.set(key, {row, fails, value});
-      }
+      for (const on of [device, 'all']) this.see(rows.text('op', row), on, step, {row, fails, value});
     }
     const names = ['all devices, the worst', ...this.devices.map((name) => 'device ' + (name === null ? '–' : name))];
     this.deviceChoice.replaceChildren(...names.map((name, at) => make('option', {value: at ? at - 1 : 'all'}, printable(name))));
     this.deviceChoice.value = this.devices.includes(before) ? this.devices.indexOf(before) : 'all';
     this.deviceMap.show(this.devices.map(label), this.steps.map(label), (device, step) => this.count(device, step), (device, step) => this.count(device, step) > 0,
-      (device, step) => this.count(device, step), Math.max(...[...this.failing.values()].map(([, all]) => all), 1));
+      (device, step) => this.count(device, step), [...this.failing.values()].reduce((most, [, all]) => Math.max(most, all), 1));
     this.drawOps();
+  }
+
+  // What a merge has at worst over all devices; null where the chosen places are not all of their model.
+  overDevices(mine) {
+    const [first] = mine.values(), model = first && first[2];
+    if (!this.rows.over || !first || this.rows.places.filter((place) => place[2] === model).length > mine.size) return null;
+    return this.rows.over.models.find((one) => one.model === model) || null;
+  }
+
+  // Take what an op is on a device, or on all, in a step, if it is the worst so far.
+  see(op, on, step, found) {
+    if (step === undefined) return;
+    if (!this.ops.has(op)) this.ops.set(op, this.ops.size);
+    const key = this.ops.get(op) + '/' + on + '/' + step, known = this.worst.get(key);
+    const more = known && this.rank(found.fails, found.value) - this.rank(known.fails, known.value);
+    if (!known || more > 0 || (more === 0 && known.row === null)) this.worst.set(key, found);
   }
 
   rank(fails, value) {
@@ -96,6 +124,10 @@ class Overview {
   drawOps() {
     const names = [...this.ops.keys()];
     this.device = this.deviceChoice.value || 'all';
+    const partly = this.rows.unstored.size && !(this.over && this.device === 'all');
+    // Whether a value of which no row is stored is outside its limits is not known where such rows had no room.
+    const marked = [...this.mine.keys()].some((number) => (this.rows.unstored.get(number) || [0])[0]) ? ', marked where the failing row is stored' : '';
+    this.opsHead.textContent = 'Ops × steps: ' + distanceHeading(this.metric()) + (partly ? ', of the rows that the merge stores' : marked);
     const cell = (op, step) => this.worst.get(op + '/' + this.device + '/' + step);
     this.cell = cell;
     this.opMap.show(names, this.steps.map(label), (op, step) => (cell(op, step) ? cell(op, step).value : null), (op, step) => cell(op, step).fails);
@@ -110,7 +142,9 @@ class Overview {
 
   aboutOp(op, step) {
     const found = this.cell(op, step), name = this.opMap.shown(LONGEST_NAME)[op], where = 'step ' + label(this.steps[step]);
-    if (!found) return [name, where, this.merged ? 'no row is stored here' : 'was not compared'];
+    const partly = this.merged && !(this.over && this.device === 'all');
+    if (!found) return [name, where, partly ? 'no row is stored here' : 'was not compared'];
+    if (found.row === null) return [name, where, distanceHeading(this.metric()) + ' ' + digits(found.value, 4) + ' at worst; no row of that is stored'];
     const place = this.rows.placeText(this.rows.place(found.row));
     return [name, place, distanceHeading(this.metric()) + ' ' + digits(found.value, 4) + ', ' + words(this.rows.verdict(found.row))];
   }
@@ -122,8 +156,12 @@ class Overview {
 
   chooseOp(op, step) {
     const found = this.cell(op, step);
-    if (found) this.choose(this.rows.place(found.row), found.row);
+    if (found && found.row !== null) this.choose(this.rows.place(found.row), found.row);
   }
+}
+
+function positions(names) {
+  return new Map(names.map((name, at) => [name, at]));
 }
 
 function label(name) {

@@ -120,7 +120,7 @@ def _card(number: int, suspect: Mapping[str, Any], told: Told, numbers: Mapping[
     place = Place(**suspect["place"])
     row = numbers.get((suspect["tensor"], place))
     said = ["score %.0f" % suspect["score"], "confidence %s" % suspect["confidence"]]
-    said += [part for part in [_where(place, told.places)] if part]
+    said += [part for part in [_where(place, _varying(told.places))] if part]
     parts = [_head(number, suspect["op"], suspect["op_type"], row), '<p class="quiet">%s</p>' % text(" · ".join(said))]
     parts.append("<p>%s</p>" % sentence(_capital(suspect["evidence"])))
     for entry in suspect["explanations"]:
@@ -160,10 +160,14 @@ def _capital(words: str) -> str:
     return words[:1].upper() + words[1:] + ("" if words.endswith(".") else ".")
 
 
-def _where(place: Place, places: Sequence[Place]) -> str:
-    """Return what tells a place from the run's others."""
+def _varying(places: Sequence[Place]) -> List[Tuple[str, str]]:
+    """Return the parts that tell places from one another: (name, how it is called)."""
     names = (("host", "host"), ("step", "step"), ("device", "device"), ("model", "model"), ("model_id", "model id"), ("time", "time"))
-    varying = [(name, said) for name, said in names if len({getattr(other, name) for other in places}) > 1]
+    return [(name, said) for name, said in names if len({getattr(other, name) for other in places}) > 1]
+
+
+def _where(place: Place, varying: Sequence[Tuple[str, str]]) -> str:
+    """Return what tells a place from the run's others."""
     return ", ".join("%s %s" % (said, getattr(place, name) or "-") for name, said in varying)
 
 
@@ -171,23 +175,24 @@ def rows_html(kept: PlainRows, told: Told) -> str:
     """Return ``table#rows`` with the rows that were kept."""
     several = len(told.places) > 1
     shown = [name for name in FIRST if name in told.metrics or name == WORST_SLICE]
-    heads = ["<th scope=\"col\">%s</th>" % name for name in ["#", *["where"] * several, "tensor", "type", "verdict"]]
+    heads = ["<th scope=\"col\">%s</th>" % name for name in ["#", "tensor", "verdict"]]
     heads += ['<th scope="col" class="number" data-metric="%s" aria-sort="none">%s</th>' % (name, _SHORT[name]) for name in shown]
-    heads.append('<th scope="col">why</th>')
+    heads += ['<th scope="col">%s</th>' % name for name in ["type", *["where"] * several, "why"]]
     names = shorten_all(printable(row.tensor) for _, row in kept.rows)
-    lines = [_line(number, row, names, shown, told.places if several else ()) for number, row in kept.rows]
+    varying = _varying(told.places) if several else []
+    lines = [_line(number, row, names, shown, varying) for number, row in kept.rows]
     return '<table id="rows" data-shown="%d">\n<thead><tr>%s</tr></thead>\n<tbody>\n%s\n</tbody>\n</table>' % (
         len(lines), "".join(heads), "\n".join(lines),
     )  # fmt: skip
 
 
-def _line(number: int, row: Row, names: Mapping[str, str], shown: Sequence[str], places: Sequence[Place]) -> str:
+def _line(number: int, row: Row, names: Mapping[str, str], shown: Sequence[str], varying: Sequence[Tuple[str, str]]) -> str:
     cells = ["<td class=\"number\">%d</td>" % (number + 1)]
-    cells += ["<td>%s</td>" % text(_where(row.place, places))] if places else []
     cells.append('<td class="name">%s</td>' % text(names[printable(row.tensor)]))
-    cells.append("<td>%s</td>" % sentence(row.op_type))
     cells.append('<td><span class="verdict" data-is="%s">%s</span></td>' % (row.verdict, row.verdict.replace("_", " ")))
     cells += ['<td class="number">%s</td>' % _metric(name, row.metrics.get(name)) for name in shown]
+    cells.append("<td>%s</td>" % sentence(row.op_type))
+    cells += ["<td>%s</td>" % text(_where(row.place, varying))] if varying else []
     cells.append("<td>%s</td>" % sentence(row.reason))
     return '<tr id="row-%d" data-tensor="%s" data-verdict="%s">%s</tr>' % (number, attribute(row.tensor), row.verdict, "".join(cells))
 

@@ -16,6 +16,13 @@ function showReport(rows, extra) {
   const places = choosePlaces(rows, extra, table, () => plot);
   // What needs metrics, or several places, comes as soon as there are some.
   const grow = () => {
+    if (rows.places.length > 1 && !overview && (rows.metricNames().length || rows.over)) {
+      at('overview').hidden = false;
+      overview = new Overview(rows, at('overview-body'), (place, row) => {
+        places.choose(place);
+        if (row !== null) open(row);
+      });
+    }
     const metrics = rows.metricNames();
     if (!metrics.length) return;
     if (!plot) {
@@ -25,13 +32,6 @@ function showReport(rows, extra) {
       places.draw();
     } else if (offered !== metrics.join()) plot.offerMetrics();
     offered = metrics.join();
-    if (rows.places.length > 1 && !overview) {
-      at('overview').hidden = false;
-      overview = new Overview(rows, at('overview-body'), (place, row) => {
-        places.choose(place);
-        if (row !== null) open(row);
-      });
-    }
   };
   const network = (found) => {
     at('graph-part').hidden = !found.length;

@@ -12,6 +12,7 @@ from ..dumps.place import Place
 from ..results.counts import rows_of
 from ..results.told import ReportFile, Told
 from .details import Details
+from .over_devices import over_devices
 from .plain import PlainRows, rows_html, suspects_html, verdict_html
 from .report_graph import report_graphs
 from .row_columns import COSINE, RowColumns, place_parts
@@ -32,6 +33,8 @@ _WORST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT)
 class HtmlFile(ReportFile):
     """Writes the page; the rows are kept as columns until the last one was seen."""
 
+    draws = True
+
     def begin(self) -> None:
         """Be ready for the rows."""
         accused = _accused(self.told)
@@ -43,6 +46,7 @@ class HtmlFile(ReportFile):
         self._wanted = {tensor for _, tensor, _ in accused}
         self._numbers: Dict[Tuple[str, Optional[Place]], int] = {}
         self._verdicts: Dict[str, str] = {}
+        self._indices: Dict[str, int] = {}
 
     def add(self, row: Row) -> None:
         """Take one more row."""
@@ -54,6 +58,7 @@ class HtmlFile(ReportFile):
         if detail is not None:
             self._found[number] = detail
         self._decided.add(row.decided_by)
+        self._indices[row.op] = min(row.index, self._indices.get(row.op, row.index))
         if _WORST.index(row.verdict) < _WORST.index(self._verdicts.get(row.op, EXPECTED_ABSENT)) or row.op not in self._verdicts:
             self._verdicts[row.op] = row.verdict
         self._plain.add(row)
@@ -64,7 +69,11 @@ class HtmlFile(ReportFile):
         told = self.told
         accused = _accused(told)
         data = {
-            "rows": dict(self._columns.document(), unstored=[_unstored(*entry) for entry in told.unstored.items()]),
+            "rows": dict(
+                self._columns.document(),
+                unstored=[_unstored(*entry) for entry in told.unstored.items()],
+                over=over_devices(told.over_devices, told.graphs, sorted(self._indices, key=self._indices.__getitem__)),
+            ),
             "suspects": [[op, self._numbers.get((tensor, place))] for op, tensor, place in accused],
             "limits": _drawn(self._decided),
             "details": self._found,

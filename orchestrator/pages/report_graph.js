@@ -14,7 +14,8 @@ function reportGraphs(holder, graphs, open) {
     const middle = drawing.ops.findIndex((op) => op.name === graph.focus);
     if (middle >= 0) network.show(middle);
     const all = drawing.ops.length === graph.count;
-    words.textContent = all ? `all ${graph.count} ops` : `${drawing.ops.length} of ${graph.count} ops, around ${printable(graph.focus)}`;
+    const around = all ? [] : [', around ', make('span', {class: 'name'}, breakable(shortened(graph.focus, LONGEST_NAME)))];
+    words.replaceChildren(all ? `all ${graph.count} ops` : `${drawing.ops.length} of ${graph.count} ops`, ...around);
     extent.hidden = !graph.whole;
     extent.textContent = whole ? 'only the neighbourhood' : graph.whole && graph.whole.ops.length < graph.count ? `${graph.whole.ops.length} ops` : 'the whole network';
     extent.setAttribute('aria-pressed', String(whole));

@@ -15,13 +15,16 @@ class Rows {
     this.searchable = [];
     this.took = 0;
     this.held = new Set();
+    this.numbers = new Map();
     this.append(document);
-    this.lack(document.unstored || []);
+    this.lack(document.unstored || [], document.over || null);
   }
 
-  // What a merge counts and does not hold: for the number of a place [rows outside their limits, rows that pass, all].
-  lack(found) {
+  // What a merge counts and does not hold: for the number of a place [rows outside their limits, rows that pass, all]; and what it has at
+  // worst over all devices, {metric, models: [{model, steps, ops, worst}]} or null.
+  lack(found, over) {
     this.unstored = new Map(found.map(([parts, ...counts]) => [this.placeNumber(parts), counts]));
+    this.over = over;
     this.changed();
   }
 
@@ -53,8 +56,10 @@ class Rows {
   }
 
   placeNumber(parts) {
-    const found = this.places.findIndex((known) => known.every((part, at) => part === parts[at]));
-    return found >= 0 ? found : this.places.push(parts) - 1;
+    const key = JSON.stringify(parts), known = this.numbers.get(key);
+    if (known !== undefined) return known;
+    this.numbers.set(key, this.places.length);
+    return this.places.push(parts) - 1;
   }
 
   // A row's place in the order of the table, from 0.

@@ -1,6 +1,6 @@
 // The list of a service's runs, asked for again and again.
 
-const LISTED_EVERY_MS = 2000, LISTED = 200;
+const LISTED_EVERY_MS = 2000, LISTED = 200, MOST_LISTED = 1000;
 
 class RunList {
   constructor() {
@@ -11,6 +11,9 @@ class RunList {
     this.filter.value = asked.get('q') || '';
     this.verdict.value = asked.get('verdict') || '';
     for (const control of [this.filter, this.verdict]) control.addEventListener('input', () => this.changed());
+    this.limit = LISTED;
+    this.more = document.getElementById('more');
+    this.more.addEventListener('click', () => { this.limit = Math.min(this.limit + LISTED, MOST_LISTED); this.changed(); });
   }
 
   async start() {
@@ -43,17 +46,20 @@ class RunList {
 
   async show() {
     const query = this.query();
-    query.set('limit', LISTED);
+    query.set('limit', this.limit);
     const asked = query.toString(), found = await ask('/api/runs?' + asked);
     // What was asked for last counts, not what comes last.
     const now = this.query();
-    now.set('limit', LISTED);
+    now.set('limit', this.limit);
     if (now.toString() !== asked) return;
     const focused = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.run : null;
     this.body.replaceChildren(...found.runs.map((run) => this.line(run)));
     if (focused) { const link = this.body.querySelector('a[data-run="' + focused + '"]'); if (link) link.focus(); }
     const shown = found.runs.length, total = found.total;
     document.getElementById('runs-status').textContent = shown < total ? 'the newest ' + shown + ' of ' + total + ' runs' : total + (total === 1 ? ' run' : ' runs');
+    this.more.hidden = shown === total;
+    this.more.disabled = shown >= MOST_LISTED;
+    this.more.textContent = shown >= MOST_LISTED ? 'the filter finds the others' : 'show more';
   }
 
   line(run) {

@@ -1,7 +1,12 @@
 // What the pages of the service share: asking, logging in, names and sizes.
 
 class NeedsToken extends Error {}
-class Refused extends Error {}
+class Refused extends Error {
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
 
 // Ask for a document, or send one.
 async function ask(path, sent) {
@@ -9,7 +14,7 @@ async function ask(path, sent) {
   const answer = await fetch(path, sent === undefined ? {headers} : {method: 'POST', headers: {...headers, 'Content-Type': 'application/json'}, body: JSON.stringify(sent)});
   if (answer.status === 401) throw new NeedsToken();
   const found = await answer.json();
-  if (!answer.ok) throw new Refused(found.error.message);
+  if (!answer.ok) throw new Refused(found.error.message, answer.status);
   return found;
 }
 
@@ -38,6 +43,7 @@ function logIn() {
     } catch (error) { said.textContent = 'The service does not answer.'; }
     input.select();
   });
+  document.getElementById('connection').textContent = '';
   document.querySelector('main').replaceChildren(form);
   input.focus();
 }

@@ -52,7 +52,8 @@ def list_page() -> str:
         '<header>\n<h1>Runs</h1>\n%s</header>\n<main>\n<div class="choices">'
         '<label>filter <input id="filter" type="search" placeholder="folder, model, host or state" autocomplete="off"></label>'
         '<label>verdict <select id="verdict-choice">%s</select></label><span id="runs-status" role="status" class="quiet"></span></div>\n'
-        '<div class="view"><table id="runs" class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n</main>'
+        '<div class="view"><table id="runs" class="list">\n<thead><tr>%s</tr></thead>\n<tbody></tbody>\n</table></div>\n'
+        '<p><button type="button" id="more" hidden>show more</button></p>\n</main>'
     )
     return _shell("runs", "Runs", body % (_NAVIGATION, choices, heads))
 

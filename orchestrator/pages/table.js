@@ -265,11 +265,13 @@ function kindOf(column) {
   return [column.number ? 'number' : '', column.more ? 'more' : ''].filter(Boolean).join(' ') || null;
 }
 
-// Rows, those of some ops first, then by verdict, the largest error first.
+// Rows, those of some ops at places where these fail first, then by verdict, the largest error first.
 function worstFirst(rows, order, ops) {
   const name = rows.metrics.RelativeEuclideanDistance ? 'RelativeEuclideanDistance' : rows.metricNames()[0];
   const error = (value) => (typeof value === 'number' ? value : value === null ? -1 : Infinity);
-  const keys = new Map(order.map((row) => [row, [!ops.has(rows.text('op', row)), URGENCY[rows.verdict(row)], -error(name ? rows.metric(name, row) : null)]]));
+  const placed = (row) => rows.place(row) + ' ' + rows.text('op', row);
+  const failing = new Set(order.filter((row) => ops.has(rows.text('op', row)) && rows.verdict(row) === 'fail').map(placed));
+  const keys = new Map(order.map((row) => [row, [!failing.has(placed(row)), URGENCY[rows.verdict(row)], -error(name ? rows.metric(name, row) : null)]]));
   return [...order].sort((a, b) => {
     const x = keys.get(a), y = keys.get(b), at = x.findIndex((part, number) => part !== y[number]);
     return at < 0 ? a - b : x[at] < y[at] ? -1 : 1;

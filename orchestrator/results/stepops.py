@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
+from ..errors import FormatError
 from ..filesystem import refuse_writing, replacing
 from ..verdict.limits import LARGER, natural_comparison
 from .csvfile import text_cell
@@ -16,7 +17,26 @@ _NAMES = ", ".join(_FIELDS)
 _ORDER = "CAST(step AS INTEGER), step, model, op, tensor, metric"
 _FEW = 500
 
+_DISTANCE = "RelativeEuclideanDistance"
+_MOST_DRAWN = 1000000
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+
 Query = Callable[..., List[Tuple[Any, ...]]]
+
+
+class OverDevices(NamedTuple):
+    """What one metric is at worst over all devices of all hosts.
+
+    Attributes
+    ----------
+    metric
+        Its name.
+    worst
+        For each model, op and step the value of its outputs that is farthest from golden data; a text where that is not finite.
+    """
+
+    metric: str
+    worst: Sequence[Tuple[str, str, str, Any]]
 
 
 def worst_step_ops(query: Query, metric: str, limit: int) -> List[Dict[str, Any]]:
@@ -39,6 +59,36 @@ def metrics_of_step_ops(query: Query) -> List[str]:
     return sorted(from_sql_text(metric) for (metric,) in query("SELECT DISTINCT metric FROM step_op"))
 
 
+def worst_outputs(query: Query, metrics: Sequence[str]) -> Optional[OverDevices]:
+    """Return what each op of each step has at worst; None where there is nothing, or more than a million of them, too many to draw.
+
+    Parameters
+    ----------
+    metrics
+        Those of the run, in the order of the table: of the relative distance, or else of the first that some device has.
+
+    Raises
+    ------
+    FormatError
+        It holds what is no number.
+    """
+    found = metrics_of_step_ops(query)
+    known = [name for name in (_DISTANCE, *metrics, *found) if name in found]
+    if not known:
+        return None
+    # A text, which is not finite, is more than any number for SQLite, too.
+    worst = "min(worst)" if natural_comparison(known[0]) == LARGER else "max(worst)"
+    outputs = "metric = ? AND tensor GLOB '*:output:[0-9]*'"
+    sql = "SELECT model, op, step, %s FROM step_op WHERE %s GROUP BY model, op, step LIMIT ?" % (worst, outputs)
+    lines = query(sql, (known[0], _MOST_DRAWN + 1))
+    if not lines or len(lines) > _MOST_DRAWN:
+        return None
+    if not all(isinstance(value, (int, float)) or value in _NOT_FINITE for *_, value in lines):
+        raise FormatError("damaged: table step_op holds what is no number")
+    names = _Names()
+    return OverDevices(known[0], [(names[model], names[op], names[step], value) for model, op, step, value in lines])
+
+
 def write_step_ops(query: Query, path: str) -> None:
     """Write the table, by steps, models and ops; raises EnvironmentProblem where that fails."""
     try:
@@ -59,6 +109,15 @@ def _lines(query: Query) -> Iterator[Tuple[Any, ...]]:
         sql = "SELECT rowid, %s FROM step_op WHERE rowid IN (%s)" % (_NAMES, ", ".join("?" * len(page)))
         found = {line[0]: line[1:] for line in query(sql, page)}
         yield from (found[number] for number in page)
+
+
+class _Names(Dict[Any, str]):
+    """Names as the store has them, each read once."""
+
+    def __missing__(self, name: Any) -> str:
+        found: str = from_sql_text(name)
+        self[name] = found
+        return found
 
 
 class _Cells(Dict[Any, str]):

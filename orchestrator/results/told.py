@@ -12,6 +12,7 @@ from ..dumps.place import Place
 from ..filesystem import refuse_writing, replacing
 from ..verdict.limits import Limits
 from .csvfile import Columns
+from .stepops import OverDevices
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Told:
         Those that have rows, in the order of the table.
     unstored
         By place how many rows, by verdict, a merge of several hosts counts and does not store.
+    over_devices
+        What a merge of several hosts has at worst of each op in each step; None of other runs, and where no file draws it.
     comparison
         ``replay`` where it is none of a device's outputs with golden data; else empty.
     omitted
@@ -60,6 +63,7 @@ class Told:
     columns: Columns
     places: Tuple[Place, ...] = ()
     unstored: Mapping[Place, Mapping[str, int]] = field(default_factory=dict)
+    over_devices: Optional[OverDevices] = None
     comparison: str = ""
     omitted: Tuple[Tuple[str, str], ...] = ()
     graphs: Tuple[Mapping[str, Any], ...] = ()
@@ -80,7 +84,14 @@ class ReportFile:
         Where it appears, by rename.
     told
         What the run came to.
+
+    Attributes
+    ----------
+    draws
+        Whether :attr:`Told.over_devices` is wanted, which takes seconds where there are many ops and steps.
     """
+
+    draws = False
 
     def __init__(self, path: str, told: Told) -> None:
         self.path = path

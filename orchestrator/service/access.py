@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from ..errors import FormatError, UsageError
 from ..filesystem import read_input
+from ..loopback import is_loopback
 
 _TOKEN_BYTES = 4096
 _TOKEN = re.compile(r"[!-~]{1,1024}\Z")
@@ -37,12 +38,7 @@ class Address(NamedTuple):
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine reaches it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
 
 def parse_address(text: str) -> Address:

@@ -24,6 +24,7 @@ from .graph_routes import GraphRoutes
 from .guard import Guard
 from .info import Book
 from .job_routes import JobRoutes
+from .merge_routes import MergeRoutes
 from .metrics import MEDIA_TYPE, metrics_text
 from .openapi import openapi_document
 from .page_routes import PageRoutes
@@ -76,6 +77,7 @@ def make_service(
     routes: List[BaseRoute] = [
         *general.routes(),
         *RunRoutes(runs, book, commands).routes(),
+        *MergeRoutes(runs).routes(),
         *EventRoutes(runs, tails).routes(),
         *GraphRoutes(runs, book).routes(),
         *PageRoutes().routes(),

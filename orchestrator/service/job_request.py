@@ -35,7 +35,7 @@ REPORT_NAME = re.compile(r"(?:report|junit|diff)[-\w.]*\.(?:html|xml|md|csv|json
 """Names of files that a job may write into its run's folder, where they may be had."""
 
 _NAMED_LIMITS = ("default", "vendor")
-_REPORT_HINT = "such as report.html, report.csv, junit.xml or diff-before.html in it; GET …/files/report.html makes one without"
+_REPORT_HINT = "such as OUT/report.html, OUT/junit.xml or OUT/diff-before.html, OUT that folder; GET …/files/report.html makes one without"
 _DIFF_FILES = {"html": "diff.html", "markdown": "diff.md"}
 
 

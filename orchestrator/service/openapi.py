@@ -138,6 +138,8 @@ class Operation(NamedTuple):
 _VALUE = {"type": ["number", "string"], "description": "A number that is not finite is a text."}
 _STEP = _object(step=_TEXT, model=_TEXT, op=_TEXT, tensor=_TEXT, metric=_TEXT, count=_COUNT, worst=_VALUE, mean=_VALUE)
 _LACKING = _object(**dict.fromkeys(Place._fields, _or_null(_TEXT)), failed=_COUNT, passed=_COUNT, rows=_COUNT)
+_CELLS = _list_of(_list_of({"type": ["number", "string", "null"]}))
+_DRAWN = _object(model=_or_null(_TEXT), steps=_list_of(_or_null(_TEXT)), ops=_list_of(_TEXT), worst=_CELLS)
 _PAGE = (("limit", _COUNT, "How many at most; of runs 100 and never more than 1,000, of rows 1,000 and never more than 10,000."),)
 READING: List[Operation] = [
     Operation("get", "/healthz", "Whether the service lives; needs no token.", _object(status=_TEXT, version=_TEXT), open=True),
@@ -158,6 +160,10 @@ READING: List[Operation] = [
         "get", "/api/runs/{run}/steps", "Of a merge what a metric is in each step over all devices, and what it does not store.",
         _object(steps=_list_of(_STEP), metrics=_list_of(_TEXT), unstored=_list_of(_LACKING)),
         (("metric", _TEXT, "RelativeEuclideanDistance unless said otherwise."), *_PAGE),
+    ),
+    Operation(
+        "get", "/api/runs/{run}/overview", "Of a merge what each op is at worst in each step over all devices, as pages draw it.",
+        _object(metric=_or_null(_TEXT), models=_list_of(_DRAWN)),
     ),
     Operation(
         "get", "/api/runs/{run}/events",

@@ -129,8 +129,10 @@ class Queue:
         return found[0]
 
     def all(self, limit: int = 1000) -> List[Job]:
-        """Return the newest jobs, newest first."""
-        return self._select("ORDER BY number DESC LIMIT ?", limit)
+        """Return all jobs that run or wait, and the newest of the others; newest first."""
+        newest = "SELECT number FROM job WHERE state NOT IN (?, ?) ORDER BY number DESC LIMIT ?"
+        going = (QUEUED, RUNNING)
+        return self._select("WHERE state IN (?, ?) OR number IN (%s) ORDER BY number DESC" % newest, *going, *going, limit)
 
     def in_state(self, state: str) -> List[Job]:
         """Return the jobs of a state, oldest first."""

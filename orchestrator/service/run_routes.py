@@ -11,16 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ..comparing.row import FAIL, METRICS, PASS
+from ..comparing.row import METRICS
 from ..engine.options import ComparisonOptions
 from ..engine.reporting import Commands
 from ..engine.result import JUDGED, stored_options
 from ..errors import GoldwatchError
-from ..results.counts import rows_of
 from ..results.jsonfile import row_text
 from ..results.reading import Numbered, StoreReader
 from ..results.rowsql import plain_tree
-from ..results.stepops import metrics_of_step_ops, worst_step_ops
 from .answers import Problem, json_answer, json_text, number_of
 from .info import Book
 from .runs import Run, Runs
@@ -46,7 +44,6 @@ class RunRoutes:
             Route("/api/runs", self.list, methods=["GET"]),
             Route("/api/runs/{run}", self.one, methods=["GET"]),
             Route("/api/runs/{run}/rows", self.rows, methods=["GET"]),
-            Route("/api/runs/{run}/steps", self.steps, methods=["GET"]),
         ]
 
     async def list(self, request: Request) -> Response:
@@ -103,29 +100,6 @@ class RunRoutes:
         after = number_of(request.query_params.get("after"), "after", 0)
         limit = number_of(request.query_params.get("limit"), "limit", _ROWS, MOST_ROWS)
         return json_text(await run_in_threadpool(_rows, run, after, limit))
-
-
-    async def steps(self, request: Request) -> Response:
-        """Answer ``{"steps", "metrics", "unstored"}``: of a merge what one metric is over all devices in each step, the worst first, and
-        how many rows of each device and step are counted and not stored.
-        """
-        run = await run_in_threadpool(self.runs.find, request.path_params["run"])
-        metric = request.query_params.get("metric", "RelativeEuclideanDistance")[:_QUERY_CHARACTERS]
-        limit = number_of(request.query_params.get("limit"), "limit", _ROWS, MOST_ROWS)
-        return json_answer(await run_in_threadpool(_steps, run, metric, limit))
-
-
-def _steps(run: Run, metric: str, limit: int) -> Dict[str, Any]:
-    with StoreReader(run.path) as store:
-        if not store.has_hosts:
-            return {"steps": [], "metrics": [], "unstored": []}
-        lines, metrics = worst_step_ops(store.query, metric, limit), metrics_of_step_ops(store.query)
-        left = list(store.counted.unstored().items())[:MOST_ROWS]
-    unstored = [
-        {**place._asdict(), "failed": counts.get(FAIL, 0), "passed": counts.get(PASS, 0), "rows": rows_of(counts)}
-        for place, counts in left
-    ]
-    return {"steps": lines, "metrics": metrics, "unstored": unstored}
 
 
 def _rows(run: Run, after: int, limit: int) -> str:

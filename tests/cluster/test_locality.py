@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import struct
 
 import pytest
 from clusters import TIME, url
@@ -13,10 +14,11 @@ from worker_faults import Forgets, Gate, Leaves, lists_after, planted
 
 from goldwatch.cluster import dispatch, workplaces
 from goldwatch.results.store import RunStore
+from goldwatch.testing.dump import Place, overflow_record, write_files
 
 
 @pytest.fixture
-def own_disks(training, own_client, monkeypatch):
+def own_disks(training, own_client):
     """Two workers, each in a folder that holds other devices under the same path; this process stands in one that holds none."""
     target = "/proc/self/cwd/" + TIME
     for number, (worker, devices) in enumerate(zip(sorted(own_client.nthreads()), (["0", "2"], ["1"]))):
@@ -43,6 +45,7 @@ def test_each_worker_compares_what_lies_on_its_own_disk(training, own_client, ow
     assert training.results("there").keys() == training.results("here").keys()
     for name, data in training.results("here").items():
         assert training.results("there")[name] == data.replace(training.path("dump").encode(), b"/proc/self/cwd"), name
+    assert "goldwatch compare-op %s/1/net/1/1 " % own_disks in " ".join(done.stdout.split()), done.stdout
     # Golden data on the workers' own disks, and the same run again: what is compared holds.
     with RunStore.open(training.path("there")) as store:
         before = store.counted.all()
@@ -51,6 +54,35 @@ def test_each_worker_compares_what_lies_on_its_own_disk(training, own_client, ow
     with RunStore.open(training.path("there")) as store:
         assert store.counted.all() == before and not store.events.all("removed")
     assert training.compare("other", "--locality", "--cluster", url(own_client), "--check-addresses").returncode != 1
+
+
+def new_form(task_id):
+    return struct.pack("<6I", 0x5A5A5A5A, 1, 1, 0, 0, 88) + struct.pack("<11Q", 7, 0, task_id, 0, 0, 0, 0, 0, 0, 0, 5)
+
+
+@pytest.fixture
+def overflowed(training):
+    """Records beside the dumps of devices 0 and 1, above those of device 2, and one that is cut."""
+    for device, step, op in ((0, 1, 2), (1, 0, 4), (1, 2, 1), (2, 0, 3)):
+        write_files(training.path("dump"), [overflow_record(Place(TIME, device, "net", 1, step), 90 + op, 17, 0, new_form(op))])
+    above = training.path("dump", TIME, "2", "net", "1", "0")
+    (name,) = (name for name in os.listdir(above) if name.startswith("Opdebug"))
+    os.rename(os.path.join(above, name), training.path("dump", TIME, "2", name))
+    with open(training.path("dump", TIME, "0", "net", "1", "0", name.replace("93", "94")), "wb") as stream:
+        stream.write(b"short")
+
+
+def test_overflow_records_are_read_where_they_lie(training, own_client, overflowed, own_disks, small_batches) -> None:
+    words = ["goldwatch", "compare", training.path("dump", TIME), training.path("golden"), "-f", training.path("net.json"), "-o", "here"]
+    here = run_here(words, training.folder)
+    there = remote(training, own_client, "there")
+    assert here.returncode == there.returncode == 1, there.stderr
+    for name, data in training.results("here").items():
+        assert training.results("there")[name] == data.replace(training.path("dump").encode(), b"/proc/self/cwd"), name
+    marked = {(row["device"], row["step"], row["op"]) for row in training.rows("there") if row["overflow"]}
+    assert marked == {("0", "1", "op2"), ("1", "0", "op4"), ("1", "2", "op1"), *(("2", str(step), "op3") for step in range(3))}
+    said = [[line for line in done.stderr.splitlines() if "overflow record" in line] for done in (here, there)]
+    assert said[0] == said[1] and len(said[0]) >= 2, said
 
 
 def lengthen(path):

@@ -245,11 +245,12 @@ def test_the_terms_of_the_divergence(exponents):
     want = float(sum(exact_divergence(a, b) for a, b in zip(p, q)))
     for name in SETS:
         with using(name) as kernel:
-            total_p, off, g = kernel.divergence(p, q, (0.0, 1.0, KL_FLOOR, 0.0, 1.0, KL_FLOOR))
+            found = kernel.divergence(p, q, (0.0, 1.0, KL_FLOOR, 0.0, 1.0, KL_FLOOR))
         # From u = 1/16 on the logarithm's last digits cancel against u, by which the rest is smaller than u.
-        assert abs(g - want) <= 4e-14 * want
-        assert total_p == pytest.approx(math.fsum(p), rel=1e-15)
-        assert off == pytest.approx(math.fsum(p - q), rel=1e-15, abs=1e-16)
+        assert abs(found.g - want) <= 4e-14 * want
+        assert (found.p, found.q) == pytest.approx((math.fsum(p), math.fsum(q)), rel=1e-15)
+        assert found.difference == pytest.approx(math.fsum(p - q), rel=1e-15, abs=1e-16)
+        assert found.p_log == pytest.approx(math.fsum(p * np.log(p / q)), rel=1e-13, abs=1e-16)
 
 
 @pytest.mark.parametrize("n", [1, 2, 63, 511, 8193, 65537, 131072, 200003])

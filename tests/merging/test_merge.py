@@ -16,16 +16,18 @@ from merged_hosts import everything, make_row, merged_all, read, settle, slow_st
 import goldwatch
 from goldwatch.comparing.row import FAIL, NOT_COMPARED, PASS
 from goldwatch.engine.reporting import write_report
-from goldwatch.errors import InputError, UsageError
+from goldwatch.errors import FormatError, InputError, UsageError
 from goldwatch.merging import batch, source
 from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions, host_names
+from goldwatch.pages.over_devices import over_devices
 from goldwatch.pages.report import HtmlFile
+from goldwatch.results import stepops
 from goldwatch.results.difference import KINDS, difference_of
 from goldwatch.results.difference_words import change_words
 from goldwatch.results.junit import JunitFile
 from goldwatch.results.markdown import MarkdownFile
-from goldwatch.results.stepops import metrics_of_step_ops, worst_step_ops
+from goldwatch.results.stepops import metrics_of_step_ops, worst_outputs, worst_step_ops
 from goldwatch.results.store import RunStore
 from goldwatch.schemas.documents import check_document
 
@@ -368,3 +370,45 @@ def test_steps_and_ops_are_a_table_of_their_own(hosts, merging, tmp_path):
         assert worst_step_ops(store.query, "CosineSimilarity", 1)[0]["worst"] == 1 - 10.1
         assert worst_step_ops(store.query, "MaxRelativeError", 9)[0]["worst"] == "Infinity"
         assert "CosineSimilarity" in metrics_of_step_ops(store.query)
+
+
+@pytest.mark.parametrize("metric", ["RelativeEuclideanDistance", "CosineSimilarity"])
+def test_what_each_op_is_at_worst_over_all_devices(hosts, merging, tmp_path, metric) -> None:
+    random.seed(5)
+    expected = {}
+    for host in hosts:
+        host.begin()
+        for op in range(12):
+            for device, step, model in ((device, step, model) for device in range(2) for step in (2, 10) for model in ("net", "other")):
+                value = random.choice([random.random(), random.random(), math.nan, math.inf if metric[0] == "R" else 0.5])
+                row = make_row(op, device, step, random.choice([PASS, FAIL, NOT_COMPARED]), model=model)
+                row = row.but(metrics={} if row.verdict == NOT_COMPARED else {metric: value})
+                # What an input is does not count.
+                host.put(row, row.but(tensor="op%d:input:0" % op, kind="input", metrics={metric: 2.0 if metric[0] == "R" else -1.0}))
+                if row.verdict != NOT_COMPARED and value == value:
+                    distance = 1 - value if metric[0] == "C" else value
+                    expected.setdefault((model, "op%d" % op, str(step)), []).append(distance)
+        host.finish()
+    merged_all(merging(hosts, max_rows=3))
+    with RunStore.open(str(tmp_path / "all")) as store:
+        found = over_devices(worst_outputs(store.query, (metric,)), [{"ops": [{"name": "op7"}]}], ["op11"])
+    assert found["metric"] == metric and [one["model"] for one in found["models"]] == ["net", "other"]
+    cells = {}
+    for one in found["models"]:
+        assert one["steps"] == ["2", "10"] and one["ops"][:4] == ["op7", "op11", "op0", "op1"] and one["ops"][-1] == "op10"
+        for op, line in zip(one["ops"], one["worst"]):
+            cells.update({(one["model"], op, step): value for step, value in zip(one["steps"], line) if value is not None})
+    wanted = {key: max(values) for key, values in expected.items()}
+    assert cells.keys() == wanted.keys()
+    assert {key: float(value) for key, value in cells.items()} == {key: pytest.approx(value, rel=1e-6) for key, value in wanted.items()}
+
+
+def test_too_many_ops_and_steps_are_not_drawn(hosts, merging, tmp_path, monkeypatch) -> None:
+    hosts[0].begin().put(*(make_row(op) for op in range(5))).finish()
+    merged_all(merging(hosts[:1]))
+    with RunStore.open(str(tmp_path / "all")) as store:
+        assert len(worst_outputs(store.query, ()).worst) == 5
+        with pytest.raises(FormatError, match="no number"):
+            worst_outputs(lambda *asked: [line if len(line) == 1 else (*line[:-1], "x") for line in store.query(*asked)], ())
+        monkeypatch.setattr(stepops, "_MOST_DRAWN", 4)
+        assert worst_outputs(store.query, ()) is None

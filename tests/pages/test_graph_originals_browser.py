@@ -14,6 +14,7 @@ from in_process import run_here
 from goldwatch.pages.graph_page import Commands, graph_page
 from goldwatch.pages.graph_result import GraphResult
 from goldwatch.pages.models import read_page_model
+from goldwatch.results.store import RunStore
 
 pytestmark = pytest.mark.browser
 
@@ -26,6 +27,7 @@ def test_a_caffe_net_shows_shapes_and_its_command_cuts(driver, folder, tmp_path)
     choose(driver, "e1", "end")
     words = words_of(element(driver, "#command").text)
     assert words[3:] == ["--start", "p1", "--end", "e1", "--shape", "c1=1,4,6,6", "--shape", "q1=1,4,3,3", "-o", "cuts"]
+    assert not driver.find_elements("css selector", "#no-command")
     done = run_here(words, tmp_path)
     assert done.returncode == 0, done.stderr
 
@@ -52,6 +54,23 @@ def test_an_onnx_cut_says_which_shapes_to_fill_in_and_then_runs(driver, tmp_path
     choose(driver, "/Add", "end")
     assert words_of(element(driver, "#command").text)[-1] == "n1=1,16,16,16", "a result's rows tell the shape"
     assert not driver.find_elements("css selector", "#to-fill-in")
+
+
+def test_a_result_gives_the_command_what_its_run_was_given(driver, folder, tmp_path):
+    for name in ("dump", "golden"):
+        (tmp_path / name).mkdir()
+    model = str(folder / "om.json")
+    with RunStore.begin(str(tmp_path / "out"), {"target": str(tmp_path / "dump"), "golden": str(tmp_path / "golden"), "model": model}):
+        pass
+    command = ["goldwatch", "graph", folder / "net.prototxt", "--result", tmp_path / "out", "-o", tmp_path / "page.html"]
+    done = run_here(command, tmp_path)
+    assert done.returncode == 0, done.stderr
+    show(driver, tmp_path / "page.html")
+    choose(driver, "p1", "start")
+    choose(driver, "e1", "end")
+    words = words_of(element(driver, "#command").text)
+    given = {"--om": model, "--dump": str(tmp_path / "dump"), "--golden": str(tmp_path / "golden")}
+    assert {option: words[words.index(option) + 1] for option in given} == given
 
 
 def test_the_page_of_an_om_knows_the_original_beside_it(driver, folder, tmp_path):

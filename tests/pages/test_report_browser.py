@@ -8,9 +8,13 @@ import numpy
 import pytest
 from browser import SIDEWAYS, browser, element, resize, show
 from in_process import run_here
+from merged_hosts import Host
+from merged_hosts import make_row as make_host_row
 from report_pages import HOSTILE, make_row, network, tensors, write_page
 
 from goldwatch.dumps.place import Place
+from goldwatch.merging.merge import Merge
+from goldwatch.merging.options import MergeOptions
 from goldwatch.pages.shell import asset
 
 pytestmark = pytest.mark.browser
@@ -247,6 +251,55 @@ def test_a_merge_shows_all_places_that_it_counts_also_those_without_rows(driver,
     heads = driver.execute_script("return [...document.querySelectorAll('#rows th')].map((head) => head.dataset.column)")
     assert {"host", "step", "device"} <= set(heads)
     assert driver.execute_script("return document.querySelectorAll('#plot-place option').length") == 1
+
+
+def test_a_merge_shows_every_op_and_step_over_all_devices(driver, tmp_path):
+    hosts = [Host(str(tmp_path / name)) for name in ("left", "right")]
+    worst = {}
+    for number, host in enumerate(hosts):
+        rows = [
+            make_host_row(op, device, step, distance=1e-4 * (1 + op * 7 % 5 + device * 3 % 5 + step + number), time=str(number))
+            for op in range(4) for device in range(2) for step in (1, 2)
+        ]  # fmt: skip
+        if number:
+            for at in (5, 14):
+                rows[at] = rows[at].but(verdict="fail", metrics={"RelativeEuclideanDistance": 0.5})
+        for row in rows:
+            worst[row.op, row.step] = max(row.metrics["RelativeEuclideanDistance"], worst.get((row.op, row.step), 0))
+        host.begin().put(*rows).finish()
+    with Merge(MergeOptions(tuple(host.folder for host in hosts), str(tmp_path / "all"))) as merge:
+        merge.stop("test")
+        merge.follow()
+        merge.finish()
+    assert run_here(["goldwatch", "report", "all", "--html", "page.html"], tmp_path).returncode == 0
+    show(driver, tmp_path / "page.html")
+    frame = "#overview .frame:last-child"
+    head = "return document.querySelectorAll('#overview .heat-head b')[1].textContent"
+    assert driver.execute_script(head) == "Ops × steps: relative distance"
+    press(driver, frame, "\ue015", "\ue012", "\ue012")
+    told = {}
+    for op in range(4):
+        for step in (1, 2):
+            lines = element(driver, frame + " .tip").text.split("\n")
+            told["op%d" % op, str(step)] = lines
+            press(driver, frame, "\ue014" if step == 1 else "\ue015")
+        press(driver, frame, "\ue012")
+    assert all(lines[0] == op for (op, _), lines in told.items())
+    for key, value in worst.items():
+        assert float(told[key][-1].split()[2].rstrip(",")) == pytest.approx(value, rel=1e-3), (key, told[key])
+    failing = [key for key, lines in told.items() if lines[-1].endswith("fail")]
+    assert failing == [("op1", "2"), ("op3", "1")] and told["op3", "2"][-1].endswith("at worst; no row of that is stored")
+    # Without room for all failing rows it is said that marks lack.
+    words = ["goldwatch", "watch", "--merge", "left", "right", "-o", "few", "--until-idle", "0.1", "--max-rows", "1"]
+    assert run_here(words, tmp_path).returncode == 1
+    assert run_here(["goldwatch", "report", "few", "--html", "few.html"], tmp_path).returncode == 0
+    show(driver, tmp_path / "few.html")
+    assert driver.execute_script(head) == "Ops × steps: relative distance, marked where the failing row is stored"
+    # Of one device there is what is stored.
+    show(driver, tmp_path / "page.html")
+    choose = "const [, device] = document.querySelectorAll('#overview select'); device.value = 0; device.dispatchEvent(new Event('change'))"
+    driver.execute_script(choose)
+    assert driver.execute_script(head) == "Ops × steps: relative distance, of the rows that the merge stores"
 
 
 def test_the_tensor_stays_in_sight_beside_the_metrics(driver, tmp_path):

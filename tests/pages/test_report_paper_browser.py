@@ -94,13 +94,46 @@ def test_on_paper_the_metrics_are_named_numbers_stay_whole_and_a_network_takes_o
     assert named.split("\n") == ["1 − cosine", "relative distance"] and 0 < high < 21.1 / 2.54 * 96
 
 
+SIGHT = """
+const box = document.querySelector('#graph [data-op="block12/unit0/Conv2D"] .type').getBoundingClientRect();
+return [box.height, document.querySelector('#graph svg').getAttribute('viewBox')];
+"""
+
+
+def test_a_long_network_is_printed_as_far_as_it_is_in_sight(driver, page):
+    """Its letters can be read."""
+    show(driver, page)
+    resize(driver, 718, 1000)
+    before = driver.execute_script(SIGHT)
+    driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    printed = driver.execute_script(SIGHT)
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    assert driver.execute_script(SIGHT) == before and printed[0] > 0.6 * before[0] and printed[1] != before[1]
+    resize(driver, 1280, 900)
+
+
+def test_the_failing_rows_of_suspects_are_printed_first(driver, tmp_path):
+    """Of an op that is a suspect on one device the others' rows are no better than any."""
+    numbers = [(str(device), str(step)) for device in range(4) for step in range(80)]
+    places = [{"time": "t", "device": device, "model": "net", "model_id": "1", "step": step} for device, step in numbers]
+    rows = [row.but(**place) for place in places for row in network(8, 4 if place["device"] == "1" else None)]
+    write_page(tmp_path / "page.html", rows, [next(number for number, row in enumerate(rows) if row.verdict == "fail")])
+    show(driver, tmp_path / "page.html")
+    driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    cells = driver.execute_script("return [...document.querySelectorAll('#rows tr[data-tensor]')].map((row) => row.dataset.verdict)")
+    driver.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    assert len(cells) == 1000 and cells[:320] == ["fail"] * 320 and "fail" not in cells[320:]
+
+
 def test_words_of_a_table_stay_whole_without_scripts(tmp_path):
     write_page(tmp_path / "page.html", training_rows(), [4])
     with browser(scripts=False) as blocked:
         show(blocked, tmp_path / "page.html", scripts=False)
         resize(blocked, 1280, 900)
         heads = [cell for cell in blocked.find_elements("css selector", "#rows thead th") if cell.text in ("type", "verdict")]
-        types = blocked.find_elements("css selector", "#rows tbody td:nth-child(4)")
+        types = blocked.find_elements("css selector", "#rows tbody td:nth-child(8)")
         assert len(heads) == 2 and {cell.text for cell in types} >= {"Conv2D", "MatMul"}
         # A letter is at least so wide; 16 pixels are the cell's padding.
         assert all(cell.rect["width"] - 16 >= 5.5 * len(cell.text) for cell in heads + types)

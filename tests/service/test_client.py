@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 
 import pytest
 from in_process import run_here
-from service_client import ended
+from service_client import WATCH, ended, post, running
 
 
 def client(server, *words):
@@ -43,6 +44,11 @@ def test_submit_and_status_end_with_the_runs_code(serving, lab, until):
     assert until(lambda: client(server, "status", "out").returncode == 1)
 
 
+def test_no_proxy_stands_between_a_machine_and_itself(serving, lab, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert client(serving(lab), "status").returncode == 0
+
+
 def test_status_of_what_is_not_finished(serving, lab, until):
     server = serving(lab)
     done = client(server, "submit", "--detach", "--", "watch", "dump", "net/golden", "-f", "net/model.json", "-o", "watched")
@@ -53,7 +59,37 @@ def test_status_of_what_is_not_finished(serving, lab, until):
     assert client(server, "status", "watched").returncode == 3
     server.json("/api/jobs/%s/cancel" % name, 202, method="POST")
     ended(server, {"id": name}, until)
-    assert client(server, "status", name).returncode == 130
+    done = client(server, "status", name)
+    assert done.returncode == 130 and "job %s: cancelled" % name in done.stdout
+
+
+def test_status_of_what_waits_in_the_queue(serving, lab, until):
+    """By all its names, before there is a run: it is not finished."""
+    server = serving(lab)
+    files = ("dump", "net/golden", "-f", "net/model.json", "-o")
+    watched = client(server, "submit", "--detach", "--", "watch", *files, "watched").stdout.strip()
+    done = client(server, "submit", "--detach", "--format", "json", "--", "compare", *files, "to/out")
+    job = json.loads(done.stdout)
+    for name in (job["id"], job["run"], "to/out", "out", str(lab / "to" / "out")):
+        done = client(server, "status", name)
+        assert (name, done.returncode, done.stdout) == (name, 3, "job %s: queued\n" % job["id"])
+    server.json("/api/jobs/%s/cancel" % job["id"], 202, method="POST")
+    ended(server, job, until)
+    assert client(server, "status", "out").returncode == 130
+    server.json("/api/jobs/%s/cancel" % watched, 202, method="POST")
+    ended(server, {"id": watched}, until)
+
+
+def test_status_of_what_was_killed(serving, lab, until):
+    """Its run is not finished."""
+    server = serving(lab)
+    job = post(server, WATCH)
+    running(server, job, until)
+    until(lambda: server.runs())
+    os.killpg(int(server.read(str(lab / ".goldwatch-serve" / "jobs" / (job["id"] + ".pid"))).split()[0]), signal.SIGKILL)
+    ended(server, job, until)
+    for name in (job["id"], job["run"]):
+        assert client(server, "status", name).returncode == 3
 
 
 def test_what_submit_cannot_do_is_4_or_2(serving, lab, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 
@@ -238,6 +239,18 @@ def test_a_command_whose_shell_is_killed_does_not_go_on_unseen(serving, lab, unt
         os.kill(int(stream.read().split()[0]), signal.SIGKILL)
     assert ended(server, job, until)["state"] == "failed"
     until(lambda: [run["state"] for run in server.runs()] == ["stopped"])
+
+
+def test_the_list_has_all_jobs_that_go_on(tmp_path):
+    """However many have been sent since."""
+    from goldwatch.service.job_request import JobRequest
+    from goldwatch.service.queue import Queue
+
+    with contextlib.closing(Queue(str(tmp_path / "state"))) as queue:
+        jobs = [queue.add(JobRequest("compare", [], {}, [], None)) for _ in range(7)]
+        for job, state in zip(jobs, ("running", "done", "queued", "failed", "done", "cancelled", "done")):
+            queue.set(job, state=state)
+        assert [job.id for job in queue.all(limit=2)] == [jobs[number].id for number in (6, 5, 2, 0)]
 
 
 def test_read_only_takes_nothing(serving, lab):

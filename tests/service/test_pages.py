@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import signal
+import sqlite3
 
 import pytest
 from browser import READY, SIDEWAYS, console, resize
 from merged_hosts import Host, settle
 from merged_hosts import make_row as make_host_row
-from service_client import TOKEN
+from service_client import COMPARE, TOKEN, WATCH, post
 
 from goldwatch.merging.merge import Merge
 from goldwatch.merging.options import MergeOptions
@@ -99,6 +102,32 @@ def test_the_list_shows_filters_and_grows(watched, live, row, page):
     page.driver.switch_to.active_element.send_keys(Keys.ENTER)
     page.until(lambda: "/runs/" in page.driver.current_url)
     assert console(page.driver) == []
+
+
+def test_more_runs_than_are_shown_at_once(watched, page, tmp_path):
+    server, store, run = watched
+    for number in range(204):
+        shutil.copytree(str(tmp_path / "lab" / "out"), str(tmp_path / "lab" / ("copy%03d" % number)))
+    page.until(lambda: page.text("#runs-status") == "the newest 200 of 205 runs")
+    page.element("#more").click()
+    page.until(lambda: page.text("#runs-status") == "205 runs" and len(page.texts("#runs tbody tr")) == 205)
+    assert not page.element("#more").is_displayed()
+
+
+def test_rows_that_are_damaged_are_counted(watched, page):
+    """Nobody takes a page for whole that lacks rows."""
+    server, store, run = watched
+    store.close()
+    with contextlib.closing(sqlite3.connect(str(store.path))) as connection:
+        connection.execute("UPDATE row SET reason = 'x' WHERE id IN (2, 5)")
+        connection.commit()
+    page.open(server, "/runs/" + run)
+    page.until(lambda: page.text("#connection").startswith("3 of 5 rows could be read"))
+    with contextlib.closing(sqlite3.connect(str(store.path))) as connection:
+        connection.execute("UPDATE row SET reason = 'x'")
+        connection.commit()
+    page.open(server, "/runs/" + run)
+    page.until(lambda: page.text("#connection").startswith("0 of 5 rows could be read"))
 
 
 def test_rows_the_plot_and_the_divergence_come_by_themselves(watched, row, page):
@@ -281,6 +310,29 @@ def test_jobs_are_seen_read_and_cancelled(serving, tmp_path, page):
     assert page.driver.execute_script(SIDEWAYS) <= 0
 
 
+def test_the_link_to_a_run_that_waits_for_its_turn(serving, lab, page):
+    """The page says that it waits, and shows the run by itself; a run that never comes is named so."""
+    server = serving(lab)
+    watched, compared = post(server, WATCH), post(server, COMPARE)
+    lost = post(server, {**COMPARE, "options": {**COMPARE["options"], "out": "lost"}})
+    page.open(server, "/")
+    page.log_in(server)
+    page.element("#runs")
+    console(page.driver)
+    page.open(server, "/runs/" + lost["run"])
+    assert page.text("#job") == "Job %s is queued: its run is shown here as soon as it has begun." % lost["id"]
+    server.json("/api/jobs/%s/cancel" % lost["id"], 202, method="POST")
+    page.until(lambda: page.text(".problem") == "Job %s is cancelled and left no run." % lost["id"])
+    page.open(server, "/runs/" + "0" * 16)
+    assert page.text(".problem") == "There is no such run."
+    page.open(server, "/runs/" + compared["run"])
+    assert page.text("#job").startswith("Job %s is queued" % compared["id"])
+    server.json("/api/jobs/%s/cancel" % watched["id"], 202, method="POST")
+    page.until(lambda: page.rows() > 0 and page.text("#verdict .verdict") == "pass")
+    # Those of runs that were not there, and nothing of what came then.
+    assert all("404" in line for line in console(page.driver))
+
+
 def test_a_merge_tells_its_hosts_and_the_worst_over_all_devices(serving, page, tmp_path):
     (tmp_path / "lab").mkdir()
     hosts = [Host(str(tmp_path / "hosts" / name)) for name in ("left", "right")]
@@ -301,6 +353,7 @@ def test_a_merge_tells_its_hosts_and_the_worst_over_all_devices(serving, page, t
         page.until(lambda: page.rows() == 1)
         assert "32 rows" in page.text("#verdict .counts")
         page.until(lambda: page.text("#rows-status").startswith("1 row of 32, of which"))
+        page.until(lambda: page.texts("#overview .heat-head b")[1:] == ["Ops × steps: relative distance"])
         for host in hosts:
             host.finish()
         merge.stop("test")

@@ -196,6 +196,9 @@ def test_a_merge_counts_the_rows_of_all_hosts(serving, tmp_path):
     assert len({(one["host"], one["device"], one["step"]) for one in left}) == len(left) > 1
     assert sum(one["rows"] for one in left) == run["rows"] - run["stored"]
     assert sum(one["passed"] for one in left) == run["passed"]
+    (drawn,) = server.json("/api/runs/%s/overview" % run["id"])["models"]
+    assert (drawn["model"], drawn["steps"], len(drawn["ops"])) == ("net", ["3", "4", "9"], 5)
+    assert drawn["worst"] == [[0.001, 0.001, None], *[[0.001, None, None]] * 3, [None, None, 0.001]]
     table = server.ask("/api/runs/%s/files/step_op.csv" % run["id"])[2]
     assert table.startswith(b"Step,Model,OpName,TensorIndex,Metric,Devices,Worst,Mean")
     assert run["state"] == "finished" and run["rows"] == 18 and all(run[name] == full["summary"][name] for name in expected)

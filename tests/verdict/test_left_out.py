@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 from in_process import run_here
 
+from goldwatch.cli.verdict_text import closer_words
+from goldwatch.dumps.place import Place
+from goldwatch.engine.options import ComparisonOptions
+
 
 def body(scene, random, dumps, goldens):
     """An op that ran several times, as in a loop's body, with so many golden runs; the first dump is wrong."""
@@ -111,3 +115,13 @@ def test_what_was_not_compared_before_the_named_operator_is_said(scene, random, 
     assert (code, summary["first_divergence"]["op"], summary["first_divergence"]["inputs"]) == (1, "named", "bad")
     whose = " and whose inputs are within their limits: the error is wrong's." if before else ": the error is of wrong"
     assert "named:input:0 was already outside its limits; it comes from wrong, which was not compared" + whose in text
+
+
+def test_the_command_names_a_place_also_where_the_dumps_are_elsewhere(tmp_path):
+    """A report is made where the store is; below TARGET, whichever part of the way to a place that is."""
+    place = Place("20260102030405", "3", "net", "1", "8")
+    parts = [part for part in place if part is not None]
+    for count in range(len(parts) + 1):
+        target = str(tmp_path.joinpath("gone", "dump", *parts[:count]))
+        options = ComparisonOptions(target, str(tmp_path / "gone" / "golden"), str(tmp_path / "out"), model="graphs")
+        assert closer_words(options, "part0/MatMul", place)[2] == str(tmp_path.joinpath("gone", "dump", *parts))

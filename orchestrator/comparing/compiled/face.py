@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-REVISION = 3
+REVISION = 4
 """Of what is agreed with the C source; changes with it."""
 
 _NONE = (None, None)
@@ -33,6 +33,16 @@ class Found(NamedTuple):
     y_base: float
     y_mean: float
     y_m2: float
+
+
+class Terms(NamedTuple):
+    """Sums over the elements of a block: of p, of q, of p − q, of q·((1+u)·ln(1+u) − u) with u = p/q − 1, and of p·ln(p/q)."""
+
+    p: float
+    q: float
+    difference: float
+    g: float
+    p_log: float
 
 
 class Table(NamedTuple):
@@ -104,8 +114,8 @@ class CompiledKernel:
 
     def divergence(
         self, x: np.ndarray, y: np.ndarray, scaling: Tuple[float, float, float, float, float, float]
-    ) -> Optional[Tuple[float, float, float]]:
-        """Return the sums of p, p − q and q·((1+u)·ln(1+u) − u) with u = p/q − 1 over one block; None as :meth:`sums`.
+    ) -> Optional[Terms]:
+        """Return the sums of the divergence's terms over one block; None as :meth:`sums`.
 
         Parameters
         ----------
@@ -119,5 +129,5 @@ class CompiledKernel:
         ValueError
             The shapes differ.
         """
-        found: Optional[Tuple[float, float, float]] = self._divergence(x, y, scaling)
-        return found
+        found = self._divergence(x, y, scaling)
+        return None if found is None else Terms(*found)

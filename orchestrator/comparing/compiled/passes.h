@@ -1,13 +1,15 @@
 /* The passes over a block, for one instruction set. */
 
 /* Sums of one chunk, in lanes; they are added to the block's afterwards, which keeps more digits than one long sum. */
-static TARGET void NAMED(add_chunk)(struct pair_lanes *lanes, double *x, double *y, double *d, ptrdiff_t n, int relative) {
+static TARGET void NAMED(add_chunk)(
+    struct pair_lanes *lanes, double *x, double *y, double *d, ptrdiff_t n, int relative, struct ahead next_x, struct ahead next_y) {
     struct pair_lanes part = no_sums;
     V sx[REGISTERS], sy[REGISTERS], xx[REGISTERS], yy[REGISTERS], xy[REGISTERS], dd[REGISTERS], ad[REGISTERS];
     EACH(k) sx[k] = sy[k] = xx[k] = yy[k] = xy[k] = dd[k] = ad[k] = NAMED(all)(0.0);
     pad(x, n, 0.0);
     pad(y, n, 0.0);
-    for (ptrdiff_t i = 0; i < n; i += LANES)
+    for (ptrdiff_t i = 0; i < n; i += LANES) {
+        fetch(&next_x);
         EACH(k) {
             V a = NAMED(load)(x + i + k * WIDTH), b = NAMED(load)(y + i + k * WIDTH);
             V off = NAMED(magnitude)(a - b);
@@ -20,6 +22,7 @@ static TARGET void NAMED(add_chunk)(struct pair_lanes *lanes, double *x, double 
             dd[k] += off * off;
             ad[k] += off;
         }
+    }
     EACH(k) {
         NAMED(store)(part.x + k * WIDTH, sx[k]);
         NAMED(store)(part.y + k * WIDTH, sy[k]);
@@ -43,7 +46,8 @@ static TARGET void NAMED(add_chunk)(struct pair_lanes *lanes, double *x, double 
     /* What is padding must not be the smallest or the largest. */
     pad(x, n, x[0]);
     pad(y, n, y[0]);
-    for (ptrdiff_t i = 0; i < n; i += LANES)
+    for (ptrdiff_t i = 0; i < n; i += LANES) {
+        fetch(&next_y);
         EACH(k) {
             V a = NAMED(load)(x + i + k * WIDTH), b = NAMED(load)(y + i + k * WIDTH), off = NAMED(load)(d + i + k * WIDTH);
             x_low[k] = NAMED(least)(x_low[k], a);
@@ -58,6 +62,7 @@ static TARGET void NAMED(add_chunk)(struct pair_lanes *lanes, double *x, double 
                 max_rel[k] = NAMED(most)(max_rel[k], share);
             }
         }
+    }
     EACH(k) {
         NAMED(store)(lanes->x_low + k * WIDTH, x_low[k]);
         NAMED(store)(lanes->x_high + k * WIDTH, x_high[k]);
@@ -170,7 +175,7 @@ static TARGET void NAMED(first_pass)(const struct walk *block, const struct want
     struct place place;
     ptrdiff_t done = 0;
     for (ptrdiff_t n; (n = NAMED(next_chunk)(&walk, x, y, &place)) > 0; done += n) {
-        NAMED(add_chunk)(&lanes, x, y, d, n, wanted->relative);
+        NAMED(add_chunk)(&lanes, x, y, d, n, wanted->relative, ahead_of(&walk, &walk.x), ahead_of(&walk, &walk.y));
         NAMED(add_places)(wanted, y, d, &place, walk.shape[walk.axes - 1], n);
     }
     merge_lanes(&lanes, found);
@@ -200,30 +205,36 @@ INLINE V NAMED(logarithm)(V v) {
 
 /* (1 + u) ln(1 + u) - u for small u: the sum over k >= 2 of (-u)**k / (k (k - 1)), even and odd powers side by side. */
 INLINE V NAMED(series)(V u) {
-    V square = u * u, even = NAMED(all)(SERIES[12]), odd = NAMED(all)(SERIES[13]);
-    for (int k = 10; k >= 0; k -= 2) {
+    V square = u * u, even = NAMED(all)(SERIES[10]), odd = NAMED(all)(SERIES[11]);
+    for (int k = 8; k >= 0; k -= 2) {
         even = even * square + NAMED(all)(SERIES[k]);
         odd = odd * square + NAMED(all)(SERIES[k + 1]);
     }
     return (even + odd * u) * square;
 }
 
-/* Sums of p, p - q and q ((1 + u) ln(1 + u) - u), u = p / q - 1. */
+/* Sums of p, q, p - q, q ((1 + u) ln(1 + u) - u) with u = p / q - 1, and p ln(p / q). Where p and q are far apart the logarithm's product is what
+   is summed, elsewhere the series: each of the last two sums has its digits, whichever of P and Q is the larger. */
 static TARGET void NAMED(divergence)(const struct walk *block, const struct scaling *sides, double *sums) {
-    double x[CHUNK], y[CHUNK], lanes[3][LANES] = {{0}};
+    enum { P, Q, NEAR_OFF, NEAR_G, FAR_OFF, FAR_LOG, SUMS };
+    double x[CHUNK], y[CHUNK], lanes[SUMS][LANES] = {{0}}, found[SUMS];
     struct walk walk = *block;
     struct place place;
     const V x_low = NAMED(all)(sides[0].low), x_factor = NAMED(all)(sides[0].factor), x_floor = NAMED(all)(sides[0].floor);
     const V y_low = NAMED(all)(sides[1].low), y_factor = NAMED(all)(sides[1].factor), y_floor = NAMED(all)(sides[1].floor);
     const V near = NAMED(all)(0.0625), one = NAMED(all)(1.0);
     for (ptrdiff_t n; (n = NAMED(next_chunk)(&walk, x, y, &place)) > 0;) {
-        V sums_p[REGISTERS], sums_off[REGISTERS], sums_g[REGISTERS];
-        EACH(k) sums_p[k] = sums_off[k] = sums_g[k] = NAMED(all)(0.0);
+        V part[SUMS][REGISTERS];
+        struct ahead next_x = ahead_of(&walk, &walk.x), next_y = ahead_of(&walk, &walk.y);
+        for (int sum = 0; sum < SUMS; sum++)
+            EACH(k) part[sum][k] = NAMED(all)(0.0);
         pad(x, n, x[0]);
         pad(y, n, y[0]);
         for (ptrdiff_t i = 0; i < n; i += LANES) {
             V p[REGISTERS], q[REGISTERS], off[REGISTERS], u[REGISTERS], g[REGISTERS];
             U far = NAMED(all_bits)(0);
+            fetch(&next_x);
+            fetch(&next_y);
             EACH(k) {
                 p[k] = NAMED(most)((NAMED(load)(x + i + k * WIDTH) - x_low) * x_factor, x_floor);
                 q[k] = NAMED(most)((NAMED(load)(y + i + k * WIDTH) - y_low) * y_factor, y_floor);
@@ -232,34 +243,43 @@ static TARGET void NAMED(divergence)(const struct walk *block, const struct scal
                 g[k] = NAMED(series)(u[k]);
                 far |= (U)(NAMED(magnitude)(u[k]) > near);
             }
-            if (NAMED(any)(far))
-                EACH(k) {
-                    V t = one + u[k];
-                    g[k] = NAMED(choose)((U)(NAMED(magnitude)(u[k]) > near), t * NAMED(logarithm)(t) - u[k], g[k]);
-                }
             if (i + LANES > n)
                 EACH(k) {
                     U inside = *(const U *)(ONES_THEN_ZEROS + LANES - (n - i) + k * WIDTH);
                     p[k] = (V)((U)p[k] & inside);
+                    q[k] = (V)((U)q[k] & inside);
                     off[k] = (V)((U)off[k] & inside);
-                    g[k] = (V)((U)g[k] & inside);
+                }
+            if (NAMED(any)(far))
+                EACH(k) {
+                    U apart = (U)(NAMED(magnitude)(u[k]) > near);
+                    /* p / q, but for digits that the 1 in it has cost; p - t q gives the logarithm what they would. */
+                    V t = one + u[k];
+                    V product = p[k] * NAMED(logarithm)(t) + (p[k] - t * q[k]);
+                    part[FAR_OFF][k] += (V)((U)off[k] & apart);
+                    part[FAR_LOG][k] += (V)((U)product & apart);
+                    off[k] = (V)((U)off[k] & ~apart);
+                    g[k] = (V)((U)g[k] & ~apart);
                 }
             EACH(k) {
-                sums_p[k] += p[k];
-                sums_off[k] += off[k];
-                sums_g[k] += q[k] * g[k];
+                part[P][k] += p[k];
+                part[Q][k] += q[k];
+                part[NEAR_OFF][k] += off[k];
+                part[NEAR_G][k] += q[k] * g[k];
             }
         }
-        double part[3][LANES];
-        EACH(k) {
-            NAMED(store)(part[0] + k * WIDTH, sums_p[k]);
-            NAMED(store)(part[1] + k * WIDTH, sums_off[k]);
-            NAMED(store)(part[2] + k * WIDTH, sums_g[k]);
-        }
-        for (int sum = 0; sum < 3; sum++)
+        for (int sum = 0; sum < SUMS; sum++) {
+            double values[LANES];
+            EACH(k) NAMED(store)(values + k * WIDTH, part[sum][k]);
             for (int lane = 0; lane < LANES; lane++)
-                lanes[sum][lane] += part[sum][lane];
+                lanes[sum][lane] += values[lane];
+        }
     }
-    for (int sum = 0; sum < 3; sum++)
-        sums[sum] = total_of(lanes[sum]);
+    for (int sum = 0; sum < SUMS; sum++)
+        found[sum] = total_of(lanes[sum]);
+    sums[0] = found[P];
+    sums[1] = found[Q];
+    sums[2] = found[NEAR_OFF] + found[FAR_OFF];
+    sums[3] = found[NEAR_G] + (found[FAR_LOG] - found[FAR_OFF]);
+    sums[4] = found[NEAR_OFF] + found[NEAR_G] + found[FAR_LOG];
 }

@@ -55,6 +55,40 @@ static void advance(struct walk *walk, ptrdiff_t n) {
     walk->done = 1;
 }
 
+/* Where a side's next chunk lies, for the processor to fetch it while this one is computed: a place for each LANES elements, ``step`` bytes
+   apart, and behind ``length`` of them ``skip`` more, to the tile's next row. */
+struct ahead {
+    const char *at;
+    ptrdiff_t step, left, length, skip;
+};
+
+/* Only where the next chunk is a full one; else one place is named all the time. A place that is nobody's does no harm. */
+static struct ahead ahead_of(const struct walk *walk, const struct side *side) {
+    int inner = walk->axes - 1;
+    ptrdiff_t rows = walk->tiled ? walk->shape[inner - 1] : 1, stride = side->strides[inner];
+    struct ahead next = {side->data + walk->at * stride, 0, CHUNK, CHUNK, 0};
+    if (walk->done || walk->shape[inner] - walk->at < CHUNK / rows)
+        return next;
+    next.step = stride * LANES;
+    if (walk->tiled && stride != type_sizes[side->type]) {
+        /* Read as it lies there: all rows' elements at once. */
+        next.step /= rows;
+    } else if (walk->tiled) {
+        next.left = next.length = CHUNK / rows / LANES;
+        next.skip = side->strides[inner - 1] - next.length * next.step;
+    }
+    return next;
+}
+
+static inline void fetch(struct ahead *next) {
+    __builtin_prefetch(next->at);
+    next->at += next->step;
+    if (--next->left == 0) {
+        next->at += next->skip;
+        next->left = next->length;
+    }
+}
+
 typedef uint16_t eight_halves __attribute__((vector_size(16), aligned(1), may_alias));
 
 #if defined(__clang__) || __GNUC__ >= 12
