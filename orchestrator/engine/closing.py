@@ -138,11 +138,14 @@ def _settle_loops(engine: Engine, files: List[TargetFile]) -> Dict[str, int]:
 
 def _forget_moved(engine: Engine) -> None:
     """A file that was moved within TARGET counts where it is now."""
+    gone = list(engine.catalogue.in_state(GONE))
+    if not gone:
+        return
     there = {}
     for file in engine.catalogue.in_state(PLANNED, HELD, *WAITING):
         if file.signature is not None:
             there[file.signature.inode] = file
-    for file in engine.catalogue.in_state(GONE):
+    for file in gone:
         moved = there.get(file.signature.inode) if file.signature is not None else None
         if moved is not None and file.signature is not None and file.signature.is_file(moved.signature):
             engine.remove_rows(file, set(), "the file was moved to %s" % moved.rel)
@@ -191,7 +194,7 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
         lost = [_folder_row(engine, rel, behind, reason, cause) for rel, reason, cause in folders]
         engine.put_rows(lost)
         kept.update(row_key(row) for row in lost)
-        known = {file.rel for file in engine.catalogue.files.each() if file.state != EARLIER and file.place in taken}
+        known = {file.rel for place in taken for file in places[place] if file.state != EARLIER}
         gone = [target for target in engine.store.table.target_files() if target not in known]
         stale = [key for target in gone for key in engine.store.table.keys_of_file(target) if key not in kept]
         if stale:

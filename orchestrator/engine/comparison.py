@@ -16,11 +16,10 @@ from ..interrupts import caused_by_interrupt
 from ..model.graphs import ModelGraphs
 from ..results.csvfile import Columns
 from ..results.files import write_tables
-from ..results.finishing import ResultFiles, Rows
+from ..results.finishing import ResultFiles
 from ..results.kept import Renderer, absolute
 from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore
-from ..verdict.seen import SeenRow
 from .catalogue import Catalogue
 from .engine import Engine, OnRow
 from .goldens import Goldens
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from ..verdict.explaining import TensorReader
     from ..verdict.summary import Summary
     from .result import RunResult
-
-_TOLD_ROWS = 256
 
 
 class Run:
@@ -189,10 +186,10 @@ class Run:
         seen = self.graphs.seen(places)
         if len(seen) != len(self.graphs):
             self.store.set(GRAPHS, [network_document(graph) for graph in seen])
-        with ResultFiles(self.store, self._columns, self._mapping, self.options.metrics, self.engine.kept, places) as results:
+        made = (self._columns, self._mapping, self.options.metrics, self.engine.kept)
+        with ResultFiles(self.store, *made, places, on_stage) as results:
             judged = (self.options.limits, program, self.graphs, self.options.allow_missing, reader)
-            rows = _told(results.rows, on_stage)
-            summary = summarise(rows, ops, *judged, self.unmatched, self.steps_without_golden, results.whole)
+            summary = summarise(results.rows, ops, *judged, self.unmatched, self.steps_without_golden, results.whole)
             summary = self._with_overlaps(summary)
             forgiving = {"allow_missing": self.options.allow_missing, "strict": self.options.strict}
             sentence = run_sentence(summary, self.unmatched)
@@ -229,13 +226,3 @@ def _uncollected() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _told(rows: Rows, on_stage: OnStage) -> Iterator[SeenRow]:
-    """Yield rows, and tell of each some hundred that they are written, then that they are judged."""
-    total = len(rows)
-    for number, row in enumerate(rows):
-        if number % _TOLD_ROWS == 0:
-            on_stage("writing the result files", number, total)
-        yield row
-    on_stage("judging", 0, 0)

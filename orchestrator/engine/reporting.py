@@ -46,12 +46,12 @@ def write_report(out: str, files: Mapping[str, Type[ReportFile]], commands: Comm
         It is damaged, foreign or cannot be read; a file cannot be written.
     """
     with RunStore.open(out) as store, store.frozen():
-        told = _told(out, store, commands)
+        told = _told(out, store, commands, any(kind.draws for kind in files.values()))
         write_files(store.rows("index"), files, told)
     return told
 
 
-def _told(out: str, store: RunStore, commands: Commands) -> Told:
+def _told(out: str, store: RunStore, commands: Commands, draws: bool) -> Told:
     inputs, judged, summary = store.get("inputs"), store.get(JUDGED) or {}, store.get(SUMMARY)
     options, unstored = stored_options(out, store.has_hosts, store.get), store.counted.unstored()
     finished = summary is not None
@@ -69,7 +69,7 @@ def _told(out: str, store: RunStore, commands: Commands) -> Told:
         columns=_columns(out, store, options),
         places=tuple(dict.fromkeys([*store.places(), *unstored])),
         unstored=unstored,
-        over_devices=worst_outputs(store.query, options.metrics) if store.has_hosts else None,
+        over_devices=worst_outputs(store.query, options.metrics) if draws and store.has_hosts else None,
         comparison=REPLAY if judged.get("comparison") == REPLAY else "",
         omitted=tuple(store.events.omitted()),
         graphs=tuple(store.get(GRAPHS) or ()),

@@ -346,12 +346,9 @@ class Merge:
         note_what_hosts_say(self.merged, self.sources)
         options = self._options()
         columns = options.columns(self.store.has("golden_address"), self.store.has("overflow"))
-        with ResultFiles(self.store, columns, None, options.metrics) as results:
-            total = len(results.rows)
-            for number, _ in enumerate(results.rows):
-                if number % 256 == 0:
-                    on_stage("writing the result files", number, total)
-            on_stage("judging", 0, 0)
+        with ResultFiles(self.store, columns, None, options.metrics, on_stage=on_stage) as results:
+            for _ in results.rows:
+                pass
             summary, sentence = judge_hosts(self.store, options)
             self.store.set(JUDGED, {"strict": self.options.strict, "sentence": sentence})
             table = os.path.join(self.options.out, STEP_OP_FILE)

@@ -6,7 +6,7 @@ Source: the vendor's description of ``_datadump_original_op_names`` and what rea
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, List, Tuple
+from typing import Dict, List, Set, Tuple
 from weakref import WeakKeyDictionary
 
 from .graph import ModelGraph
@@ -61,6 +61,10 @@ class Groups:
     def of(self, op: OpNode) -> Group:
         """Return the op's group."""
         return self._of[op.position]
+
+    def lacking(self, positions: Set[int]) -> List[Group]:
+        """Return the groups that have an op at none of these positions, in their order."""
+        return [self.groups[index] for index in sorted({self._of[position].index for position in self._of.keys() - positions})]
 
     def stands_alone(self, op: OpNode) -> bool:
         """Tell whether no other op came from the same list of originals; Cast and TransData beside an op that computes do not count."""

@@ -144,7 +144,7 @@ class Pairing:
         A group has one such row when none of its members was seen. When one was, each other that computes an original's output which no
         seen one computes has a row of its own.
         """
-        if self.graph is None or self._counterparts is None:
+        if self.graph is None or self._groups is None or self._counterparts is None:
             return []
         seen: Set[int] = set()
         for item in seen_ops:
@@ -153,12 +153,11 @@ class Pairing:
             for op in found or self._whole(name)[0]:
                 seen.add(op.position)
         rows: List[RowPlan] = []
-        for group in self.groups:
-            there = sum([op.position in seen for op in group.ops])
-            if not there:
-                rows.append(self._absent_row(group))
-            elif there < len(group.ops):
+        for group in self._groups.lacking(seen):
+            if any(op.position in seen for op in group.ops):
                 rows += self._unseen_members(group, seen)
+            else:
+                rows.append(self._absent_row(group))
         return rows
 
     def _unseen_members(self, group: Group, seen: Set[int]) -> List[RowPlan]:

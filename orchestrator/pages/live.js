@@ -40,6 +40,7 @@ class LivePage {
     this.divergence = null;
     this.over = null;
     this.overviewDue = 0;
+    this.overviewOf = null;
   }
 
   at(name) {
@@ -202,10 +203,11 @@ class LivePage {
 
   // What is drawn of all devices is large where there are many ops and steps: while the run goes on it is not asked for all the time.
   async overview() {
-    const began = Date.now();
-    if (this.run.state === 'running' && began < this.overviewDue) return;
+    const began = Date.now(), of = [this.run.state, this.run.rows].join();
+    if (of === this.overviewOf || (this.run.state === 'running' && began < this.overviewDue)) return;
     const found = await ask(this.api + '/overview');
     this.overviewDue = Date.now() + OVERVIEW_SHARE * (Date.now() - began);
+    this.overviewOf = of;
     this.over = found.models.length ? found : null;
   }
 

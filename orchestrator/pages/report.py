@@ -33,6 +33,8 @@ _WORST = (FAIL, NOT_COMPARED, PASS, EXPECTED_ABSENT)
 class HtmlFile(ReportFile):
     """Writes the page; the rows are kept as columns until the last one was seen."""
 
+    draws = True
+
     def begin(self) -> None:
         """Be ready for the rows."""
         accused = _accused(self.told)

@@ -7,7 +7,7 @@ import os
 from itertools import groupby
 from operator import attrgetter
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Sequence, Set, Tuple, Type
+from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, Sequence, Set, Tuple, Type
 
 import numpy as np
 
@@ -57,6 +57,8 @@ class ResultFiles:
         Rows that were rendered when they were stored, with these metrics; others are rendered now.
     places
         Those of the store, where they are known.
+    on_stage
+        Called several times a second with what is done, how many of its steps are, and of how many (0: not known).
 
     Attributes
     ----------
@@ -79,8 +81,10 @@ class ResultFiles:
         metrics: Sequence[str] = METRICS,
         kept: Optional[KeptRows] = None,
         places: Optional[Sequence[Place]] = None,
+        on_stage: Callable[[str, int, int], None] = lambda stage, done, total: None,
     ) -> None:
         self.store = store
+        self._on_stage = on_stage
         self.path = os.path.join(os.path.dirname(store.path), RESULT_FILE)
         self.chosen = Chosen(SHOWN_ROWS)
         self.by_place = ByPlace()
@@ -90,7 +94,8 @@ class ResultFiles:
         self._render = Renderer(columns, tuple(metrics), mapping and absolute(mapping))
         self._kept = kept or KeptRows(os.path.dirname(self.path))
         self._ids, self._sums = store.numbers(places)
-        self._slots = self._kept.slots(self._ids, self._sums, self._render)
+        with self._refusing():
+            self._slots = self._kept.slots(self._ids, self._sums, self._render)
         self._walked = False
 
     def __enter__(self) -> ResultFiles:
@@ -112,6 +117,8 @@ class ResultFiles:
         self._walked = True
         for start in range(0, len(self._ids), _PAGE_ROWS):
             page = slice(start, start + _PAGE_ROWS)
+            if write:
+                self._on_stage("writing the result files", start, len(self._ids))
             self._render_lacking(page)
             with self._refusing():
                 rows = self._kept.seen(self._slots[page])
@@ -120,16 +127,18 @@ class ResultFiles:
             yield from rows
         if write:
             self._tables.close()
+            self._on_stage("judging", 0, 0)
 
     def _render_lacking(self, page: slice) -> None:
         """Render rows that are not kept."""
         lacking = np.flatnonzero(self._slots[page] < 0) + page.start
         for start in range(0, len(lacking), _READ_ROWS):
-            some = {int(self._ids[at]): int(at) for at in lacking[start : start + _READ_ROWS]}
+            some = lacking[start : start + _READ_ROWS]
+            numbers = self._ids[some].tolist()
             with self._refusing():
-                for number, row in self.store.numbered(list(some)).items():
-                    at = some[number]
-                    self._slots[at] = self._kept.keep(number, "%016x" % self._sums[at], self._render(row))
+                found = self.store.numbered(numbers)
+                made = [(number, "%016x" % self._sums[at], self._render(found[number])) for number, at in zip(numbers, some)]
+                self._slots[some] = self._kept.write(made)
 
     def _write(self, page: slice, seen: List[SeenRow]) -> None:
         """Write the tables' lines of some rows, and take note of those that matter first."""

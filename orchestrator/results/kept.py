@@ -9,11 +9,13 @@ import os
 import tempfile
 from array import array
 from dataclasses import dataclass
+from itertools import accumulate, chain
 from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..comparing.row import METRICS, Row
+from ..dumps.place import Place
 from ..verdict.seen import SeenRow, packed_row, seen_row, unpacked_row
 from .csvfile import Columns, cells, mapping_cells
 from .jsonfile import NEXT_ROW, row_text
@@ -21,7 +23,8 @@ from .jsonfile import NEXT_ROW, row_text
 Array = Any
 
 _DOCUMENT, _LINE, _MAPPING, _SEEN = range(4)
-_BUFFERED_BYTES = 1 << 16
+# So many rows are gathered before their texts are written: an op's rows of all places come together, and are read place by place.
+_GATHERED_ROWS = 1024
 
 
 class Rendered(NamedTuple):
@@ -82,6 +85,10 @@ def _line(found: Sequence[str]) -> bytes:
     return text.getvalue().encode("utf-8", "backslashreplace")
 
 
+Made = Tuple[int, str, Rendered]
+"""A row's number (id) and checksum in the store, and what was made of it."""
+
+
 class KeptRows:
     """Rows of a run that are rendered already, by the number (id) under which the store has them.
 
@@ -97,31 +104,58 @@ class KeptRows:
     def __init__(self, folder: str) -> None:
         self._texts = tuple(_Texts(folder or os.curdir) for _ in range(4))
         self._renderers: List[Renderer] = []
-        # There may be a million rows: a few numbers of each, in the order in which they were kept.
+        # There may be a million rows: a few numbers of each, in the order in which they were written.
         self._numbers = array("q")
         self._sums = array("Q")
         self._by = array("H")
+        self._gathered: Dict[Place, List[Made]] = {}
+        self._room = _GATHERED_ROWS
         self._shared: Dict[Any, Any] = {}
 
-    def keep(self, number: int, checksum: str, made: Rendered) -> int:
-        """Keep a row; return its slot, the number of those kept before. Raises OSError where its texts cannot be written."""
-        for texts, part in zip(self._texts, (made.document, made.line, made.mapping, made.seen)):
-            texts.add(part)
-        self._numbers.append(number)
-        self._sums.append(int(checksum, 16))
-        if made.by not in self._renderers:
-            self._renderers.append(made.by)
-        self._by.append(self._renderers.index(made.by))
-        return len(self._by) - 1
+    def keep(self, place: Place, number: int, checksum: str, made: Rendered) -> None:
+        """Keep a row. Raises OSError where texts cannot be written."""
+        self._gathered.setdefault(place, []).append((number, checksum, made))
+        self._room -= 1
+        if not self._room:
+            self._write_gathered()
+
+    def _write_gathered(self) -> None:
+        rows = list(chain.from_iterable(self._gathered.values()))
+        self._gathered, self._room = {}, _GATHERED_ROWS
+        self.write(rows)
+
+    def write(self, rows: Sequence[Made]) -> range:
+        """Write rows behind those that were written; return their slots. Raises OSError where their texts cannot be written."""
+        first = len(self._by)
+        for texts, column in zip(self._texts, zip(*[made[:4] for _, _, made in rows])):
+            texts.add(column)
+        self._numbers.extend([number for number, _, _ in rows])
+        self._sums.extend([int(checksum, 16) for _, checksum, _ in rows])
+        # Those of a batch share one.
+        renderers = {id(made.by): made.by for _, _, made in rows}
+        by = {key: self._number_of(renderer) for key, renderer in renderers.items()}
+        self._by.extend([by[id(made.by)] for _, _, made in rows])
+        return range(first, first + len(rows))
+
+    def _number_of(self, by: Renderer) -> int:
+        if by not in self._renderers:
+            self._renderers.append(by)
+        return self._renderers.index(by)
 
     def slots(self, numbers: Array, checksums: Array, by: Renderer) -> Array:
-        """Return the slot of each of some rows; -1 where a row is not kept as the store has it, or was rendered otherwise.
+        """Return the slot of each of some rows, int64, [n]; -1 where a row is not kept as the store has it, or was rendered otherwise.
 
         Parameters
         ----------
         numbers, checksums
             int64 and uint64, [n].
+
+        Raises
+        ------
+        OSError
+            The last rows' texts cannot be written.
         """
+        self._write_gathered()
         own = self._renderers.index(by) if by in self._renderers else -1
         if own < 0:
             return np.full(len(numbers), -1, np.int64)
@@ -148,6 +182,7 @@ class KeptRows:
         """Forget all rows."""
         for kept in (self._renderers, self._numbers, self._sums, self._by):
             del kept[:]
+        self._gathered, self._room = {}, _GATHERED_ROWS
         self._shared.clear()
         for texts in self._texts:
             texts.close()
@@ -159,17 +194,18 @@ class _Texts:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._file: Optional[IO[bytes]] = None
-        self._size = 0
         self._ends = array("q")
 
-    def add(self, text: bytes) -> None:
-        """Write a text behind the others."""
-        if text:
+    def add(self, texts: Sequence[bytes]) -> None:
+        """Write texts behind the others."""
+        data = b"".join(texts)
+        if data:
             if self._file is None:
-                self._file = tempfile.TemporaryFile("w+b", _BUFFERED_BYTES, dir=self._folder)  # noqa: SIM115  open as long as texts are kept
-            self._file.write(text)
-            self._size += len(text)
-        self._ends.append(self._size)
+                self._file = tempfile.TemporaryFile("w+b", dir=self._folder)  # noqa: SIM115  open as long as texts are kept
+            self._file.write(data)
+            self._file.flush()
+        size = self._ends[-1] if self._ends else 0
+        self._ends.extend([size + end for end in accumulate(map(len, texts))])
 
     def joined(self, slots: Array) -> bytes:
         """Return some texts, one behind the other."""
@@ -186,7 +222,6 @@ class _Texts:
         """Yield texts that lie behind one another at once: rows come nearly in the order in which they are written."""
         if self._file is None or not len(slots):
             return
-        self._file.flush()
         breaks = np.flatnonzero(np.diff(slots) != 1)
         firsts, lasts = slots[[0, *(breaks + 1).tolist()]].tolist(), slots[[*breaks.tolist(), -1]].tolist()
         for first, last in zip(firsts, lasts):
@@ -196,7 +231,6 @@ class _Texts:
 
     def close(self) -> None:
         """Forget all texts."""
-        self._size = 0
         del self._ends[:]
         if self._file is not None:
             # What a full disk did not take is tried again here.

@@ -118,6 +118,8 @@ class RowTable:
             Index by place and op name; only rows without OpSequence are looked at.
         """
         query, changed, after = self._connection.query, 0, 0
+        if not any(numbers.values()):
+            return 0
         with self._connection.transaction():
             while True:
                 found = query(_UNNUMBERED, (after, _PIECE_LINES))

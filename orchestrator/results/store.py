@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from array import array
 from types import TracebackType
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Type
 
@@ -264,9 +265,13 @@ class RunStore:
             lines = [(number, *(to_sql_text(getattr(place, name)) for name in names)) for number, place in enumerate(places)]
             self.connection.raw.executemany("INSERT INTO placed VALUES (?, %s)" % ", ".join("?" * len(names)), lines)
             execute("CREATE INDEX temp.placed_names ON placed (%s)" % ", ".join(reversed(names)))
-        same = " AND ".join("placed.%s IS row.%s" % (name, name) for name in names)
-        found = self.query("SELECT id, sum FROM row LEFT JOIN placed ON %s ORDER BY placed.number, %s" % (same, ORDER_AT_PLACE))
-        return np.array([number for number, _ in found], np.int64), np.array([int(checksum, 16) for _, checksum in found], np.uint64)
+            same = " AND ".join("placed.%s IS row.%s" % (name, name) for name in names)
+            numbers, sums = array("q"), array("Q")
+            sql = "SELECT id, sum FROM row LEFT JOIN placed ON %s ORDER BY placed.number, %s" % (same, ORDER_AT_PLACE)
+            for number, found in execute(sql):
+                numbers.append(number)
+                sums.append(int(found, 16))
+        return np.array(numbers, np.int64), np.array(sums, np.uint64)
 
     def numbered(self, numbers: Sequence[int]) -> Dict[int, Row]:
         """Return the rows with these numbers, some hundred at most."""

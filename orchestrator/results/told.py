@@ -42,7 +42,7 @@ class Told:
     unstored
         By place how many rows, by verdict, a merge of several hosts counts and does not store.
     over_devices
-        What a merge of several hosts has at worst of each op in each step; None of other runs.
+        What a merge of several hosts has at worst of each op in each step; None of other runs, and where no file draws it.
     comparison
         ``replay`` where it is none of a device's outputs with golden data; else empty.
     omitted
@@ -84,7 +84,14 @@ class ReportFile:
         Where it appears, by rename.
     told
         What the run came to.
+
+    Attributes
+    ----------
+    draws
+        Whether :attr:`Told.over_devices` is wanted, which takes seconds where there are many ops and steps.
     """
+
+    draws = False
 
     def __init__(self, path: str, told: Told) -> None:
         self.path = path

@@ -239,6 +239,7 @@ class _Walk:
         self._marks: Dict[int, int] = {}
         last: Optional[Place] = None
         model = JudgedModel()
+        dtypes, counts = self.dtypes, self._marks
         for row in rows:
             seen = row if isinstance(row, SeenRow) else seen_row(row)
             verdict, place, _, _, _, _, marks, found = seen
@@ -248,8 +249,8 @@ class _Walk:
             model.seen.add(seen)
             if verdict == FAIL:
                 model.failed(seen, row if isinstance(row, Row) else None)
-            self.dtypes.add(found.dtype)
-            self._marks[marks] = self._marks.get(marks, 0) + 1
+            dtypes.add(found.dtype)
+            counts[marks] = counts.get(marks, 0) + 1
             if marks & REMARKABLE:
                 self._remark(seen)
 

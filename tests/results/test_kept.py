@@ -7,6 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from goldwatch.dumps.place import NOWHERE
+from goldwatch.results import kept as kept_rows
 from goldwatch.results.csvfile import Columns
 from goldwatch.results.kept import KeptRows, Renderer
 from goldwatch.verdict.seen import packed_row, seen_row, unpacked_row
@@ -38,8 +40,8 @@ def test_kept_rows_by_number(tmp_path, make_row) -> None:
     rows, render = odd_rows(make_row), Renderer(Columns(), mapping=("/t", "/g"))
     numbers = [70000, 3, 4096, 4095, 9]
     kept = KeptRows(str(tmp_path))
-    assert [kept.keep(number, "%016x" % (number << 40), render(row)) for number, row in zip(numbers, rows)] == list(range(5))
     made = [render(row) for row in rows]
+    assert kept.write([(number, "%016x" % (number << 40), one) for number, one in zip(numbers, made)]) == range(5)
 
     def slots(numbers, sums, by=render):
         return kept.slots(np.array(numbers), np.array(sums, np.uint64), by).tolist()
@@ -53,26 +55,39 @@ def test_kept_rows_by_number(tmp_path, make_row) -> None:
     assert slots(asked, sums) == [4, 2, -1, 1, -1, -1, 3]
     assert slots(asked, sums, Renderer(Columns())) == [-1] * 7
     # A row that is kept again counts as it is now.
-    again = kept.keep(9, "ffffffffffffffff", render(rows[0]))
+    (again,) = kept.write([(9, "ffffffffffffffff", render(rows[0]))])
     assert slots([9, 9, 3], [9 << 40, (1 << 64) - 1, 3 << 40]) == [-1, again, 1]
     assert [repr(seen) for seen in kept.seen(np.array([again]))] == [repr(seen_row(rows[0]))]
     kept.close()
     assert slots([3, 9], [3 << 40, 9 << 40]) == [-1, -1]
     # Such as rows that are rendered at the end, when the disk that was full has room again.
-    assert kept.keep(3, "1" * 16, render(rows[2])) == 0
+    kept.keep(rows[2].place, 3, "1" * 16, render(rows[2]))
     assert slots([3], [0x1111111111111111]) == [0] and kept.documents(np.array([0])) == made[2].document
+
+
+def test_rows_that_come_op_by_op_are_written_place_by_place(tmp_path, make_row, monkeypatch) -> None:
+    monkeypatch.setattr(kept_rows, "_GATHERED_ROWS", 6)
+    render, kept = Renderer(Columns()), KeptRows(str(tmp_path))
+    rows = [make_row(op, op="op%d" % op, step=step) for op in range(4) for step in "123"]
+    for number, row in enumerate(rows):
+        kept.keep(row.place, number, "%016x" % number, render(row))
+    slots = kept.slots(np.arange(12), np.arange(12, dtype=np.uint64), render)
+    assert slots.tolist() == [0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]
+    assert [seen.place.step + seen.op for seen in kept.seen(slots)] == [row.step + row.op for row in rows]
+    assert kept.documents(slots) == b"".join(render(row).document for row in rows)
 
 
 @pytest.mark.parametrize("first", [1, 10_000_000])
 def test_a_kept_row_takes_forty_bytes(tmp_path, make_row, first) -> None:
     kept, made = KeptRows(str(tmp_path)), Renderer(Columns())(make_row(0))
-    kept.keep(first, "0" * 16, made)
+    kept.keep(NOWHERE, first, "0" * 16, made)
     tracemalloc.start()
     try:
-        for number in range(first + 1, first + 20000):
-            kept.keep(number, "%016x" % number, made)
+        for number in range(first + 1, first + 60000):
+            kept.keep(NOWHERE, number, "%016x" % number, made)
+        kept.slots(np.array([first]), np.array([0], np.uint64), made.by)
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     kept.close()
-    assert taken / 20000 < 60
+    assert taken / 60000 < 60

@@ -59,6 +59,10 @@ _FLOATS = {
     "float64": (52, -1074), "float32": (23, -149), "float16": (10, -24), "bfloat16": (7, -133), "hifloat8": (3, -22),
     "float8_e4m3fn": (3, -9), "float8_e5m2": (2, -16), "complex64": (23, -149), "complex32": (10, -24), "complex128": (52, -1074),
 }  # fmt: skip
+# Root mean square of what rounding changes: of a number relatively, of the smallest ones absolutely.
+_ROUNDINGS = {
+    dtype: (2.0**-bits / math.sqrt(12.0), 2.0**least / math.sqrt(12.0)) for dtype, (bits, least) in _FLOATS.items()
+}  # fmt: skip
 _SUM_NOISE = {"float16": 1e-3, "bfloat16": 4e-3, "float32": 6e-4, "complex64": 6e-4, "complex32": 1e-3, "int8": 0.02, "uint8": 0.02}
 
 _PRODUCTS = ("conv", "matmul", "fullyconnection", "gemm", "innerproduct", "dense")
@@ -74,11 +78,8 @@ def rounding(dtype: str, rms: float = math.nan) -> float:
     rms
         Root mean square of the values, where known: near the type's smallest number the steps no longer shrink with the values.
     """
-    if dtype not in _FLOATS:
-        return 0.0
-    bits, least = _FLOATS[dtype]
-    usual = 2.0**-bits / math.sqrt(12.0)
-    return math.hypot(usual, 2.0**least / math.sqrt(12.0) / rms) if rms > 0 else usual
+    usual, least = _ROUNDINGS.get(dtype, (0.0, 0.0))
+    return math.hypot(usual, least / rms) if rms > 0 else usual
 
 
 def sum_noise(dtype: str) -> float:
