@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 def quickly_made(cls: Type[T]) -> Type[T]:
-    """Give a frozen dataclass (without slots and ``__post_init__``) an ``__init__`` that fills in all fields at once, and have it pickled as
-    the values of its fields, without their names; a class decorator.
+    """Give a frozen dataclass (without slots and ``__post_init__``) an ``__init__`` that fills in all fields at once, and have it pickled
+    as the values of its fields, without their names; a class decorator.
     """
     known: Dict[str, Any] = {"_MISSING": dataclasses.MISSING}
     parameters: List[str] = []
