@@ -38,6 +38,7 @@ def shell_lines(head: str, words: Sequence[str], width: int) -> List[str]:
     words
         As :func:`shell_word` gives them.
     """
+    width = max(width, _INDENT + 2)  # or a line would never grow shorter
     lines = [head]
     for part in _parts(words, width - 2 - _INDENT):
         if width_of(lines[-1]) + 1 + width_of(part) <= width - 2:

@@ -136,12 +136,15 @@ function drawNetwork(holder, drawing, select) {
   holder.print = (printing) => {
     const long = Math.max(drawing.width, drawing.height) > PAPER, full = [drawing.width + 2 * margin, drawing.height + 2 * margin];
     const sight = [holder.clientWidth, holder.clientHeight].map((space, at) => Math.min(space / scale, full[at]));
-    if (printing && long && svg.getAttribute('viewBox') === whole) {
-      svg.setAttribute('viewBox', [holder.scrollLeft / scale - margin, holder.scrollTop / scale - margin, ...sight].join(' '));
+    if (printing && long && !holder.was) {
+      holder.was = [holder.scrollLeft, holder.scrollTop];
+      svg.setAttribute('viewBox', [...holder.was.map((at) => at / scale - margin), ...sight].join(' '));
       size(sight, 1);
-    } else if (!printing) {
+    } else if (!printing && holder.was) {
       svg.setAttribute('viewBox', whole);
       size(full, scale);
+      [holder.scrollLeft, holder.scrollTop] = holder.was;
+      holder.was = null;
     }
   };
 

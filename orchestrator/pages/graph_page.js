@@ -59,7 +59,7 @@ function startPage(data) {
     showDetail();
   }
 
-  const named = (number) => shortened(ops[number].name, 120) || '(an op without a name)';
+  const shortNames = shortenedAll(ops.map((op) => op.name), 120), named = (number) => shortNames.get(ops[number].name) || '(an op without a name)';
 
   function link(number) {
     const button = make('button', {type: 'button', class: 'link name'}, named(number));

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Counter as Counts
 from typing import Dict, Iterator, List, Optional, Sequence
 
-from ..columns import cut, padded, width_of
+from ..columns import cut, padded, width_of, wrap
 from ..comparing.row import FAIL, NOT_COMPARED, PASS
 from ..dumps.place import Place
 from ..naming import printable
@@ -88,7 +88,8 @@ def place_lines(
         yield "  " + word + (rest if room is None else cut(rest, room))
     others = places[_MOST_LINES:]
     if others:
-        yield "  ... and %d more, %d of them with failing rows" % (len(others), sum(found.verdict == FAIL for found in others))
+        more = "  ... and %d more, %d of them with failing rows" % (len(others), sum(found.verdict == FAIL for found in others))
+        yield from [more] if width is None else wrap(more, width, "    ")
 
 
 def _said(found: PlaceCounts) -> str:

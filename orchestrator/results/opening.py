@@ -135,8 +135,9 @@ def open_to_read(path: str) -> Tuple[sqlite3.Connection, int, List[str]]:
         It cannot be used.
     """
     if not os.path.isfile(path):
+        folder = os.path.dirname(path)
         raise MissingPath(
-            "%s: there is no %s" % (os.path.dirname(path), STORE_FILE),
+            "%s: there is no %s" % (folder, STORE_FILE) if os.path.exists(folder) else "%s does not exist" % folder,
             hint="name the folder that compare, watch or run wrote its results to",
         )
     try:

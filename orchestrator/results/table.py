@@ -6,7 +6,7 @@ import heapq
 from itertools import accumulate
 from typing import Iterable, Iterator, List, Optional, Sequence, Tuple
 
-from ..columns import broken, cut, padded, width_of
+from ..columns import broken, cut, padded, width_of, wrap
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import Place
 from ..naming import printable
@@ -20,7 +20,7 @@ _METRICS = {"CosineSimilarity": "cosine", "RelativeEuclideanDistance": "rel. Euc
 WORDS = {PASS: "pass", FAIL: "FAIL", NOT_COMPARED: "not compared", EXPECTED_ABSENT: "absent"}
 _URGENCY = {FAIL: 0, NOT_COMPARED: 1, PASS: 2, EXPECTED_ABSENT: 3}
 COLOURS = {FAIL: "31", NOT_COMPARED: "33", PASS: "32", EXPECTED_ABSENT: "2"}
-_NAME_LINES = 3
+_NAME_LINES = _REASON_LINES = 3
 _LEAST_TENSOR = 18
 _LEAST_REASON = 24
 _BELOW = "     "
@@ -50,8 +50,8 @@ def render_table(
     colour
         Colour the verdicts with ANSI escapes.
     width
-        Columns of the terminal: reasons are cut to fit; where there is hardly room for them, they go below their rows, and where there is
-        none for the names, these have lines of their own. None: no line is too long.
+        Columns of the terminal: reasons take up to three lines; where there is hardly room for them, they go below their rows, and where
+        there is none for the names, these have lines of their own. None: no line is too long.
     places
         All places of the run, where some may have no row here: of several, each stands above its rows.
     """
@@ -116,11 +116,13 @@ class _Layout:
                 yield " " * self._indent + piece
             parts = [" " * self._indent + padded(last, self._widths[2])]
         parts += [cell.rjust(size) for cell, size in zip(line[3 : self._shown], self._widths[3:])]
+        indent = len(_BELOW) if self._below else self._before()
+        reason = _few_lines(line[-1], None if self._width is None else self._width - indent)
         if not self._below:
-            parts.append(_cut(line[-1], None if self._width is None else self._width - self._before()))
+            parts.append(reason.pop(0))
         yield "  ".join(parts).rstrip()
-        if self._below and line[-1] and not heading:
-            yield _BELOW + _cut(line[-1], None if self._width is None else self._width - len(_BELOW))
+        for piece in reason if line[-1] and not heading else []:
+            yield " " * indent + piece
 
 
 class Chosen:
@@ -170,6 +172,14 @@ def _line(row: Row, first_tensor: Optional[str]) -> List[str]:
     numbers = ["-" if value is None else short_text(metric_number(value)) for value in values]
     mark = ">" if first_tensor is not None and row.tensor == first_tensor and row.verdict == FAIL else ""
     return [mark, WORDS[row.verdict], printable(row.tensor), *numbers, printable(row.reason)]
+
+
+def _few_lines(text: str, room: Optional[int]) -> List[str]:
+    """Return a text in lines, of which the last is cut where there would be more than some."""
+    if room is None:
+        return [text]
+    lines = wrap(text, room, "")
+    return lines if len(lines) <= _REASON_LINES else [*lines[: _REASON_LINES - 1], cut(" ".join(lines[_REASON_LINES - 1 :]), room)]
 
 
 def _cut(text: str, room: Optional[int]) -> str:

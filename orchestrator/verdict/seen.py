@@ -307,7 +307,7 @@ def _counts(counts: Optional[Mapping[str, int]]) -> Tuple[int, int]:
 
 def _spreads(value: Any) -> Tuple[Tuple[float, float], Tuple[float, float]]:
     """Return root mean square and standard deviation of target and golden, from means and standard deviations."""
-    return (_spread(value.get("target", {})), _spread(value.get("golden", {}))) if isinstance(value, Mapping) else _NO_SPREADS
+    return (_spread(value.get("target", {})), _spread(value.get("golden", {}))) if isinstance(value, dict) else _NO_SPREADS
 
 
 def _spread(side: Mapping[str, Any]) -> Tuple[float, float]:

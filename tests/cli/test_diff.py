@@ -58,7 +58,7 @@ def test_another_model_and_what_is_no_result(runs, tmp_path):
     assert done.returncode == 0, "two of the ten ops are in both"
     assert done.stdout.splitlines()[0] == "vanished:"
     missing = run_here(["goldwatch", "diff", "good", tmp_path / "nowhere"], runs)
-    assert missing.returncode == 4 and "there is no run.sqlite" in missing.stderr
+    assert missing.returncode == 4 and "nowhere does not exist" in missing.stderr
     with RunStore.begin(str(tmp_path / "empty"), {}):
         pass
     done = run_here(["goldwatch", "diff", "good", tmp_path / "empty"], runs)

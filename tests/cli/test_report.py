@@ -135,7 +135,7 @@ def test_all_passing_so_far_is_no_pass(tmp_path, make_network):
     ("words", "code", "said"),
     [
         (["out"], 2, "name a file with --"),
-        (["nowhere", "--csv", "x.csv"], 4, "there is no run.sqlite"),
+        (["nowhere", "--csv", "x.csv"], 4, "nowhere does not exist"),
         (["out", "--csv", "n"], 4, "is a folder"),
         (["out", "--csv", "x/"], 4, "is a folder"),
         (["out", "--csv", ""], 2, "expected the name of a file"),

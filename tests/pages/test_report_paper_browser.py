@@ -96,7 +96,7 @@ def test_on_paper_the_metrics_are_named_numbers_stay_whole_and_a_network_takes_o
 
 SIGHT = """
 const box = document.querySelector('#graph [data-op="block12/unit0/Conv2D"] .type').getBoundingClientRect();
-return [box.height, document.querySelector('#graph svg').getAttribute('viewBox')];
+return [box.height, document.querySelector('#graph svg').getAttribute('viewBox'), document.querySelector('#graph .network').scrollTop];
 """
 
 

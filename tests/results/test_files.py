@@ -286,10 +286,10 @@ def test_the_terminal_table(make_row):
     rows[40] = make_row(40, verdict="not_compared", metrics={}, reason="\x1b[31mgolden missing")
     lines = list(render_table([chosen(rows, 5)], 50, file="OUT/result.csv", first_tensor=rows[30].tensor, width=100))
     assert lines[-1] == "... 45 more rows in OUT/result.csv"
-    assert len(lines) == 7 and all(len(line) <= 100 for line in lines)
+    assert len(lines) == 9 and all(len(line) <= 100 for line in lines)
     assert [line.split()[0] for line in lines[1:4]] == ["pass"] * 3
-    assert lines[4].startswith(">  FAIL ") and lines[4].endswith("...")
-    assert "not compared" in lines[5] and "\\x1b[31mgolden missing" in lines[5] and "\x1b" not in "".join(lines)
+    assert lines[4].startswith(">  FAIL ") and lines[4].endswith(" > 0.99") and lines[6].strip() == "x" * 32 + "..."
+    assert "not compared" in lines[7] and "\\x1b[31mgolden missing" in lines[7] and "\x1b" not in "".join(lines)
     assert len(list(render_table([iter(rows)]))) == 51
     coloured = list(render_table([chosen(rows, 2)], colour=True))
     assert "\x1b[31mFAIL" in coloured[1] and "\x1b" not in coloured[0]
