@@ -272,7 +272,7 @@ class Engine:
             return
         made = self._rendered.get(id(row))
         try:
-            self.kept.keep(row.place, number, checksum, render(row) if made is None else made)
+            self.kept.keep(row, number, checksum, render(row) if made is None else made)
         except OSError:
             # Such as a full disk: finishing reads the store then.
             self.kept.close()

@@ -8,7 +8,8 @@ import os
 import tempfile
 from array import array
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import accumulate
+from operator import itemgetter
 from typing import IO, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -24,6 +25,7 @@ Array = Any
 _DOCUMENT, _LINE, _MAPPING, _SEEN = range(4)
 # So many rows are gathered before their texts are written: an op's rows of all places come together, and are read place by place.
 _GATHERED_ROWS = 1024
+_ORDER = itemgetter(0, 1)
 
 
 class Rendered(NamedTuple):
@@ -116,19 +118,20 @@ class KeptRows:
         self._numbers = array("q")
         self._sums = array("Q")
         self._by = array("H")
-        self._gathered: Dict[Place, List[Made]] = {}
+        self._gathered: Dict[Place, List[Tuple[int, str, Made]]] = {}
         self._room = _GATHERED_ROWS
         self._shared: Dict[Any, Any] = {}
 
-    def keep(self, place: Place, number: int, checksum: str, made: Rendered) -> None:
+    def keep(self, row: Row, number: int, checksum: str, made: Rendered) -> None:
         """Keep a row. Raises OSError where texts cannot be written."""
-        self._gathered.setdefault(place, []).append((number, checksum, made))
+        self._gathered.setdefault(row.place, []).append((row.index, row.kind, (number, checksum, made)))
         self._room -= 1
         if not self._room:
             self._write_gathered()
 
     def _write_gathered(self) -> None:
-        rows = list(chain.from_iterable(self._gathered.values()))
+        # Nearly the order of the table: what is read together lies together.
+        rows = [made for some in self._gathered.values() for _, _, made in sorted(some, key=_ORDER)]
         self._gathered, self._room = {}, _GATHERED_ROWS
         self.write(rows)
 

@@ -127,7 +127,7 @@ def test_the_network_is_kept(tmp_path):
 def test_rows_that_were_rendered_when_they_were_stored_are_not_read_again(store, make_row, monkeypatch):
     render, kept = Renderer(Columns()), KeptRows(os.path.dirname(store.path))
     more = [make_row(number, op="more%d" % number, device="1", model="m", model_id="1", step="9") for number in range(50)]
-    store.put_all(more, lambda row, number, checksum: kept.keep(row.place, number, checksum, render(row)))
+    store.put_all(more, lambda row, number, checksum: kept.keep(row, number, checksum, render(row)))
     # A row that is changed or removed after it was rendered is as the store has it.
     store.put_all([more[3].but(verdict="fail", reason="found again")])
     store.table.remove([row_key(more[7])], "gone")
@@ -150,7 +150,7 @@ def test_rows_that_were_rendered_when_they_were_stored_are_not_read_again(store,
 def test_rows_rendered_for_other_tables_are_rendered_anew(store, make_row):
     kept = KeptRows(os.path.dirname(store.path))
     row = make_row(0, op="more", device="1", overflow=True)
-    store.put_all([row], lambda row, number, checksum: kept.keep(row.place, number, checksum, Renderer(Columns())(row)))
+    store.put_all([row], lambda row, number, checksum: kept.keep(row, number, checksum, Renderer(Columns())(row)))
     wanted = Columns(overflow=True)
     with ResultFiles(store, wanted, kept=kept) as files:
         paths = files.finish(summarise(files.rows, 5, Limits(), whole=files.whole), Limits())
