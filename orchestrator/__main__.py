@@ -26,7 +26,7 @@ def _run(module: str) -> Any:
 
         heed_interrupts()
         # Files and rows are many, and none is in a cycle: looking for cycles as often as by default costs 7 % of the time.
-        gc.set_threshold(20000, 10, 10)
+        gc.set_threshold(200000, 10, 10)
         return _command_line(module)()
     except (KeyboardInterrupt, Exception) as error:
         return _interrupted(error)

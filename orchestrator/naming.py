@@ -89,11 +89,13 @@ def whole_name(op_name: str) -> Tuple[str, Optional[int]]:
     return (match.group("op"), int(match.group("number"))) if match is not None else (op_name, None)
 
 
+@lru_cache(maxsize=4096)
 def sanitise_device(name: str) -> str:
     """Return ``name`` as the device writes it: exactly blank, ``.``, ``/`` and ``\\`` become ``_``."""
     return _DEVICE_UNSAFE.sub("_", name)
 
 
+@lru_cache(maxsize=4096)
 def sanitise_golden(name: str) -> str:
     """Return ``name`` as golden files must carry it: everything outside ``[A-Za-z0-9_-]`` becomes ``_``."""
     return _GOLDEN_UNSAFE.sub("_", name)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import operator
 from typing import Any, Callable, Dict, List, Tuple, Type, TypeVar
 
 T = TypeVar("T")
 
 
 def quickly_made(cls: Type[T]) -> Type[T]:
-    """Give a frozen dataclass (without slots and ``__post_init__``) an ``__init__`` that fills in all fields at once; a class decorator."""
+    """Give a frozen dataclass (without slots and ``__post_init__``) an ``__init__`` that fills in all fields at once, and have it pickled
+    as the values of its fields, without their names; a class decorator.
+    """
     known: Dict[str, Any] = {"_MISSING": dataclasses.MISSING}
     parameters: List[str] = []
     lines: List[str] = []
@@ -32,6 +35,8 @@ def quickly_made(cls: Type[T]) -> Type[T]:
     # As dataclasses does: of names that the class itself gives.
     exec(head + "\n".join(lines), known)
     cls.__init__ = known["__init__"]  # type: ignore[method-assign]
+    values = operator.attrgetter(*(field.name for field in dataclasses.fields(cls)))  # type: ignore[arg-type]
+    cls.__reduce__ = lambda self: (cls, values(self))  # type: ignore[method-assign,assignment]
     return cls
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -16,7 +17,10 @@ from .user_metrics import with_user_metrics
 
 
 def ready() -> None:
-    """Be called first in a process that compares: then all that it needs is imported."""
+    """Be called first in a process that compares: then all that it needs is imported, and pairs and rows, of which none is in a cycle, are
+    seldom looked at for cycles.
+    """
+    gc.set_threshold(200000, 10, 10)
 
 
 def first_pass(task: PairTask, settings: Settings, part: Part) -> Tuple[int, Accumulator]:

@@ -131,7 +131,7 @@ class Goldens:
 
     def signature(self, path: str) -> Optional[Signature]:
         """Return how a file looked when it was taken; None where it is no golden file."""
-        return self._signatures.get(self._named(path))
+        return self._signatures.get(path) or self._signatures.get(self._named(path))
 
     def note(self, path: str) -> None:
         """Take note of how a file looks, before it is read."""

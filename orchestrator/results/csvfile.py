@@ -84,6 +84,8 @@ def shape_cell(shape: Optional[Sequence[int]]) -> str:
 
 def metric_cell(value: Any) -> str:
     """Return one metric as text: ``%.6f``, ``%.6e`` where six decimals would hide it, StandardDeviation as ``(mean;std),(mean;std)``."""
+    if type(value) is float:
+        return number_text(value)
     if isinstance(value, dict):
         if "target" not in value or "golden" not in value:
             return NOTHING

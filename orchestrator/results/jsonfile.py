@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterable, Iterator, Mapping, Optional, Sequence, T
 from ..comparing.row import METRICS, Row
 from ..records import remembering_last
 from ..verdict.limits import Limits
-from .rowsql import PLACE_COLUMNS, counts_text, list_text, plain_number, plain_tree, slice_text
+from .rowsql import PLACE_COLUMNS, counts_text, list_text, plain_number, plain_tree, slice_text, spread_text
 
 RESULT_FILE = "result.json"
 FIRST_ROW, NEXT_ROW = "\n", ",\n"
@@ -81,16 +81,16 @@ def _place_text(host: Optional[str], *names: Optional[str]) -> str:
 
 @remembering_last
 def _metrics_text(metrics: Mapping[str, Any], always: Sequence[str]) -> str:
-    found: Dict[str, Any] = {}
-    for name in (*always, *(name for name in metrics if name not in always)):
-        value = metrics.get(name)
-        if type(value) is float and math.isfinite(value):
-            found[name] = value
-        elif name == "StandardDeviation":
-            found[name] = plain_tree(value) if isinstance(value, dict) else None
-        else:
-            found[name] = "NaN" if value is None else plain_number(value)
-    return _encode(found)
+    names = (*always, *(name for name in metrics if name not in always))
+    return "{%s}" % ", ".join(["%s: %s" % (_quoted(name), _metric_text(name, metrics.get(name))) for name in names])
+
+
+def _metric_text(name: str, value: Any) -> str:
+    if type(value) is float and math.isfinite(value):
+        return repr(value)
+    if name == "StandardDeviation":
+        return spread_text(value) if isinstance(value, dict) else "null"
+    return _encode("NaN" if value is None else plain_number(value))
 
 
 def row_document(row: Row, metrics: Sequence[str] = METRICS) -> Dict[str, Any]:

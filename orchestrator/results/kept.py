@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import io
 import os
 import tempfile
 from array import array
@@ -79,10 +78,19 @@ def absolute(mapping: Tuple[str, str]) -> Tuple[str, str]:
     return os.path.abspath(mapping[0]), os.path.abspath(mapping[1])
 
 
+class _Echo:
+    """A file for csv's writer, which returns what its file's ``write`` returns."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+_write_row = csv.writer(_Echo(), lineterminator="\n").writerow
+
+
 def _line(found: Sequence[str]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(found)
-    return text.getvalue().encode("utf-8", "backslashreplace")
+    text: Any = _write_row(found)
+    return bytes(text.encode("utf-8", "backslashreplace"))
 
 
 Made = Tuple[int, str, Rendered]

@@ -104,8 +104,8 @@ def _to_integer(value: int) -> SqlValue:
 
 @lru_cache(maxsize=1024)
 def list_text(values: Tuple[Any, ...]) -> str:
-    """Return names or numbers as JSON."""
-    return _encode(values)
+    """Return names or numbers as JSON; an encoder would be made anew for each."""
+    return "[%s]" % ", ".join([_quoted(value) if isinstance(value, str) else str(value) for value in values])
 
 
 @lru_cache(maxsize=1024)
@@ -269,13 +269,17 @@ def _to_metric(value: Any) -> SqlValue:
     if value is None:
         return None
     if isinstance(value, dict):
-        return _spread_text(value) or _encode(plain_tree(value))
+        return spread_text(value)
     number = plain_number(value)
     return float(number) if isinstance(number, int) and not -_INT64 <= number < _INT64 else number
 
 
-def _spread_text(sides: Mapping[str, Any]) -> Optional[str]:
-    """Return a StandardDeviation of finite numbers as JSON; None for anything else."""
+def spread_text(sides: Mapping[str, Any]) -> str:
+    """Return a StandardDeviation as JSON, numbers that are not finite as :func:`plain_tree` writes them."""
+    return _finite_spread_text(sides) or _encode(plain_tree(sides))
+
+
+def _finite_spread_text(sides: Mapping[str, Any]) -> Optional[str]:
     if tuple(sides) != ("target", "golden"):
         return None
     numbers: List[Any] = []

@@ -52,7 +52,7 @@ class _Feed(NamedTuple):
     """What feeds a node: the input's index, the producer's name, which of its outputs; nothing computes it; it is the network's input."""
 
     number: int
-    source: str
+    source: Optional[str]
     output: int
     fixed: bool
     of_network: bool
@@ -108,25 +108,28 @@ class Inputs:
     def _found(self, op: ObservedOp) -> List[InputState]:
         node, fed = self._known(op)
         if node is None:
-            return [self._state(op, number, None, None) for number in sorted(op.inputs)]
-        return [
-            self._state(op, number, source, output) for number, source, output, fixed, _ in fed if not fixed or self._compared(op, number)
-        ]
+            fed = [_Feed(number, None, 0, False, False) for number in sorted(op.inputs)]
+        found = []
+        for number, source, output, fixed, _ in fed:
+            own = self._compared(op, number)
+            if own is not None:
+                found.append(InputState(number, BAD if own.verdict == FAIL else GOOD, own.tensor, own, source, op))
+            elif not fixed:
+                found.append(self._made(op, number, source, output))
+        return found
 
     def _compared(self, op: ObservedOp, number: int) -> Optional[Observation]:
         """Return the row of an input that counts."""
         own = op.inputs.get(number)
         return own if own is not None and own.verdict in COMPARED and not (own.address and op.in_place(number)) else None
 
-    def _state(self, op: ObservedOp, number: int, source: Optional[str], index: Optional[int]) -> InputState:
-        own = self._compared(op, number)
-        if own is not None:
-            return InputState(number, BAD if own.verdict == FAIL else GOOD, own.tensor, own, source, op)
+    def _made(self, op: ObservedOp, number: int, source: Optional[str], output: int) -> InputState:
+        """Return an input by what its producer's output is."""
         name = "%s:input:%d" % (op.name, number)
-        if source is None or index is None:
+        if source is None:
             return InputState(number, UNKNOWN, name)
         producer = self._seen.find(op.place, source)
-        made = producer.outputs.get(index) if producer is not None else None
+        made = producer.outputs.get(output) if producer is not None else None
         if made is None or made.verdict not in COMPARED:
             return InputState(number, UNKNOWN, name, None, source)
         return InputState(number, BAD if made.verdict == FAIL else GOOD, made.tensor, made, source, producer)

@@ -13,7 +13,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..comparing.row import DIFFERENT, MEASURES
 from ..errors import InputError, UsageError
@@ -142,6 +142,11 @@ class Limits:
     entries: Tuple[Limit, ...] = DEFAULTS
     _known: Dict[Tuple[str, str, str], Tuple[Limit, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
     _by_op: Dict[str, List[Tuple[int, Limit]]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _asked: FrozenSet[str] = field(default=frozenset(), init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # The class is frozen for its users.
+        self.__dict__["_asked"] = frozenset(limit.selector for limit in self.entries)
 
     @property
     def metrics(self) -> Tuple[str, ...]:
@@ -154,9 +159,8 @@ class Limits:
 
     def for_subject(self, subject: Subject) -> Tuple[Limit, ...]:
         """Return the limits that hold for a tensor, at most one a metric, in the order of the columns."""
-        asked = {limit.selector for limit in self.entries}
         # By what limits ask for only: then a network's ops have few answers between them.
-        key = (subject.dtype, subject.op_type if "type" in asked else "", subject.op if "op" in asked else "")
+        key = (subject.dtype, subject.op_type if "type" in self._asked else "", subject.op if "op" in self._asked else "")
         found = self._known.get(key)
         if found is None:
             if len(self._known) >= _MOST_KNOWN:
@@ -183,9 +187,9 @@ class Limits:
 
     def for_op(self, op_type: str, op: str) -> Tuple[Limit, ...]:
         """Return the limits for single op types and ops that are for this one."""
-        found = [entry for entry in self._candidates(op) if entry[1].selector in ("type", "op")]
-        if not found:
+        if not self._asked.intersection(("type", "op")):
             return ()
+        found = [entry for entry in self._candidates(op) if entry[1].selector in ("type", "op")]
         subject = Subject("", op_type, op)
         return tuple(limit for _, limit in sorted(found, key=lambda entry: entry[0]) if limit.matches(subject))
 

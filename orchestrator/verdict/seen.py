@@ -47,7 +47,7 @@ REMARKABLE = EMPTY | WITH_NAN | GOLDEN_NAN | SAMPLE
 
 
 class Observation(NamedTuple):
-    """What was found in one tensor.
+    """What was found in one tensor: first what is mostly the same on all devices and in all steps, then what was measured, and its own.
 
     Attributes
     ----------
@@ -55,6 +55,12 @@ class Observation(NamedTuple):
         The tensor's index; -1 for a row about the whole op.
     position
         The row's number in the json's order.
+    dtype, shape
+        As the row has them.
+    golden, golden_file
+        The golden tensor's name and file.
+    nan, inf
+        How many elements of target and golden are NaN, and how many are infinite.
     distance, slice_distance
         RelativeEuclideanDistance and WorstSliceDistance; NaN where there is none. Masked elements (−1e4 among attention scores) rule the
         norm of a tensor, and leave a small distance where everything else is wrong; slices leave them out. Where the worst slice alone
@@ -80,16 +86,10 @@ class Observation(NamedTuple):
         NaN or Inf stand on one side only.
     cosine
         CosineSimilarity; NaN where there is none.
-    dtype, shape
-        As the row has them.
     address
         On the device; None where the dump does not tell it.
-    golden, golden_file
-        The golden tensor's name and file.
     worst_slice
         (axis, index), or None.
-    nan, inf
-        How many elements of target and golden are NaN, and how many are infinite.
     """
 
     kind: str
@@ -97,6 +97,12 @@ class Observation(NamedTuple):
     position: int
     tensor: str
     verdict: str
+    dtype: str
+    shape: Tuple[int, ...]
+    golden: str
+    golden_file: Optional[str]
+    nan: Tuple[int, int]
+    inf: Tuple[int, int]
     distance: float
     slice_distance: float
     masked: bool
@@ -109,14 +115,8 @@ class Observation(NamedTuple):
     share: float
     spoiled: bool
     cosine: float
-    dtype: str
-    shape: Tuple[int, ...]
     address: Optional[int]
-    golden: str
-    golden_file: Optional[str]
     worst_slice: Optional[Tuple[int, int]]
-    nan: Tuple[int, int]
-    inf: Tuple[int, int]
 
     @property
     def compared(self) -> bool:
@@ -166,9 +166,12 @@ class SeenRow(NamedTuple):
         return (*place_key(self.place), *key_at_place(self.order, self.file, self.found.kind, self.found.number))
 
 
-_MEASURED, _TYPES, _ADDRESS, _GOLDEN, _WORST = map(Observation._fields.index, ("distance", "dtype", "address", "golden", "worst_slice"))
-_HEAD = struct.Struct("=II dd? dddd ??d?d")
-"""Lengths of what is pickled of the place, and of what rows have in common; then what was measured, from distance to cosine."""
+_MEASURED, _OWN = map(Observation._fields.index, ("distance", "address"))
+_LENGTHS = struct.Struct("=II")
+"""Of what is pickled of the place, and of what rows have in common."""
+_MEASURES = struct.Struct("=dd? dddd ??d?d")
+"""What was measured, from distance to cosine."""
+_HEAD_BYTES = _LENGTHS.size + _MEASURES.size
 
 
 def seen_row(row: Row) -> SeenRow:
@@ -184,11 +187,9 @@ def packed_row(row: SeenRow) -> bytes:
     """Return a row as bytes, a third of the memory; :func:`unpacked_row` is the inverse."""
     found = tuple(row.found)
     place = pickle.dumps(tuple(row.place), protocol=4)
-    # What is mostly the same on all devices and in all steps.
-    about = (found[:_MEASURED], found[_TYPES:_ADDRESS], found[_GOLDEN:_WORST], found[_WORST + 1 :])
-    alike = pickle.dumps((row.verdict, row.op, row.op_type, row.marks, *about), protocol=4)
-    own = pickle.dumps((row.file, row.order, found[_ADDRESS], found[_WORST]), protocol=4)
-    return b"".join((_HEAD.pack(len(place), len(alike), *found[_MEASURED:_TYPES]), place, alike, own))
+    alike = pickle.dumps((row.verdict, row.op, row.op_type, row.marks, found[:_MEASURED]), protocol=4)
+    own = pickle.dumps((row.file, row.order, *found[_OWN:]), protocol=4)
+    return b"".join((_LENGTHS.pack(len(place), len(alike)), _MEASURES.pack(*found[_MEASURED:_OWN]), place, alike, own))
 
 
 def unpacked_row(data: bytes, shared: Dict[Any, Any]) -> SeenRow:
@@ -199,17 +200,17 @@ def unpacked_row(data: bytes, shared: Dict[Any, Any]) -> SeenRow:
     shared
         Kept between calls: what rows have in common is unpickled once, and is one object.
     """
-    places, alikes, *measured = _HEAD.unpack_from(data)
-    begin = _HEAD.size + places
+    places, alikes = _LENGTHS.unpack_from(data)
+    begin = _HEAD_BYTES + places
     end = begin + alikes
-    place, alike = shared.get(data[_HEAD.size : begin]), shared.get(data[begin:end])
+    place, alike = shared.get(data[_HEAD_BYTES:begin]), shared.get(data[begin:end])
     if place is None:
-        place = shared[data[_HEAD.size : begin]] = Place._make(pickle.loads(data[_HEAD.size : begin]))
+        place = shared[data[_HEAD_BYTES:begin]] = Place._make(pickle.loads(data[_HEAD_BYTES:begin]))
     if alike is None:
         alike = shared[data[begin:end]] = _with_shared_texts(pickle.loads(data[begin:end]), shared)
-    verdict, op, op_type, marks, tensor, types, golden, counts = alike
+    verdict, op, op_type, marks, about = alike
     file, order, address, worst = pickle.loads(data[end:])
-    found = (*tensor, *measured, *types, address, *golden, shared.setdefault(worst, worst), *counts)
+    found = about + _MEASURES.unpack_from(data, _LENGTHS.size) + (address, shared.setdefault(worst, worst))
     # As the classes' own __new__ do, half as fast.
     return tuple.__new__(SeenRow, (verdict, place, op, op_type, file, order, marks, tuple.__new__(Observation, found)))
 
@@ -306,7 +307,7 @@ def _counts(counts: Optional[Mapping[str, int]]) -> Tuple[int, int]:
 
 def _spreads(value: Any) -> Tuple[Tuple[float, float], Tuple[float, float]]:
     """Return root mean square and standard deviation of target and golden, from means and standard deviations."""
-    return (_spread(value.get("target", {})), _spread(value.get("golden", {}))) if isinstance(value, Mapping) else _NO_SPREADS
+    return (_spread(value.get("target", {})), _spread(value.get("golden", {}))) if isinstance(value, dict) else _NO_SPREADS
 
 
 def _spread(side: Mapping[str, Any]) -> Tuple[float, float]:

@@ -57,6 +57,8 @@ def measure(command, kernel=""):
     Returns wall and processor seconds, peak bytes of the process and of its biggest child, and its exit code.
     """
     environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", **({"GOLDWATCH_KERNEL": kernel} if kernel else {}))
+    # Where it is set each process compiles all modules anew, which nothing that is installed does.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     begin = time.perf_counter()
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, env=environment)

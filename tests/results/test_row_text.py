@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -81,6 +82,12 @@ def test_it_is_what_pythons_encoder_makes(row) -> None:
     expected = json.dumps(document_of(row), ensure_ascii=True, allow_nan=False)
     assert row_text(row) == expected
     assert row_document(row) == json.loads(expected)
+
+
+@given(ROWS)
+def test_a_row_is_the_same_in_another_process(row) -> None:
+    # NaN is not equal to itself.
+    assert repr(pickle.loads(pickle.dumps(row))) == repr(row)
 
 
 @given(st.lists(st.integers(0, 2), max_size=8))
