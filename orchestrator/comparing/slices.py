@@ -53,6 +53,9 @@ def borders(axes: Sequence[SliceAxis]) -> frozenset[int]:
 LEFT_TO_CHANCE = 0.1
 """Chance is asked about distances beyond this only: all default limits are."""
 
+_TIE = 1.0 - 1e-12
+"""Of slices that are off by the same but for the rounding of sums the first is named, whoever sums in which order."""
+
 _SMALL_SLICE = 64
 """Slices of more elements than this are as far off as the whole tensor; in smaller ones chance has a say."""
 
@@ -282,13 +285,14 @@ class SliceSums:
                 distances /= np.maximum(norms, floor)
             else:
                 distances[distances > 0.0] = math.inf
-            index = int(distances.argmax())
-            distance = ldexp(float(distances[index]), d.unit - y.unit)
+            largest = distances.max()
+            index = int((distances >= largest * _TIE).argmax())
+            distance = ldexp(float(largest), d.unit - y.unit)
             elements = count / max(1, counted)
             asked = LEFT_TO_CHANCE < distance < math.inf and elements <= _SMALL_SLICE and not sampled
-            if not asked or distances[index] > _by_chance(distances[norms >= floor * _ABOUT], elements):
+            if not asked or largest > _by_chance(distances[norms >= floor * _ABOUT], elements):
                 beyond = max(beyond, distance)
-            if found is None or distance > found[0]:
+            if found is None or distance * _TIE > found[0]:
                 found = distance, axis.axis, index
         return None if found is None else WorstSlice(*found, beyond)
 

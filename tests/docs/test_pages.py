@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -184,6 +185,22 @@ def test_the_commands_of_a_page(page, tmp_path, on_terminal):
     assert page in FOLDERS, "say above what is there before its commands run"
     FOLDERS[page](tmp_path)
     run_steps(page, tmp_path, on_terminal)
+
+
+def test_what_examples_import_is_there():
+    for page in PAGES:
+        for first, _, lines in blocks_of(page, "python"):
+            tree = ast.parse("\n".join(lines))
+            found = [node for node in tree.body if isinstance(node, ast.ImportFrom) and str(node.module).startswith("goldwatch")]
+            # Those of TensorFlow's Python are tried with it.
+            tree.body = [node for node in found if "tensorflow" not in str(node.module)]
+            exec(compile(tree, "%s from line %d on" % (page, first), "exec"), {})
+
+
+def test_the_metrics_of_two_arrays(capsys):
+    (example,) = ("\n".join(lines) for _, _, lines in blocks_of("docs/metrics.md", "python") if "compare_blocks" in "".join(lines))
+    exec(example, {})
+    assert capsys.readouterr().out == "%r []\n" % float(np.float32(4.1) - np.float32(4))
 
 
 def test_every_command_in_a_block_is_found():
