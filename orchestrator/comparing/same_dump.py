@@ -94,6 +94,7 @@ def cancelling_slack(op_type: str, target: Tensor, sums: PairSums, inputs: Seque
     return math.ldexp(gain * largest, -bits)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _root_mean_square(tensor: Tensor) -> float:
     """Return that of a tensor's elements, padding included; 0 where it cannot be read or is not finite throughout."""
     if not tensor.dtype.decodable or tensor.dtype.kind not in ("f", "i", "u") or not tensor.count:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+import numpy as np
+
 from ..comparing.row import EXPECTED_ABSENT, FAIL, NOT_COMPARED, PASS, Row
 from ..dumps.place import name_order
 from ..model.graphs import ModelGraphs
@@ -152,6 +154,7 @@ class JudgedModel:
         if self.first_row is None or row.key < self.first_row.key:
             self.first_row, self._whole = row, whole
 
+    @np.errstate(all="ignore")  # errors and values of any magnitude: where squares leave the range, infinity is right
     def judge(self, limits: Limits, graphs: ModelGraphs, reader: TensorReader, whole: Callable[[SeenRow], Row]) -> None:
         """Find the first divergence and the suspects, once all rows have come; ``whole`` returns all that there is of a row."""
         inputs = Inputs(self.seen, graphs)

@@ -327,6 +327,13 @@ def _correlation(row: Observation, pair: Optional[AlignedPair]) -> float:
     keep = np.isfinite(x) & np.isfinite(y)
     if keep.sum() < _ENOUGH_TO_CORRELATE:
         return 1.0
-    x, y = x[keep] - x[keep].mean(), y[keep] - y[keep].mean()
+    x, y = (_centred(side[keep]) for side in (x, y))
     lengths = math.sqrt(float(x @ x)) * math.sqrt(float(y @ y))
     return float(x @ y) / lengths if lengths else 1.0
+
+
+def _centred(values: np.ndarray) -> np.ndarray:
+    """Return values without their mean, in units of the largest, so that squares stay numbers."""
+    largest = float(np.abs(values).max())
+    values = values / (largest or 1.0)
+    return np.asarray(values - values.mean())

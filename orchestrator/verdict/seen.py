@@ -254,7 +254,7 @@ def _golden_is_nan(row: Row) -> bool:
 
 def _observe(row: Row) -> Observation:
     metrics = row.metrics
-    distance, slices = _number(metrics.get(DISTANCE)), _number(metrics.get(SLICE_DISTANCE))
+    distance, slices = _held(_number(metrics.get(DISTANCE))), _held(_number(metrics.get(SLICE_DISTANCE)))
     count, cosine = _number(metrics.get(DIFFERENT)), _number(metrics.get(COSINE))
     (target, _), (rms, deviation) = _spreads(metrics.get(SPREAD))
     nan, inf = _counts(row.nan), _counts(row.inf)
@@ -293,10 +293,18 @@ def _number(value: Any) -> float:
     return value if type(value) is float else metric_number(value)
 
 
+def _held(value: float) -> float:
+    """Return a number of which squares stay finite: how much more than any error it is, and how much less than any value, tells nothing."""
+    if _LARGEST < value < math.inf:
+        return _LARGEST
+    return 1.0 / _LARGEST if 0.0 < value < 1.0 / _LARGEST else value
+
+
 def _is_whole(dtype: Optional[str]) -> bool:
     return dtype is not None and dtype.startswith(("int", "uint", "bool"))
 
 
+_LARGEST = 1e100
 _NONE = (0, 0)
 _NO_SPREADS = ((math.nan, math.nan), (math.nan, math.nan))
 
@@ -312,7 +320,7 @@ def _spreads(value: Any) -> Tuple[Tuple[float, float], Tuple[float, float]]:
 
 def _spread(side: Mapping[str, Any]) -> Tuple[float, float]:
     mean, deviation = _number(side.get("mean")), _number(side.get("std"))
-    return math.hypot(mean, deviation), deviation
+    return _held(math.hypot(mean, deviation)), _held(deviation)
 
 
 def _along(distance: float, cosine: float) -> float:

@@ -131,4 +131,6 @@ def _other(d: Difference, name: str, values: Array) -> Optional[Finding]:
     values = np.asarray(values, np.float64)
     if values.shape != d.y.shape or not np.isfinite(values).all():
         return None
-    return claimed("other-tensor", d.share(d.left(values / d.unit), 0), "the golden tensor of %s fits" % name, tensor=name)
+    with np.errstate(over="ignore"):
+        values = values / d.unit
+    return claimed("other-tensor", d.share(d.left(values), 0), "the golden tensor of %s fits" % name, tensor=name)

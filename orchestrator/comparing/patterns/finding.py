@@ -115,8 +115,9 @@ class Difference:
 
     def left(self, explained: Array) -> float:
         """Return the sum of squares that is left where the target should be ``explained``."""
-        rest = np.where(self.kept, self.x - explained, 0.0)
-        return float((rest * rest).sum())
+        with np.errstate(over="ignore", invalid="ignore"):
+            rest = np.where(self.kept, self.x - explained, 0.0)
+            return float((rest * rest).sum())
 
     def left_by_others(self, rest: Array, leverage: Array) -> float:
         """Return the sum of squares that is left where each element is explained by what was fitted to all the others.

@@ -30,8 +30,12 @@ def independent(values: np.ndarray) -> int:
     second is about n / 3, in many rows n.
     """
     rows = np.asarray(values, np.float64).reshape(len(values) if values.ndim > 1 else 1, -1)
-    products, squares = rows @ rows.T, (rows**2).sum(axis=0)
-    if not squares.any():
+    rows = np.where(np.isfinite(rows), rows, 0.0)
+    largest = float(np.abs(rows).max(initial=0.0))
+    if not largest:
         return 1
+    # The ratios are the same in any unit; in this one no square leaves the range.
+    rows /= largest
+    products, squares = rows @ rows.T, (rows**2).sum(axis=0)
     ratio = np.trace(products) ** 2 / (products**2).sum() * squares.sum() ** 2 / (squares**2).sum()
     return max(1, round(float(ratio) * (1.0 + 2.0 / len(rows))))
