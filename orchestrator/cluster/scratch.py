@@ -10,6 +10,9 @@ import tempfile
 from typing import Iterator, Optional, Tuple
 
 _PREFIX = "goldwatch-cluster-"
+_MARK = ".goldwatch-scratch"
+_HELD = {_MARK, "dask-scratch-space", "dask-worker-space"}
+"""What lies in a folder of ours: any other is somebody's own, whatever it is called."""
 
 
 @contextlib.contextmanager
@@ -41,7 +44,10 @@ def _made(parent: str) -> Tuple[str, Optional[int]]:
     while True:
         folder = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
         try:
-            return folder, _lock(folder)
+            lock = _lock(folder)
+            with open(os.path.join(folder, _MARK), "x", encoding="utf-8"):
+                pass
+            return folder, lock
         except (BlockingIOError, FileNotFoundError):
             # Another one has taken it for left before it was locked, and removes it.
             continue
@@ -72,10 +78,11 @@ def _remove_left(parent: str) -> None:
 
 
 def _remove_ours(folder: str) -> None:
-    """Remove a folder of this user that no process has locked."""
+    """Remove a folder that a goldwatch of this user made, and that no process has locked."""
     lock = _lock(folder)
     try:
-        if os.fstat(lock).st_uid == os.geteuid():
+        names = set(os.listdir(folder))
+        if os.fstat(lock).st_uid == os.geteuid() and _MARK in names and names <= _HELD:
             shutil.rmtree(folder, ignore_errors=True)
     finally:
         os.close(lock)

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, MutableSequence, NamedTu
 
 from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..errors import FormatError, GoldwatchError, InputError, MissingPath, UsageError
+from ..results.identity import EmptyStore
 from ..results.lock import LOCK_FILE
 from ..results.network import SUMMARY
 from ..results.opening import STORE_FILE
@@ -127,6 +128,10 @@ class Source:
         try:
             with Reader(self.folder) as reader:
                 finished = not written and reader.fact(SUMMARY) is not None
+        except EmptyStore:
+            # It is just being made, or whoever began to was killed: there is no run yet.
+            self.state = RUNNING if written else WAITING
+            return False
         except (GoldwatchError, OSError) as error:
             if isinstance(error, UsageError):
                 raise

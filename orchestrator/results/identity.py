@@ -60,6 +60,10 @@ class ForeignStore(FormatError):
         super().__init__(message, path, hint="choose another folder for the results, or move that file away")
 
 
+class EmptyStore(ForeignStore):
+    """There is nothing in the file: it is just being made, or whoever began to was ended (exit code 4)."""
+
+
 def check_identity(connection: sqlite3.Connection, path: str) -> int:
     """Return the layout's version of a store of ours; nothing but its schema has been read then.
 
@@ -72,6 +76,8 @@ def check_identity(connection: sqlite3.Connection, path: str) -> int:
     """
     ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
     found = _objects(connection)
+    if not found and not ours:
+        raise EmptyStore("an SQLite file without any table, not a goldwatch store", path)
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if found in (expected_objects(), expected_objects(hosts=True)) and ours and version == LAYOUT_VERSION:
         return version

@@ -73,7 +73,12 @@ def test_what_a_killed_one_leaves_goes_with_the_next(training, until) -> None:
 
 
 def test_only_what_nobody_holds_and_is_ours_is_removed(tmp_path, monkeypatch) -> None:
-    for name in ("goldwatch-cluster-left", "goldwatch-cluster", "goldwatch-other"):
+    for name in ("left", "results", "unmarked"):
+        (tmp_path / ("goldwatch-cluster-" + name) / "dask-scratch-space").mkdir(parents=True)
+    for name in ("left", "results"):
+        (tmp_path / ("goldwatch-cluster-" + name) / scratch._MARK).write_text("")
+    (tmp_path / "goldwatch-cluster-results" / "result.json").write_text("{}")
+    for name in ("goldwatch-cluster", "goldwatch-other"):
         (tmp_path / name / "below").mkdir(parents=True)
     (tmp_path / "goldwatch-cluster-file").write_text("")
     (tmp_path / "goldwatch-cluster-link").symlink_to("goldwatch-other")
