@@ -27,7 +27,7 @@ from ..wording import listed, plural
 from .batch import Batches, Upto
 from .merged import Merged
 from .options import MergeOptions
-from .saying import note_what_hosts_say
+from .saying import note_graphs, note_what_hosts_say
 from .source import NO_ANSWER, RUNNING, SILENT, WAITING, Glimpse, Read, Reader, Source, Unreadable
 
 _TOLD_S = 0.2
@@ -269,6 +269,7 @@ class Merge:
         if read is None:
             read = Read(now.began_ns, 0, now.last_event)
             self.merged.note_read(host, read)
+            note_graphs(self.merged, self._by_host[host])
         return Upto(now.began_ns, read.last_id, now.last_id) if now.last_id > read.last_id else None
 
     def _take_back(self, at_once: bool = False) -> bool:

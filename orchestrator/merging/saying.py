@@ -9,7 +9,19 @@ from ..results.hosts import JUDGED_BY, PLACE, TOLD
 from ..results.network import GRAPHS, SUMMARY
 from ..results.rowsql import from_sql_text, row_key
 from .merged import Merged
-from .source import FINISHED, SILENT, Source, Unreadable
+from .source import FINISHED, WAITING, Source, Unreadable
+
+
+def note_graphs(merged: Merged, source: Source) -> None:
+    """Note a run's networks as soon as it is there, for whoever looks on; where it cannot be read now, they come at the end."""
+    try:
+        found = source.ask(lambda reader: reader.fact(GRAPHS)) or ()
+    except Unreadable:
+        return
+    known = merged.store.get(GRAPHS) or []
+    more = [document for document in found if document["model"] not in {each["model"] for each in known}]
+    if more:
+        merged.store.set(GRAPHS, [*known, *more])
 
 
 def note_what_hosts_say(merged: Merged, sources: Sequence[Source]) -> None:
@@ -24,7 +36,7 @@ def note_what_hosts_say(merged: Merged, sources: Sequence[Source]) -> None:
         except Unreadable as error:
             told.setdefault(source.host, {"folder": source.folder})
             told[source.host].update(state=source.state, verdict=None)
-            told[source.host]["warnings"] = [error.why] if source.host in merged.reads or source.state == SILENT else []
+            told[source.host]["warnings"] = [] if source.state == WAITING else [error.why]
             continue
         asked[source.host] = inputs or {}
         for document in documents or ():

@@ -125,7 +125,12 @@ function choosePlaces(rows, extra, table, plotNow) {
     place = rows.place(first !== undefined ? first : Math.max(failing, 0));
   };
   prefer(extra.suspects.map(([, row]) => row));
-  rows.onChange(() => { offer(); draw(); });
+  rows.onChange(() => {
+    // A merge names places before it has rows of them.
+    if (!rows.held.has(place)) prefer([]);
+    offer();
+    draw();
+  });
   offer();
   draw();
   return {choose, draw, prefer(suspects) { prefer(suspects); offer(); }};

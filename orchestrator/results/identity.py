@@ -74,9 +74,10 @@ def check_identity(connection: sqlite3.Connection, path: str) -> int:
     DamagedStore
         Its tables are not those of its version, or it is of a version that is not known.
     """
-    ours = connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+    application = connection.execute("PRAGMA application_id").fetchone()[0]
+    ours = application == APPLICATION_ID
     found = _objects(connection)
-    if not found and not ours:
+    if not found and not application:
         raise EmptyStore("an SQLite file without any table, not a goldwatch store", path)
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if found in (expected_objects(), expected_objects(hosts=True)) and ours and version == LAYOUT_VERSION:

@@ -27,6 +27,7 @@ from goldwatch.results.difference import KINDS, difference_of
 from goldwatch.results.difference_words import change_words
 from goldwatch.results.junit import JunitFile
 from goldwatch.results.markdown import MarkdownFile
+from goldwatch.results.network import GRAPHS
 from goldwatch.results.stepops import metrics_of_step_ops, worst_outputs, worst_step_ops
 from goldwatch.results.store import RunStore
 from goldwatch.schemas.documents import check_document
@@ -413,6 +414,18 @@ def test_too_many_ops_and_steps_are_not_drawn(hosts, merging, tmp_path, monkeypa
             worst_outputs(lambda *asked: [line if len(line) == 1 else (*line[:-1], "x") for line in store.query(*asked)], ())
         monkeypatch.setattr(stepops, "_MOST_DRAWN", 4)
         assert worst_outputs(store.query, ()) is None
+
+
+def test_networks_are_there_while_the_hosts_go_on(hosts, merging, tmp_path):
+    graphs = [[{"model": "net", "ops": []}], [{"model": "net", "ops": []}, {"model": "other", "ops": []}], None]
+    for host, found in zip(hosts, graphs):
+        host.begin().put(make_row(0))
+        if found is not None:
+            host.store.set(GRAPHS, found)
+    with merging(hosts) as merge:
+        settle(merge)
+        assert [document["model"] for document in merge.store.get(GRAPHS)] == ["net", "other"]
+        merge.stop("test")
 
 
 def test_a_store_that_is_just_being_made_is_waited_for(hosts, merging, tmp_path):

@@ -354,6 +354,8 @@ def test_a_merge_tells_its_hosts_and_the_worst_over_all_devices(serving, page, t
         assert "32 rows" in page.text("#verdict .counts")
         page.until(lambda: page.text("#rows-status").startswith("1 row of 32, of which"))
         page.until(lambda: page.texts("#overview .heat-head b")[1:] == ["Ops × steps: relative distance"])
+        chosen = "return document.getElementById('plot-place').value"
+        page.until(lambda: page.text("#plot-status") == "1 tensor" and page.driver.execute_script(chosen))
         for host in hosts:
             host.finish()
         merge.stop("test")
