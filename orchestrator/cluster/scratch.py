@@ -9,6 +9,8 @@ import shutil
 import tempfile
 from typing import Iterator, Optional, Tuple
 
+from ..filesystem import create_new
+
 _PREFIX = "goldwatch-cluster-"
 _MARK = ".goldwatch-scratch"
 _HELD = {_MARK, "dask-scratch-space", "dask-worker-space"}
@@ -45,8 +47,7 @@ def _made(parent: str) -> Tuple[str, Optional[int]]:
         folder = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
         try:
             lock = _lock(folder)
-            with open(os.path.join(folder, _MARK), "x", encoding="utf-8"):
-                pass
+            os.close(create_new(os.path.join(folder, _MARK)))
             return folder, lock
         except (BlockingIOError, FileNotFoundError):
             # Another one has taken it for left before it was locked, and removes it.
