@@ -27,6 +27,7 @@ from .slack import Slack, explained, rounding_slack
 from .slice_sums import SliceAxis
 from .slices import BY_CHANCE, borders, slice_axes
 from .sums import PairSums
+from .unchanged import looks, unless_changed
 from .user_metrics import with_user_metrics
 
 SPLIT_BYTES = 16 << 20
@@ -82,6 +83,7 @@ def compare_pair(task: PairTask, settings: Settings) -> Row:
     Row
         ``pass`` or ``fail`` where the tensors could be compared, ``not_compared`` with the reason otherwise.
     """
+    before = looks(task)
     try:
         golden, address = open_counterpart(task)
     except NotComparable as error:
@@ -90,7 +92,7 @@ def compare_pair(task: PairTask, settings: Settings) -> Row:
         return _refused(task, None, error.message, CORRUPT)
     except (OSError, MemoryError) as error:
         return _refused(task, None, "%s: %s" % (type(error).__name__, error), CORRUPT)
-    return compare_tensors(task, golden, address, settings)
+    return unless_changed(task, before, compare_tensors(task, golden, address, settings))
 
 
 def compare_tensors(task: PairTask, golden: Tensor, address: Optional[int], settings: Settings) -> Row:

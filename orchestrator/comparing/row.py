@@ -17,6 +17,7 @@ VERDICTS = (PASS, FAIL, NOT_COMPARED, EXPECTED_ABSENT)
 GOLDEN_MISSING = "golden_missing"
 DUMP_MISSING = "dump_missing"
 CORRUPT = "corrupt"
+CHANGED = "changed"
 MISSING_CAUSES = (GOLDEN_MISSING, DUMP_MISSING)
 
 METRICS = (
@@ -93,7 +94,8 @@ class Row:
         Empty, or what makes a passing row doubtful, for programs: ``nothing_finite`` or ``sampled``.
     cause
         Why a row is ``not_compared``, for programs: ``golden_missing`` or ``dump_missing`` (which can be forgiven), ``corrupt``,
-        ``shape``, ``dtype``, ``nondeterministic``, ``given`` (the golden manifest says so); else empty.
+        ``changed`` (a file, while it was compared), ``shape``, ``dtype``, ``nondeterministic``, ``given`` (the golden manifest says so);
+        else empty.
     target_file, golden_file
         Relative to TARGET and GOLDEN (or absolute); None when there is none.
     timestamp_us

@@ -13,6 +13,7 @@ from .pair import divergence_of, in_its_memory, parts_of, row_of, sums_of
 from .pair_task import PairTask, Settings
 from .row import Row
 from .second_pass import KLPass
+from .unchanged import Looks, looks, unless_changed
 from .user_metrics import with_user_metrics
 
 
@@ -58,6 +59,10 @@ class SplitPair:
     _first: Optional[MetricResult] = None
     _found: Optional[MetricResult] = None
     _taken: Dict[int, Any] = field(default_factory=dict)
+    _before: Looks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._before = looks(self.task)
 
     @property
     def parts(self) -> int:
@@ -100,4 +105,4 @@ class SplitPair:
     def _finish(self, found: MetricResult) -> None:
         golden, address = open_counterpart(self.task)
         row = row_of(self.task, golden, address, geometry_of(self.task, golden), found, self.settings)
-        self.row = in_its_memory(self.task, row)
+        self.row = unless_changed(self.task, self._before, in_its_memory(self.task, row))

@@ -299,6 +299,11 @@ class JoinedSource:
         """Bytes that can be read."""
         return self._outer * self._row
 
+    @property
+    def sources(self) -> List[ByteSource]:
+        """The bytes of each piece."""
+        return [source for *_, source in self._pieces]
+
     def read(self, offset: int, nbytes: int) -> Array:
         """Return ``nbytes`` bytes from ``offset`` on; see :class:`goldwatch.tensors.tensor.ByteSource`."""
         end = offset + nbytes

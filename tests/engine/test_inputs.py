@@ -123,3 +123,24 @@ def test_an_op_that_its_l1_group_leaves_out_is_not_missing(case) -> None:
     assert case.compare().exit_code == 0
     assert [row["tensor"] for row in case.rows()] == ["a:output:0", "c:output:0"]
     assert [entry["tensor"] for entry in case.document()["omitted"]] == ["b"]
+
+
+def test_a_file_that_changed_while_it_was_compared_is_compared_by_the_next_start(case, monkeypatch) -> None:
+    values = np.random.default_rng(5).standard_normal((64, 640)).astype(np.float32)
+    case.npy("a", values)
+    path = case.dump("target", "", "Relu", "a", [], [values])
+    measure = pair.measure
+
+    def changed(*words):
+        found = measure(*words)
+        write_dump(path, [], [values + np.float32(1e-4)])
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pair, "measure", changed)
+        assert case.compare().exit_code != 0
+    (row,) = case.rows()
+    assert (row["verdict"], row["cause"]) == ("not_compared", "changed") and path in row["reason"]
+    assert case.compare().exit_code == 0
+    (row,) = case.rows()
+    assert row["verdict"] == "pass" and row["metrics"]["MaxAbsoluteError"] > 0
