@@ -192,4 +192,5 @@ def is_exact(result, exact):
 def close(got, want, scale):
     # The largest float and what is rounded to Inf are neighbours.
     got, want = (min(max(v, -LARGEST), LARGEST) if abs(v) == math.inf else v for v in (got, want))
-    return got == want or abs(got - want) <= 1e-12 * scale or (math.isnan(got) and math.isnan(want))
+    # Half of the smallest float rounds either way.
+    return got == want or abs(got - want) <= max(1e-12 * scale, 5e-324) or (math.isnan(got) and math.isnan(want))
