@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import List, Mapping, Optional
+from bisect import bisect_right
+from itertools import accumulate
+from typing import Dict, List, Mapping, Optional
 
 from ..naming import printable
 from ..shortening import shorten_all
-from .difference import BETTER, KINDS, VANISHED, WORSE, Change, Difference, Side
+from .difference import BETTER, KINDS, WORSE, Change, Difference, Side
 from .distances import COSINE_DISTANCE
 from .mdtext import code, plain
 
 MOST_CHARACTERS = 60000
 _SHOWN = 10
 _MOST_NAMES = 2000
+_FOR_THE_END = 300
+_FOR_A_FRAME = 150
 _WORDS = {"fail": "FAIL", "not_compared": "not compared"}
 _MAIN = ("RelativeEuclideanDistance", COSINE_DISTANCE, "DifferentElements", "RootMeanSquareError", "MaxAbsoluteError")
 
@@ -82,38 +86,41 @@ def markdown(found: Difference) -> str:
     parts = ["## goldwatch diff: %s\n" % head_words(found)]
     parts += ["%s compared with %s.\n" % (code(found.second.out), code(found.first.out)), plain(counts_words(found)) + "\n"]
     parts += ["- %s\n" % plain(note) for note in found.notes]
-    room = MOST_CHARACTERS - sum(map(len, parts)) - 500
-    left: List[str] = []
-    for kind in KINDS:
-        changes = found.changes[kind]
-        names = shorten_all(printable(change.side.tensor) for change in changes[:_MOST_NAMES])
-        shown = _table(changes[:_MOST_NAMES], names, room // 2 if kind != VANISHED else room)
-        if not changes:
-            continue
-        title = "%d %s" % (len(changes), kind)
-        table = "\n".join([_HEADING, *shown])
-        folded = kind != WORSE or len(shown) > _SHOWN
-        parts.append(
-            "<details>\n<summary>%s</summary>\n\n%s\n\n</details>\n" % (title, table) if folded else "### %s\n\n%s\n" % (title, table)
-        )
-        room -= len(parts[-1])
-        if len(shown) < len(changes):
-            left.append("%d %s" % (len(changes) - len(shown), kind))
+    lines = {kind: _lines(found.changes[kind]) for kind in KINDS if found.changes[kind]}
+    room = MOST_CHARACTERS - sum(len(part) + 1 for part in parts) - _FOR_THE_END - len(lines) * _FOR_A_FRAME
+    shown = _shared(lines, room)
+    for kind, table in lines.items():
+        text = "\n".join([_HEADING, *table[: shown[kind]]])
+        frame = _PLAIN if kind == WORSE and shown[kind] <= _SHOWN else _FOLDED
+        parts.append(frame % (len(found.changes[kind]), kind, text))
+    left = ["%d %s" % (len(found.changes[kind]) - shown[kind], kind) for kind in lines if shown[kind] < len(found.changes[kind])]
     if left:
         parts.append("Left out for want of room: %s. The JSON document has everything.\n" % ", ".join(left))
     return "\n".join(parts)
 
 
 _HEADING = "| tensor | place | change |\n|---|---|---|"
+_PLAIN = "### %d %s\n\n%s\n"
+_FOLDED = "<details>\n<summary>%d %s</summary>\n\n%s\n\n</details>\n"
 
 
-def _table(changes: List[Change], names: Mapping[str, str], room: int) -> List[str]:
-    lines = []
-    for change in changes:
-        side = change.side
-        line = "| %s | %s | %s |" % (code(names[printable(side.tensor)], table=True), plain(place_words(side)), plain(change_words(change)))
-        room -= len(line) + 1
-        if room < 0:
-            break
-        lines.append(line)
-    return lines
+def _lines(changes: List[Change]) -> List[str]:
+    """Return the lines of a table, more than there can be room for."""
+    changes = changes[:_MOST_NAMES]
+    names = shorten_all(printable(change.side.tensor) for change in changes)
+    return ["| %s | %s | %s |" % (
+        code(names[printable(change.side.tensor)], table=True), plain(place_words(change.side)), plain(change_words(change)),
+    ) for change in changes]  # fmt: skip
+
+
+def _shared(lines: Mapping[str, List[str]], room: int) -> Dict[str, int]:
+    """Return how many lines of each kind there is room for: each kind has its share, and the first ones what others leave over."""
+    needed = {kind: sum(len(line) + 1 for line in found) for kind, found in lines.items()}
+    given = {kind: min(needed[kind], room // len(lines)) for kind in lines}
+    shown = {}
+    for kind, found in lines.items():
+        spare = room - sum(given.values())
+        used = list(accumulate(len(line) + 1 for line in found))
+        shown[kind] = bisect_right(used, given[kind] + spare)
+        given[kind] = used[shown[kind] - 1] if shown[kind] else 0
+    return shown

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 
 import jsonschema
 import pytest
@@ -286,3 +287,27 @@ def test_a_comment_of_many_changes_keeps_its_size_and_counts_what_is_left_out(ma
     assert "## goldwatch diff: 700 worse" in text and "Left out for want of room: " in text
     assert "<b>" not in text.replace("``a\\|`<b>", "")
     assert "nothing is worse" in markdown(difference_of(made(good), made(good)))
+
+
+@pytest.mark.parametrize("kinds_of_change", [["worse"], ["worse", "better"], ["worse", "better", "appeared", "vanished"], ["vanished"]])
+def test_a_comment_leaves_nothing_out_that_there_is_room_for(made, kinds_of_change):
+    first, second = [row("same%d" % number) for number in range(1500)], [row("same%d" % number) for number in range(1500)]
+    for kind in kinds_of_change:
+        names = ["%s%d" % (kind, number) + "x" * 60 for number in range(1200)]
+        if kind != "appeared":
+            first += [row(name, "fail" if kind == "better" else "pass") for name in names]
+        if kind != "vanished":
+            second += [row(name, "fail" if kind == "worse" else "pass") for name in names]
+    text = markdown(difference_of(made(first), made(second)))
+    assert MOST_CHARACTERS - 1200 < len(text) <= MOST_CHARACTERS
+    said = re.findall(r"(\d+) (\w+)[,.]", text.rpartition("Left out for want of room: ")[2])
+    shown = {kind: text.count("| `" + kind) for kind in kinds_of_change}
+    assert {kind: 1200 - count for kind, count in shown.items()} == {kind: int(count) for count, kind in said}
+    # None is crowded out by another.
+    assert min(shown.values()) > 0.7 * max(shown.values())
+
+
+def test_a_comment_with_room_for_all_leaves_nothing_out(made):
+    many = [row("op%d" % number + "x" * 40, "fail") for number in range(450)]
+    text = markdown(difference_of(made([row(one.op) for one in many]), made(many)))
+    assert "Left out" not in text and text.count("| `op") == 450 and 30000 < len(text) <= MOST_CHARACTERS
