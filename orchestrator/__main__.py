@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Any, Callable, NoReturn
+
+# The module signal takes milliseconds to import, in which Python would answer a Ctrl-C by itself; this one is built in.
+from _signal import SIGINT, default_int_handler, getsignal, signal  # type: ignore[import-not-found]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, NoReturn
+
+_INTERRUPTED = b"goldwatch: interrupted\n"
+_EXIT_INTERRUPTED = 130
 
 
 def main(module: str = "goldwatch.cli") -> NoReturn:
     """Run the ``main`` of a module that holds a command line, and exit."""
     try:
-        # Imported in here: Python answers a Ctrl-C before with a traceback.
+        if getsignal(SIGINT) is default_int_handler:
+            signal(SIGINT, _leave)
         from goldwatch.interrupts import exit_code_of
 
         code = exit_code_of(lambda: _run(module))
-    except (KeyboardInterrupt, Exception) as error:
-        code = _interrupted(error)
+    except KeyboardInterrupt:
+        _leave()
     sys.exit(code)
+
+
+def _leave(*_: Any) -> NoReturn:
+    """End the process: at a Ctrl-C while modules are imported, when there is nothing yet to be put in order.
+
+    An exception would be dropped there (in a weak reference's callback), or be made another one (in the body of a class).
+    """
+    if sys.stderr is not None:
+        try:
+            os.write(2, _INTERRUPTED)
+        except OSError:
+            pass
+    os._exit(_EXIT_INTERRUPTED)
 
 
 def _run(module: str) -> Any:
     try:
         import gc
 
-        from goldwatch.interrupts import heed_interrupts
-
-        heed_interrupts()
         # Files and rows are many, and none is in a cycle: looking for cycles as often as by default costs 7 % of the time.
         gc.set_threshold(200000, 10, 10)
-        return _command_line(module)()
+        run = _command_line(module)
+        from goldwatch.interrupts import heed_interrupts
+
+        if getsignal(SIGINT) is _leave:
+            signal(SIGINT, default_int_handler)
+            heed_interrupts()
+        return run()
     except (KeyboardInterrupt, Exception) as error:
         return _interrupted(error)
 
@@ -41,11 +68,8 @@ def _command_line(module: str) -> Callable[[], NoReturn]:
         return run
     except (Exception, SystemExit) as error:
         from goldwatch.doctor.broken import broken_package
-        from goldwatch.interrupts import caused_by_interrupt
         from goldwatch.naming import printable
 
-        if caused_by_interrupt(error):
-            raise
         broken = broken_package(error)
         if broken is None:
             raise
@@ -55,14 +79,13 @@ def _command_line(module: str) -> Callable[[], NoReturn]:
 
 def _interrupted(error: BaseException) -> int:
     """Tell that a Ctrl-C was what is being handled, and return the exit code; anything else is raised again."""
-    from goldwatch.errors import EXIT_INTERRUPTED
     from goldwatch.interrupts import caused_by_interrupt
 
     # A module that is being imported may make another error of it.
     if not caused_by_interrupt(error):
         raise error
     _tell("interrupted")
-    return EXIT_INTERRUPTED
+    return _EXIT_INTERRUPTED
 
 
 def _tell(message: str) -> None:

@@ -164,3 +164,14 @@ def test_ctrl_c_that_an_import_makes_another_error_of(tmp_path, kind):
     environment = dict(os.environ, PYTHONPATH=str(tmp_path))
     done = subprocess.run([sys.executable, "-m", "goldwatch", "limits"], env=environment, stderr=subprocess.PIPE, timeout=60)
     assert (done.returncode, done.stderr) == (130, b"goldwatch: interrupted\n")
+
+
+def test_ctrl_c_is_not_lost_at_the_end_of_an_object_while_modules_are_imported(tmp_path):
+    """What is raised in a weak reference's callback is printed and forgotten."""
+    (tmp_path / "click.py").write_text(
+        "import os, signal, weakref\nclass Thing:\n    pass\nthing = Thing()\n"
+        "reference = weakref.ref(thing, lambda _: [os.kill(os.getpid(), signal.SIGINT), sum(range(9))])\ndel thing\n"
+    )
+    environment = dict(os.environ, PYTHONPATH=str(tmp_path))
+    done = subprocess.run([sys.executable, "-m", "goldwatch", "limits"], env=environment, stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stderr) == (130, b"goldwatch: interrupted\n")
