@@ -72,7 +72,8 @@ def test_a_scheduler_that_dies_is_one_sentence_and_the_run_goes_on(training, sch
 
 
 def test_a_scheduler_that_says_nothing_any_more(training, scheduler, monkeypatch) -> None:
-    monkeypatch.setattr(asking, "SILENCE_S", 2)
+    # Long enough for a scheduler that only has no processor for a moment.
+    monkeypatch.setattr(asking, "SILENCE_S", 12)
     with distributed.Client(scheduler.address, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=120)
         with planted(client, Freezes()):
