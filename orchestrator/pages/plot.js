@@ -142,7 +142,8 @@ class Plot {
     const rough = span / most, power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));
     const step = Math.max(1, [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough));
     for (let at = Math.ceil((this.from + 1) / step) * step - 1; at <= this.to; at += step) {
-      if (at >= this.from) context.fillText(String(at + 1), this.x(at), bottom + 12);
+      const half = context.measureText(String(at + 1)).width / 2;
+      if (at >= this.from) context.fillText(String(at + 1), Math.min(this.x(at), width - PLOT_RIGHT - half), bottom + 12);
     }
     context.textAlign = 'right';
     context.fillText('tensors in the order of the network', width - PLOT_RIGHT, bottom + 27);

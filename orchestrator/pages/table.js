@@ -2,6 +2,8 @@
 // guessed, and corrected as soon as a row has been in sight.
 
 const ROW_WINDOW = 60, PRINTED_ROWS = 1000, PRINTED_METRICS = 4;
+// Of a place: host, step and device.
+const SHORT_PARTS = [5, 4, 1];
 
 class RowTable {
   // parts: {view: what scrolls, table: the table with an empty or a plain body, filter: the input, status}; open(row) shows a row; suspects: names of ops.
@@ -34,19 +36,24 @@ class RowTable {
     const metrics = this.rows.metricNames(), needed = this.rows.neededParts(), now = metrics.join() + needed.join();
     if (now === this.made) return;
     this.made = now;
+    // On a phone the first metric is in sight: a verdict is its mark, and step and device stand below the tensor.
+    const phone = window.innerWidth < 700, behind = [];
+    this.below = phone ? this.rows.placeParts().filter(([at]) => needed.includes(at) && SHORT_PARTS.includes(at)) : [];
+    const order = {name: 'order', title: '#', width: 7, number: true, key: (row) => this.rows.rank(row), cell: (row) => String(this.rows.rank(row) + 1)};
     this.columns = [
-      {name: 'order', title: '#', width: 7, number: true, key: (row) => this.rows.rank(row), cell: (row) => String(this.rows.rank(row) + 1)},
       {name: 'tensor', title: 'tensor', width: 0, key: (row) => this.rows.text('tensor', row)},
-      {name: 'verdict', title: 'verdict', width: 17, key: (row) => URGENCY[this.rows.verdict(row)]},
+      {name: 'verdict', title: 'verdict', width: phone ? 8 : 17, key: (row) => URGENCY[this.rows.verdict(row)]},
     ];
+    if (phone) behind.push(order);
+    else this.columns.unshift(order);
     // Of several places, and on a phone, the metrics come before what is long and mostly alike.
-    const behind = [], type = {name: 'op_type', title: 'type', width: 15, key: (row) => this.rows.text('op_type', row)}, late = needed.length || window.innerWidth < 700;
+    const type = {name: 'op_type', title: 'type', width: 15, key: (row) => this.rows.text('op_type', row)}, late = needed.length || phone;
     (late ? behind : this.columns).push(type);
     for (const [part, name] of this.rows.placeParts().filter(([at]) => needed.includes(at))) {
       const cell = (row) => printable(this.rows.places[this.rows.place(row)][part] || '–');
       const key = (row) => { const value = this.rows.places[this.rows.place(row)][part]; return value === null || value === '' || isNaN(value) ? value : Number(value); };
-      const long = ![5, 4, 1].includes(part);
-      (long ? behind : this.columns).push({name, title: name, width: part === 2 ? 30 : long && part !== 3 ? 20 : 8, key, cell});
+      const long = !SHORT_PARTS.includes(part);
+      (long || phone ? behind : this.columns).push({name, title: name, width: part === 2 ? 30 : long && part !== 3 ? 20 : 8, key, cell});
     }
     for (const [at, name] of metrics.entries()) {
       this.columns.push({name, metric: true, more: at >= PRINTED_METRICS, title: heading(name), width: name === 'CosineSimilarity' ? 15 : 12.5, number: true, key: (row) => sortable(name, this.rows.metric(name, row)),
@@ -64,7 +71,7 @@ class RowTable {
     this.parts.table.replaceChildren(...[columns, make('thead', {}, make('tr', {}, cells)), this.body]);
     this.parts.table.toggleAttribute('data-places', needed.length > 0);
     this.fixed = this.columns.reduce((sum, column) => sum + column.width, 0);
-    this.parts.table.style.minWidth = 'calc(' + this.fixed + 'ch + ' + (window.innerWidth < 700 ? 11 : 22) + 'rem)';
+    this.parts.table.style.minWidth = 'calc(' + this.fixed + 'ch + ' + (phone ? 10 : 22) + 'rem)';
     this.models = this.columns.some((column) => column.name === 'model');
     this.markSorted();
   }
@@ -135,7 +142,7 @@ class RowTable {
       const letters = this.letters, name = Math.min(this.rows.text('tensor', row).length, LONGEST_NAME + 30);
       const model = this.models ? String(this.rows.places[this.rows.place(row)][2]).length : 0;
       const lines = Math.max(Math.ceil(name / letters), Math.ceil(this.rows.text('op_type', row).length / 13), Math.ceil(model / 28), 1);
-      return lines * 20 + 11;
+      return lines * 20 + 11 + (this.below.length ? 20 : 0);
     }
     return this.heights[row];
   }
@@ -177,7 +184,7 @@ class RowTable {
     const cells = this.columns.map((column) => {
       if (column.name === 'tensor') {
         const name = rows.text('tensor', row);
-        return make('td', {class: 'name', title: name.length > LONGEST_NAME ? printable(name) : null}, breakable(rows.name(row)));
+        return make('td', {class: 'name', title: name.length > LONGEST_NAME ? printable(name) : null}, [...breakable(rows.name(row)), ...this.where(row)]);
       }
       if (column.name === 'verdict') return make('td', {}, make('span', {class: 'verdict', 'data-is': verdict}, words(verdict)));
       if (column.name === 'op_type') return make('td', {class: 'type'}, shortened(rows.text('op_type', row), 80));
@@ -186,6 +193,12 @@ class RowTable {
     const chosen = row === this.opened;
     return make('tr', {'data-row': row, 'data-tensor': rows.text('tensor', row), 'data-verdict': verdict, 'aria-rowindex': at + 2,
       tabindex: at === Math.max(this.active, 0) || (at === this.first && this.active < 0) ? 0 : -1, 'aria-selected': chosen ? 'true' : null}, cells);
+  }
+
+  // On a phone, where the row belongs.
+  where(row) {
+    const place = this.rows.places[this.rows.place(row)];
+    return this.below.length ? [make('div', {class: 'where'}, this.below.map(([at, name]) => name + ' ' + printable(place[at] || '–')).join(' · '))] : [];
   }
 
   onClick(event) {

@@ -376,6 +376,43 @@ def test_metrics_of_a_row_stay_whole_on_a_phone(driver, page):
     assert len(found) > 8 and [each for each in found if each[1:] != [1, 1]] == []
 
 
+def test_on_a_phone_the_first_metric_of_a_training_is_in_sight(driver, tmp_path):
+    rows = [
+        row.but(time="t", device=str(device), model="m", model_id="1", step=str(step), metrics=dict(row.metrics))
+        for device in range(2) for step in (1, 10) for row in network(8, 4 if device else None)
+    ]  # fmt: skip
+    write_page(tmp_path / "page.html", rows)
+    resize(driver, 390, 844)
+    show(driver, tmp_path / "page.html")
+    edges = "return arguments[0].map((each) => document.querySelector(each).getBoundingClientRect().right)"
+    column, view = driver.execute_script(edges, ["#rows th[data-column=CosineSimilarity]", "#rows-view"])
+    lines = [cell.text.split("\n")[-1] for cell in driver.find_elements("css selector", "#rows td.name")]
+    says = driver.execute_script("return document.querySelector('#rows tbody .verdict').textContent")
+    resize(driver, 1280, 900)
+    show(driver, tmp_path / "page.html")
+    assert column <= view and says == "pass"
+    assert list(dict.fromkeys(lines)) == ["step %d · device %d" % (step, device) for device in range(2) for step in (1, 10)]
+    assert driver.find_elements("css selector", "#rows .where") == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_last_number_of_the_plot_stands_within_its_frame(driver, tmp_path, width):
+    write_page(tmp_path / "page.html", network(2000))
+    resize(driver, width, 844)
+    show(driver, tmp_path / "page.html")
+    ends = driver.execute_script(
+        "const context = CanvasRenderingContext2D.prototype, text = context.fillText, ends = [];"
+        "context.fillText = function (words, x, y) {"
+        "  if (this.textAlign === 'center') ends.push([words, x + this.measureText(words).width / 2]);"
+        "  text.call(this, words, x, y); };"
+        "document.querySelector('#plot').dispatchEvent(new Event('blur'));"
+        "return [ends[ends.length - 1], document.querySelector('#plot').clientWidth];"
+    )
+    resize(driver, 1280, 900)
+    (number, end), frame = ends
+    assert number == "2000" and end <= frame - 10
+
+
 @pytest.mark.parametrize("far", [0.0, 2.0])
 def test_the_limit_is_drawn_however_far_from_it_the_values_are(driver, tmp_path, far):
     metrics = {"CosineSimilarity": 1 - far, "RelativeEuclideanDistance": far}
