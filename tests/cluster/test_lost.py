@@ -107,12 +107,12 @@ def test_ctrl_c_does_not_wait_for_who_hangs(training, scheduler, until, who) -> 
 
 
 def test_a_worker_that_hangs_is_named(training, own_client, monkeypatch) -> None:
-    monkeypatch.setattr(asking, "PATIENCE_S", 1)
+    monkeypatch.setattr(asking, "PATIENCE_S", 5)
     (worker, _) = own_client.nthreads()
     with Gate(training.path("gate")) as gate:
         own_client.run(version_after, gate, workers=[worker])
         done = training.compare("there", "--cluster", url(own_client))
-    assert done.returncode == 4 and "no answer for 1 s from worker %s\n" % worker in done.stderr, done.stderr
+    assert done.returncode == 4 and "no answer for 5 s from worker %s\n" % worker in done.stderr, done.stderr
     assert not os.path.exists(training.path("there"))
 
 
