@@ -10,6 +10,7 @@ import sys
 from typing import Any, Dict, Optional
 
 from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError
+from ...interrupts import caused_by_interrupt
 from ..child.serve import Parent
 from .patches import C_API, activate, after_import, forget_unmade, session_actions
 from .pythons import PROTOBUF_HINT
@@ -62,6 +63,10 @@ class Report:
         self.state["version"] = getattr(versions, "VERSION", None) or self.state["version"]
         with contextlib.suppress(OSError):
             self._parent.tell(state=self.state)
+
+
+_MADE_OF_INTERRUPTS = (SystemError, ImportError)
+"""What the interpreter and extension modules make of a KeyboardInterrupt, while TensorFlow is imported above all."""
 
 
 def _children() -> bool:
@@ -144,6 +149,8 @@ def _run_script(job: Dict[str, Any], report: Report, recorder: Any) -> None:
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
     except BaseException as error:
+        if isinstance(error, _MADE_OF_INTERRUPTS) and caused_by_interrupt(error):
+            sys.exit(EXIT_INTERRUPTED)
         missing = str(getattr(error, "name", None) or "").partition(".")[0]
         report.state["npu_missing"] = isinstance(error, ImportError) and missing in PACKAGES
         # As python prints it: without the frames of the launcher.

@@ -346,6 +346,13 @@ def test_a_graph_that_ctrl_c_kept_from_being_made_is_no_traceback(tf, script):
     assert done.code == 0 and "ScopedTFGraph" not in done.err and "Traceback" not in done.err
 
 
+def test_an_error_that_the_interpreter_made_of_ctrl_c_is_no_traceback(tf, script):
+    """As Ctrl-C within a function of TensorFlow's C code leaves it."""
+    end = "try:\n    raise KeyboardInterrupt\nexcept KeyboardInterrupt as error:\n    raise SystemError('an error is set') from error\n"
+    done = tf("dump", "-o", "g", "--", "python", script(QUIET + end))
+    assert done.code == 130 and "interrupted" in done.err and "Traceback" not in done.err
+
+
 def test_interrupted(script, tmp_path, run_tf, until):
     import subprocess
     import sys
