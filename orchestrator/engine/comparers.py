@@ -23,7 +23,8 @@ if TYPE_CHECKING or sys.version_info >= (3, 8):
 else:
     Protocol = object
 
-_SLICE = 16
+# So many files are planned in one transaction, what is finished is stored in the next: each has its price, however tiny the files are.
+_SLICE = 64
 # So many files' headers are on their way from the disk while one is planned.
 _AHEAD = 64
 # Less than this is compared before other processes have started.

@@ -15,7 +15,8 @@ from ..errors import GoldwatchError
 from ..results.store import RunStore
 
 _BATCH_BYTES = 4 << 20
-_BATCH_TASKS = 64
+# Handing over a batch, and storing its rows, costs as much as comparing some tiny pairs.
+_BATCH_TASKS = 256
 _MOST_PAIRS = 8192
 _SAMPLE_BYTES = 4096
 
