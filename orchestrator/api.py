@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import numbers
 import os
 import shutil
@@ -266,7 +267,8 @@ class WatchedRows:
     def __enter__(self) -> WatchedRows:
         if self._rows is not None:
             raise UsageError("this watch has run before", hint="call goldwatch.watch once more")
-        self._watch.__enter__()
+        with self._interrupts():
+            self._watch.__enter__()
         self._rows = self._follow()
         return self
 
@@ -275,10 +277,15 @@ class WatchedRows:
             if self._rows is not None:
                 self._rows.close()
         finally:
-            try:
+            with self._interrupts():
                 self._watch.__exit__(kind, error, trace)
-            except Interrupted as interrupted:
-                raise _interrupt(interrupted, self._temporary is not None) from None
+
+    @contextlib.contextmanager
+    def _interrupts(self) -> Iterator[None]:
+        try:
+            yield
+        except Interrupted as error:
+            raise _interrupt(error, self._temporary is not None) from None
 
     @property
     def result(self) -> RunResult:

@@ -126,9 +126,10 @@ class Monitor(FileSystemEventHandler):
         self._observer.start()
 
     def stop(self) -> None:
-        """End all threads."""
+        """End all threads, also where :meth:`start` was interrupted."""
         self._observer.stop()
-        self._observer.join(5.0)
+        if self._observer.is_alive():
+            self._observer.join(5.0)
 
     def dispatch(self, event: FileSystemEvent) -> None:
         """Take an event; called by the observer's thread. Only notes what is to be looked at."""

@@ -89,13 +89,10 @@ class Watch:
         self.run.__enter__()
         try:
             self._set_up()
+            self._tell_start()
         except BaseException as error:
             self.run.__exit__(type(error), error, error.__traceback__)
             raise
-        for note in self.run.notes:
-            self.say(note if note.startswith("warning") else "note: " + note)
-        if self._process is not None and self._process.ended():
-            self.say("warning: there is no process %d: what is there is compared and judged" % self._process.pid)
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
@@ -122,6 +119,12 @@ class Watch:
         self._replan_at = 0.0
         if self.hook.row is not None and self.watch.stop_on_divergence:
             self._stop = "divergence"
+
+    def _tell_start(self) -> None:
+        for note in self.run.notes:
+            self.say(note if note.startswith("warning") else "note: " + note)
+        if self._process is not None and self._process.ended():
+            self.say("warning: there is no process %d: what is there is compared and judged" % self._process.pid)
 
     def _leave_earlier_times(self) -> None:
         """Of the time folders that are there before the start only the newest counts, besides those that came in an earlier watch."""
@@ -181,8 +184,8 @@ class Watch:
         """Do as :meth:`follow`, and yield after every slice of work, so that the caller can take the rows that have come."""
         self._ended = ended
         self._over = False
-        self.folders.monitor.start()
         try:
+            self.folders.monitor.start()
             self.folders.monitor.add(self.folders.golden_root)
             self._first_listing()
             self.folders.monitor.add(self.folders.target_root)
