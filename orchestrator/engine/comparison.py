@@ -16,7 +16,7 @@ from ..interrupts import caused_by_interrupt
 from ..model.graphs import ModelGraphs
 from ..results.csvfile import Columns
 from ..results.files import write_tables
-from ..results.finishing import ResultFiles
+from ..results.finishing import ResultFiles, holds_all
 from ..results.kept import Renderer, absolute
 from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore
@@ -180,13 +180,14 @@ class Run:
         records = overflow_files(self.catalogue) if self.overflow_files is None else self.overflow_files()
         with self.store.transaction():
             self.notes += note_overflows(self.engine, records)
-        places = self.store.places()
+        kept = self.engine.kept
+        places = self.store.places(kept.places if holds_all(kept, self.store) else None)
         ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
         reader = self.reader or RunReader(self.engine)
         seen = self.graphs.seen(places)
         if len(seen) != len(self.graphs):
             self.store.set(GRAPHS, [network_document(graph) for graph in seen])
-        made = (self._columns, self._mapping, self.options.metrics, self.engine.kept)
+        made = (self._columns, self._mapping, self.options.metrics, kept)
         with ResultFiles(self.store, *made, places, on_stage) as results:
             judged = (self.options.limits, program, self.graphs, self.options.allow_missing, reader)
             summary = summarise(results.rows, ops, *judged, self.unmatched, self.steps_without_golden, results.whole)

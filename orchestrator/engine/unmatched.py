@@ -31,9 +31,12 @@ def unmatched(run: Run) -> List[str]:
 
 def _of_another_model(run: Run) -> List[str]:
     dumped: Dict[ModelGraph, Dict[str, bool]] = {}
+    folder, names = None, None
     for file in run.catalogue.files.each():
-        graph = run.graphs.of(file.place.model)
-        names = dumped.setdefault(graph, {}) if graph is not None else None
+        # A folder's files follow one another.
+        if file.folder is not folder:
+            folder, graph = file.folder, run.graphs.of(file.place.model)
+            names = dumped.setdefault(graph, {}) if graph is not None else None
         if names is not None and file.op_name not in names:
             names[file.op_name] = run.engine.places.planner(file.place).knows(file.op_name)
     return [text for graph, names in dumped.items() for text in _unknown_ops(graph, names)]
@@ -63,9 +66,11 @@ def _steps(run: Run) -> List[str]:
 
 def _steps_without_dump(run: Run, names: List[str]) -> List[str]:
     """Return the steps of GOLDEN that were not dumped; none where TARGET is the folder of a single step."""
-    dumped = {file.place.step for file in run.catalogue.files.each()}
-    below = any(os.sep in file.rel for file in run.catalogue.files.each())
-    return [name for name in names if name not in dumped] if below and run.goldens.takes_steps_apart else []
+    if not names or not run.goldens.takes_steps_apart:
+        return []
+    folders = {file.folder for file in run.catalogue.files.each()}
+    dumped = {folder.place.step for folder in folders}
+    return [name for name in names if name not in dumped] if any(folder.rel for folder in folders) else []
 
 
 def _word(steps: List[str]) -> str:

@@ -26,11 +26,17 @@ class StoreConnection:
         Of the store's layout; only the present one has checksums in its small tables.
     lock
         Given back when the connection is closed; None for a reader.
+
+    Attributes
+    ----------
+    rolled_back
+        What was written in a transaction was taken back.
     """
 
     def __init__(self, path: str, raw: sqlite3.Connection, version: int, lock: Optional[OutLock] = None) -> None:
         self.path = path
         self.raw = raw
+        self.rolled_back = False
         self._summed = version == LAYOUT_VERSION
         self._lock = lock
         self._mutex = threading.RLock()
@@ -81,6 +87,7 @@ class StoreConnection:
             except BaseException:
                 if outer:
                     self._later.clear()
+                    self.rolled_back = True
                 # SQLite has already rolled back after some errors, such as a full disk.
                 if outer and self.raw.in_transaction:
                     self.raw.execute("ROLLBACK")

@@ -92,10 +92,14 @@ class ResultFiles:
         self._tables = TableFiles(store, columns, mapping, places)
         self.told: Tuple[Tuple[Tuple[Row, ...], ...], Tuple[PlaceCounts, ...]] = ((), ())
         self._render = Renderer(columns, tuple(metrics), mapping and absolute(mapping))
-        self._kept = kept or KeptRows(os.path.dirname(self.path))
-        self._ids, self._sums = store.numbers(places)
+        self._kept = KeptRows(os.path.dirname(self.path)) if kept is None else kept
         with self._refusing():
-            self._slots = self._kept.slots(self._ids, self._sums, self._render)
+            ordered = self._kept.in_order(places, self._render) if holds_all(self._kept, store) else None
+            if ordered is None:
+                self._ids, self._sums = store.numbers(places)
+                self._slots = self._kept.slots(self._ids, self._sums, self._render)
+            else:
+                self._slots, self._ids, self._sums = ordered
         self._walked = False
 
     def __enter__(self) -> ResultFiles:
@@ -225,6 +229,11 @@ class ResultFiles:
         self.store.set(SUMMARY, document)
         self.told = (self._shown(summary), tuple(self.by_place.worst_first))
         return [*self._tables.written, self.path]
+
+
+def holds_all(kept: KeptRows, store: RunStore) -> bool:
+    """Tell whether the rows that are kept are those of a store, as it has them: then it need not be asked which it has."""
+    return not store.table.disturbed and len(kept) == store.counted.stored()
 
 
 class Rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import os
+import struct
 import tempfile
 from array import array
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from ..dumps.place import Place
 from ..verdict.seen import SeenRow, packed_row, seen_row, unpacked_row
 from .csvfile import Columns, cells, mapping_cells
 from .jsonfile import NEXT_ROW, row_text
+from .rowview import order_key
 
 Array = Any
 
@@ -26,6 +28,7 @@ _DOCUMENT, _LINE, _MAPPING, _SEEN = range(4)
 # So many rows are gathered before their texts are written: an op's rows of all places come together, and are read place by place.
 _GATHERED_ROWS = 1024
 _ORDER = itemgetter(0, 1)
+_KEY_BYTES = struct.Struct("=H")
 
 
 class Rendered(NamedTuple):
@@ -38,7 +41,8 @@ class Rendered(NamedTuple):
     line, mapping
         Its lines in the result table and in the mapping table (empty where there is none).
     seen
-        What the verdict sees of it, packed (:func:`goldwatch.verdict.seen.packed_row`).
+        What the verdict sees of it, packed (:func:`goldwatch.verdict.seen.packed_row`); behind it what sorts the rows of a place, and how
+        long that is.
     by
         What rendered it.
     """
@@ -72,7 +76,9 @@ class Renderer:
         """Render a row."""
         document = NEXT_ROW + row_text(row, self.metrics)
         mapping = b"" if self.mapping is None else _line(mapping_cells(row, *self.mapping))
-        return Rendered(document.encode("ascii"), _line(cells(row, self.columns)), mapping, packed_row(seen_row(row)), self)
+        key = order_key(row)
+        seen = packed_row(seen_row(row)) + key + _KEY_BYTES.pack(len(key))
+        return Rendered(document.encode("ascii"), _line(cells(row, self.columns)), mapping, seen, self)
 
 
 def absolute(mapping: Tuple[str, str]) -> Tuple[str, str]:
@@ -118,6 +124,8 @@ class KeptRows:
         self._numbers = array("q")
         self._sums = array("Q")
         self._by = array("H")
+        # Where the rows of each place lie: first slots and how many, by turns.
+        self._runs: Dict[Place, array[int]] = {}
         self._gathered: Dict[Place, List[Tuple[int, str, Made]]] = {}
         self._room = _GATHERED_ROWS
         self._shared: Dict[Any, Any] = {}
@@ -131,7 +139,10 @@ class KeptRows:
 
     def _write_gathered(self) -> None:
         # Nearly the order of the table: what is read together lies together.
-        rows = [made for some in self._gathered.values() for _, _, made in sorted(some, key=_ORDER)]
+        rows: List[Made] = []
+        for place, some in self._gathered.items():
+            self._runs.setdefault(place, array("I")).extend((len(self._by) + len(rows), len(some)))
+            rows += [made for _, _, made in sorted(some, key=_ORDER)]
         self._gathered, self._room = {}, _GATHERED_ROWS
         self.write(rows)
 
@@ -177,6 +188,46 @@ class KeptRows:
         same = (known[found] == numbers) & (np.frombuffer(self._sums, np.uint64)[found] == checksums)
         return np.where(same & (np.frombuffer(self._by, np.uint16)[found] == own), found, -1)
 
+    @property
+    def places(self) -> List[Place]:
+        """The places of the rows that were kept as they came."""
+        return list(dict.fromkeys([*self._runs, *self._gathered]))
+
+    def __len__(self) -> int:
+        return len(self._numbers) + _GATHERED_ROWS - self._room
+
+    def in_order(self, places: Sequence[Place], by: Renderer) -> Optional[Tuple[Array, Array, Array]]:
+        """Return slot, number and checksum of all rows in the order of the table, int64, int64 and uint64, [n].
+
+        None where the texts of one do not tell its place in it, or it was rendered otherwise.
+
+        Parameters
+        ----------
+        places
+            Those of the rows, in the order of the table.
+
+        Raises
+        ------
+        OSError
+            The last rows' texts cannot be written.
+        """
+        self._write_gathered()
+        if len(self._renderers) != 1 or self._renderers[0] != by:
+            return None
+        found = [np.empty(0, np.int64)]
+        for place in places:
+            runs = zip(self._runs[place][::2], self._runs[place][1::2])
+            slots = np.concatenate([np.arange(first, first + count) for first, count in runs])
+            keys = _keys(*self._texts[_SEEN].laid(slots))
+            if not all(keys):
+                return None
+            # Of equal ones the one that came first.
+            found.append(slots[sorted(range(len(keys)), key=keys.__getitem__)])
+        slots = np.concatenate(found)
+        if len(slots) != len(self._numbers):
+            return None
+        return slots, np.frombuffer(self._numbers, np.int64)[slots], np.frombuffer(self._sums, np.uint64)[slots]
+
     def seen(self, slots: Array) -> List[SeenRow]:
         """Return what the verdict sees of some rows."""
         return [unpacked_row(data, self._shared) for data in self._texts[_SEEN].each(slots)]
@@ -194,9 +245,17 @@ class KeptRows:
         for kept in (self._renderers, self._numbers, self._sums, self._by):
             del kept[:]
         self._gathered, self._room = {}, _GATHERED_ROWS
+        self._runs.clear()
         self._shared.clear()
         for texts in self._texts:
             texts.close()
+
+
+def _keys(data: bytes, ends: Array) -> List[bytes]:
+    """Return what sorts each of some rows at its place, of what is packed of them, one behind the other."""
+    behind = ends - _KEY_BYTES.size
+    sizes = np.frombuffer(data, np.uint8)[behind[:, None] + np.arange(_KEY_BYTES.size)].view(np.uint16)[:, 0]
+    return [data[begin:end] for begin, end in zip((behind - sizes).tolist(), behind.tolist())]
 
 
 class _Texts:
@@ -222,11 +281,15 @@ class _Texts:
         """Return some texts, one behind the other."""
         return b"".join(self._pieces(slots))
 
+    def laid(self, slots: Array) -> Tuple[bytes, Array]:
+        """Return some texts, one behind the other, and where each ends, int64, [n]."""
+        ends = np.frombuffer(self._ends, np.int64)
+        return self.joined(slots), np.cumsum(ends[slots] - np.where(slots > 0, ends[slots - 1], 0))
+
     def each(self, slots: Array) -> List[bytes]:
         """Return some texts."""
-        data, ends = self.joined(slots), np.frombuffer(self._ends, np.int64)
-        sizes = ends[slots] - np.where(slots > 0, ends[slots - 1], 0)
-        bounds = [0, *np.cumsum(sizes).tolist()]
+        data, ends = self.laid(slots)
+        bounds = [0, *ends.tolist()]
         return [data[begin:end] for begin, end in zip(bounds, bounds[1:])]
 
     def _pieces(self, slots: Array) -> Iterator[bytes]:

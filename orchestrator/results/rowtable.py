@@ -49,6 +49,12 @@ class RowTable:
         self._connection = connection
         self._events = events
         self._insert = insert_sql(hosts)
+        self._disturbed = False
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether a row that was stored since the store was opened, or before, was changed or taken out since."""
+        return self._disturbed or self._connection.rolled_back
 
     def put(self, rows: Iterable[Row], told: OnStored) -> None:
         """Store rows, as :meth:`goldwatch.results.store.RunStore.put_all` tells."""
@@ -76,6 +82,7 @@ class RowTable:
         if not found:
             return
         op, tensor, verdict, reason, target_file, cosine = (from_sql_text(value) for value in found[0])
+        self._disturbed = True
         self._connection.raw.execute("DELETE FROM row WHERE key = ?", (key,))
         before = "%s: was %s%s" % (tensor, verdict, " (%s)" % reason if reason else "")
         if cosine is not None:
@@ -134,11 +141,13 @@ class RowTable:
                     break
                 after = found[-1][0]
             if changed:
+                self._disturbed = True
                 self._make_void()
         return changed
 
     def clear(self) -> None:
         """Take out all rows, files and events, without a trace: they are another store's now."""
+        self._disturbed = True
         with self._connection.transaction():
             for table in ("row", "file", "event"):
                 self._connection.raw.execute("DELETE FROM " + table)

@@ -256,14 +256,11 @@ class RunStore:
         places
             Those of the rows, as :meth:`places` returns them.
         """
-        names = PLACE_COLUMNS + ((HOST,) if self._reader.hosts else ())
+        names = self._place_columns
         with self.connection.alone():
             execute = self.connection.raw.execute
             # By one number instead of seven columns rows are sorted in half the time.
-            execute("DROP TABLE IF EXISTS temp.placed")
-            execute("CREATE TEMP TABLE placed (number INTEGER PRIMARY KEY, %s)" % ", ".join("%s TEXT" % name for name in names))
-            lines = [(number, *(to_sql_text(getattr(place, name)) for name in names)) for number, place in enumerate(places)]
-            self.connection.raw.executemany("INSERT INTO placed VALUES (?, %s)" % ", ".join("?" * len(names)), lines)
+            self._note_places(places)
             execute("CREATE INDEX temp.placed_names ON placed (%s)" % ", ".join(reversed(names)))
             same = " AND ".join("placed.%s IS row.%s" % (name, name) for name in names)
             numbers, sums = array("q"), array("Q")
@@ -283,13 +280,36 @@ class RunStore:
         found = self.query("SELECT %s FROM row WHERE key = ?" % self._reader.selected, (to_sql_text(key),))
         return self._reader.row(found[0]) if found else None
 
-    def places(self) -> List[Place]:
-        """Return the places that rows were stored for, in the order of the result table."""
-        names, order = ", ".join(PLACE_COLUMNS), PLACE_ORDER
+    def places(self, known: Optional[Sequence[Place]] = None) -> List[Place]:
+        """Return the places that rows were stored for, in the order of the result table.
+
+        Parameters
+        ----------
+        known
+            Those, each once, in any order, where they are known.
+        """
+        names, order = ", ".join(self._place_columns), PLACE_ORDER
         if self._reader.hosts:
-            names, order = names + ", host", "host, " + order
-        found = self.query("SELECT DISTINCT %s FROM row ORDER BY %s" % (names, order))
+            order = "host, " + order
+        if known is None:
+            found = self.query("SELECT DISTINCT %s FROM row ORDER BY %s" % (names, order))
+        else:
+            with self.connection.alone():
+                self._note_places(known)
+                found = self.query("SELECT %s FROM temp.placed ORDER BY %s" % (names, order))
         return [Place(*(from_sql_text(value) for value in values)) for values in found]
+
+    @property
+    def _place_columns(self) -> Tuple[str, ...]:
+        return PLACE_COLUMNS + ((HOST,) if self._reader.hosts else ())
+
+    def _note_places(self, places: Sequence[Place]) -> None:
+        """Make a table of places, each with its number."""
+        execute, names = self.connection.raw.execute, self._place_columns
+        execute("DROP TABLE IF EXISTS temp.placed")
+        execute("CREATE TEMP TABLE placed (number INTEGER PRIMARY KEY, %s)" % ", ".join("%s TEXT" % name for name in names))
+        lines = [(number, *(to_sql_text(getattr(place, name)) for name in names)) for number, place in enumerate(places)]
+        self.connection.raw.executemany("INSERT INTO placed VALUES (?, %s)" % ", ".join("?" * len(names)), lines)
 
     @property
     def counted(self) -> RunCounts:

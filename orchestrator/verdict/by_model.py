@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -179,12 +181,9 @@ def _difference(seen: Observations, devices: List[str]) -> Optional[Difference]:
         steps.setdefault(op.place.step, []).append(op)
     for step, ops in steps.items():
         found: Dict[str, Dict[str, str]] = {}
-        place, of_device = None, {}
-        for op in ops:
-            if op.place is not place:
-                place = op.place
-                of_device = found.setdefault(place.device_name or "", {})
-            for tensor, verdict in _verdicts(op):
+        for place, at_place in groupby(ops, attrgetter("place")):
+            of_device = found.setdefault(place.device_name or "", {})
+            for tensor, verdict in _verdicts(at_place):
                 worst = of_device.setdefault(tensor, verdict)
                 if worst != verdict:
                     of_device[tensor] = min(worst, verdict, key=_WORST_FIRST.index)
@@ -198,9 +197,11 @@ def _difference(seen: Observations, devices: List[str]) -> Optional[Difference]:
     return None
 
 
-def _verdicts(op: ObservedOp) -> List[Tuple[str, str]]:
-    """Return the verdicts of an op's outputs and inputs; an op without a dump has one of its own."""
-    found = [(row.tensor, row.verdict) for row in op.outputs.values()]
-    if op.inputs:
-        found += [(row.tensor, row.verdict) for row in op.inputs.values()]
-    return found or [(op.name, NOT_COMPARED)]
+def _verdicts(ops: Iterable[ObservedOp]) -> Iterator[Tuple[str, str]]:
+    """Yield the verdicts of the outputs and inputs of ops; an op without a dump has one of its own."""
+    for op in ops:
+        for rows in (op.outputs, op.inputs):
+            for row in rows.values():
+                yield row.tensor, row.verdict
+        if not op.outputs and not op.inputs:
+            yield op.name, NOT_COMPARED

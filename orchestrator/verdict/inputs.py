@@ -49,13 +49,20 @@ class InputState(NamedTuple):
 
 
 class _Feed(NamedTuple):
-    """What feeds a node: the input's index, the producer's name, which of its outputs; nothing computes it; it is the network's input."""
+    """What feeds a node: the input's index, the producer's name, which of its outputs; nothing computes it."""
 
     number: int
     source: Optional[str]
     output: int
     fixed: bool
-    of_network: bool
+
+
+class _Known(NamedTuple):
+    """The model's op that an observed one is, what feeds it, and which of its inputs are the network's: the same at every place."""
+
+    node: Optional[OpNode]
+    feeds: Sequence[_Feed] = ()
+    of_network: Sequence[int] = ()
 
 
 class Inputs:
@@ -74,21 +81,20 @@ class Inputs:
         self._graphs = ModelGraphs.of_all(graph)
         self._first: Optional[Dict[Place, ObservedOp]] = None
         self._of: Dict[ObservedOp, Tuple[InputState, ...]] = {}
-        self._nodes: Dict[Tuple[Optional[str], str, str], Tuple[Optional[OpNode], Sequence[_Feed]]] = {}
+        self._nodes: Dict[Tuple[Optional[str], str, str], _Known] = {}
 
     def node(self, op: ObservedOp) -> Optional[OpNode]:
         """Return the model's op that an observed one is."""
-        return self._known(op)[0]
+        return self._known(op).node
 
-    def _known(self, op: ObservedOp) -> Tuple[Optional[OpNode], Sequence[_Feed]]:
-        """Return the model's op that an observed one is, and what feeds it: the same at every place."""
+    def _known(self, op: ObservedOp) -> _Known:
         key = (op.place.model, op.name, op.type)
         found = self._nodes.get(key)
         if found is None:
             graph = self._graph(op)
             named = graph.ops_named(op.name) if graph is not None else ()
             node = next((node for node in named if node.type == op.type), named[0] if named else None)
-            found = self._nodes[key] = (node, () if node is None or graph is None else _feeding(node, graph))
+            found = self._nodes[key] = _Known(node) if node is None or graph is None else _fed(node, graph)
         return found
 
     def _graph(self, op: ObservedOp) -> Optional[ModelGraph]:
@@ -106,22 +112,19 @@ class Inputs:
         return found
 
     def _found(self, op: ObservedOp) -> List[InputState]:
-        node, fed = self._known(op)
+        node, feeds, _ = self._known(op)
         if node is None:
-            fed = [_Feed(number, None, 0, False, False) for number in sorted(op.inputs)]
+            feeds = [_Feed(number, None, 0, False) for number in sorted(op.inputs)]
         found = []
-        for number, source, output, fixed, _ in fed:
-            own = self._compared(op, number)
-            if own is not None:
-                found.append(InputState(number, BAD if own.verdict == FAIL else GOOD, own.tensor, own, source, op))
+        for number, source, output, fixed in feeds:
+            own = op.inputs.get(number)
+            if own is not None and own.verdict in COMPARED and not (own.address and op.in_place(number)):
+                state = BAD if own.verdict == FAIL else GOOD
+                # As the class' own __new__ does, half as fast: a large run has a million.
+                found.append(tuple.__new__(InputState, (number, state, own.tensor, own, source, op)))
             elif not fixed:
                 found.append(self._made(op, number, source, output))
         return found
-
-    def _compared(self, op: ObservedOp, number: int) -> Optional[Observation]:
-        """Return the row of an input that counts."""
-        own = op.inputs.get(number)
-        return own if own is not None and own.verdict in COMPARED and not (own.address and op.in_place(number)) else None
 
     def _made(self, op: ObservedOp, number: int, source: Optional[str], output: int) -> InputState:
         """Return an input by what its producer's output is."""
@@ -163,10 +166,9 @@ class Inputs:
 
         Without a model only the first operator of a place is known to read them.
         """
-        node, fed = self._known(op)
+        node, _, numbers = self._known(op)
         if node is None:
             return self.of(op) if self._graph(op) is None and self._is_first(op) else ()
-        numbers = [feed.number for feed in fed if feed.of_network]
         return [state for state in self.of(op) if state.number in numbers and state.seen is not None] if numbers else ()
 
     def stands_first(self, op: ObservedOp) -> bool:
@@ -192,15 +194,17 @@ class Inputs:
         return [one for one in found if one is not None]
 
 
-def _feeding(node: OpNode, graph: ModelGraph) -> List[_Feed]:
-    found = []
+def _fed(node: OpNode, graph: ModelGraph) -> _Known:
+    feeds, of_network = [], []
     for number, source in enumerate(node.inputs):
         if source is not None:
             producer = graph.producer(node, source[0])
             kind = producer.type if producer is not None else ""
             name = producer.name if producer is not None else source[0]
-            found.append(_Feed(number, name, source[1], kind in FIXED_TYPES, kind in INPUT_TYPES))
-    return found
+            feeds.append(_Feed(number, name, source[1], kind in FIXED_TYPES))
+            if kind in INPUT_TYPES:
+                of_network.append(number)
+    return _Known(node, feeds, of_network)
 
 
 def overall(inputs: Sequence[InputState]) -> str:

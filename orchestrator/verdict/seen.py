@@ -193,7 +193,7 @@ def packed_row(row: SeenRow) -> bytes:
 
 
 def unpacked_row(data: bytes, shared: Dict[Any, Any]) -> SeenRow:
-    """Return the row of :func:`packed_row`, which must be goldwatch's own: it is unpickled.
+    """Return the row of :func:`packed_row`, which must be goldwatch's own: it is unpickled. What stands behind it is passed over.
 
     Parameters
     ----------

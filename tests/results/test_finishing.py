@@ -4,15 +4,16 @@ import csv
 import errno
 import json
 import os
+import random
 
 import numpy as np
 import pytest
 
-import goldwatch.results.kept as kept
+import goldwatch.results.kept as kept_rows
 from goldwatch.errors import EnvironmentProblem
 from goldwatch.model.graph import load_model
 from goldwatch.results.csvfile import Columns, cells, mapping_cells
-from goldwatch.results.finishing import ResultFiles
+from goldwatch.results.finishing import ResultFiles, holds_all
 from goldwatch.results.kept import KeptRows, Renderer
 from goldwatch.results.network import GRAPHS, SUMMARY, network_document
 from goldwatch.results.rowsql import RowReader, row_key
@@ -98,7 +99,7 @@ def test_a_full_disk_is_told(store, monkeypatch):
     def full(row, metrics):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(kept, "row_text", full)
+    monkeypatch.setattr(kept_rows, "row_text", full)
     with pytest.raises(EnvironmentProblem, match="the disk is full"), ResultFiles(store, Columns()) as files:
         files.finish(summarise(files.rows, 5, Limits(), whole=files.whole), Limits())
 
@@ -155,3 +156,88 @@ def test_rows_rendered_for_other_tables_are_rendered_anew(store, make_row):
     with ResultFiles(store, wanted, kept=kept) as files:
         paths = files.finish(summarise(files.rows, 5, Limits(), whole=files.whole), Limits())
     assert cells(row, wanted) in [line for path in paths[:-1] for line in table(path)]
+
+
+def put_and_keep(store, rows):
+    """Store rows, and keep them as an engine does."""
+    render, kept = Renderer(Columns()), KeptRows(os.path.dirname(store.path))
+    store.put_all(rows, lambda row, number, checksum: kept.keep(row, number, checksum, render(row)))
+    return kept, render
+
+
+def finished_table(store, kept):
+    with ResultFiles(store, Columns(), kept=kept) as files:
+        paths = files.finish(summarise(files.rows, 5, Limits(), whole=files.whole), Limits())
+    return [line for path in paths[:-1] for line in table(path)]
+
+
+def as_table(rows):
+    return [[cell.encode("utf-8", "backslashreplace").decode() for cell in cells(row, Columns())] for row in rows]
+
+
+def mixed_rows(make_row):
+    """Rows of several places in no order, alike in most of what orders them."""
+    names, places = (None, "a", "a/b", "a b", "Ä", "z"), (("2", None), ("10", "0"), ("10", "1"), ("9", None))
+    chosen = random.Random(3)
+    rows = [
+        make_row(
+            7, index=index, op="%s%d" % (op, index), group=("x%d" % index, "y%d" % index), step=step, device=device,
+            target_file=name, kind=kind, tensor_index=tensor_index, timestamp_us=chosen.choice((5, 40, 1700000001000000)),
+        )
+        for step, device in places for index in (0, 2, 300) for name in names for op in ("x", "y")
+        for kind, tensor_index in (("input", 0), ("input", 10), ("output", 2), ("op", None))
+    ]  # fmt: skip
+    chosen.shuffle(rows)
+    return rows
+
+
+def test_rows_that_are_kept_are_put_in_the_order_of_the_table_without_the_store(tmp_path, make_row, monkeypatch):
+    monkeypatch.setattr(kept_rows, "_GATHERED_ROWS", 100)
+    with RunStore.begin(str(tmp_path), {}) as store:
+        kept, render = put_and_keep(store, mixed_rows(make_row))
+        assert holds_all(kept, store)
+        places = store.places(kept.places)
+        assert places == store.places() and len(places) == 4
+        numbers, sums = store.numbers(places)
+        found = kept.in_order(places, render)
+        assert [column.tolist() for column in found] == [kept.slots(numbers, sums, render).tolist(), numbers.tolist(), sums.tolist()]
+        assert kept.in_order(places, Renderer(Columns(golden_address=True))) is None
+        monkeypatch.setattr(store, "numbers", None)
+        assert finished_table(store, kept) == as_table(store.rows("index"))
+
+
+@pytest.mark.parametrize("odd", [{"target_file": "\udcff"}, {"index": 1 << 70}, {"index": -1}, {"timestamp_us": 1 << 63}])
+def test_rows_that_are_odd_are_ordered_by_the_store(tmp_path, make_row, odd):
+    with RunStore.begin(str(tmp_path), {}) as store:
+        kept, render = put_and_keep(store, [make_row(1), make_row(2, **odd), make_row(3)])
+        assert holds_all(kept, store) and kept.in_order(store.places(), render) is None
+        assert finished_table(store, kept) == as_table(store.rows())
+
+
+def test_rows_that_changed_are_ordered_by_the_store(tmp_path, make_row):
+    def replaced(store, rows):
+        store.put(rows[2].but(verdict="fail"))
+
+    def removed(store, rows):
+        store.table.remove([row_key(rows[0])], "gone")
+        store.put(make_row(9))
+
+    def renumbered(store, rows):
+        store.table.renumber({rows[0].place: {rows[0].op: 77}})
+
+    def rolled_back(store, rows):
+        with pytest.raises(ValueError, match="broken"), store.transaction():
+            store.put(make_row(9))
+            raise ValueError("broken")
+
+    def added(store, rows):
+        store.put(make_row(9))
+
+    for change in (replaced, removed, renumbered, rolled_back, added):
+        with RunStore.begin(str(tmp_path / change.__name__), {}) as store:
+            rows = [make_row(number, op_sequence=None) for number in range(3)]
+            kept, _ = put_and_keep(store, rows)
+            assert holds_all(kept, store)
+            change(store, rows)
+            assert not holds_all(kept, store), change
+            assert finished_table(store, kept) == as_table(store.rows())

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from goldwatch.comparing.patterns import AlignedPair, lattice_step
+from goldwatch.comparing.patterns import AlignedPair, distinct_values, lattice_step
 from goldwatch.verdict.own_error.recomputing import known, own_error
 
 
@@ -324,3 +324,8 @@ def test_the_three_forms_of_gelu(random, kind):
     golden, target = random.standard_normal((2, 9, 11)) * 2
     found = own_error("Gelu", [whole(target, golden)], whole(slow(target) * 1.05, slow(golden)))
     assert found.distance == pytest.approx(0.05, rel=1e-4 if kind == "erf" else 1e-9)
+
+
+@pytest.mark.parametrize("values", [[], [2.0], [[3.0, 1.0], [3.0, -0.0]], [0.0, -0.0, 1.0, 1.0]])
+def test_distinct_values(values) -> None:
+    assert distinct_values(np.array(values)).tolist() == np.unique(np.array(values)).tolist()

@@ -6,9 +6,9 @@ from .find import best_of_each, find_patterns, spoiled_sentence
 from .finding import KINDS, Finding
 from .pair import MOST_ELEMENTS, AlignedPair, align
 from .region import fewest, region_of
-from .values import lattice_step, within_rounding
+from .values import distinct_values, lattice_step, within_rounding
 
 __all__ = [
-    "KINDS", "MOST_ELEMENTS", "AlignedPair", "Finding", "align", "best_of_each", "fewest", "find_patterns", "lattice_step", "region_of",
-    "spoiled_sentence", "within_rounding",
+    "KINDS", "MOST_ELEMENTS", "AlignedPair", "Finding", "align", "best_of_each", "distinct_values", "fewest", "find_patterns",
+    "lattice_step", "region_of", "spoiled_sentence", "within_rounding",
 ]  # fmt: skip

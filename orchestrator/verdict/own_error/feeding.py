@@ -88,9 +88,10 @@ class Feeding:
         # Outputs of which nothing tells what feeds them.
         self._unfed: List[int] = []
         for op in seen.ordered():
-            for number in sorted(op.outputs):
-                if op.outputs[number].verdict in COMPARED:
-                    self._add(op, op.outputs[number])
+            outputs = op.outputs
+            for number in sorted(outputs) if len(outputs) > 1 else outputs:
+                if outputs[number].verdict in COMPARED:
+                    self._add(op, outputs[number])
         numbers: Dict[Tuple[Any, ...], int] = {}
         pairs = zip(self.ops, self.outputs)
         kind = [numbers.setdefault((op.name, op.type, row.dtype, row.shape, row.whole), len(numbers)) for op, row in pairs]
@@ -166,7 +167,9 @@ def distance_by(row: Observation, number: int) -> float:
 
 def _distances(rows: Sequence[Observation]) -> Array:
     """Return the distance of tensors by each of :data:`MEASURED`, [n, 3]."""
-    made = np.array([list(map(attrgetter(name), rows)) for name in MEASURED]).reshape(len(MEASURED), len(rows)).T.copy()
+    made = np.empty((len(rows), len(MEASURED)))
+    for number, name in enumerate(MEASURED):
+        made[:, number] = np.fromiter(map(attrgetter(name), rows), np.float64, len(rows))
     made[:, 1] = np.where(np.isnan(made[:, 1]), made[:, 0], made[:, 1])
     return made
 

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 import numpy as np
 
 from ...comparing.median import median
-from ...comparing.patterns import MOST_ELEMENTS, AlignedPair, lattice_step
+from ...comparing.patterns import MOST_ELEMENTS, AlignedPair, distinct_values, lattice_step
 from ...comparing.patterns.finding import Difference
 from ...comparing.row import FAIL
 from ...tensors.axes import element_count
@@ -225,7 +225,7 @@ def _own_lattice(entry: Estimate, pair: AlignedPair, read: Read) -> Optional[flo
 
 def _few_values(values: np.ndarray) -> bool:
     """Tell whether an input has so few values that its operator's output may have as few."""
-    distinct = len(np.unique(values))
+    distinct = len(distinct_values(values))
     return distinct <= _FEW and (2 * distinct <= values.size or lattice_step(values) is not None)
 
 
