@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, Generator, Iterator, List, Mapping, Opti
 from .comparing.row import METRICS, Row
 from .engine.listed import compare_folders
 from .engine.options import ComparisonOptions
-from .engine.progress import COMPARING, Progress
+from .engine.progress import Progress
 from .engine.quantised_files import compare_quantised_files
 from .engine.result import RunResult, stored_result
 from .engine.user_code import find_user_code
@@ -69,7 +69,7 @@ def compare(
     jobs
         Processes, 1 to 1024; None takes all processors.
     progress
-        Called with (pairs done, pairs known so far).
+        Called with (pairs done, pairs known so far) from the first pair on: more become known while files are planned.
     custom
         Folder with metrics (``algorithm/alg_NAME.py``) and conversions (``format_convert/convert_A_to_B.py``) of your own, whose code is
         run. The metrics are columns behind the others, and may be limited.
@@ -104,7 +104,7 @@ def compare(
     compare_all = compare_quantised_files if options.quantisation and not options.model else compare_folders
 
     def tell(found: Progress) -> None:
-        if progress is not None and found.stage == COMPARING and found.pairs:
+        if progress is not None and found.pairs:
             progress(found.pairs_done, found.pairs)
 
     try:

@@ -79,6 +79,7 @@ def test_a_result_is_usable_afterwards(folder):
     out = result.options.out
     again = goldwatch.open_result(out)
     assert again.summary.failed == result.summary.failed and again.first_divergence.op == "op_2"
+    assert repr(result) == "RunResult(fail, %d rows, %r)" % (result.summary.rows, out)
     page = result._repr_html_()
     assert "op_2:output:0" in page and "fail" in page
     del result
@@ -255,6 +256,27 @@ def test_errors_are_goldwatch_errors(tmp_path):
     with pytest.raises(goldwatch.GoldwatchError):
         goldwatch.open_result(str(tmp_path))
     assert os.listdir(str(tmp_path)) == []
+
+
+def test_progress_is_told_while_files_are_still_planned(tmp_path):
+    testing = [sys.executable, "-m", "goldwatch.testing"]
+    subprocess.check_call(testing + ["make", "net", "--ops", "100", "--size", "64"], cwd=str(tmp_path))
+    subprocess.check_call(testing + ["serve", "net", "dump"], cwd=str(tmp_path))
+    seen = []
+    model = tmp_path / "net" / "model.json"
+    goldwatch.compare(tmp_path / "dump", tmp_path / "net" / "golden", model=model, jobs=1, progress=lambda *pairs: seen.append(pairs))
+    assert 0 < seen[0][1] < seen[-1][1] == seen[-1][0]
+    assert sorted(seen) == seen
+
+
+@pytest.mark.parametrize("named", ["model", "quantisation", "unfused"])
+def test_a_model_file_that_is_missing_is_named_by_what_it_is(folder, named):
+    said = {"model": "the model", "quantisation": "the quantisation json", "unfused": "the json of the unfused build"}[named]
+    paths = {"model": folder / "net" / "model.json", named: "no.json"}
+    with pytest.raises(goldwatch.GoldwatchError, match="^%s: no.json does not exist" % said):
+        goldwatch.compare(folder / "dump", folder / "net" / "golden", **paths)
+    with pytest.raises(goldwatch.GoldwatchError, match="^the quantisation json: no.json does not exist"):
+        goldwatch.compare(folder / "dump", folder / "net" / "golden", quantisation="no.json")
 
 
 def test_rows_as_a_table(folder, monkeypatch):

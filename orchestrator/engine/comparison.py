@@ -89,9 +89,9 @@ class Run:
         if os.path.lexists(self.options.target) and not os.path.isdir(self.options.target):
             require_folder(self.options.target, "TARGET")
         require_folder(self.options.golden, "GOLDEN")
-        for path in self.options.models:
+        for path, what in self.options.named_models:
             if not os.path.isdir(path):
-                require_file(path, "the model")
+                require_file(path, what)
         self.workers = Workers(self.jobs, self.options.settings())
         try:
             self._open()

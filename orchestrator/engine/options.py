@@ -106,7 +106,13 @@ class ComparisonOptions:
     @property
     def models(self) -> Tuple[str, ...]:
         """The model's file and the one that leads its names on, as far as there are any."""
-        return tuple(path for path in (self.model, self.quantisation, self.unfused) if path is not None)
+        return tuple(path for path, _ in self.named_models)
+
+    @property
+    def named_models(self) -> Tuple[Tuple[str, str], ...]:
+        """The same, each with what it is, for a message."""
+        found = (self.model, "the model"), (self.quantisation, "the quantisation json"), (self.unfused, "the json of the unfused build")
+        return tuple((path, what) for path, what in found if path is not None)
 
     @property
     def user_code(self) -> UserCode:

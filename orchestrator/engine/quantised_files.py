@@ -13,7 +13,7 @@ from ..comparing.pair_task import PairTask
 from ..comparing.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
 from ..comparing.workers import Workers
 from ..dumps.golden import GoldenEntry, GoldenSet, open_golden
-from ..errors import GoldwatchError, InputError, NotComparable, UsageError, require_folder
+from ..errors import GoldwatchError, InputError, NotComparable, UsageError, require_file, require_folder
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.row_plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
@@ -49,6 +49,8 @@ def compare_quantised_files(
     """
     if options.op_range or options.select or options.time is not None:
         raise UsageError("a range or selection of ops and a time are for the dumps of a device")
+    for path, what in options.named_models:
+        require_file(path, what)
     target, golden = (_files(path, what) for path, what in ((options.target, "TARGET"), (options.golden, "GOLDEN")))
     (graph,) = options.graphs().graphs
     settings = options.settings()

@@ -22,6 +22,7 @@ from ..verdict.culprits import REPLAY, replayed
 from ..verdict.first_divergence import FirstDivergence
 from ..verdict.run_sentence import run_sentence
 from ..verdict.summary import Summary, exit_code, summarise
+from ..wording import plural
 from .of_hosts import judge_hosts
 from .options import ComparisonOptions
 
@@ -67,6 +68,9 @@ class RunResult:
     left_out: Tuple[str, ...] = ()
     shown: Tuple[Tuple[Row, ...], ...] = ()
     places: Tuple[PlaceCounts, ...] = ()
+
+    def __repr__(self) -> str:
+        return "RunResult(%s, %s, %r)" % (self.summary.verdict, plural(self.summary.rows, "row"), self.options.out)
 
     @property
     def first_divergence(self) -> Optional[FirstDivergence]:
