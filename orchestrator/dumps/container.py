@@ -10,10 +10,11 @@ Source of the format: the vendor's public documents on dump files and the device
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..errors import NotThere, TypeNotComparable
+from ..errors import NotThere, TypeNotComparable, UsageError
 from ..filesystem import AnyPath, path_text
 from ..records import quickly_made
 from ..tensors.dtypes import Array, DType, dtype_by_code, nbytes
@@ -169,16 +170,24 @@ class DumpFile:
         ------
         NotComparable
             There is no such tensor, it cannot be read, or the file does not tell its original shape.
+        UsageError
+            ``kind`` or ``index`` is none.
         """
         tensor = self.tensor(kind, index)
         return original_array(tensor) if original else tensor.array()
 
     def info(self, kind: str, index: int) -> TensorInfo:
         """Return what the header says about one tensor; NotComparable when there is no such one."""
-        tensors = {"input": self.inputs, "output": self.outputs}.get(kind, ())
-        if not 0 <= index < len(tensors):
-            raise NotThere("%s has no %s %d (%d %ss)" % (self.path, kind, index, len(tensors), kind))
-        return tensors[index]
+        tensors = {"input": self.inputs, "output": self.outputs}.get(kind)
+        if tensors is None:
+            raise UsageError("a tensor's kind is input or output, got %r" % (kind,))
+        try:
+            number = operator.index(index)
+        except TypeError:
+            raise UsageError("a tensor's index is a whole number, got %r" % (index,)) from None
+        if not 0 <= number < len(tensors):
+            raise NotThere("%s has no %s %d (%d %ss)" % (self.path, kind, number, len(tensors), kind))
+        return tensors[number]
 
     def tensor(self, kind: str, index: int) -> Tensor:
         """Return one tensor; its bytes stay in the file.

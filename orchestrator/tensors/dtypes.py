@@ -72,7 +72,8 @@ def dtype_by_numpy(dtype: Any) -> DType:
 
 @lru_cache(maxsize=64)
 def _of_native(native: Any) -> DType:
-    known = BY_NAME.get(native.name) if native.kind in _NUMPY_KINDS else None
+    # 2: another package's, some of which (ml_dtypes' float8_e5m2) call themselves floats of numpy's.
+    known = BY_NAME.get(native.name) if native.kind in _NUMPY_KINDS and native.isbuiltin != 2 else None
     if known is None:
         return DType(_NO_CODE, native.name, 8 * native.itemsize, "", None)
     return DType(known.code, known.name, known.bits, known.kind, known.storage if native.kind == "b" else native.str)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from math import isnan, nan
 from typing import Any, Collection, Dict, Iterable, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from ..comparing.pair import compare_tensors
 from ..comparing.pair_task import PairTask, Settings
-from ..comparing.row import MEASURES, METRICS, NOT_COMPARED, PASS, WORST_SLICE, Row
+from ..comparing.row import DIFFERENT, MEASURES, METRICS, NOT_COMPARED, PASS, WORST_SLICE, Row
 from ..dumps.golden import GoldenEntry
 from ..errors import InputError, UsageError
 from ..naming import nearest_names
@@ -18,7 +19,9 @@ from ..tensors.dtypes import dtype_by_name, dtype_by_numpy
 from ..tensors.tensor import MemorySource, Tensor
 from .judging import RowJudge, metric_number, short_text
 from .limits import Limits, limits_with, named_limits, parse_limits
+from .worst_element import worst_element
 
+_HINTS = {"Tensor": "its method array() gives the numbers", "PosixPath": "numpy.load reads a .npy file"}
 _IN_MEMORY = GoldenEntry("", "", "", 0, 0, "npy")
 
 LimitsLike = Union[None, str, Limits, Mapping[str, Any], Sequence[str]]
@@ -77,8 +80,8 @@ def compare_arrays(
     Parameters
     ----------
     target, golden
-        Arrays of any shape and numeric dtype, numpy's own or bfloat16 and the 8-bit floats of other packages; memory maps are read in
-        pieces, lists of equal length are made arrays. Shapes must agree but for dims of size 1.
+        Arrays of any shape and numeric dtype, numpy's own or bfloat16 and the 8-bit floats of other packages; memory maps in C order are
+        read in pieces, lists of equal length are made arrays. Shapes must agree but for dims of size 1.
     limits
         What is allowed: ``None`` or ``"default"``, ``"vendor"``, a text or texts such as ``"RelativeEuclideanDistance<0.01"`` that change
         the default limits, a mapping of the form of a limits file, or :class:`goldwatch.verdict.limits.Limits`.
@@ -133,13 +136,17 @@ def assert_close(target: Any, golden: Any, *, limits: LimitsLike = None) -> None
         As :func:`compare_arrays`.
     """
     __tracebackhide__ = True
+    target, golden = _array(target, "target"), _array(golden, "golden")
     result = compare_arrays(target, golden, limits=limits, metrics=("CosineSimilarity", "MaxAbsoluteError", WORST_SLICE))
     if result.passed and not result.warning:
         return
-    sides = result.target_dtype, list(np.shape(target)), result.golden_dtype, list(result.shape)
+    sides = result.target_dtype, list(target.shape), result.golden_dtype, list(result.shape)
     lines = ["target %s %s is not close to golden %s %s" % sides]
     lines.append("  " + result.reason)
     if result.verdict != NOT_COMPARED:
+        # Of integers the reason tells the first that differs.
+        worst = worst_element(target, golden) if isnan(result.metrics.get(DIFFERENT, nan)) else None
+        lines += ["  " + str(worst)] * bool(worst)
         numbers = [(name, metric_number(value)) for name, value in result.metrics.items()]
         shown = ["%s %s" % (name, short_text(value)) for name, value in numbers if value == value]
         lines += ["  " + ", ".join(shown)] * bool(shown)
@@ -183,10 +190,17 @@ def _array(values: Any, side: str) -> np.ndarray:
         with warnings.catch_warnings():
             warnings.simplefilter("error", getattr(np, "VisibleDeprecationWarning", Warning))
             found = np.asarray(values)
-    except (ValueError, TypeError, Warning) as error:
-        raise InputError("%s: no array can be made of it: %s" % (side, error), hint="all rows must be of one length") from None
+    except (ValueError, TypeError, RuntimeError, Warning) as error:
+        # What an array of another package says (a tensor on a GPU, one that requires a gradient) tells what to do.
+        hint = "all rows must be of one length" if isinstance(values, (list, tuple)) else "give a numpy array of its values"
+        raise InputError("%s: no array can be made of it: %s" % (side, error), hint=hint) from None
     if found.dtype == object:
-        raise InputError("%s: an array of Python objects holds no numbers that can be compared" % side, hint="array.astype(numpy.float32)")
+        if found.ndim:
+            text, hint = "an array of Python objects holds no numbers that can be compared", "array.astype(numpy.float32)"
+        else:
+            kind = type(values).__name__
+            text, hint = "an array was expected, got a %s" % kind, _HINTS.get(kind, "give a numpy array or a list of numbers")
+        raise InputError("%s: %s" % (side, text), hint=hint)
     return found
 
 

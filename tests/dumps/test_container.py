@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from goldwatch.dumps import DumpFile, TensorData, dump_parts, probe, write_dump
-from goldwatch.errors import FormatError, InputError, MissingPath, NotComparable, TruncatedFile
+from goldwatch.errors import FormatError, InputError, MissingPath, NotComparable, TruncatedFile, UsageError
 from goldwatch.proto import load_messages
 from goldwatch.tensors.layouts import convert
 
@@ -242,7 +242,7 @@ def test_types_that_are_not_decoded_spoil_only_that_tensor(tmp_path: Any, contai
 
 def test_no_such_tensor(tmp_path: Any, container: Make) -> None:
     dump = DumpFile.open(save(tmp_path, container({"data_type": 4, "raw": b"x", "dims": [1]})))
-    for kind, index in (("input", 0), ("output", 1), ("output", -1), ("nothing", 0)):
+    for kind, index in (("input", 0), ("output", 1), ("output", -1)):
         with pytest.raises(NotComparable, match="has no %s %d" % (kind, index)):
             dump.tensor(kind, index)
 
@@ -353,3 +353,11 @@ def test_a_path_makes_a_dump_file_and_arrays_come_in_either_layout(tmp_path: Any
         dump.array("input", 0, original=True)
     with pytest.raises(dataclasses.FrozenInstanceError):
         dump.path = "other"
+
+
+@pytest.mark.parametrize("kind, index", [("outputs", 0), ("buffer", 0), (0, 0), ("output", "0"), ("output", None), ("output", 0.0)])
+def test_what_is_no_kind_or_index_of_a_tensor(tmp_path: Any, container: Make, kind: Any, index: Any) -> None:
+    dump = DumpFile.open(save(tmp_path, container({"data_type": 4, "raw": b"\1\1\1", "dims": [3]})))
+    with pytest.raises(UsageError, match="a tensor's (kind is input or output|index is a whole number), got"):
+        dump.array(kind, index)
+    assert dump.array("output", np.int64(0)).tolist() == [1, 1, 1]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import pathlib
 
 import numpy as np
 import pytest
 
 from goldwatch.errors import InputError, UsageError
+from goldwatch.verdict import worst_element
 from goldwatch.verdict.arrays import assert_close, compare_arrays
 from goldwatch.verdict.limits import VENDOR, Limits
 
@@ -107,6 +109,16 @@ def test_what_is_no_limit_or_metric():
         compare_arrays(Y, Y, limits={"CosineSimilarity": 1})
 
 
+class OfAnotherPackage:
+    """A tensor that refuses to become an array."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __array__(self, dtype=None, copy=None):
+        raise self.error
+
+
 @pytest.mark.parametrize(
     "side, words",
     [
@@ -114,6 +126,9 @@ def test_what_is_no_limit_or_metric():
         ("golden.npy", "an array was expected, got 'golden.npy'"),
         ([[1, 2], [3]], "no array can be made of it|an array of Python objects"),
         (np.array([1, None]), "an array of Python objects"),
+        ({}, "an array was expected, got a dict"),
+        (pathlib.Path("golden.npy"), "an array was expected, got a PosixPath"),
+        (OfAnotherPackage(RuntimeError("requires grad, use detach()")), "no array can be made of it: requires grad, use detach"),
         (np.ma.masked_array([1.0, 2.0], [False, True]), "1 of 2 elements are masked"),
     ],
 )
@@ -126,6 +141,40 @@ def test_what_is_no_array_of_numbers(side, words):
 
 def test_a_masked_array_without_masked_elements_is_an_array():
     assert compare_arrays(np.ma.masked_array(Y), Y).passed
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "float8_e4m3fn", "float8_e8m0fnu"])
+def test_types_of_another_package(name):
+    """Of which numpy's isbuiltin is 2, and the kind of one an f as of numpy's own floats."""
+    packages = pytest.importorskip("ml_dtypes", reason="it does not exist for this Python")
+    x = np.abs(Y).astype(getattr(packages, name))
+    result = compare_arrays(x, x.astype(np.float32))
+    assert (result.verdict, result.target_dtype, result.metrics["MaxAbsoluteError"]) == ("pass", name, 0)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.complex64, ">f4"])
+def test_where_floats_differ_most(order, dtype):
+    y = np.array(Y.reshape(2, 2, 64), dtype, order=order)
+    x = y.copy()
+    x[1, 0, 5] += 40
+    x[0, 1, 3] += 39
+    with pytest.raises(AssertionError) as caught:
+        assert_close(x, np.ascontiguousarray(y)[None])
+    assert "the largest difference is at [0, 1, 0, 5]: target %s, golden %s" % (x[1, 0, 5], y[1, 0, 5]) in str(caught.value)
+
+
+@pytest.mark.parametrize("other", [1.0, np.inf, -np.inf])
+def test_the_first_nan_or_inf_that_differs(other, monkeypatch):
+    monkeypatch.setattr(worst_element, "_PIECE", 7)
+    x, y = Y.copy(), Y.copy()
+    x[0, 1] = y[0, 1] = np.nan
+    x[1, 1] = y[1, 1] = -np.inf
+    x[2, 9], y[2, 9] = np.nan, other
+    y[3, 3] = np.nan
+    with pytest.raises(AssertionError) as caught:
+        assert_close(x, y)
+    assert "the first NaN or Inf that differs is at [2, 9]: target nan, golden %s" % other in str(caught.value)
 
 
 def test_one_metric_by_its_name():
