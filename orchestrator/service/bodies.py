@@ -16,13 +16,16 @@ async def read_json(request: Request) -> Any:
     Raises
     ------
     Problem
-        It is called something else, or is none.
+        It is called something else, or is none, or an object of it has a key twice.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Problem(415, "expected Content-Type: application/json")
     try:
-        return parse_json(await request.body()).value
+        text = parse_json(await request.body())
     except JsonProblem as error:
         message = error.message.replace("the file", "the body")
         raise Problem(400, "line %d, column %d: %s" % (error.line, error.column, message), "send a document in JSON, in UTF-8") from None
+    for path, place in text.duplicates()[:1]:
+        raise Problem(400, "line %d, column %d: the key %r is there twice" % (*place, path[-1]), "keep one of them")
+    return text.value

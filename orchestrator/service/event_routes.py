@@ -39,7 +39,9 @@ class EventRoutes:
         run = await run_in_threadpool(self.runs.find, request.path_params["run"])
         if self._streams >= MOST_STREAMS:
             raise Problem(429, "%d pages look on already" % MOST_STREAMS, "close some", headers={"Retry-After": "10"})
-        asked = request.headers.get("last-event-id", request.query_params.get("after", "0"))
+        after = number_of(request.query_params.get("after"), "after", 0)
+        # What a browser sends again by itself is forgiven: it would not come back after a 400.
+        asked = request.headers.get("last-event-id", str(after))
         void = number_of(request.query_params.get("void"), "void", 0)
         # Without charset no proxy and no browser looks for one; X-Accel-Buffering is nginx's word.
         headers = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}

@@ -101,6 +101,14 @@ def test_an_unknown_id_means_all_rows_anew(watched, row, last):
     assert events[0][0] == "reset" and rows_of(events) == list(range(1, 31))
 
 
+@pytest.mark.parametrize("after", ["abc", "-1", "1.0", "9" * 40])
+def test_what_is_no_number_is_refused_as_it_is_for_rows(watched, after):
+    server, _, run = watched
+    for what in ("events", "rows"):
+        error = server.json("/api/runs/%s/%s?after=%s" % (run, what, after), status=400)["error"]
+        assert "after: expected a whole number" in error["message"]
+
+
 def test_a_store_begun_anew_means_all_rows_anew(watched, live, row):
     """Another store takes the place of the one that is looked at, as when a run is begun anew: of the old rows nothing holds."""
     server, store, run = watched

@@ -109,6 +109,17 @@ def test_what_may_not_be_asked_for_is_refused(tmp_path, change, status):
     assert problem.status == status and problem.message
 
 
+@pytest.mark.parametrize("again", [', "args": ["a", "b"]}', ', "options": {"out": "o", "strict": true, "out": "p"}}'])
+def test_a_key_that_is_there_twice_is_refused(serving, tmp_path, again):
+    (tmp_path / "lab").mkdir()
+    server = serving(tmp_path / "lab")
+    body = ('{"command": "compare", "args": ["dump", "golden"]' + again).encode()
+    error = server.json("/api/runs", status=400, method="POST", body=body, headers={"Content-Type": "application/json"})["error"]
+    key = "args" if "args" in again else "out"
+    assert "line 1, column" in error["message"] and "%r is there twice" % key in error["message"]
+    assert server.json("/api/jobs")["jobs"] == []
+
+
 def test_the_words_of_a_command_cannot_be_slipped_in(tmp_path):
     from goldwatch.service.job_request import job_request
     from goldwatch.service.roots import Roots
