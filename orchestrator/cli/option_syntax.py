@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterable, Tuple
 
-from ..config.plan import ModelDump, PlanError, Skip
+from ..config.plan import POSITION, ModelDump, PlanError, Skip
 from ..errors import UsageError
 
 #: The option of config new that says a field, as the plan, the request or the consumer calls it.
@@ -20,7 +19,6 @@ _OPTIONS = {
     "types": "--type", "narrow": "--narrow",
 }  # fmt: skip
 _SHOWS_NAMES = "config new --om MODEL --list shows the names"
-_POSITION = re.compile(r"(?:input|output)[0-9]+\Z")
 
 
 def parse_model(text: str) -> ModelDump:
@@ -52,7 +50,7 @@ def parse_skip(option: str, text: str) -> Skip:
     if not colon:
         name, tail = text, ""
     positions = tuple(tail.split(",")) if tail else ()
-    wrong = [position for position in positions if not _POSITION.match(position)]
+    wrong = [position for position in positions if not POSITION.match(position)]
     if wrong:
         hint = "positions are inputN and outputN; end a name that holds a colon with one more colon"
         raise UsageError("%s: %r in %r is no position" % (option, wrong[0], text), hint=hint)

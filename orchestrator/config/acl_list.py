@@ -10,10 +10,9 @@ from .cann import ACL_SINCE, Version
 from .finding import Findings, Path
 from .key_rules import KeyRules, check_since
 from .models import Models
-from .plan import EXCEPTION_SCENES
+from .plan import EXCEPTION_SCENES, POSITION
 
 _SEVERAL = re.compile(r"[,*?]")
-_POSITION = re.compile(r"(?:input|output)[0-9]+\Z")
 _BLACKLISTS = ("optype_blacklist", "opname_blacklist")
 _CONFLICT = "aclInit rejects it (EP0005, conflict)"
 _EMPTY = "aclInit rejects it (EP0001, value is empty); older releases and GE skip the entry"
@@ -178,10 +177,10 @@ class ListRules:
                 self.findings.warning("blacklist-position", place, message, "GE leaves out only what is listed: nothing", fix)
             return
         for index, position in enumerate(positions if isinstance(positions, list) else ()):
-            if isinstance(position, str) and not _POSITION.match(position):
+            if isinstance(position, str) and not POSITION.match(position):
                 message = "%r is no position" % position
                 repaired = re.sub(r"[^a-z0-9]", "", position.lower())
-                fix = '"%s"' % repaired if _POSITION.match(repaired) else "inputN or outputN, such as output0"
+                fix = '"%s"' % repaired if POSITION.match(repaired) else "inputN or outputN, such as output0"
                 self.findings.warning("blacklist-position", path + ("pos", index), message, "GE warns and skips it", fix)
 
     def _needs_op_level(self, rule: str, field: str, path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..model import ModelGraph, OpNode, no_dump_reason
@@ -13,9 +12,9 @@ from .acl_rules import items_of, model_entries, strings_of
 from .finding import Findings, Path
 from .key_rules import nearest_word
 from .models import Models, dumpable
+from .plan import POSITION
 
 _MAX_ADVICE = 200
-_POSITION = re.compile(r"(input|output)([0-9]+)\Z")
 _UNKNOWN_LAYER = "GE only warns that the op does not exist in the model; nothing of it is dumped"
 
 
@@ -168,7 +167,7 @@ class ModelRules:
         inputs, outputs = (max(counts) for counts in zip(*(_ports(op) for op in ops)))
         counts = {"input": inputs, "output": outputs}
         for number, position in enumerate(strings_of(item.get("pos"))):
-            match = _POSITION.match(position or "")
+            match = POSITION.match(position or "")
             if match and len(match.group(2)) < 10 and int(match.group(2)) >= counts[match.group(1)]:
                 message = "%r has no %s; its inputs: %d, outputs: %d" % (item["name"], position, inputs, outputs)
                 self.findings.warning("unknown-position", path + ("pos", number), message, "nothing is left out", "leave it out")

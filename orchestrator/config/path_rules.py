@@ -8,6 +8,7 @@ import re
 import stat
 from typing import List, Optional, Tuple
 
+from ..dumps.place import is_time
 from ..filesystem import free_bytes, mount_of
 from ..naming import parse_dump_name
 from .finding import ERROR, NOTE, WARNING, Findings, Path
@@ -17,7 +18,6 @@ _MIN_FREE_BYTES = 1024 * 1024
 
 _ALLOWED = re.compile(r"[A-Za-z0-9\-=\[\];\\,./!@#$%^&*()_+{}:?]")
 _VARIABLE = re.compile(r"\$(?:\{[A-Za-z_][A-Za-z0-9_]*\}|[A-Za-z_][A-Za-z0-9_]*)|\A~")
-_TIME_FOLDER = re.compile(r"[0-9]{14}\Z")
 #: Up to CANN 5.0 single ops were dumped into {dump_path}/{device_id}/.
 _DEVICE_FOLDER = re.compile(r"[0-9]{1,3}\Z")
 _EPHEMERAL = frozenset(["overlay", "aufs", "tmpfs", "ramfs", "devicemapper"])
@@ -197,7 +197,7 @@ def _leftovers(folder: str) -> Tuple[List[str], List[str]]:
     try:
         with os.scandir(folder) as entries:
             for _, entry in zip(range(MAX_ENTRIES), entries):
-                if _TIME_FOLDER.match(entry.name) and entry.is_dir():
+                if is_time(entry.name) and entry.is_dir():
                     times.append(entry.name)
                 elif parse_dump_name(entry.name) is not None or (_DEVICE_FOLDER.match(entry.name) and entry.is_dir()):
                     others.append(entry.name)

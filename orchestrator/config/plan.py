@@ -7,6 +7,7 @@ environments.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -20,6 +21,7 @@ EXCEPTION_SCENES = ("lite_exception", "aic_err_brief_dump", "aic_err_norm_dump",
 SCENES = EXCEPTION_SCENES + ("watcher",)
 KERNEL_DATA = ("all", "printf", "tensor", "assert", "timestamp")
 DEBUG_MODES = ("aicore_overflow", "atomic_overflow", "all")
+POSITION = re.compile(r"(input|output)([0-9]+)\Z")
 NPU_DEFAULTS: Dict[str, Any] = {
     "enable_dump": False,
     "dump_path": None,

@@ -86,6 +86,11 @@ def is_number(name: Optional[str]) -> bool:
     return name is not None and _NUMBER.match(name) is not None
 
 
+def is_time(name: str) -> bool:
+    """Tell whether a folder's name is a time: 14 digits, a possible date."""
+    return _TIME.match(name) is not None
+
+
 def place_of(folder: str, op_names: Set[str]) -> Place:
     """Return the place of the files in a folder by the module's rule.
 
@@ -96,11 +101,11 @@ def place_of(folder: str, op_names: Set[str]) -> Place:
     """
     names = os.path.abspath(folder).split(os.sep)
     time, device, model, model_id, step = ([""] * 5 + names)[-5:]
-    if _TIME.match(model_id) and is_number(step):
+    if is_time(model_id) and is_number(step):
         return Place(model_id, step)
     if is_number(step) and is_number(model_id) and model:
         known_device = device if is_number(device) else None
-        return Place(time if known_device and _TIME.match(time) else None, known_device, model, model_id, step)
+        return Place(time if known_device and is_time(time) else None, known_device, model, model_id, step)
     if is_number(model_id) and op_names == {step}:
-        return Place(model if _TIME.match(model) else None, model_id)
+        return Place(model if is_time(model) else None, model_id)
     return NOWHERE

@@ -15,6 +15,7 @@ from ..config.check import EMPTY_RULES, check_file
 from ..config.finding import ERROR, WARNING, Finding
 from ..config.forms import read_plan, write_plan
 from ..config.plan import DumpPlan
+from ..dumps.place import is_time
 from ..errors import EnvironmentProblem, InputError, ProgramFailed, UsageError, require_file
 from ..filesystem import free_bytes, open_input, read_input, replacing, writing_whole
 
@@ -24,7 +25,6 @@ KEPT_FILE = "acl.before.json"
 
 _LIMIT_BYTES = 10 * 1024 * 1024
 _RESERVE_BYTES = 1024 * 1024
-_TIME = re.compile(r"[0-9]{14}\Z")
 _REMOTE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}:")
 
 
@@ -102,7 +102,7 @@ def prepare(
         raise EnvironmentProblem(
             "%s: the disk is full (%d bytes free): nothing could be dumped" % (target, free), hint="free some space first"
         )
-    earlier = sorted(entry.path for entry in os.scandir(target) if _TIME.match(entry.name) and entry.is_dir(follow_symlinks=False))
+    earlier = sorted(entry.path for entry in os.scandir(target) if is_time(entry.name) and entry.is_dir(follow_symlinks=False))
     if earlier:
         say(
             "note: %d time folders from before the start are left alone: %s" % (len(earlier), ", ".join(map(os.path.basename, earlier[:3])))

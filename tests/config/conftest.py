@@ -47,7 +47,7 @@ def folder(tmp_path, monkeypatch):
     for name in ("NPU_COLLECT_PATH", "ASCEND_DUMP_PATH", "ASCEND_WORK_PATH"):
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "d"
-    for name in ("sub", "a b", "stale/20240101000000", "two/20240101000000", "two/20240101000001"):
+    for name in ("sub", "a b", "stale/20240101000000", "undated/20249901000000", "two/20240101000000", "two/20240101000001"):
         (home / name).mkdir(parents=True)
     (home / "file").write_text("")
     (home / "link").symlink_to(home / "sub")

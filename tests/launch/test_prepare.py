@@ -57,3 +57,11 @@ def test_a_pipe_in_the_place_of_acl_json_is_refused(ready, tmp_path):
     os.mkfifo(str(tmp_path / "pipe"))
     with pytest.raises(GoldwatchError, match="not a regular file"):
         ready({"dump_path": str(tmp_path / "d"), "models": [{}]}, kind=PLAN, acl_at=str(tmp_path / "pipe"))
+
+
+def test_folders_whose_14_digits_are_no_date_are_no_earlier_run(ready, tmp_path):
+    target = tmp_path / "d"
+    for name in ("20260102030405", "20269902030405"):
+        (target / name).mkdir(parents=True)
+    prepared, said = ready({"dump": {"dump_path": str(target), "dump_list": [{}]}})
+    assert prepared.earlier == [str(target / "20260102030405")] and "1 time folders" in said

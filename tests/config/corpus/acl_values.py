@@ -181,6 +181,7 @@ PATHS = [
     ("path-symlink", dump(dump_path="@DIR@/link"), []),
     ("path-dangling", dump(dump_path="@DIR@/dangling"), [d(E, "dump-path-not-found", "dump_path")]),
     ("path-stale", dump(dump_path="@DIR@/stale"), [d(N, "stale-dumps", "dump_path")]),
+    ("path-undated", dump(dump_path="@DIR@/undated"), []),
     ("path-two-times", dump(dump_path="@DIR@/two"), [d(N, "stale-dumps", "dump_path"), d(N, "several-time-folders", "dump_path")]),
     ("path-exception", dump("dump_list", dump_scene="lite_exception", dump_path="/no/such"), [d(W, "dump-path-not-found", "dump_path")]),
     ("path-elsewhere", dump(dump_path="/no/such/folder"), [d(N, "dump-path-not-found", "dump_path")], {"elsewhere": True}),
