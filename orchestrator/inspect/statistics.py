@@ -9,21 +9,13 @@ import numpy as np
 
 from ..results.rowsql import plain_number
 from ..tensors.dtypes import Array, DType
+from ..tensors.rounding import ROUNDING
 from ..tensors.tensor import Tensor
 
 WINDOW_ELEMENTS = 1 << 18
 FIRST_SHOWN = 8
 BINS = 16
 
-# Largest finite and smallest normal magnitude of the floats that numpy does not have. Source: the OCP 8-bit specification; the published
-# hifloat8 format; IEEE 754 with an 8-bit exponent for bfloat16.
-_NARROW_FLOATS: Dict[str, Tuple[float, float]] = {
-    "bfloat16": ((2.0 - 2.0**-7) * 2.0**127, 2.0**-126),
-    "float8_e4m3fn": (448.0, 2.0**-6),
-    "float8_e5m2": (57344.0, 2.0**-14),
-    "float8_e8m0fnu": (2.0**127, 2.0**-127),
-    "hifloat8": (2.0**15, 2.0**-15),
-}
 _PACKED_INTEGERS = {"int4": (-8, 7), "int2": (-2, 1), "uint2": (0, 3), "uint1": (0, 1)}
 
 
@@ -96,7 +88,7 @@ class _Accumulator:
         self._range(window[~nan] if nan.any() else window)
         finite = window[np.isfinite(window)]
         self.inf += window.size - int(np.count_nonzero(nan)) - finite.size
-        largest, smallest = _float_range(self.dtype, window.dtype)
+        largest, smallest = _float_range(self.dtype)
         magnitude = np.abs(finite)
         self.saturated += int(np.count_nonzero(magnitude >= largest))
         self.subnormals += int(np.count_nonzero((magnitude < smallest) & (magnitude > 0)))
@@ -140,17 +132,17 @@ class _Accumulator:
 def largest_magnitudes(dtype: DType, decoded: Any) -> Tuple[Any, Any]:
     """Return the least and the greatest finite number of an element type, whose elements are decoded as numpy's type ``decoded``."""
     if dtype.kind in ("f", "c"):
-        largest, _ = _float_range(dtype, decoded)
+        largest, _ = _float_range(dtype)
         return -largest, largest
     return _integer_range(dtype, decoded) if dtype.kind != "b" else (0, 1)
 
 
-def _float_range(dtype: DType, decoded: Any) -> Tuple[float, float]:
+def _float_range(dtype: DType) -> Tuple[float, float]:
     """Return the largest finite and the smallest normal magnitude of an element type."""
-    if dtype.name in _NARROW_FLOATS:
-        return _NARROW_FLOATS[dtype.name]
-    limits = np.finfo(np.float16 if dtype.name == "complex32" else decoded)
-    return float(limits.max), float(limits.tiny)
+    if dtype.name == "float8_e8m0fnu":
+        # Powers of two alone (OCP 8-bit specification), the scales of other elements: nothing is rounded to it.
+        return 2.0**127, 2.0**-127
+    return ROUNDING[dtype.name].largest, ROUNDING[dtype.name].least_normal
 
 
 def _integer_range(dtype: DType, decoded: Any) -> Tuple[int, int]:

@@ -9,13 +9,10 @@ from ..comparing.row import DIFFERENT, WORST_SLICE
 from ..model.graph import ModelGraph
 from ..model.never import CONSTANT_TYPES
 from ..model.nodes import OpNode, TensorDesc
+from ..tensors.rounding import shortened
 from ..verdict.limits import AT_MOST, SMALLER, Limit, Limits
 
 DISTANCE = "RelativeEuclideanDistance"
-
-UNITS = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
-"""Half a unit in the last place of 1: what rounding to the type costs at most, relatively. Other types count as float16, to which the
-device's matrix unit rounds what it multiplies."""
 
 _BASE, _GROWTH, _SLICE = 5.0, 0.25, 2.5
 _MOST = {"float16": (0.01, 0.018), "bfloat16": (0.018, 0.019)}
@@ -32,7 +29,7 @@ def own_error_limits(terms: Iterable[int], dtype: str) -> List[float]:
     dtype
         The output's element type.
     """
-    unit = UNITS.get(dtype, UNITS["float16"])
+    unit = shortened(dtype).half_unit
     whole, of_slice = _MOST.get(dtype, _MOST["float16"])
     count = max([1, *terms])
     distance = unit * (_BASE + (_GROWTH * math.sqrt(count) if count > _FEW else 0.0))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from ..tensors.rounding import rounding_of
+
 COSINE = "CosineSimilarity"
 COSINE_DISTANCE = "1 - CosineSimilarity"
 
 _FIRST = ("RelativeEuclideanDistance", "WorstSliceDistance", "DifferentElements")
 _ELSE = ("RootMeanSquareError", "MeanAbsoluteError", "MaxAbsoluteError")
-_ROUNDING = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float8_e4m3fn": 2.0**-4, "float8_e5m2": 2.0**-3, "hifloat8": 2.0**-4}
 _LEAST = 1e-5
 _LEAST_COSINE = 1e-8
 
@@ -48,7 +49,7 @@ def noise(name: str, dtype: Optional[str]) -> float:
     """
     if name == "DifferentElements":
         return 0.0
-    least = max(_LEAST, _ROUNDING.get(dtype or "", 0.0))
+    least = max(_LEAST, rounding_of(dtype or "").half_unit)
     return max(_LEAST_COSINE, least * least / 2) if name == COSINE_DISTANCE else least
 
 

@@ -1,7 +1,11 @@
-"""How element types round: the bits of their fraction, and the distance of the numbers next to zero."""
+"""How element types round: the bits of their fraction, the distance of the numbers next to zero, and where their range ends.
+
+Sources: IEEE 754, with an 8-bit exponent for bfloat16; the OCP 8-bit specification; the published hifloat8 format.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Dict, NamedTuple
 
 import numpy as np
@@ -10,7 +14,7 @@ from .dtypes import Array
 
 
 class Rounding(NamedTuple):
-    """How an element type rounds.
+    """How an element type rounds; of a complex one, its parts.
 
     Attributes
     ----------
@@ -18,25 +22,32 @@ class Rounding(NamedTuple):
         Stored bits of the fraction; of hifloat8, which has fewer the farther from 1, the most.
     step
         The smallest positive number: below the normal range the numbers are that far apart, however small the values are.
+    least_normal, largest
+        The smallest normal and the largest finite magnitude.
     """
 
     fraction_bits: int
     step: float
+    least_normal: float
+    largest: float
+
+    @property
+    def half_unit(self) -> float:
+        """Half a unit in the last place of 1: what rounding to the type costs at most, relatively."""
+        return 2.0 ** -(self.fraction_bits + 1)
 
 
-_ROUNDING: Dict[str, Rounding] = {
-    "float16": Rounding(10, 2.0**-24),
-    "bfloat16": Rounding(7, 2.0**-133),
-    "float32": Rounding(23, 2.0**-149),
-    "float64": Rounding(52, 2.0**-1074),
-    "hifloat8": Rounding(3, 2.0**-22),
-    "float8_e4m3fn": Rounding(3, 2.0**-9),
-    "float8_e5m2": Rounding(2, 2.0**-16),
-    "complex32": Rounding(10, 2.0**-24),
-    "complex64": Rounding(23, 2.0**-149),
-    "complex128": Rounding(52, 2.0**-1074),
+ROUNDING: Dict[str, Rounding] = {
+    "float16": Rounding(10, 2.0**-24, 2.0**-14, 65504.0),
+    "bfloat16": Rounding(7, 2.0**-133, 2.0**-126, (2.0 - 2.0**-7) * 2.0**127),
+    "float32": Rounding(23, 2.0**-149, 2.0**-126, (2.0 - 2.0**-23) * 2.0**127),
+    "float64": Rounding(52, 2.0**-1074, 2.0**-1022, (2.0 - 2.0**-52) * 2.0**1023),
+    "hifloat8": Rounding(3, 2.0**-22, 2.0**-15, 2.0**15),
+    "float8_e4m3fn": Rounding(3, 2.0**-9, 2.0**-6, 448.0),
+    "float8_e5m2": Rounding(2, 2.0**-16, 2.0**-14, 57344.0),
 }
-_EXACT = Rounding(64, 0.0)
+ROUNDING.update(complex32=ROUNDING["float16"], complex64=ROUNDING["float32"], complex128=ROUNDING["float64"])
+_EXACT = Rounding(64, 0.0, 0.0, math.inf)
 _EXPONENT = np.int64(0x7FF << 52)
 # Of what is not finite, too: no distance that is finite is larger.
 _LARGEST_POWER = 2.0**1023
@@ -44,7 +55,12 @@ _LARGEST_POWER = 2.0**1023
 
 def rounding_of(dtype: str) -> Rounding:
     """Return how a type rounds, by its name as in the DataType column; types that do not round have 64 bits and a step of 0."""
-    return _ROUNDING.get(dtype, _EXACT)
+    return ROUNDING.get(dtype, _EXACT)
+
+
+def shortened(dtype: str) -> Rounding:
+    """Return how the device's matrix unit rounds what it multiplies: to bfloat16 where that is the type, else to float16."""
+    return ROUNDING["bfloat16" if dtype == "bfloat16" else "float16"]
 
 
 def ulp(values: Array, dtype: str) -> Array:
@@ -57,9 +73,9 @@ def ulp(values: Array, dtype: str) -> Array:
     dtype
         As in the DataType column.
     """
-    if dtype not in _ROUNDING:
+    if dtype not in ROUNDING:
         return np.zeros_like(values)
-    bits, step = _ROUNDING[dtype]
+    bits, step = ROUNDING[dtype][:2]
     if dtype != "hifloat8":
         # The exponent's bits alone are the largest power of two that is not above the value.
         power: Array = (np.asarray(values, np.float64).view(np.int64) & _EXPONENT).view(np.float64)

@@ -11,6 +11,7 @@ import numpy as np
 from ..comparing.patterns import AlignedPair, Finding, find_patterns
 from ..comparing.row import FAIL
 from ..tensors.axes import element_count
+from ..tensors.rounding import rounding_of
 from .own_error.estimated import SLICE, Estimate
 from .own_error.expected import rounding, sum_noise
 from .seen import Observation
@@ -56,7 +57,6 @@ _ENOUGH_ELEMENTS = 32
 _ENOUGH_TO_CORRELATE = 8
 _FAR = 0.5
 _ROUNDING_TIMES = 4.0
-_LEAST_NORMAL = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126}
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def _constant(pair: AlignedPair) -> Optional[Explanation]:
     if x.size < _ENOUGH_ELEMENTS or not np.isfinite(x).all() or not np.isfinite(y).all() or np.ptp(x) or not np.ptp(y):
         return None
     value = float(x.flat[0])
-    if not value and np.abs(y).max() < _LEAST_NORMAL.get(pair.dtype, 0.0):
+    if not value and np.abs(y).max() < rounding_of(pair.dtype).least_normal:
         sentence = "all values became 0: the golden ones, up to %.3g, are below the normal numbers of %s" % (np.abs(y).max(), pair.dtype)
         return _explanation("flush-to-zero", 1.0, sentence)
     return _explanation("random", 1.0, "every element of the target is %.6g: the output was not computed, or not written" % (value or 0.0))

@@ -6,16 +6,13 @@ from typing import Any, List, Optional, Tuple
 
 import numpy as np
 
-from ...tensors.rounding import rounding_of, ulp
+from ...tensors.rounding import ROUNDING, rounding_of, ulp
 from ..median import median
 from .finding import Difference, Finding, claimed
 
 Array = Any
 
-_LARGEST = {
-    "float16": 65504.0, "bfloat16": 3.3895314e38, "float32": 3.4028235e38, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0,
-    "hifloat8": 32768.0, "int8": 127.0, "uint8": 255.0, "int16": 32767.0,
-}  # fmt: skip
+_LARGEST = {"int8": 127.0, "uint8": 255.0, "int16": 32767.0, **{dtype: kind.largest for dtype, kind in ROUNDING.items()}}
 _LEVELS = 256
 _LEAST_LEVELS = 12
 _OFF_LATTICE = 0.06

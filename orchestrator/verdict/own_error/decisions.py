@@ -14,6 +14,7 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from ...comparing.patterns import AlignedPair
+from ...tensors.rounding import shortened
 from ..seen import Observation
 from .expected import RARE_SPREAD, SUSPECT_SCORE, rounding
 
@@ -142,7 +143,7 @@ def redo(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Op
 
 def _fuzz(values: Array, dtype: str) -> Array:
     """Return how near to a tie a device may decide either way: two steps of its type, of float32 those of float16."""
-    return 2.0 * np.abs(values) * 2.0 ** -(7 if dtype == "bfloat16" else 10)
+    return 2.0 * np.abs(values) * 2.0**-shortened(dtype).fraction_bits
 
 
 def _numbers(values: Array) -> Array:

@@ -21,6 +21,7 @@ import numpy as np
 
 from ...comparing.median import median
 from ...records import quickly_made
+from ...tensors.rounding import ROUNDING
 
 Array = Any
 
@@ -54,15 +55,8 @@ _LEAST_CARRIED = 1e-30
 _BEYOND = 3.0
 _GAINS = np.exp(np.linspace(math.log(0.05), math.log(20.0), 41))
 _NOISES = np.concatenate([[0.0], np.exp(np.linspace(math.log(1e-8), math.log(0.5), 54))])
-# Mantissa bits, and the exponent of the smallest number above 0.
-_FLOATS = {
-    "float64": (52, -1074), "float32": (23, -149), "float16": (10, -24), "bfloat16": (7, -133), "hifloat8": (3, -22),
-    "float8_e4m3fn": (3, -9), "float8_e5m2": (2, -16), "complex64": (23, -149), "complex32": (10, -24), "complex128": (52, -1074),
-}  # fmt: skip
 # Root mean square of what rounding changes: of a number relatively, of the smallest ones absolutely.
-_ROUNDINGS = {
-    dtype: (2.0**-bits / math.sqrt(12.0), 2.0**least / math.sqrt(12.0)) for dtype, (bits, least) in _FLOATS.items()
-}  # fmt: skip
+_ROUNDINGS = {dtype: (2.0**-kind.fraction_bits / math.sqrt(12.0), kind.step / math.sqrt(12.0)) for dtype, kind in ROUNDING.items()}
 _SUM_NOISE = {"float16": 1e-3, "bfloat16": 4e-3, "float32": 6e-4, "complex64": 6e-4, "complex32": 1e-3, "int8": 0.02, "uint8": 0.02}
 
 _PRODUCTS = ("conv", "matmul", "fullyconnection", "gemm", "innerproduct", "dense")
