@@ -1,20 +1,15 @@
-"""A process that stands above another's and, when that or its own parent ends, ends all that the other has started.
-
-Sources: prctl(2) for PR_SET_PDEATHSIG and PR_SET_CHILD_SUBREAPER, with which orphans below a process become its children; proc(5) for
-the fields.
-"""
+"""A process that stands above another's and, when that or its own parent ends, ends all that the other has started."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import resource
 import signal
-from typing import List, NoReturn, Optional
+from typing import NoReturn, Optional
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
+from .kernel_files import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl, processes
+
 _HEEDED = (signal.SIGTERM, signal.SIGCHLD)
 
 
@@ -29,15 +24,14 @@ def go_below_a_guard() -> None:
     guard = os.getpid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEEDED)
-    prctl = ctypes.CDLL(None).prctl
-    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     child = os.fork()
     if child:
         _guard(child)
     os.setsid()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEEDED)
-    prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != guard:
         os._exit(1)
 
@@ -75,17 +69,8 @@ def _end_all() -> None:
     """Kill the children until there are none: the children of each that dies become ours."""
     with contextlib.suppress(ChildProcessError):
         while True:
-            for pid in _children():
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
+            for pid, found in processes().items():
+                if found.parent == os.getpid():
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, signal.SIGKILL)
             os.waitpid(-1, 0)
-
-
-def _children() -> List[int]:
-    found = []
-    for name in os.listdir("/proc"):
-        with contextlib.suppress(OSError, ValueError), open("/proc/%d/stat" % int(name), "rb") as stream:
-            # Behind the name, which may hold anything: state, parent.
-            if int(stream.read().rpartition(b")")[2].split()[1]) == os.getpid():
-                found.append(int(name))
-    return found

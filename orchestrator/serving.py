@@ -11,9 +11,9 @@ from typing import BinaryIO, NoReturn
 
 from .blas import importing_unthreaded
 from .interrupts import heed_termination, terminated
+from .kernel_files import PR_SET_PDEATHSIG, prctl
 
 _LENGTH_BYTES = 8
-_PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
@@ -31,7 +31,7 @@ def _answer(calls: int, answers: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Ended in order: files that are half written, and programs that were started, go with it.
     heed_termination()
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         return
     _keep_freed_memory()

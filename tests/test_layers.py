@@ -65,6 +65,7 @@ ADAPTERS_MAY_IMPORT = (
     "goldwatch.filesystem",
     "goldwatch.interrupts",
     "goldwatch.lazy",
+    "goldwatch.memory",
     "goldwatch.naming",
     "goldwatch.protowire",
     "goldwatch.elements",

@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ...errors import GoldwatchError, InputError, Interrupted, UsageError
-from ...filesystem import open_input
+from ...memory import memory
 from ...naming import printable
 from ...netfiles.onnx_external import check_external
 from ...netfiles.onnx_model import OnnxModel
@@ -21,7 +21,6 @@ from .input_specs import Item, Shape, check_shape, folder_items, items_of, parse
 from .plan import Key, check_feeds, find_feed, make_plan
 
 BACKENDS = ("onnxruntime", "reference")
-_MEMORY_INFO = "/proc/meminfo"
 _MIB = 1 << 20
 # glibc keeps what is freed below a threshold that grows with use; values that were written are to go at once.
 _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(_MIB)}
@@ -205,12 +204,8 @@ def _static(value: Optional[OnnxValue]) -> Optional[Shape]:
 
 def free_memory_bytes() -> int:
     """Return the memory that new programs can have."""
-    try:
-        with open_input(_MEMORY_INFO) as lines:
-            fields = dict(line.split(b":", 1) for line in lines)
-        return int(fields[b"MemAvailable"].split()[0]) * 1024
-    except (InputError, OSError, ValueError, KeyError, IndexError):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    free = memory()["free_bytes"]
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") if free is None else free
 
 
 def _result_of(outcome: Outcome, options: DumpOptions) -> Dict[str, Any]:

@@ -7,15 +7,13 @@ from types import FrameType
 from typing import Any, Callable, Dict, Optional
 
 from ..interrupts import put_off
+from ..kernel_files import process
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Process:
-    """Another process, told from a later one with the same number by its start time.
-
-    Source of the fields: proc(5), /proc/PID/stat.
-    """
+    """Another process, told from a later one with the same number by its start time."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -29,12 +27,8 @@ class Process:
 
 def start_time(pid: int) -> Optional[str]:
     """Return when a process started, in the kernel's ticks since its own start; None when it has ended."""
-    try:
-        with open("/proc/%d/stat" % pid, "rb") as stream:
-            fields = stream.read().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in (b"Z", b"X") else fields[19].decode()
+    found = process(pid)
+    return None if found is None or found.ended else found.started
 
 
 class Signals:
