@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Optional
 from ..errors import EnvironmentProblem, FormatError, MissingPath, UsageError
 from ..filesystem import ASIDE_PREFIX, free_bytes, open_input, read_input, remove_leftovers, writing_whole
 from ..naming import MAPPING_FILE, parse_golden_name, printable, read_mapping
+from ..wording import size_text
 
 MANIFEST_FILE = "manifest.json"
 MANIFEST_LIMIT_BYTES = 256 * 1024 * 1024
@@ -230,13 +231,3 @@ def require_space(path: str, size_bytes: int) -> None:
             "%s: %s are needed, %s are free" % (printable(path), size_text(size_bytes), size_text(free)),
             hint="free some space, choose another folder, or save fewer tensors",
         )
-
-
-def size_text(size_bytes: int) -> str:
-    """Return a size for people: ``812 bytes``, ``3.1 MiB``."""
-    value, unit = float(size_bytes), "bytes"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    return "%d bytes" % size_bytes if unit == "bytes" else "%.1f %s" % (value, unit)

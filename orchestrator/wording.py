@@ -1,4 +1,4 @@
-"""Lists and counts as sentences have them."""
+"""Lists, counts and sizes as sentences have them."""
 
 from __future__ import annotations
 
@@ -14,3 +14,9 @@ def listed(names: Sequence[str], most: int, between: str = ", ") -> str:
 def plural(count: int, noun: str) -> str:
     """Return ``1 row`` or ``2 rows``."""
     return "%d %s%s" % (count, noun, "" if count == 1 else "s")
+
+
+def size_text(size_bytes: int) -> str:
+    """Return a size for people, in powers of 1024: ``812 bytes``, ``1.5 GiB``."""
+    power = min((size_bytes.bit_length() - 1) // 10, 6)
+    return "%.1f %siB" % (size_bytes / 1024**power, " KMGTPE"[power]) if power > 0 else "%d bytes" % size_bytes

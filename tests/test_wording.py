@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from goldwatch.wording import listed, plural
+from goldwatch.wording import listed, plural, size_text
 
 
 def test_lists_are_cut_short_and_say_so():
@@ -11,3 +11,9 @@ def test_lists_are_cut_short_and_say_so():
 
 def test_one_and_many():
     assert [plural(count, "row") for count in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]
+
+
+def test_sizes_are_powers_of_1024():
+    assert [size_text(size) for size in (0, 1023, 1024, 1536, 2**30, 3 * 2**60)] == [
+        "0 bytes", "1023 bytes", "1.0 KiB", "1.5 KiB", "1.0 GiB", "3.0 EiB",
+    ]  # fmt: skip

@@ -8,7 +8,7 @@ import click
 
 from ..doctor import diagnose
 from ..errors import EXIT_BAD_INPUT, EXIT_PASS
-from ..wording import plural
+from ..wording import plural, size_text
 from .common import format_option, print_json, put, put_line, say, set_up_logging, show_status, verbosity_options
 from .progress import ProgressBar
 
@@ -148,6 +148,4 @@ def _count(number: Optional[int]) -> str:
 
 
 def _size(size_bytes: Optional[int]) -> str:
-    if size_bytes is None:
-        return "unknown"
-    return "%.1f GB" % (size_bytes / 1e9) if size_bytes >= 1e9 else "%.0f MB" % (size_bytes / 1e6)
+    return "unknown" if size_bytes is None else size_text(size_bytes)

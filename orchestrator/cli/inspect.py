@@ -10,10 +10,9 @@ import click
 from ..errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..inspect.file import inspect_file
 from ..inspect.tree import inspect_tree
-from ..wording import plural
+from ..wording import plural, size_text
 from .common import format_option, print_json, put_line, set_up_logging, verbosity_options
 from .progress import ProgressBar
-from .sizes import size_text
 
 Document = Dict[str, Any]
 

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from ..errors import UsageError
+from ..wording import size_text
 from .common import say, set_up_logging, verbosity_options
 from .progress import ProgressBar
 from .report_options import FILES, planned_reports, report_options, write_reports
-from .sizes import size_text
 
 
 @click.command()

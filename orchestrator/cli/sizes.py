@@ -25,11 +25,3 @@ def parse_size(text: Optional[str], option: str = "--min-free") -> Optional[int]
     if match is None:
         raise UsageError("%s %s: expected a size in bytes" % (option, text), hint="for example 500M or 20G (powers of 1024)")
     return int(float(match.group(1)) * 1024 ** _POWERS[match.group(2).lower()])
-
-
-def size_text(size_bytes: int) -> str:
-    """Return a size for people: ``12.3 kB`` (powers of 1000)."""
-    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if size_bytes >= scale:
-            return "%.1f %s" % (size_bytes / scale, unit)
-    return "%d bytes" % size_bytes

@@ -8,8 +8,9 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..filesystem import free_bytes
 from ..model import ModelGraph, OpNode
 from ..model.nodes import execution_key
+from ..wording import size_text
 from .acl_rules import items_of, model_entries, strings_of
-from .estimate import Estimate, estimate, human_bytes, skipped_positions, step_count
+from .estimate import Estimate, estimate, skipped_positions, step_count
 from .finding import WARNING, Findings, Path
 from .models import Models, dumpable
 from .steps import step_problems
@@ -24,8 +25,8 @@ def check_size(findings: Findings, size: Optional[Estimate], step: Any, folder: 
     free = free_bytes(folder) if folder else None
     valid = isinstance(step, str) and not any(rule != "step-equal" for rule, _, _ in step_problems(step))
     steps = step_count(step) if valid else None
-    text = size.text() + ("; %d steps: %s" % (steps, human_bytes(size.size_bytes * steps)) if steps and steps > 1 else "")
-    text += "; free: %s" % human_bytes(free) if free is not None else ""
+    text = size.text() + ("; %d steps: %s" % (steps, size_text(size.size_bytes * steps)) if steps and steps > 1 else "")
+    text += "; free: %s" % size_text(free) if free is not None else ""
     consumer = "chunks that do not fit are dropped with a log line; files get holes"
     if free is not None and size.size_bytes * (steps or 1) > free:
         fix = "dump fewer layers or steps, or statistics first (dump_data stats)"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Dict, Iterable, Mapping, Optional, Sequence, Set, Tuple
 
 from ..model import OpNode
-from ..wording import plural
+from ..wording import plural, size_text
 
 #: A statistics row and its share of the header; a line of text per tensor.
 STATS_BYTES = 256
@@ -38,7 +38,7 @@ class Estimate:
         counts = "%s, %s" % (plural(self.ops, "op"), plural(self.tensors, "tensor"))
         if self.unknown == self.tensors > 0:
             return "an unknown size per step (%s; the model does not tell their shapes)" % counts
-        line = "about %s per step (%s)" % (human_bytes(self.size_bytes), counts)
+        line = "about %s per step (%s)" % (size_text(self.size_bytes), counts)
         return line + (", without %s of unknown size" % plural(self.unknown, "tensor") if self.unknown else "")
 
 
@@ -94,12 +94,3 @@ def step_count(step: Optional[str]) -> Optional[int]:
         first, _, last = part.partition("-")
         total += int(last) - int(first) + 1 if last else 1
     return total
-
-
-def human_bytes(size_bytes: int) -> str:
-    """Return a size in binary units, such as ``1.5 GiB``."""
-    if size_bytes < 1024:
-        return "%d bytes" % size_bytes
-    units = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
-    power = min((size_bytes.bit_length() - 1) // 10, len(units))
-    return "%.1f %s" % (size_bytes / 1024**power, units[power - 1])

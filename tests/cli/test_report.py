@@ -53,7 +53,7 @@ def test_a_report_is_what_compare_wrote_though_all_else_is_gone(compared):
     os.rename(str(compared / "out"), str(compared / "moved"))
     done = run_here(["goldwatch", "report", "moved", *options("r.")], compared)
     assert (done.returncode, done.stdout) == (0, "")
-    sizes = {kind: "%d bytes" % size if size < 1000 else "%.1f kB" % (size / 1000) for kind, size in _sizes(compared).items()}
+    sizes = {kind: "%d bytes" % size if size < 1024 else "%.1f KiB" % (size / 1024) for kind, size in _sizes(compared).items()}
     assert sorted(done.stderr.splitlines()) == sorted("r.%s: %s" % item for item in sizes.items())
     assert run_here(["goldwatch", "report", "moved", "-q", *options("r.")], compared).stderr == ""
     again = contents(str(compared), "r.")
