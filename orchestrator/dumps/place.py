@@ -55,8 +55,18 @@ class Place(NamedTuple):
 
     def document(self) -> Dict[str, Optional[str]]:
         """Return the parts by name; the host only where there is one."""
-        found: Dict[str, Optional[str]] = dict(zip(self._fields, self[:5]))
+        found: Dict[str, Optional[str]] = dict(zip(self._fields, self.parts))
         return found if self.host is None else {"host": self.host, **found}
+
+    @property
+    def parts(self) -> Tuple[Optional[str], ...]:
+        """What the folders tell, all but the host."""
+        return self[:5]
+
+    @property
+    def run(self) -> Tuple[Optional[str], Optional[str], Optional[str]]:
+        """The time, the device and the model: runs are told apart by these."""
+        return self[:3]
 
     @property
     def device_name(self) -> Optional[str]:

@@ -124,7 +124,7 @@ class DumpTree:
         """What was left out: what is no folder or file of its own, and for its time, a sentence for each time, device and model."""
         found: Dict[Tuple[Optional[str], ...], List[Combo]] = {}
         for combo in self.left:
-            found.setdefault(combo.place[:3], []).append(combo)
+            found.setdefault(combo.place.run, []).append(combo)
         notes = ["left out: " + text for text in self._passed_over]
         for key, (first, *more) in found.items():
             where = (first.rel or first.folder) + (" and %d more" % len(more) if more else "")
@@ -201,8 +201,8 @@ def _choose_times(tree: DumpTree, combos: List[Combo], time: Optional[str]) -> N
             tree.combos.append(combo)
             continue
         tree.left.append(combo)
-        tree._why[place[:3]] = "%s %s" % ("is older than" if time is None else "is not", wanted)
-    tree.empty = [combo for combo in tree.empty if combo.place[:3] not in tree._why]
+        tree._why[place.run] = "%s %s" % ("is older than" if time is None else "is not", wanted)
+    tree.empty = [combo for combo in tree.empty if combo.place.run not in tree._why]
 
 
 def _tell(tree: DumpTree) -> None:

@@ -117,9 +117,9 @@ class Catalogue:
     def is_left(self, place: Place) -> bool:
         """Tell whether a place is of a run that does not count."""
         if self.only_time is None or place.time in (None, self.only_time):
-            return place[:3] in self.left
-        if place[:3] not in self.left:
-            self._came.add(place[:3])
+            return place.run in self.left
+        if place.run not in self.left:
+            self._came.add(place.run)
         return True
 
     def came_and_left(self) -> List[str]:

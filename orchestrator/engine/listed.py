@@ -100,7 +100,7 @@ class _Listing:
         run.render_rows()
         run.notes += self.tree.notes + _golden_notes(run)
         run.left_out += self.tree.left_notes
-        run.catalogue.left = {combo.place[:3] for combo in self.tree.left}
+        run.catalogue.left = {combo.place.run for combo in self.tree.left}
         engine.places.settled = True
         engine.continue_store(keep_gone=False)
         files = _meet(run, self.tree)

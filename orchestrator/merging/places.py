@@ -55,8 +55,8 @@ class PlaceTable:
         """Write the lines that changed; inside a transaction."""
         lines = []
         for place in self._changed:
-            names = [to_sql_text(part) for part in (place.host, *place[:5])]
-            values = (json.dumps([place.host, *place[:5]]), *names, *self.counts[place])
+            names = [to_sql_text(part) for part in (place.host, *place.parts)]
+            values = (json.dumps([place.host, *place.parts]), *names, *self.counts[place])
             lines.append((*values, checksum(values)))
         self._store.connection.write_lines(_INSERT, lines)
         self._changed.clear()

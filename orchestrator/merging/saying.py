@@ -78,7 +78,7 @@ def _fill_place(merged: Merged, sources: Sequence[Source], told: Mapping[str, Ma
     source = next((source for source in sources if place is not None and source.host == place.host), None)
     if source is not None and place is not None:
         try:
-            where = place[:5]
+            where = place.parts
             rows = [row.but(host=place.host) for row in source.ask(lambda reader: reader.rows_at(reader.place_ids(where)))]
         except Unreadable:
             # What is there of it tells less.

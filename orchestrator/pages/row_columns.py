@@ -86,7 +86,7 @@ class RowColumns:
 
 def place_parts(place: Place) -> List[Optional[str]]:
     """Return a place as the page holds it: time, device, model, model_id, step, and the host where there is one."""
-    return list(place if place.host is not None else place[:5])
+    return list(place if place.host is not None else place.parts)
 
 
 class _Texts:

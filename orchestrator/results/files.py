@@ -50,7 +50,7 @@ def result_names(places: Sequence[Place], timestamp: str, stem: str = "result") 
         return {places[0]: tail}
     short = {place: _join((place.host, place.device, place.model, place.step), tail) for place in places}
     shared = Counter(short.values())
-    return {place: name if shared[name] == 1 else _join((place.host, *place[:5]), tail) for place, name in short.items()}
+    return {place: name if shared[name] == 1 else _join((place.host, *place.parts), tail) for place, name in short.items()}
 
 
 def _join(parts: Sequence[Optional[str]], tail: str) -> str:

@@ -226,7 +226,7 @@ def row_key(row: Row) -> str:
 def key_of(place: Place, target_file: Optional[str], op: str, kind: str, tensor_index: Optional[int]) -> str:
     """Return the :func:`row_key` of the row with these fields."""
     own = () if place.host is None else (place.host,)
-    return _key_text(*place[:5], target_file, op, kind, tensor_index, *own)
+    return _key_text(*place.parts, target_file, op, kind, tensor_index, *own)
 
 
 def key_of_values(values: Mapping[str, Any]) -> str:

@@ -76,7 +76,7 @@ def selection(
     values: List[Any] = []
     if place is not None:
         terms += ["%s IS ?" % name for name in PLACE_COLUMNS]
-        values += [to_sql_text(part) for part in place[: len(PLACE_COLUMNS)]]
+        values += [to_sql_text(part) for part in place.parts]
         if place.host is not None:
             terms.append("host = ?")
             values.append(to_sql_text(place.host))

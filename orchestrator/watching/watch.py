@@ -135,8 +135,8 @@ class Watch:
             return
         tree = DumpTree(self.options.target, wanted)
         known = {tuple(key) for key in self.store.get(_TIMES, [])} if wanted is None else set()
-        tree.left = [combo for combo in tree.left if combo.place[:3] not in known]
-        self.catalogue.left = {combo.place[:3] for combo in tree.left}
+        tree.left = [combo for combo in tree.left if combo.place.run not in known]
+        self.catalogue.left = {combo.place.run for combo in tree.left}
         self._tell_left_out(tree.left_notes)
 
     def own_pids(self) -> List[int]:
@@ -236,7 +236,7 @@ class Watch:
         for path in paths:
             self.arrivals.look(path)
         if len(self.engine.places) != places:
-            self.store.set(_TIMES, sorted({place[:3] for place in self.engine.places if place.time is not None}, key=str))
+            self.store.set(_TIMES, sorted({place.run for place in self.engine.places if place.time is not None}, key=str))
 
     def _wait(self) -> None:
         due = self.arrivals.next_due_s()
