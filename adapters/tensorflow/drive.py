@@ -43,7 +43,7 @@ class Driver:
     Attributes
     ----------
     count, partial_runs, done, raised, error
-        As of :class:`~.watch.Recorder`.
+        As of :class:`~.recorder.Recorder`.
     """
 
     def __init__(self, job: Dict[str, Any], scratch: str) -> None:

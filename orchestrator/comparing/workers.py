@@ -79,8 +79,6 @@ class Workers:
     ----------
     on_done
         Called (from any thread) whenever something can be collected; None for nobody.
-    deaths
-        How many processes have died.
     """
 
     def __init__(self, jobs: int, settings: Settings, apart: bool = False) -> None:
@@ -90,7 +88,6 @@ class Workers:
         self.jobs = max(1, jobs)
         self.settings = settings
         self._apart = apart
-        self.deaths = 0
         self._processes = Processes(self.jobs)
         self._running: Dict[Future[Any], _Call] = {}
         self._finished: List[Finished] = []
@@ -156,7 +153,6 @@ class Workers:
         try:
             result = future.result()
         except ProcessDied:
-            self.deaths += 1
             self._blame(call)
         except Exception as error:
             self._failed(call, error)

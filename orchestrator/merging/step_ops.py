@@ -7,11 +7,10 @@ import math
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..comparing.row import MEASURES
-from ..results.rowsql import SqlValue, checksum, from_sql_text, plain_number, to_sql_text
+from ..results.rowsql import NON_FINITE, SqlValue, checksum, from_sql_text, plain_number, to_sql_text
 from ..verdict.limits import LARGER, natural_comparison
 
 METRICS = tuple(name for name in MEASURES if name != "StandardDeviation")
-_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 Group = Tuple[SqlValue, SqlValue, SqlValue, SqlValue]
 """Step, op, tensor, model as the store has them; '' where there is none."""
@@ -145,4 +144,4 @@ def number_of(value: Any) -> Any:
     """Return a metric of a store as a float, or None where it is no number."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
-    return _NON_FINITE.get(value) if isinstance(value, str) else None
+    return NON_FINITE.get(value) if isinstance(value, str) else None

@@ -24,7 +24,7 @@ _KNOWN = frozenset(MEASURES)
 _encode = json.JSONEncoder().encode
 _quoted = json.encoder.encode_basestring_ascii
 _INT64 = 1 << 63
-_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def to_sql_text(text: Optional[str]) -> SqlValue:
@@ -83,7 +83,7 @@ def _finite_tree(value: Any) -> Any:
     """Return the inverse of :func:`plain_tree`."""
     if isinstance(value, dict):
         return {key: _finite_tree(entry) for key, entry in value.items()}
-    return _NON_FINITE.get(value, value) if isinstance(value, str) else value
+    return NON_FINITE.get(value, value) if isinstance(value, str) else value
 
 
 def checksum(values: Sequence[SqlValue]) -> str:
@@ -294,8 +294,8 @@ def _finite_spread_text(sides: Mapping[str, Any]) -> Optional[str]:
 
 
 def _from_metric(name: str, value: Any) -> Any:
-    if value in _NON_FINITE:
-        return _NON_FINITE[value]
+    if value in NON_FINITE:
+        return NON_FINITE[value]
     if name != "StandardDeviation" or not isinstance(value, str):
         return value
     tree = json.loads(value)
