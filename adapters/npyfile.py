@@ -11,10 +11,11 @@ import tokenize
 import warnings
 import zipfile
 import zlib
-from typing import IO, Callable, Sequence, Tuple
+from typing import IO, Callable, Tuple
 
 import numpy as np
 
+from ..elements import element_count
 from ..errors import FormatError
 
 # What numpy raises for files that are cut, damaged, encrypted, or claim a size beyond memory; a header is parsed as Python.
@@ -38,14 +39,6 @@ def told(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "its header tells of more values than fit into memory"
     return str(error) or type(error).__name__
-
-
-def count(shape: Sequence[int]) -> int:
-    """Return the number of elements, however many (numpy's product of 64-bit integers wraps around)."""
-    total = 1
-    for dim in shape:
-        total *= dim
-    return total
 
 
 def read_npy(stream: IO[bytes], path: str, size_bytes: int, check: Check) -> np.ndarray:
@@ -75,7 +68,7 @@ def read_npy(stream: IO[bytes], path: str, size_bytes: int, check: Check) -> np.
     if dtype.hasobject:
         raise FormatError(_NO_NPY + "it holds Python objects; pickles are never loaded", path)
     check(shape, dtype)
-    need, there = dtype.itemsize * count(shape), size_bytes - stream.tell()
+    need, there = dtype.itemsize * element_count(shape), size_bytes - stream.tell()
     if need > there:
         raise FormatError(_NO_NPY + "%s of shape %s needs %d bytes, %d are there" % (dtype, list(shape), need, there), path)
     data = bytearray(need)

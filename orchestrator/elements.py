@@ -5,7 +5,7 @@ Source: the OutputDataType enumeration of the vendor's dump_data message; GE cal
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Optional, Tuple
+from typing import Dict, NamedTuple, Optional, Sequence, Tuple
 
 
 class Element(NamedTuple):
@@ -91,3 +91,11 @@ BY_CODE: Dict[int, Element] = {element.code: element for element in ELEMENTS}
 # Of types that are read alike (QINT8 as int8) the plain one is meant by the name; the table has it first, but for UNDEFINED.
 BY_NAME: Dict[str, Element] = {element.name: element for element in reversed(ELEMENTS) if element.code != UNDEFINED}
 BY_GE_NAME: Dict[str, Element] = {element.ge_name: element for element in ELEMENTS}
+
+
+def element_count(shape: Sequence[int]) -> int:
+    """Return the product of the sizes, 1 for a scalar; however many (a product of 64-bit integers would wrap around)."""
+    count = 1
+    for size in shape:
+        count *= size
+    return count

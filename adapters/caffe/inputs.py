@@ -7,11 +7,12 @@ import zipfile
 
 import numpy as np
 
+from ...elements import element_count
 from ...errors import FormatError, InputError, UsageError, require_file
 from ...filesystem import open_input
 from ...naming import printable
 from ..manifest import sha256_of_file
-from ..npyfile import LOAD_ERRORS, Check, count, read_npy, told
+from ..npyfile import LOAD_ERRORS, Check, read_npy, told
 from .images import Transform, load_image, require_room
 from .input_plan import DEFAULT_LIMIT_BYTES, IMAGE_SUFFIXES, Item, Shape
 
@@ -81,7 +82,7 @@ def _load_npz(item: Item, check: Check) -> np.ndarray:
 
 def _load_raw(item: Item, check: Check) -> np.ndarray:
     dtype = np.dtype(item.dtype).newbyteorder("<")
-    need = dtype.itemsize * count(item.shape)
+    need = dtype.itemsize * element_count(item.shape)
     size = os.path.getsize(item.path)
     if size != need:
         message = "%s: %s of shape %s needs %d bytes, the file has %d"
@@ -107,7 +108,7 @@ def _fitting(shape: Shape, dtype: np.dtype, item: Item, expected: Shape, limit_b
     if expected and (len(fitting) != len(expected) or fitting[1:] != tuple(expected[1:])):
         hint = "only the batch size may differ"
         raise InputError("%s has the shape %s, the net expects %s" % (where, list(fitting), list(expected)), hint=hint)
-    elements = count(fitting)
+    elements = element_count(fitting)
     if elements < 1:
         raise InputError("%s is empty: shape %s" % (where, list(fitting)))
     require_room(item.path, "an array of shape %s" % list(fitting), elements * max(4, dtype.itemsize), limit_bytes)
@@ -126,7 +127,7 @@ def random_input(seed: int, blob: str, shape: Shape, number: int, limit_bytes: i
         message = "input %s has no shape in the prototxt, so it cannot be filled at random"
         raise UsageError(message % printable(blob), hint="give `inputs=NAME=FILE`")
     # Drawn in float64.
-    require_room("input " + blob, "an array of shape %s" % list(shape), 12 * count(shape), limit_bytes)
+    require_room("input " + blob, "an array of shape %s" % list(shape), 12 * element_count(shape), limit_bytes)
     state = np.random.RandomState([seed, number])
     return np.asarray(state.standard_normal(shape), dtype=np.float32)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Dict, List, Sequence, Tuple
 
+from ...elements import element_count
 from ...errors import InputError
 from ...naming import free_name
 from ...netfiles.caffe_net import Layer, Net
 from ...netfiles.textformat import Message, number_of, quote
-from ..npyfile import count
 from .netinputs import NetInput
 from .params import Params, axis_of
 from .shapes import Shape, concat_axis, slice_points, top_shapes
@@ -111,7 +111,7 @@ def normalise(net: Net, inputs: Sequence[NetInput]) -> Normalised:
                 raise InputError(message % (layer.title, layer.type, list(shape)), hint=WAY_OUT)
         if needs_weights(layer):
             done.weighted.append((layer, bottoms[0].shape))
-        other = unlike(layer, count(bottoms[0].shape) if bottoms else 0)
+        other = unlike(layer, element_count(bottoms[0].shape) if bottoms else 0)
         if other is not None:
             done.unlike.append(("%s (%s)" % (layer.title, layer.type), other, [bottom.name for bottom in bottoms]))
         tops = [names[number]] + [free_name("%s_top%d" % (names[number], index), used) for index in range(1, len(layer.tops))]

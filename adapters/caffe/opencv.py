@@ -7,10 +7,10 @@ from typing import Dict, Iterator, Sequence, Tuple, Union
 
 import numpy as np
 
+from ...elements import element_count
 from ...errors import EnvironmentProblem, InputError
 from ...naming import printable
 from ...netfiles.prototxt import encode, write_new
-from ..npyfile import count
 from .backends import BACKENDS
 from .normalise import Normalised
 from .targets import NO_TOP, Target, Targets
@@ -72,7 +72,7 @@ class OpencvBackend:
         """Return the bytes of all values of the targets."""
         inputs = sum(arrays[target.top].nbytes for target in targets if target.type == "Input")
         shapes = [self._outputs[target.number, target.top_index][1] for target in targets if target.type != "Input"]
-        return inputs + 4 * sum(count(shape) for shape in shapes)
+        return inputs + 4 * sum(element_count(shape) for shape in shapes)
 
     def run(self, targets: Sequence[Target], arrays: Dict[str, np.ndarray]) -> Iterator[Tuple[Target, np.ndarray]]:
         """Run the net once and yield every target with its values.

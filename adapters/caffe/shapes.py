@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Callable, Dict, List, Sequence, Tuple
 
+from ...elements import element_count
 from ...errors import InputError
 from ...netfiles.caffe_net import Layer
-from ..npyfile import count
 from .params import Params, axis_of
 from .whitelist import WAY_OUT
 
@@ -106,7 +106,7 @@ def _flatten(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
     first, last = axis_of(params, "axis", 1, len(shape)), axis_of(params, "end_axis", -1, len(shape))
     if first > last:
         raise params.fail("end_axis", "lies before axis")
-    return [shape[:first] + (count(shape[first : last + 1]),) + shape[last + 1 :]]
+    return [shape[:first] + (element_count(shape[first : last + 1]),) + shape[last + 1 :]]
 
 
 def _reshape(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
@@ -124,12 +124,12 @@ def _reshape(layer: Layer, bottoms: Sequence[Shape]) -> List[Shape]:
         out.append(shape[start + number] if dim == 0 else dim)
     whole = list(shape[:start]) + out + list(shape[stop:])
     if whole.count(-1) == 1:
-        known = -count(whole)
-        if known < 1 or count(shape) % known:
-            raise params.fail("shape", "does not divide %d elements" % count(shape))
-        whole[whole.index(-1)] = count(shape) // known
-    if count(whole) != count(shape):
-        raise params.fail("shape", "has %d elements, the bottom %d" % (count(whole), count(shape)))
+        known = -element_count(whole)
+        if known < 1 or element_count(shape) % known:
+            raise params.fail("shape", "does not divide %d elements" % element_count(shape))
+        whole[whole.index(-1)] = element_count(shape) // known
+    if element_count(whole) != element_count(shape):
+        raise params.fail("shape", "has %d elements, the bottom %d" % (element_count(whole), element_count(shape)))
     return [tuple(whole)]
 
 

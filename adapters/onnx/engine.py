@@ -8,9 +8,9 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 
 import numpy as np
 
+from ...elements import element_count
 from ...netfiles.onnx_model import OnnxModel, OnnxNode
 from ...netfiles.onnx_types import BY_NAME, OnnxType
-from ..npyfile import count
 from .inputs import Fed
 from .messages import explained, missing_package
 from .narrow import decode, held_as, is_narrow
@@ -222,7 +222,7 @@ class Onnxruntime:
             dims = [self._dims.get(dim) if isinstance(dim, str) else dim for dim in shape]
             # A value without a shape and a scalar look the same.
             known = bool(dims) and all(isinstance(dim, int) and dim >= 0 for dim in dims)
-            found[value] = _Output(entry, "a value of type %s" % kind, count([dim or 0 for dim in dims]) if known else None)
+            found[value] = _Output(entry, "a value of type %s" % kind, element_count([dim or 0 for dim in dims]) if known else None)
         return found
 
     def _sizes(self, additions: bytes, names: Sequence[str]) -> Dict[str, int]:
@@ -268,7 +268,7 @@ def _array(value: Any, entry: Optional[OnnxType]) -> np.ndarray:
     """Return an OrtValue as an array; of a type that numpy has, without a copy."""
     assert entry is not None
     shape = value.shape()
-    elements = count(shape)
+    elements = element_count(shape)
     dtype = held_as(entry.name)
     assert dtype is not None
     if not elements:

@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ...elements import element_count
 from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
 from ...filesystem import open_input
 from ...naming import printable
@@ -17,7 +18,7 @@ from ...netfiles.onnx_model import OnnxGraph
 from ...netfiles.onnx_types import BY_NAME, TYPES, OnnxType, type_name
 from ...netfiles.onnx_values import Dim, OnnxValue
 from ..manifest import sha256_of_file, write_whole
-from ..npyfile import LOAD_ERRORS, count, read_npy, told
+from ..npyfile import LOAD_ERRORS, read_npy, told
 from .input_specs import Item, Shape, check_shape, shown_shape, stems_of
 from .narrow import encode, held_as, is_narrow
 from .tensorproto import read_tensorproto
@@ -227,7 +228,7 @@ def _read_raw(item: Item, name: str, wanted: int, shape: Shape, is_half: bool = 
     """Return the elements of a raw file of the type that was said, else the om's (float16) if the size is that, else the model's."""
     require_file(item.path, "input %s" % printable(name))
     entry = BY_NAME[item.dtype] if item.dtype else TYPES[wanted]
-    elements, size = count(shape), os.path.getsize(item.path)
+    elements, size = element_count(shape), os.path.getsize(item.path)
     if is_half and not item.dtype and entry.name == "float32" and size == BY_NAME["float16"].nbytes(elements):
         entry = BY_NAME["float16"]
     need = entry.nbytes(elements)

@@ -8,9 +8,10 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..dumps.golden import open_golden
 from ..dumps.source import START_BYTES
+from ..elements import element_count
 from ..errors import GoldwatchError, NotComparable
 from ..filesystem import read_soon
-from ..tensors.axes import element_count, plain_letters
+from ..tensors.axes import plain_letters
 from ..tensors.dtypes import nbytes
 from ..tensors.geometry import Geometry
 from ..tensors.tensor import PIECE_BYTES, Tensor

@@ -8,7 +8,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..tensors.axes import element_count
+from ..elements import element_count
 from .kernel import DOT_MAX, dot, workspace
 
 Ints = Tuple[int, ...]

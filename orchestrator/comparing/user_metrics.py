@@ -15,9 +15,9 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
+from ..elements import element_count
 from ..errors import GoldwatchError, UsageError, require_folder
 from ..naming import nearest_names
-from ..tensors.axes import element_count
 from ..tensors.dtypes import Array
 from ..tensors.tensor import Tensor
 from ..usercode import Answer, call_user, run_user

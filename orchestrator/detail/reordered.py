@@ -8,7 +8,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..comparing.patterns import Finding
-from ..tensors.axes import element_count
+from ..elements import element_count
 from ..tensors.tensor import Tensor
 from .measures import reals
 from .others import Probe

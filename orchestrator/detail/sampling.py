@@ -7,7 +7,7 @@ from typing import Any, List, Sequence, Tuple
 import numpy as np
 
 from ..comparing.patterns import AlignedPair
-from ..tensors.axes import element_count
+from ..elements import element_count
 from ..tensors.ordered import Window
 from .measures import reals
 

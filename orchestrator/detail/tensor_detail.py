@@ -17,12 +17,13 @@ from ..comparing.patterns import Finding
 from ..comparing.row import FAIL, METRICS, PASS, Row
 from ..comparing.slices import MASK
 from ..dumps.golden import GoldenEntry, open_golden
+from ..elements import element_count
 from ..errors import GoldwatchError
 from ..filesystem import bounded_name, writing_whole
 from ..naming import sanitise_golden
 from ..results.jsonfile import row_document
 from ..results.rowsql import plain_tree
-from ..tensors.axes import Layout, element_count, layout_of, plain_letters
+from ..tensors.axes import Layout, layout_of, plain_letters
 from ..tensors.geometry import Geometry
 from ..tensors.ordered import ordered_windows
 from ..tensors.tensor import Tensor

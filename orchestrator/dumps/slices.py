@@ -11,8 +11,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 
+from ..elements import element_count
 from ..errors import GoldwatchError, NotComparable
-from ..tensors.axes import element_count
 from ..tensors.dtypes import Array, nbytes
 from ..tensors.tensor import ByteSource, Tensor
 from .container import DumpFile, TensorInfo

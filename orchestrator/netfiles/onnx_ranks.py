@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from ..elements import element_count
 from .onnx_model import OnnxModel, OnnxNode
 from .onnx_values import numbers_of
 from .wirefile import WireFile
@@ -44,7 +45,7 @@ def fitted(shape: Sequence[int], dims: Optional[Sequence[Optional[int]]]) -> Tup
     shape = tuple(shape)
     if dims is None or len(dims) == len(shape):
         return shape
-    size, known = _product(shape), _product([dim for dim in dims if dim is not None])
+    size, known = element_count(shape), element_count([dim for dim in dims if dim is not None])
     if list(dims).count(None) <= 1 and known and size % known == 0 and (None in dims or size == known):
         return tuple(size // known if dim is None else dim for dim in dims)
     # The height of a 1-D convolution is the first to go.
@@ -54,13 +55,6 @@ def fitted(shape: Sequence[int], dims: Optional[Sequence[Optional[int]]]) -> Tup
         if len(left) == len(dims) and all(dim in (None, size) for dim, size in zip(dims, left)):
             return left
     return shape
-
-
-def _product(dims: Sequence[int]) -> int:
-    total = 1
-    for dim in dims:
-        total *= dim
-    return total
 
 
 class Ranks:

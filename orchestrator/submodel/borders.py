@@ -11,11 +11,12 @@ from ..comparing.dumped_file import AnyDump
 from ..dumps.container import TensorInfo
 from ..dumps.golden import GoldenEntry, GoldenSet
 from ..dumps.npy import open_npy
+from ..elements import element_count
 from ..errors import GoldwatchError, InputError, UsageError
 from ..model.nodes import OpNode
 from ..naming import printable
 from ..netfiles.onnx_ranks import fitted
-from ..tensors.axes import element_count, layout_of, plain_shape
+from ..tensors.axes import layout_of, plain_shape
 from ..tensors.dtypes import Array
 from .cut import Cut, CutInput, Shape, Value
 from .device_ops import DeviceOps

@@ -14,6 +14,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..elements import element_count
 from ..errors import FormatError, UsageError
 from .dtypes import Array, DType
 
@@ -35,14 +36,6 @@ _SPLIT = {
     "FRACTAL_Z": ("C1 H W N1 N0 C0", (3, 1, 1, 1)),
     "FRACTAL_Z_3D": ("D C1 H W N1 N0 C0", (4, 1, 1, 1)),
 }
-
-
-def element_count(shape: Sequence[int]) -> int:
-    """Return the product of the sizes, 1 for a scalar."""
-    count = 1
-    for size in shape:
-        count *= size
-    return count
 
 
 @dataclass(frozen=True)

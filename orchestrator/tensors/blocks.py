@@ -12,7 +12,8 @@ from typing import FrozenSet, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from .axes import element_count, unpack
+from ..elements import element_count
+from .axes import unpack
 from .boxes import Box, Ints, boxes, padding_boxes, steps
 from .dtypes import Array, decode, require_decodable
 from .geometry import Geometry, match_layouts, match_stored

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 
+from ..elements import element_count
 from ..errors import FormatError, NotComparable
 from ..records import quickly_made
-from .axes import Dims, Layout, element_count, layout_of, padded_dims, plain_letters
+from .axes import Dims, Layout, layout_of, padded_dims, plain_letters
 from .tensor import Tensor
 
 Shape = Tuple[int, ...]

@@ -7,8 +7,9 @@ from typing import Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..elements import element_count
 from ..errors import FormatError, NotComparable, UsageError
-from .axes import Dims, Layout, default_c0, device_layout, device_shape, element_count, layout_of, pack, padded_dims, plain_shape, unpack
+from .axes import Dims, Layout, default_c0, device_layout, device_shape, layout_of, pack, padded_dims, plain_shape, unpack
 from .dtypes import Array, nbytes
 from .formats import format_code
 from .geometry import match_layouts

@@ -10,7 +10,8 @@ from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from .axes import element_count, unpack
+from ..elements import element_count
+from .axes import unpack
 from .blocks import element_bytes, fetch
 from .boxes import boxes_within, steps
 from .dtypes import Array, require_decodable

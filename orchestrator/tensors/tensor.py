@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 import numpy as np
 
+from ..elements import element_count
 from ..errors import FormatError, NotComparable
 from ..records import quickly_made
-from .axes import element_count
 from .dtypes import Array, DType, decode, dtype_by_numpy, nbytes, require_decodable
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):

@@ -9,9 +9,9 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 import numpy as np
 
 from ..dumps.write import TensorData
-from ..elements import BY_NAME
+from ..elements import BY_NAME, element_count
 from ..errors import UsageError
-from ..tensors.axes import device_shape, element_count
+from ..tensors.axes import device_shape
 from ..tensors.dtypes import dtype_by_numpy
 from ..tensors.layouts import convert
 from .dump import DeviceDump, Place, dump_name, write_files

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..comparing.patterns import AlignedPair, Finding, find_patterns
 from ..comparing.row import FAIL
-from ..tensors.axes import element_count
+from ..elements import element_count
 from ..tensors.rounding import rounding_of
 from .own_error.estimated import SLICE, Estimate
 from .own_error.expected import rounding, sum_noise

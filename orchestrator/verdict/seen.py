@@ -20,8 +20,8 @@ from ..comparing.row import (
     Row,
 )
 from ..dumps.place import Place, name_order
+from ..elements import element_count
 from ..model.row_plan import DEQUANTISED_MARK
-from ..tensors.axes import element_count
 from .judging import metric_number
 
 COSINE = "CosineSimilarity"

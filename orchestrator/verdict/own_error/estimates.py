@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 import numpy as np
 
 from ...dumps.place import Place
-from ...tensors.axes import element_count
+from ...elements import element_count
 from ..inputs import BAD, Inputs, InputState, joined
 from ..observations import Observations, ObservedOp
 from ..seen import FACTOR_SHARE, Observation

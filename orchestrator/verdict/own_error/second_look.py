@@ -12,7 +12,7 @@ from ...comparing.median import median
 from ...comparing.patterns import MOST_ELEMENTS, AlignedPair, distinct_values, lattice_step
 from ...comparing.patterns.finding import Difference
 from ...comparing.row import FAIL
-from ...tensors.axes import element_count
+from ...elements import element_count
 from ...tensors.rounding import ulp
 from ..inputs import GOOD, joined
 from ..observations import ObservedOp
