@@ -6,7 +6,7 @@ import codecs
 import os
 from typing import Any, Dict, Iterator, Sequence
 
-from ..wording import plural
+from ..wording import plural, size_text
 from .combinations import NOTE, PROBLEM, WARNING, Finding
 from .installed import number
 from .packages import State, search_folder
@@ -62,11 +62,11 @@ def of_machine(document: Document) -> Iterator[Finding]:
     memory, limits, folders = document["memory"], document["limits"], document["folders"]
     least = min([size for size in (memory["free_bytes"], memory["limit_bytes"]) if size is not None], default=None)
     if least is not None and least < _LITTLE_MEMORY:
-        message = "%d MB of memory are little: a process that compares takes about 50" % (least >> 20)
+        message = "%s of memory are little: a process that compares takes about 50 MiB" % size_text(least)
         yield Finding(WARNING, "memory", message, "use fewer jobs")
     space = limits["address_space_bytes"]
     if space is not None:
-        message = "the address space is limited to %d MB: frameworks reserve far more than they use" % (space >> 20)
+        message = "the address space is limited to %s: frameworks reserve far more than they use" % size_text(space)
         yield Finding(NOTE, "address-space", message, "ulimit -v unlimited")
     if limits["open_files"] is not None and limits["open_files"] < _FEW_FILES:
         message = "at most %d files may be open: too few for many processes" % limits["open_files"]
@@ -97,7 +97,7 @@ def of_place(place: Document, inotify: Document) -> Iterator[Finding]:
         yield Finding(NOTE, "read-only", "this user cannot write in %s" % path, "put the results elsewhere")
     else:
         if place["free_bytes"] is not None and place["free_bytes"] < _LITTLE_SPACE:
-            message = "only %d MB are free at %s" % (place["free_bytes"] // 10**6, path)
+            message = "only %s are free at %s" % (size_text(place["free_bytes"]), path)
             yield Finding(WARNING, "space", message, "free some; watching can keep the failed dumps only")
         if place["free_inodes"] is not None and place["free_inodes"] < _FEW_INODES:
             message = "only %d more files fit on %s" % (place["free_inodes"], place["mount_point"])
