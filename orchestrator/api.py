@@ -21,6 +21,7 @@ from .engine.result import RunResult, stored_result
 from .engine.user_code import find_user_code
 from .errors import GoldwatchError, Interrupted, UsageError
 from .filesystem import AnyPath, path_text
+from .interrupts import caused_by_interrupt, entered_now
 from .processes import default_jobs
 from .results.reading import StoreReader
 from .verdict.arrays import LimitsLike, as_limits
@@ -277,8 +278,10 @@ class WatchedRows:
             if self._rows is not None:
                 self._rows.close()
         finally:
+            # What the block itself made of an interrupt is its own error.
+            told = error if isinstance(error, KeyboardInterrupt) else None
             with self._interrupts():
-                self._watch.__exit__(kind, error, trace)
+                self._watch.__exit__(kind, told, trace)
 
     @contextlib.contextmanager
     def _interrupts(self) -> Iterator[None]:
@@ -310,6 +313,10 @@ class WatchedRows:
         return self._rows
 
     def _follow(self) -> Generator[Row, None, None]:
+        with contextlib.closing(self._walk()) as rows:
+            yield from iter(lambda: _next(rows), None)
+
+    def _walk(self) -> Generator[Row, None, None]:
         for _ in self._watch.turns():
             yield from self._taken()
         yield from self._taken()
@@ -322,6 +329,17 @@ class WatchedRows:
         rows = list(self._waiting)
         self._waiting.clear()
         return rows
+
+
+def _next(rows: Iterator[Row]) -> Optional[Row]:
+    """Return the next row, None behind the last; raises KeyboardInterrupt also where an extension module made another error of it."""
+    entered = entered_now()
+    try:
+        return next(rows, None)
+    except Exception as error:
+        if caused_by_interrupt(error, entered):
+            raise KeyboardInterrupt from None
+        raise
 
 
 def open_result(path: AnyPath) -> RunResult:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 from types import FrameType
-from typing import Any, Callable, Iterator, List, Optional
+from typing import Any, Callable, Iterator, List, NamedTuple, Optional
 
 from .errors import EXIT_INTERRUPTED
 
@@ -84,15 +85,33 @@ def heed_termination() -> None:
     signal.signal(signal.SIGTERM, _terminate)
 
 
-def caused_by_interrupt(error: Optional[BaseException]) -> bool:
+class Entered(NamedTuple):
+    """When something was entered: what its caller was handling, and how many interrupts had been raised."""
+
+    handled: Optional[BaseException] = None
+    interrupts: int = 0
+
+
+_START = Entered()
+
+
+def entered_now() -> Entered:
+    """Return what :func:`caused_by_interrupt` does not look behind: a caller may be in an ``except KeyboardInterrupt`` of his own."""
+    return Entered(sys.exc_info()[1], len(_raised))
+
+
+def caused_by_interrupt(error: Optional[BaseException], entered: Entered = _START) -> bool:
     """Tell whether KeyboardInterrupt is an error, its cause, or what was handled when it was raised; or whether one was raised before.
 
-    Extension modules make an ImportError without a cause of one that comes while they import numpy.
+    Extension modules make an ImportError without a cause of one that comes while they import numpy. What was raised before ``entered`` has
+    nothing to do with it.
     """
-    if _raised and error is not None:
+    if len(_raised) > entered.interrupts and error is not None:
         return True
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
+        if error is entered.handled:
+            return False
     return error is not None
 
 

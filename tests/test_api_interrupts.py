@@ -57,3 +57,65 @@ def test_ctrl_c_while_a_watch_begins(paths, temporary, monkeypatch, owner, name)
 
 def test_a_monitor_that_never_started_is_stopped():
     Monitor(None, print, print).stop()
+
+
+def test_an_error_in_a_handler_of_ctrl_c_stays_one(paths, tmp_path):
+    """What was handled when goldwatch was called did not cause it."""
+
+    def progress(done, known):
+        raise ValueError("mine")
+
+    def watched():
+        with goldwatch.watch(*paths, jobs=1) as rows:
+            for _ in rows:
+                raise ValueError("mine")
+
+    def nothing():
+        with goldwatch.watch(tmp_path, paths[1], jobs=1, until_idle=0.1) as rows:
+            list(rows)
+
+    for call, told in ((lambda: goldwatch.compare(*paths, jobs=1, progress=progress), "mine"), (watched, "mine"), (nothing, "no dump")):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            with pytest.raises((ValueError, goldwatch.GoldwatchError), match=told):
+                call()
+
+
+def test_an_interrupt_that_is_raised_in_a_handler_of_another_is_one(paths):
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt as error:
+        with pytest.raises(KeyboardInterrupt, match="^interrupted$"), goldwatch.watch(*paths, jobs=1):
+            raise error
+
+
+def test_what_a_block_makes_of_an_interrupt_is_its_own(paths):
+    with pytest.raises(ValueError, match="mine"), goldwatch.watch(*paths, jobs=1) as rows:
+        try:
+            for _ in rows:
+                raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise ValueError("mine")  # noqa: B904
+    with pytest.raises(goldwatch.GoldwatchError, match="no dump"), goldwatch.watch(paths[1], paths[1], jobs=1, until_idle=0.1) as rows:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            list(rows)
+
+
+def test_an_interrupt_that_an_extension_module_hides_is_one(paths, monkeypatch):
+    def turn(watch):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise SystemError("returned a result with an error set") from error
+
+    def graphs(options):
+        turn(None)
+
+    for owner, name, function in ((Watch, "_turn", turn), (ComparisonOptions, "graphs", graphs)):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt, match="^interrupted$"):
+            patch.setattr(owner, name, function)
+            with goldwatch.watch(*paths, jobs=1) as rows:
+                list(rows)

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from goldwatch.interrupts import caused_by_interrupt
+from goldwatch.interrupts import caused_by_interrupt, entered_now
 from goldwatch.watching.ends import Signals
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -94,6 +94,18 @@ def test_what_an_interrupt_caused():
     assert not caused_by_interrupt(None)
 
 
+def test_what_was_handled_at_the_entry_caused_nothing():
+    handled = KeyboardInterrupt()
+    try:
+        raise handled
+    except KeyboardInterrupt:
+        entered = entered_now()
+    error = while_handling(while_handling(handled, OSError()), ValueError())
+    assert caused_by_interrupt(error) and not caused_by_interrupt(error, entered)
+    assert caused_by_interrupt(while_handling(while_handling(handled, KeyboardInterrupt()), OSError()), entered)
+    assert caused_by_interrupt(handled, entered)
+
+
 def test_elsewhere_it_is_raised_at_once():
     code = "import os, signal\nfrom goldwatch.interrupts import heed_interrupts\nheed_interrupts()\n"
     code += "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    sum(range(9))\nexcept KeyboardInterrupt:\n    print('raised')\n"
@@ -109,12 +121,12 @@ def test_another_handler_stays():
 
 
 def test_an_error_that_hides_its_interrupt():
-    code = "import os, signal, sys\nfrom goldwatch.interrupts import caused_by_interrupt, heed_interrupts\nheed_interrupts()\n"
+    code = "import os, signal, sys\nfrom goldwatch.interrupts import caused_by_interrupt, entered_now, heed_interrupts\nheed_interrupts()\n"
     code += "print(caused_by_interrupt(ImportError()))\n"
     code += "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    sum(range(9))\nexcept KeyboardInterrupt:\n    pass\n"
-    code += "print(caused_by_interrupt(ImportError()), caused_by_interrupt(None))\n"
+    code += "print(caused_by_interrupt(ImportError()), caused_by_interrupt(None), caused_by_interrupt(OSError(), entered_now()))\n"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=60)
-    assert done.stdout.decode().split() == ["False", "True", "False"]
+    assert done.stdout.decode().split() == ["False", "True", "False", "False"]
 
 
 def interrupted_at_exit(before):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, List, Map
 from ..comparing.workers import Workers
 from ..dumps.place import Place
 from ..errors import Interrupted, UsageError, require_file, require_folder
-from ..interrupts import caused_by_interrupt
+from ..interrupts import Entered, caused_by_interrupt, entered_now
 from ..model.graphs import ModelGraphs
 from ..results.csvfile import Columns
 from ..results.files import write_tables
@@ -84,6 +84,7 @@ class Run:
         self.overflow_files: Optional[Callable[[], List[OverflowFile]]] = None
 
     def __enter__(self) -> Run:
+        entered = entered_now()
         if self.options.quantisation is not None and self.options.model is None:
             raise UsageError("a device's dumps are compared by the model's json, which the quantisation json leads on: it is missing")
         if os.path.lexists(self.options.target) and not os.path.isdir(self.options.target):
@@ -95,12 +96,12 @@ class Run:
         self.workers = Workers(self.jobs, self.options.settings())
         try:
             self._open()
-        except KeyboardInterrupt:
+        except BaseException as error:
             self.workers.close(now=True)
-            raise self._interrupted(0) from None
-        except BaseException:
-            self.workers.close(now=True)
+            if caused_by_interrupt(error, entered):
+                raise self._interrupted(0) from None
             raise
+        self._entered = entered
         return self
 
     def _open(self) -> None:
@@ -125,10 +126,12 @@ class Run:
         self.workers.settings = replace(self.workers.settings, render=render)
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        # Kept no longer: an error holds all that was on the stack where it was raised.
+        entered, self._entered = self._entered, Entered()
         self.workers.close(now=kind is not None)
         self.engine.kept.close()
         try:
-            if caused_by_interrupt(error):
+            if caused_by_interrupt(error, entered):
                 if self.tables_when_interrupted:
                     self.write_tables()
                 raise self._interrupted(sum(self.store.counted.all().values()))
