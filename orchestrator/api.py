@@ -101,7 +101,7 @@ def compare(
         raise UsageError("progress=%r: expected a function of (pairs done, pairs known)" % (progress,))
     chosen = {**_chosen(limits, custom, metric_args, max_elements), **_second(quantisation, unfused)}
     options = _options(target, golden, model, out, chosen)
-    temporary = out is None
+    temporary, pid = out is None, os.getpid()
     compare_all = compare_quantised_files if options.quantisation and not options.model else compare_folders
 
     def tell(found: Progress) -> None:
@@ -112,13 +112,24 @@ def compare(
         result = compare_all(options, processes, on_progress=tell)
     except BaseException as error:
         if temporary:
-            shutil.rmtree(options.out, ignore_errors=True)
+            _delete(options.out, pid)
         if isinstance(error, Interrupted):
             raise _interrupt(error, temporary) from None
         raise
     if temporary:
-        weakref.finalize(result, shutil.rmtree, options.out, ignore_errors=True)
+        _delete_with(result, options.out)
     return result
+
+
+def _delete_with(owner: object, folder: str) -> Callable[[], object]:
+    """Have a temporary folder deleted at the end of an object's life; return what has it stay."""
+    return weakref.finalize(owner, _delete, folder, os.getpid()).detach
+
+
+def _delete(folder: str, pid: int) -> None:
+    """Delete a folder, but not in a fork of the process: its copy of a result may end while the result goes on."""
+    if os.getpid() == pid:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _interrupt(error: Interrupted, temporary: bool) -> KeyboardInterrupt:
@@ -262,7 +273,7 @@ class WatchedRows:
         self._result: Optional[RunResult] = None
         self._waiting: List[Row] = []
         self._rows: Optional[Generator[Row, None, None]] = None
-        self._temporary = weakref.finalize(self, shutil.rmtree, options.out, ignore_errors=True) if temporary else None
+        self._keep = _delete_with(self, options.out) if temporary else None
         self._watch = Watch(options, jobs, watch=chosen, on_row=self._waiting.append)
 
     def __enter__(self) -> WatchedRows:
@@ -288,7 +299,7 @@ class WatchedRows:
         try:
             yield
         except Interrupted as error:
-            raise _interrupt(error, self._temporary is not None) from None
+            raise _interrupt(error, self._keep is not None) from None
 
     @property
     def result(self) -> RunResult:
@@ -321,9 +332,9 @@ class WatchedRows:
             yield from self._taken()
         yield from self._taken()
         self._result = self._watch.finish()
-        if self._temporary is not None:
-            self._temporary.detach()
-            weakref.finalize(self._result, shutil.rmtree, self._result.options.out, ignore_errors=True)
+        if self._keep is not None:
+            self._keep()
+            _delete_with(self._result, self._result.options.out)
 
     def _taken(self) -> List[Row]:
         rows = list(self._waiting)

@@ -119,3 +119,70 @@ def test_an_interrupt_that_an_extension_module_hides_is_one(paths, monkeypatch):
             patch.setattr(owner, name, function)
             with goldwatch.watch(*paths, jobs=1) as rows:
                 list(rows)
+
+
+FORKS = """
+import multiprocessing, os, sys
+import goldwatch
+from goldwatch.comparing.workers import Processes
+from goldwatch.results.connection import StoreConnection
+from goldwatch.watching.monitor import Monitor
+
+paths = sys.argv[1:]
+ours = os.getpid()
+
+def told(owner, name):
+    end = getattr(owner, name)
+    def told_end(*arguments, **more):
+        if os.getpid() != ours:
+            print("a fork calls", owner.__name__, name, flush=True)
+        end(*arguments, **more)
+    setattr(owner, name, told_end)
+
+for owner, name in ((Processes, "close"), (StoreConnection, "close"), (Monitor, "stop")):
+    told(owner, name)
+
+def fork():
+    pid = os.fork()
+    if pid == 0:
+        sys.exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+
+def let_go():
+    global result
+    result = None
+
+forked = []
+
+def progress(done, known):
+    if not forked:
+        forked.append(fork())
+
+result = goldwatch.compare(*paths, jobs=1)
+fork()
+print(len(list(result.rows())), flush=True)
+process = multiprocessing.get_context("fork").Process(target=let_go)
+process.start()
+process.join()
+print(len(list(result.rows())), flush=True)
+result = goldwatch.compare(*paths, jobs=2, progress=progress)
+print(len(list(result.rows())), flush=True)
+with goldwatch.watch(*paths, jobs=2, until_idle=0.2) as rows:
+    for number, row in enumerate(rows):
+        if number == 0:
+            fork()
+print(len(list(rows.result.rows())), flush=True)
+with goldwatch.watch(*paths, jobs=2, until_idle=0.2) as rows:
+    fork()
+    list(rows)
+print(len(list(rows.result.rows())), flush=True)
+"""
+
+
+def test_a_fork_that_ends_takes_nothing_of_its_parent_along(paths, temporary):
+    """Neither the temporary folder of a result, nor the processes and threads of a comparison that goes on."""
+    environment = dict(os.environ, TMPDIR=str(temporary), PYTHONWARNINGS="ignore")
+    words = [sys.executable, "-c", FORKS, *map(str, paths)]
+    done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+    assert (done.stdout.decode().split(), done.stderr.decode()) == (["8"] * 5, "")
+    assert os.listdir(str(temporary)) == []

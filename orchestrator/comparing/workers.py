@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -89,6 +90,7 @@ class Workers:
         self.settings = settings
         self._apart = apart
         self._processes = Processes(self.jobs)
+        self._made_by = os.getpid()
         self._running: Dict[Future[Any], _Call] = {}
         self._finished: List[Finished] = []
 
@@ -100,6 +102,11 @@ class Workers:
     def pids(self) -> List[int]:
         """Return the process ids."""
         return self._processes.pids()
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is a fork of the process that made them: it has a copy of the object, but no part of the processes and threads."""
+        return os.getpid() != self._made_by
 
     @property
     def in_flight(self) -> int:
@@ -211,7 +218,9 @@ class Workers:
             self._finish(call.tasks, [refuse(task.row, _LOST, "crashed") for task in call.tasks])
 
     def close(self, now: bool = False) -> None:
-        """End the processes, and no others; ``now`` drops what they are doing."""
+        """End the processes, and no others; ``now`` drops what they are doing. In a fork nothing is done."""
+        if self.forked:
+            return
         self._processes.close(now)
         stop_user_code()
         self._running.clear()

@@ -126,6 +126,8 @@ class Run:
         self.workers.settings = replace(self.workers.settings, render=render)
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        if self.workers.forked:
+            return
         # Kept no longer: an error holds all that was on the stack where it was raised.
         entered, self._entered = self._entered, Entered()
         self.workers.close(now=kind is not None)

@@ -199,9 +199,13 @@ class Watch:
                 yield
             yield from self._drain()
         finally:
-            self.folders.monitor.stop()
-            self.tables.close()
-            self.hook.close()
+            if not self.run.workers.forked:
+                self._end_threads()
+
+    def _end_threads(self) -> None:
+        self.folders.monitor.stop()
+        self.tables.close()
+        self.hook.close()
 
     def _first_listing(self) -> None:
         """Take the golden data that are there already before any dump is planned."""
