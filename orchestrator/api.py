@@ -10,7 +10,7 @@ import tempfile
 import weakref
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Callable, Dict, Generator, Iterator, List, Mapping, Optional, Type
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, Iterator, List, Mapping, Optional, Type
 
 from .comparing.row import METRICS, Row
 from .engine.listed import compare_folders
@@ -25,8 +25,9 @@ from .interrupts import caused_by_interrupt, entered_now
 from .processes import default_jobs
 from .results.reading import StoreReader
 from .verdict.arrays import LimitsLike, as_limits
-from .watching.options import WatchOptions
-from .watching.watch import Watch
+
+if TYPE_CHECKING:
+    from .watching.options import WatchOptions
 
 __all__ = ["WatchedRows", "compare", "open_result", "watch"]
 
@@ -237,6 +238,8 @@ def watch(
     GoldwatchError
         As :func:`compare`; and where ``out`` holds a run that has ended and nothing would end this one: no row may ever come.
     """
+    from .watching.options import WatchOptions
+
     processes = _processes(jobs)
     if until_idle is not None and (isinstance(until_idle, bool) or not isinstance(until_idle, numbers.Real)):
         raise UsageError("until_idle=%r: expected seconds, more than 0" % (until_idle,))
@@ -270,6 +273,9 @@ class WatchedRows:
     """
 
     def __init__(self, options: ComparisonOptions, chosen: WatchOptions, jobs: int, temporary: bool) -> None:
+        # Here, so that what watches nothing does not load watchdog.
+        from .watching.watch import Watch
+
         self._result: Optional[RunResult] = None
         self._waiting: List[Row] = []
         self._rows: Optional[Generator[Row, None, None]] = None

@@ -50,6 +50,11 @@ def test_the_import_loads_nothing_heavy():
     assert not {"numpy", "google.protobuf", "watchdog", "click", "sqlite3", "jsonschema"} & set(loaded)
 
 
+def test_comparing_and_opening_load_nothing_that_watches():
+    code = "import sys, goldwatch; goldwatch.compare; goldwatch.open_result; goldwatch.WatchedRows; print(*sys.modules)"
+    assert not {"watchdog", "goldwatch.watching"} & set(subprocess.check_output([sys.executable, "-c", code]).decode().split())
+
+
 def test_every_public_name_is_there_and_documented():
     assert set(goldwatch.__all__) <= set(dir(goldwatch))
     with open(DOCS, encoding="utf-8") as stream:
@@ -150,6 +155,17 @@ def test_a_watch_of_a_run_that_has_ended_does_not_wait_for_ever(folder, tmp_path
     assert "open_result" in caught.value.hint
     assert watched(until_idle=0.2)[1] == first[1]
     assert len(list(goldwatch.open_result(tmp_path / "out").rows())) == first[0]
+
+
+def test_what_another_function_made_is_told_in_words(folder, tmp_path):
+    paths = (folder / "dump", folder / "net" / "golden")
+    with goldwatch.watch(*paths, out=tmp_path / "watched", jobs=1) as rows:
+        next(iter(rows))
+    with pytest.raises(goldwatch.GoldwatchError, match="watched was made by watch: compare does not go on with it$"):
+        goldwatch.compare(*paths, out=tmp_path / "watched", jobs=1)
+    goldwatch.compare(*paths, out=tmp_path / "compared", jobs=1)
+    with pytest.raises(goldwatch.GoldwatchError, match="compared was made by compare: watch does not go on with it$"):
+        goldwatch.watch(*paths, out=tmp_path / "compared", jobs=1, until_idle=0.1).__enter__()
 
 
 def test_a_loop_goes_on_where_another_broke_off(folder):
