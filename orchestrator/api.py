@@ -360,12 +360,17 @@ def _next(rows: Iterator[Row]) -> Optional[Row]:
 
 
 def open_result(path: AnyPath) -> RunResult:
-    """Open the result of an earlier run, or of one that is still running: its rows are those stored so far.
+    """Open the result of an earlier run, or of one that goes on or was stopped: then it has not ``finished``, and is of the rows so far.
 
     Parameters
     ----------
     path
         The folder that compare, watch or run wrote to.
+
+    Returns
+    -------
+    RunResult
+        Of a run that has ended what it came to itself. Of another the verdict is ``fail`` or ``incomplete``, never ``pass``.
 
     Raises
     ------

@@ -19,7 +19,8 @@
 --   expected      {"files", "bytes"} of the dump files that there are to compare, where all were there at the start
 --   columns       the columns of these tables
 --   summary       result.json's summary, once the run has finished; not there while it goes on
---   judged        how a finished run was judged: what was forgiven, its last sentence and exit code
+--   judged        how a finished run was judged: what was forgiven, its last sentence and exit code, what it took, assumed and left out
+--   whole_summary the same run's summary, with what result.json leaves out of it or rounds
 --   void          rows up to this id may have been others before: some were removed or renumbered, or were in an earlier store here
 --   graphs        the networks: ops, what feeds them, shapes and layouts; so that a report needs nothing but this file
 CREATE TABLE run (

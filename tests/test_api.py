@@ -83,7 +83,11 @@ def test_a_result_is_usable_afterwards(folder):
     assert seen[-1][0] == seen[-1][1] > 0
     out = result.options.out
     again = goldwatch.open_result(out)
-    assert again.summary.failed == result.summary.failed and again.first_divergence.op == "op_2"
+    assert again.finished and again.first_divergence.op == "op_2"
+    for name in ("summary", "exit_code", "sentence", "files", "notes", "left_out"):
+        assert getattr(again, name) == getattr(result, name), name
+    with open(again.files[-1], encoding="utf-8") as stream:
+        assert stream.read() == "".join(again.document())
     assert repr(result) == "RunResult(fail, %d rows, %r)" % (result.summary.rows, out)
     page = result._repr_html_()
     assert "op_2:output:0" in page and "fail" in page
@@ -142,6 +146,26 @@ def test_an_interrupt_is_one(folder, tmp_path):
         goldwatch.compare(*paths, jobs=1, progress=interrupt)
     with pytest.raises(KeyboardInterrupt, match="rows are stored in"), goldwatch.watch(*paths, out=tmp_path / "watched", jobs=1) as rows:
         interrupt(next(iter(rows)))
+
+
+@pytest.mark.parametrize(("dumps", "verdict", "code"), [("dump", "incomplete", 3), ("broken", "fail", 1)])
+def test_a_run_that_has_not_finished_is_no_pass(folder, tmp_path, dumps, verdict, code):
+    """What is opened while a watch goes on, and what is left of one that was stopped."""
+    model = folder / "net" / "model.json"
+    paths = (folder / dumps, folder / "net" / "golden")
+    with pytest.raises(KeyboardInterrupt), goldwatch.watch(*paths, model=model, out=tmp_path / "out", jobs=1) as rows:
+        for number, row in enumerate(rows):
+            if number and (row.verdict == "fail" or dumps == "dump"):
+                going_on = goldwatch.open_result(tmp_path / "out")
+                raise KeyboardInterrupt
+    for opened in (going_on, goldwatch.open_result(tmp_path / "out")):
+        assert (opened.finished, opened.summary.verdict, opened.exit_code) == (False, verdict, code)
+        assert opened.sentence.startswith("This run goes on or was stopped before its end")
+        assert repr(opened) == "RunResult(%s, %d rows so far, %r)" % (verdict, opened.summary.rows, str(tmp_path / "out"))
+        page = opened._repr_html_()
+        assert page.startswith("<p><b>%s (not finished)</b>: " % verdict) and "stopped before its end" in page
+    whole = goldwatch.compare(*paths, model=model, out=tmp_path / "whole", jobs=1)
+    assert whole.finished and goldwatch.open_result(tmp_path / "whole").finished and "so far" not in repr(whole)
 
 
 def test_a_watch_of_a_run_that_has_ended_does_not_wait_for_ever(folder, tmp_path):

@@ -180,7 +180,8 @@ class Run:
         from ..verdict.run_sentence import run_sentence
         from ..verdict.summary import exit_code, summarise
         from .rereading import RunReader
-        from .result import JUDGED, RunResult
+        from .result import RunResult
+        from .standing import keep_judgement
 
         records = overflow_files(self.catalogue) if self.overflow_files is None else self.overflow_files()
         with self.store.transaction():
@@ -201,9 +202,9 @@ class Run:
             sentence = run_sentence(summary, self.unmatched)
             lacking = {"unmatched": self.unmatched, "steps_without_golden": self.steps_without_golden}
             code = exit_code(summary, strict=self.options.strict)
-            self.store.set(JUDGED, {**forgiving, **lacking, "sentence": sentence, "exit_code": code})
+            told = (tuple(self.notes), tuple(self.left_out))
+            keep_judgement(self.store, {**forgiving, **lacking}, summary, code, sentence, *told)
             files = results.finish(summary, self.options.limits)
-        told = (tuple(self.notes), tuple(self.left_out))
         return RunResult(self.options, summary, code, sentence, tuple(files), *told, *results.told)
 
     def _with_overlaps(self, summary: Summary) -> Summary:

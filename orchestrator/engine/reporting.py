@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Callable, Dict, Mapping, Tuple, Type
+from typing import Callable, Dict, Mapping, Type
 
-from ..comparing.row import PASS
 from ..errors import FormatError
 from ..results.csvfile import Columns
 from ..results.files import COLUMNS
@@ -15,15 +13,11 @@ from ..results.stepops import worst_outputs
 from ..results.store import RunStore
 from ..results.told import ReportFile, Told, write_files
 from ..verdict.culprits import REPLAY
-from ..verdict.summary import INCOMPLETE
 from .options import ComparisonOptions
-from .result import JUDGED, judged_anew, stored_options
+from .standing import JUDGED, standing, stored_options
 
 Commands = Callable[[ComparisonOptions, Mapping[str, object]], Dict[str, str]]
 """Makes of the options and the summary of a run the commands that look closer at its suspects, by op."""
-
-_UNFINISHED = "this run goes on or was stopped before its end: the verdict is about the %d rows that it has so far"
-
 
 def no_commands(options: ComparisonOptions, summary: Mapping[str, object]) -> Dict[str, str]:
     """Return none."""
@@ -57,7 +51,8 @@ def _told(out: str, store: RunStore, commands: Commands, draws: bool) -> Told:
     finished = summary is not None
     sentence = judged.get("sentence", "")
     if not finished:
-        summary, sentence = _so_far(store, options)
+        found = standing(store, options)
+        summary, sentence = plain_tree(found.summary.document()), found.sentence
     return Told(
         out=out,
         started=store.started,
@@ -75,15 +70,6 @@ def _told(out: str, store: RunStore, commands: Commands, draws: bool) -> Told:
         graphs=tuple(store.get(GRAPHS) or ()),
         commands=commands(options, summary),
     )
-
-
-def _so_far(store: RunStore, options: ComparisonOptions) -> Tuple[Dict[str, object], str]:
-    """Return summary and sentence of the rows that there are; its ops are those that have rows."""
-    found, sentence = judged_anew(store, options)
-    note = _UNFINISHED % found.rows
-    verdict = INCOMPLETE if found.verdict == PASS else found.verdict
-    found = replace(found, ops=found.ops if store.has_hosts else store.op_count(), verdict=verdict, warnings=(note, *found.warnings))
-    return dict(plain_tree(found.document())), "%s. %s" % (note[0].upper() + note[1:], sentence)
 
 
 def _columns(out: str, store: RunStore, options: ComparisonOptions) -> Columns:

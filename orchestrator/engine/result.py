@@ -5,29 +5,23 @@ from __future__ import annotations
 import html
 import os
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..comparing.row import FAIL, MEASURES, VERDICTS, Row
 from ..errors import EnvironmentProblem, UsageError
 from ..naming import printable
 from ..results.byplace import PlaceCounts
 from ..results.files import noted_tables
-from ..results.hosts import JUDGED_BY
 from ..results.jsonfile import RESULT_FILE, result_chunks, row_document
-from ..results.network import GRAPHS, stored_networks
 from ..results.rowsql import plain_tree
 from ..results.stepops import STEP_OP_FILE
 from ..results.store import RunStore
-from ..verdict.culprits import REPLAY, replayed
+from ..verdict.culprits import REPLAY
 from ..verdict.first_divergence import FirstDivergence
-from ..verdict.run_sentence import run_sentence
-from ..verdict.summary import Summary, exit_code, summarise
+from ..verdict.summary import Summary
 from ..wording import plural
-from .of_hosts import judge_hosts
 from .options import ComparisonOptions
-
-JUDGED = "judged"
-"""How a finished run was judged, as its store notes it: what was forgiven, and what did not find its counterpart at large."""
+from .standing import standing, stored_options
 
 _SHOWN_ROWS = 20
 
@@ -43,9 +37,9 @@ class RunResult:
     summary
         The counts and the verdict.
     exit_code
-        As documented for every command.
+        As documented for every command; of a run that has not finished 1 where a row is outside its limits, else 3.
     sentence
-        The broken operator in one sentence.
+        The broken operator in one sentence; of a run that has not finished it begins with that.
     files
         The result files that were written, result.json last.
     notes
@@ -57,6 +51,9 @@ class RunResult:
         a result that was opened.
     places
         The rows of each device × model × step counted, the worst first; empty for a result that was opened.
+    finished
+        False for the opened result of a run that goes on or was stopped before its end: all is about the rows that it has so far, and the
+        verdict is ``fail`` or ``incomplete``, never ``pass``.
     """
 
     options: ComparisonOptions
@@ -68,9 +65,11 @@ class RunResult:
     left_out: Tuple[str, ...] = ()
     shown: Tuple[Tuple[Row, ...], ...] = ()
     places: Tuple[PlaceCounts, ...] = ()
+    finished: bool = True
 
     def __repr__(self) -> str:
-        return "RunResult(%s, %s, %r)" % (self.summary.verdict, plural(self.summary.rows, "row"), self.options.out)
+        rows = plural(self.summary.rows, "row") + ("" if self.finished else " so far")
+        return "RunResult(%s, %s, %r)" % (self.summary.verdict, rows, self.options.out)
 
     @property
     def first_divergence(self) -> Optional[FirstDivergence]:
@@ -128,7 +127,8 @@ class RunResult:
         counts = "%d rows: %d pass, %d fail, %d not compared, %d absent as expected" % (
             found.rows, found.passed, found.failed, found.not_compared, found.expected_absent
         )  # fmt: skip
-        parts = ["<p><b>%s</b>: %s</p>" % (_escaped(found.verdict), counts), "<p>%s</p>" % _escaped(self.sentence)]
+        verdict = found.verdict + ("" if self.finished else " (not finished)")
+        parts = ["<p><b>%s</b>: %s</p>" % (_escaped(verdict), counts), "<p>%s</p>" % _escaped(self.sentence)]
         failing: List[Row] = []
         for row in self.rows(FAIL):
             failing.append(row)
@@ -162,9 +162,9 @@ def _flat(row: Row) -> Dict[str, Any]:
 
 
 def stored_result(out: str) -> RunResult:
-    """Return the result of what the store of ``out`` holds so far; nothing is written.
+    """Return the result of a run from its store alone, whether its inputs are there still or not; nothing is written.
 
-    All is said from the store alone, whether its inputs are there still or not. Suspects are found, their elements are not read again.
+    Of a run that has ended it is what the run itself came to. Of another the rows so far are judged, and no element is read again.
 
     Raises
     ------
@@ -173,39 +173,10 @@ def stored_result(out: str) -> RunResult:
     FormatError, EnvironmentProblem
         It is damaged, foreign or cannot be read.
     """
-    with RunStore.open(out) as store:
+    with RunStore.open(out) as store, store.frozen():
         options = stored_options(out, store.has_hosts, store.get)
-        summary, sentence = judged_anew(store, options)
-        strict = bool((store.get(JUDGED) or {}).get("strict"))
+        found = standing(store, options)
         names = [*noted_tables(store), *[STEP_OP_FILE] * store.has_hosts, RESULT_FILE]
-        notes = tuple(store.notes)
+        notes = tuple(dict.fromkeys([*found.notes, *store.notes]))
     files = tuple(path for path in (os.path.join(out, os.path.basename(str(name))) for name in names) if os.path.isfile(path))
-    return RunResult(options, summary, exit_code(summary, strict=strict), sentence, files, notes)
-
-
-def stored_options(out: str, hosts: bool, fact: Callable[[str], Any]) -> ComparisonOptions:
-    """Return what was compared; raises FormatError where the store, whose facts ``fact`` reads, does not say it.
-
-    Parameters
-    ----------
-    hosts
-        It is of several hosts: their own runs were asked for that.
-    """
-    return ComparisonOptions.from_identity(out, fact(JUDGED_BY if hosts else "inputs") or {})
-
-
-def judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, str]:
-    """Return summary and sentence of the rows that a store holds, forgiving what its run forgave."""
-    if store.has_hosts:
-        return judge_hosts(store, options)
-    graphs = stored_networks(store.get(GRAPHS) or ())
-    ops = graphs.op_count(store.places()) if graphs else store.op_count()
-    judged = store.get(JUDGED) or {}
-    unmatched, lacking = judged.get("unmatched", []), judged.get("steps_without_golden", [])
-    asked = (options.limits, store.get("program"), graphs, bool(judged.get("allow_missing")))
-    summary = summarise(store.rows("index"), ops, *asked, warnings=unmatched, steps_without_golden=lacking)
-    if judged.get("comparison") != REPLAY:
-        return summary, run_sentence(summary, unmatched)
-    selected = bool(store.get("inputs").get("ops"))
-    summary = replayed(summary, store.rows("index"), options.limits, bool(judged.get("golden_fails")), selected)
-    return summary, summary.sentence
+    return RunResult(options, found.summary, found.exit_code, found.sentence, files, notes, found.left_out, finished=found.finished)

@@ -14,7 +14,8 @@ from ..verdict.run_sentence import run_sentence
 from ..verdict.summary import exit_code, summarise
 from .file_pair import pair_files
 from .options import ComparisonOptions
-from .result import JUDGED, RunResult
+from .result import RunResult
+from .standing import keep_judgement
 
 
 def compare_files(options: ComparisonOptions, force: bool = False) -> RunResult:
@@ -75,7 +76,7 @@ def judged_result(
         sentence = run_sentence(summary)
         code = exit_code(summary, strict=options.strict)
         forgiving = {"allow_missing": options.allow_missing, "strict": options.strict}
-        store.set(JUDGED, {**forgiving, "unmatched": [], "sentence": sentence, "exit_code": code})
+        told = tuple(notes) + tuple(store.notes)
+        keep_judgement(store, {**forgiving, "unmatched": []}, summary, code, sentence, told)
         files = results.finish(summary, options.limits)
-    told = tuple(notes) + tuple(store.notes)
     return RunResult(options, summary, code, sentence, tuple(files), told, (), *results.told)

@@ -14,7 +14,8 @@ from ..comparing.row import FAIL, NOT_COMPARED, Row
 from ..engine.of_hosts import judge_hosts
 from ..engine.options import ComparisonOptions
 from ..engine.progress import OnStage
-from ..engine.result import JUDGED, RunResult, stored_options
+from ..engine.result import RunResult
+from ..engine.standing import keep_judgement, stored_options
 from ..errors import InputError, Interrupted
 from ..interrupts import caused_by_interrupt
 from ..results.byplace import PlaceCounts
@@ -351,12 +352,12 @@ class Merge:
             for _ in results.rows:
                 pass
             summary, sentence = judge_hosts(self.store, options)
-            self.store.set(JUDGED, {"strict": self.options.strict, "sentence": sentence})
+            code = exit_code(summary, strict=self.options.strict)
+            keep_judgement(self.store, {"strict": self.options.strict}, summary, code, sentence, self.store.notes)
             table = os.path.join(self.options.out, STEP_OP_FILE)
             write_step_ops(self.store.query, table)
             files = results.finish(summary, options.limits)
             files.insert(-1, table)
-        code = exit_code(summary, strict=self.options.strict)
         return RunResult(options, summary, code, sentence, tuple(files), tuple(self.store.notes), (), results.told[0], self._places())
 
     def _options(self) -> ComparisonOptions:

@@ -11,7 +11,8 @@ from ..comparing.workers import Workers
 from ..dumps.tree import Combo, DumpTree
 from ..engine.options import ComparisonOptions
 from ..engine.pair_queue import compare_all
-from ..engine.result import JUDGED, RunResult
+from ..engine.result import RunResult
+from ..engine.standing import keep_judgement
 from ..errors import InputError, require_folder
 from ..filesystem import remove_inside
 from ..model.graph import ModelGraph
@@ -90,9 +91,9 @@ def replay(
             judged = summarise(results.rows, len(graph.ops), limits, graph=graph, whole=results.whole)
             summary = replayed(judged, store.rows("index"), limits, fails, bool(options.ops))
             code = exit_code(summary)
-            store.set(JUDGED, {"comparison": REPLAY, "golden_fails": fails, "sentence": summary.sentence, "exit_code": code})
+            told = (*notes, *runner.notes, *store.notes)
+            keep_judgement(store, {"comparison": REPLAY, "golden_fails": fails}, summary, code, summary.sentence, told)
             files = results.finish(summary, limits, REPLAY)
-        told = (*notes, *runner.notes, *store.notes)
     return RunResult(compared, summary, code, summary.sentence, tuple(files), told, (), *results.told)
 
 

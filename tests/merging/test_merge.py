@@ -357,7 +357,9 @@ def test_steps_and_ops_are_a_table_of_their_own(hosts, merging, tmp_path):
     hosts[0].put(make_row(5, metrics={"CosineSimilarity": math.nan, "MaxRelativeError": math.inf}, op="=cmd()")).finish()
     result = merged_all(merging(hosts[:1]))
     path = str(tmp_path / "all" / "step_op.csv")
-    assert result.files[-2] == path and path in goldwatch.open_result(str(tmp_path / "all")).files
+    opened = goldwatch.open_result(str(tmp_path / "all"))
+    assert result.files[-2] == path and path in opened.files
+    assert opened.finished and (opened.summary, opened.sentence, opened.exit_code) == (result.summary, result.sentence, result.exit_code)
     with open(path, encoding="utf-8", newline="") as stream:
         found = list(csv.DictReader(stream))
     slow = slow_step_ops([hosts[0].folder])

@@ -239,6 +239,7 @@ def test_an_opened_result_has_its_culprits(device) -> None:
     result = device.replay()
     opened = goldwatch.open_result(device.path("out"))
     assert opened.sentence == result.sentence and opened.summary.culprits == result.summary.culprits and opened.exit_code == 1
+    assert (opened.summary, opened.notes, opened.left_out) == (result.summary, result.notes, result.left_out) and result.notes
 
 
 def test_some_ops_and_limits_of_ones_own(device) -> None:

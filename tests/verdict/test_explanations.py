@@ -160,9 +160,15 @@ def test_rubbish_in_the_padding_needs_no_wrong_golden_data_though_the_reader_is_
 
 def test_elements_that_cannot_be_read_again_leave_what_the_row_tells(scene, random):
     from goldwatch.engine.result import stored_result
+    from goldwatch.results.rowsql import plain_tree
+    from goldwatch.results.store import RunStore
 
     one_op(scene, random, WRONG["nan"])
-    scene.compare()
+    _, told, _ = scene.compare()
+    opened = stored_result(scene.out)
+    assert plain_tree(opened.summary.document()) == told and "on one side only" in told["suspects"][0]["explanations"][0]["sentence"]
+    # A second start takes the summary away until its end.
+    RunStore.begin(scene.out, RunStore.open(scene.out).get("inputs")).close()
     (suspect,) = stored_result(scene.out).summary.suspects
     assert [(entry.kind, entry.sentence) for entry in suspect.explanations] == [
         ("nan", "32 elements of the target and 0 of the golden are NaN")

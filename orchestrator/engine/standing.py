@@ -1,0 +1,116 @@
+"""What a run came to, as its store alone tells it: one that has ended, and one that goes on or was stopped before its end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Sequence, Tuple
+
+from ..comparing.row import FAIL, PASS
+from ..errors import EXIT_FAIL, EXIT_INCOMPLETE
+from ..results.hosts import JUDGED_BY
+from ..results.network import GRAPHS, SUMMARY, stored_networks
+from ..results.rowsql import plain_tree
+from ..results.store import RunStore
+from ..verdict.culprits import REPLAY, replayed
+from ..verdict.run_sentence import run_sentence
+from ..verdict.stored_summary import summary_of, summary_tree
+from ..verdict.summary import INCOMPLETE, Summary, exit_code, summarise
+from .of_hosts import judge_hosts
+from .options import ComparisonOptions
+
+JUDGED = "judged"
+"""How a finished run was judged, as its store notes it: what was forgiven, what found no counterpart at large, its last sentence."""
+
+_WHOLE = "whole_summary"
+
+_UNFINISHED = "this run goes on or was stopped before its end: the verdict is about the %d rows that it has so far"
+
+
+class Standing(NamedTuple):
+    """What a run has come to.
+
+    Attributes
+    ----------
+    finished
+        False for a run that goes on or was stopped before its end: the rest is about the rows that it has so far.
+    summary, exit_code, sentence, notes, left_out
+        As those of :class:`goldwatch.engine.result.RunResult`.
+    """
+
+    finished: bool
+    summary: Summary
+    exit_code: int
+    sentence: str
+    notes: Tuple[str, ...] = ()
+    left_out: Tuple[str, ...] = ()
+
+
+def keep_judgement(
+    store: RunStore, how: Mapping[str, Any], summary: Summary, code: int, sentence: str, notes: Sequence[str], left_out: Sequence[str] = ()
+) -> None:
+    """Note in a store what its run came to, and how it was judged; it counts from when :data:`goldwatch.results.network.SUMMARY` is there.
+
+    Parameters
+    ----------
+    how
+        JSON values: ``allow_missing``, ``strict``, ``unmatched``, ``steps_without_golden``, ``comparison``, ``golden_fails``, as far as
+        there are any.
+    """
+    told = {"sentence": sentence, "exit_code": code, "notes": list(notes), "left_out": list(left_out)}
+    store.set(JUDGED, {**how, **told})
+    store.set(_WHOLE, summary_tree(summary))
+
+
+def stored_options(out: str, hosts: bool, fact: Callable[[str], Any]) -> ComparisonOptions:
+    """Return what was compared; raises FormatError where the store, whose facts ``fact`` reads, does not say it.
+
+    Parameters
+    ----------
+    hosts
+        It is of several hosts: their own runs were asked for that.
+    """
+    return ComparisonOptions.from_identity(out, fact(JUDGED_BY if hosts else "inputs") or {})
+
+
+def standing(store: RunStore, options: ComparisonOptions) -> Standing:
+    """Return what the run of a store has come to: what it said itself where it has ended, else what its rows so far say."""
+    document = store.get(SUMMARY)
+    if document is None:
+        return _so_far(store, options)
+    judged: Dict[str, Any] = store.get(JUDGED) or {}
+    summary, sentence = summary_of(store.get(_WHOLE)), judged.get("sentence")
+    if summary is None or plain_tree(summary.document()) != document:
+        # Another version ended the run, and kept less or something else.
+        summary, anew = _judged_anew(store, options)
+        sentence = sentence or anew
+    code = judged.get("exit_code")
+    if code is None:
+        code = exit_code(summary, strict=bool(judged.get("strict")))
+    return Standing(True, summary, int(code), str(sentence), tuple(judged.get("notes", ())), tuple(judged.get("left_out", ())))
+
+
+def _so_far(store: RunStore, options: ComparisonOptions) -> Standing:
+    """Judge the rows that there are; ops are those that have rows."""
+    found, sentence = _judged_anew(store, options)
+    note = _UNFINISHED % found.rows
+    verdict = INCOMPLETE if found.verdict == PASS else found.verdict
+    found = replace(found, ops=found.ops if store.has_hosts else store.op_count(), verdict=verdict, warnings=(note, *found.warnings))
+    code = EXIT_FAIL if verdict == FAIL else EXIT_INCOMPLETE
+    return Standing(False, found, code, "%s. %s" % (note[0].upper() + note[1:], sentence))
+
+
+def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, str]:
+    """Return summary and sentence of the rows that a store holds, forgiving what its run forgave; no element is read again."""
+    if store.has_hosts:
+        return judge_hosts(store, options)
+    graphs = stored_networks(store.get(GRAPHS) or ())
+    ops = graphs.op_count(store.places()) if graphs else store.op_count()
+    judged = store.get(JUDGED) or {}
+    unmatched, lacking = judged.get("unmatched", []), judged.get("steps_without_golden", [])
+    asked = (options.limits, store.get("program"), graphs, bool(judged.get("allow_missing")))
+    summary = summarise(store.rows("index"), ops, *asked, warnings=unmatched, steps_without_golden=lacking)
+    if judged.get("comparison") != REPLAY:
+        return summary, run_sentence(summary, unmatched)
+    selected = bool(store.get("inputs").get("ops"))
+    summary = replayed(summary, store.rows("index"), options.limits, bool(judged.get("golden_fails")), selected)
+    return summary, summary.sentence
