@@ -277,6 +277,7 @@ class WatchedRows:
         from .watching.watch import Watch
 
         self._result: Optional[RunResult] = None
+        self._left = False
         self._waiting: List[Row] = []
         self._rows: Optional[Generator[Row, None, None]] = None
         self._keep = _delete_with(self, options.out) if temporary else None
@@ -291,6 +292,7 @@ class WatchedRows:
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        self._left = True
         try:
             if self._rows is not None:
                 self._rows.close()
@@ -317,6 +319,9 @@ class WatchedRows:
             The rows have not been followed to their end.
         """
         if self._result is None:
+            if self._left:
+                hint = "with out=, open_result(out) reads the rows stored so far; stop() ends the rows early, with a result"
+                raise UsageError("the watch has no result: it was left before the end of its rows", hint=hint)
             raise UsageError("the watch has no result before the end of its rows", hint="go through all rows first")
         return self._result
 

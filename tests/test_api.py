@@ -200,6 +200,15 @@ def test_a_loop_goes_on_where_another_broke_off(folder):
     assert sorted(row.tensor for row in [first] + others) == sorted(row.tensor for row in rows.result.rows())
 
 
+def test_a_watch_that_was_left_early_says_what_can_be_read(folder, tmp_path):
+    with goldwatch.watch(folder / "dump", folder / "net" / "golden", out=tmp_path / "out", jobs=1) as rows:
+        next(iter(rows))
+    with pytest.raises(goldwatch.GoldwatchError, match="left before the end of its rows") as caught:
+        rows.result  # noqa: B018
+    assert "open_result(out)" in caught.value.hint and "first" not in caught.value.hint
+    assert not goldwatch.open_result(tmp_path / "out").finished
+
+
 def test_a_result_outlives_its_watch(folder):
     with goldwatch.watch(folder / "dump", folder / "net" / "golden", jobs=1, until_idle=0.2) as rows:
         seen = list(rows)
