@@ -183,8 +183,8 @@ def _spread(values: np.ndarray, squares: float, low: float, high: float, scratch
         return low, 0.0, 0.0
     total = float(_total(values))
     m2 = squares - total * total / n
-    # Below this share the subtraction has eaten too many digits: a second look, around a value of the data.
-    if m2 > 1e-5 * squares:
+    # Below this share the subtraction has eaten too many of the 14 digits that an older numpy leaves: a second look, around one value.
+    if m2 > 1e-3 * squares:
         return 0.0, total / n, m2
     base = float(values[0])
     np.subtract(values, base, out=scratch)

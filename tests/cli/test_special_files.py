@@ -13,10 +13,7 @@ from in_process import run_here
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: Modules that may call open(): the one that knows how, and readers of the kernel's own files.
-OPENS_HERE = (
-    "orchestrator/filesystem.py", "orchestrator/cli/streams.py", "orchestrator/config/path_rules.py", "orchestrator/launch/family.py",
-    "orchestrator/watching/ends.py", "orchestrator/guarding.py",
-)  # fmt: skip
+OPENS_HERE = tuple("orchestrator/%s.py" % name for name in ("filesystem", "kernel_files", "cli/streams", "config/path_rules"))
 #: (command, the input that is no file, exit code)
 COMMANDS = [
     ("compare dump golden -f SPECIAL -o out", "model", 4),

@@ -185,6 +185,15 @@ def test_any_bits_and_sizes(target):
     run()
 
 
+@pytest.mark.parametrize("value", [3080789, 3.0000001, 1e5])
+@pytest.mark.parametrize("n", [1024, 65536, 131073, 200003])
+def test_one_that_differs_among_equal_ones(n, value):
+    """The squares are many times their sum of deviations, and an older numpy adds them with fewer digits."""
+    x = np.full(n, value)
+    x[0] = 0
+    check(lambda: [(x, x[::-1])], x, x[::-1])
+
+
 def as_stored(x, form, c0, padding):
     """A plain array as the device stores it, padded with what nobody may read."""
     if form == "NC1HWC0":
