@@ -37,7 +37,7 @@ class RunResult:
     summary
         The counts and the verdict.
     exit_code
-        As documented for every command; of a run that has not finished 1 where a row is outside its limits, else 3.
+        As documented for every command; 3 of a run that has not finished, whatever its rows so far: some may be found anew.
     sentence
         The broken operator in one sentence; of a run that has not finished it begins with that.
     files

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Callable, Dict, Mapping, NamedTuple, Sequence, Tuple
 
-from ..comparing.row import FAIL, PASS
-from ..errors import EXIT_FAIL, EXIT_INCOMPLETE
+from ..comparing.row import PASS
+from ..errors import EXIT_INCOMPLETE
 from ..results.hosts import JUDGED_BY
 from ..results.network import GRAPHS, SUMMARY, stored_networks
 from ..results.rowsql import plain_tree
@@ -95,8 +95,7 @@ def _so_far(store: RunStore, options: ComparisonOptions) -> Standing:
     note = _UNFINISHED % found.rows
     verdict = INCOMPLETE if found.verdict == PASS else found.verdict
     found = replace(found, ops=found.ops if store.has_hosts else store.op_count(), verdict=verdict, warnings=(note, *found.warnings))
-    code = EXIT_FAIL if verdict == FAIL else EXIT_INCOMPLETE
-    return Standing(False, found, code, "%s. %s" % (note[0].upper() + note[1:], sentence))
+    return Standing(False, found, EXIT_INCOMPLETE, "%s. %s" % (note[0].upper() + note[1:], sentence))
 
 
 def _judged_anew(store: RunStore, options: ComparisonOptions) -> Tuple[Summary, str]:

@@ -11,6 +11,8 @@ import pytest
 from in_process import run_here
 from service_client import WATCH, ended, post, running
 
+import goldwatch
+
 
 def client(server, *words):
     token = os.path.join(server.folder, "token")
@@ -61,6 +63,18 @@ def test_status_of_what_is_not_finished(serving, lab, until):
     ended(server, {"id": name}, until)
     done = client(server, "status", name)
     assert done.returncode == 130 and "job %s: cancelled" % name in done.stdout
+
+
+def test_status_and_open_result_end_alike_while_a_run_with_failing_rows_goes_on(serving, live, row, tmp_path, until):
+    """A row that fails may be found anew and pass."""
+    store = live("out")
+    store.put(row(1, verdict="fail"))
+    server = serving(tmp_path / "lab")
+    until(lambda: server.runs())
+    for end in (lambda: None, store.close):
+        end()
+        opened = goldwatch.open_result(tmp_path / "lab" / "out")
+        assert (opened.summary.verdict, opened.exit_code, client(server, "status", "out").returncode) == ("fail", 3, 3)
 
 
 def test_status_of_what_waits_in_the_queue(serving, lab, until):
