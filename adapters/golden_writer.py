@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -13,7 +14,6 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple, Type
 import numpy as np
 
 from ..errors import FormatError, InputError, UsageError
-from ..filesystem import require_own_file
 from ..naming import (
     MAPPING_FILE,
     TIMESTAMP_DIGITS,
@@ -23,6 +23,7 @@ from ..naming import (
     read_mapping,
     sanitise_golden,
 )
+from ..output_files import remove_leftovers, remove_quietly, require_own_file, write_whole
 from .aside import AsideFiles
 from .golden_names import GoldenNames, Key
 from .headers import container_header, npy_header
@@ -30,20 +31,16 @@ from .manifest import (
     FILE_MODE,
     JOURNAL_FILE,
     MANIFEST_FILE,
-    TEMPORARY_PREFIX,
     GoldenExists,
     golden_files,
     read_manifest,
     refuse_golden,
-    remove_quietly,
     require_space,
     write_manifest,
-    write_whole,
 )
 
 __all__ = ["GoldenExists", "GoldenWriter", "refuse_golden", "require_space"]
 
-_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"[0-9]+-[0-9a-f]+\.tmp\Z")
 _OWN_HASH = re.compile(r"[0-9]{1,20}\.(?:npy|quant)\Z")
 
 
@@ -254,10 +251,8 @@ class GoldenWriter:
             remove_quietly(os.path.join(self.out, JOURNAL_FILE))
             self._journal.close()
             if self._made:
-                try:
+                with contextlib.suppress(OSError):
                     os.rmdir(self.out)
-                except OSError:
-                    pass
 
     def __enter__(self) -> GoldenWriter:
         return self
@@ -285,7 +280,7 @@ class GoldenWriter:
 
     def _write_mapping(self) -> None:
         lines = "".join(mapping_line(name, listed) for name, listed in self._mapping.items())
-        write_whole(self.out, MAPPING_FILE, lines.encode("utf-8", "surrogateescape"))
+        write_whole(os.path.join(self.out, MAPPING_FILE), lines.encode("utf-8", "surrogateescape"), FILE_MODE)
 
     def _append_mapping(self, name: str, listed: str) -> None:
         """Add one line; whole lines only are read (naming.read_mapping), so a kill in the middle loses nothing else."""
@@ -312,8 +307,9 @@ class GoldenWriter:
         mapping: Dict[str, str] = {}
         if os.path.exists(os.path.join(self.out, MAPPING_FILE)):
             mapping = read_mapping(os.path.join(self.out, MAPPING_FILE))
-        for name in os.listdir(self.out):
-            if _TEMPORARY.match(name) or (name in doomed and (parse_golden_name(name) or _OWN_HASH.match(name))):
+        remove_leftovers(self.out)
+        for name in doomed.intersection(os.listdir(self.out)):
+            if parse_golden_name(name) or _OWN_HASH.match(name):
                 remove_quietly(os.path.join(self.out, name))
         if manifest is not None:
             remove_quietly(os.path.join(self.out, MANIFEST_FILE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -9,15 +10,16 @@ import os
 from typing import Any, Dict, List, Optional
 
 from ..errors import EnvironmentProblem, FormatError, MissingPath, UsageError
-from ..filesystem import ASIDE_PREFIX, free_bytes, open_input, read_input, remove_leftovers, writing_whole
+from ..input_files import open_input, read_input
+from ..mounts import free_bytes
 from ..naming import MAPPING_FILE, parse_golden_name, printable, read_mapping
+from ..output_files import ASIDE_PREFIX, remove_leftovers, remove_quietly, write_whole
 from ..wording import size_text
 
 MANIFEST_FILE = "manifest.json"
 MANIFEST_LIMIT_BYTES = 256 * 1024 * 1024
 FILE_MODE = 0o640
-TEMPORARY_PREFIX = ASIDE_PREFIX
-JOURNAL_FILE = TEMPORARY_PREFIX + "unfinished"
+JOURNAL_FILE = ASIDE_PREFIX + "unfinished"
 _HASH_WINDOW_BYTES = 1024 * 1024
 
 
@@ -36,28 +38,6 @@ def sha256_of_file(path: str) -> str:
             digest.update(block)
 
 
-def write_whole(folder: str, name: str, data: bytes) -> str:
-    """Write ``folder/name`` aside and rename it, so that no reader ever sees half of it; mode 0640 less the umask.
-
-    Returns
-    -------
-    str
-        The path of the finished file; a file of that name is replaced.
-    """
-    path = os.path.join(folder, name)
-    with writing_whole(path, FILE_MODE) as stream:
-        stream.write(data)
-    return path
-
-
-def remove_quietly(path: str) -> None:
-    """Remove a file that may already be gone."""
-    try:
-        os.unlink(path)
-    except OSError:
-        pass
-
-
 def sweep(folder: str, pid: int) -> None:
     """Remove what a writer that died has left: its temporary files, the golden files that its journal lists, and the folder when empty.
 
@@ -68,26 +48,17 @@ def sweep(folder: str, pid: int) -> None:
     pid
         The process that died.
     """
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return
-    own = "%s%d-" % (TEMPORARY_PREFIX, pid)
-    doomed = [name for name in names if name.startswith(own) and name.endswith(".tmp")]
+    remove_leftovers(folder, pid)
     journal = os.path.join(folder, JOURNAL_FILE)
-    dead = JOURNAL_FILE in names and not _is_locked(journal)
-    if dead:
-        present = set(golden_files(folder))
-        doomed += [name for name in _journal_names(journal) if name in present]
-    for name in doomed:
+    if not os.path.lexists(journal) or _is_locked(journal):
+        return
+    for name in set(golden_files(folder)).intersection(_journal_names(journal)):
         remove_quietly(os.path.join(folder, name))
-    if dead and not golden_files(folder):
+    if not golden_files(folder):
         remove_quietly(journal)
         remove_quietly(os.path.join(folder, MAPPING_FILE))
-        try:
+        with contextlib.suppress(OSError):
             os.rmdir(folder)
-        except OSError:
-            pass
 
 
 def keep_finished(folder: str, document: Dict[str, Any]) -> None:
@@ -110,10 +81,8 @@ def keep_finished(folder: str, document: Dict[str, Any]) -> None:
         tensors = [dict(entry, sha256=sha256_of_file(os.path.join(folder, entry["file"]))) for entry in tensors]
         write_manifest(folder, dict(document, complete=False, tensors=tensors))
     remove_quietly(journal)
-    try:
+    with contextlib.suppress(OSError):
         os.rmdir(folder)
-    except OSError:
-        pass
 
 
 def _journal_names(path: str) -> List[str]:
@@ -144,7 +113,7 @@ def add_to_manifest(folder: str, **fields: Any) -> None:
 def write_manifest(folder: str, document: Dict[str, Any]) -> None:
     """Write manifest.json, a tensor a line."""
     fields = ",\n".join(" %s: %s" % (json.dumps(key), _lines(value)) for key, value in document.items())
-    write_whole(folder, MANIFEST_FILE, ("{\n%s\n}\n" % fields).encode("ascii"))
+    write_whole(os.path.join(folder, MANIFEST_FILE), ("{\n%s\n}\n" % fields).encode("ascii"), FILE_MODE)
 
 
 def _lines(value: Any) -> str:

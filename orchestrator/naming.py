@@ -17,11 +17,12 @@ from functools import lru_cache
 from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 from .errors import FormatError
-from .filesystem import MAX_NAME_BYTES, read_input
+from .input_files import read_input
 
 MAPPING_FILE = "mapping.csv"
 MAPPING_LIMIT_BYTES = 100 * 1024 * 1024
 TIMESTAMP_DIGITS = 16
+MAX_NAME_BYTES = 255
 
 _DEVICE_UNSAFE = re.compile(r"[ ./\\]")
 _GOLDEN_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
@@ -194,6 +195,15 @@ def compose_golden_name(op_name: str, output_index: int, timestamp_us: int, suff
 def fits(file_name: str) -> bool:
     """Tell whether ext4 and xfs can hold this name (255 bytes at most)."""
     return len(os.fsencode(file_name)) <= MAX_NAME_BYTES
+
+
+def bounded_name(head: str, tail: str) -> str:
+    """Return ``head`` + ``tail`` as a file name of at most 255 bytes: a longer head is cut and ends with 16 digits of its SHA-256."""
+    data = head.encode("utf-8", "surrogateescape")
+    room = MAX_NAME_BYTES - len(os.fsencode(tail))
+    if len(data) > room:
+        head = data[: room - 17].decode("utf-8", "ignore") + "_" + hashlib.sha256(data).hexdigest()[:16]
+    return head + tail
 
 
 def is_hash_name(file_name: str) -> bool:

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Iterator, Tuple, Union
 
 from .errors import FormatError
-from .filesystem import read_at
+from .input_files import read_at
 
 if TYPE_CHECKING or sys.version_info >= (3, 8):
     from typing import Protocol

@@ -16,7 +16,9 @@ LAYERS = (
         "goldwatch.columns",
         "goldwatch.shortening",
         "goldwatch.errors",
-        "goldwatch.filesystem",
+        "goldwatch.input_files",
+        "goldwatch.mounts",
+        "goldwatch.output_files",
         "goldwatch.interrupts",
         "goldwatch.lazy",
         "goldwatch.naming",
@@ -62,7 +64,9 @@ LAYERS = (
 )
 ADAPTERS_MAY_IMPORT = (
     "goldwatch.errors",
-    "goldwatch.filesystem",
+    "goldwatch.input_files",
+    "goldwatch.mounts",
+    "goldwatch.output_files",
     "goldwatch.interrupts",
     "goldwatch.lazy",
     "goldwatch.memory",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -168,3 +170,10 @@ def test_a_free_name_is_taken_from_then_on() -> None:
     taken = {"a", "a_2"}
     assert [naming.free_name("a", taken) for _ in range(3)] == ["a_1", "a_3", "a_4"] and naming.free_name("b", taken) == "b"
     assert taken == {"a", "a_1", "a_2", "a_3", "a_4", "b"}
+
+
+@pytest.mark.parametrize("letter", ["a", "ä", "漢", "\udcff"])
+def test_bounded_names(letter):
+    assert naming.bounded_name(letter * 3, "_tail") == letter * 3 + "_tail"
+    long = naming.bounded_name(letter * 300, "_tail")
+    assert len(os.fsencode(long)) <= 255 and long.endswith("_tail") and long != naming.bounded_name(letter * 301, "_tail")

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from ...errors import GoldwatchError, InputError, MissingPath, UsageError
-from ...filesystem import open_input
+from ...input_files import open_input
 from ...naming import printable
 from ...netfiles.caffe_cut import delete_layers
 from ...netfiles.caffe_net import Layer, Net, State, dropout_is_plain, initial_state
-from ...netfiles.prototxt import SIZE_LIMIT_BYTES, Document, encode, read_document, write_new
+from ...netfiles.prototxt import SIZE_LIMIT_BYTES, Document, encode, read_document
+from ...output_files import write_whole
 from .aliasing import memory_warnings
 
 
@@ -93,9 +94,9 @@ def deinplace_file(
             raise UsageError("%s is both the output and the report" % printable(report))
         check_output(report, [model, path], force or _is_report(report), "`report`")
     done = deinplace_text(document, phase, level, stages, drop_dropout)
-    write_new(path, encode(done.text))
+    write_whole(path, encode(done.text))
     if report is not None:
-        write_new(report, (json.dumps(done.report(), indent=1) + "\n").encode("ascii"))
+        write_whole(report, (json.dumps(done.report(), indent=1) + "\n").encode("ascii"))
     return path, done
 
 

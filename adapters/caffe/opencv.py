@@ -10,7 +10,8 @@ import numpy as np
 from ...elements import element_count
 from ...errors import EnvironmentProblem, InputError
 from ...naming import printable
-from ...netfiles.prototxt import encode, write_new
+from ...netfiles.prototxt import encode
+from ...output_files import write_whole
 from .backends import BACKENDS
 from .normalise import Normalised
 from .targets import NO_TOP, Target, Targets
@@ -54,7 +55,7 @@ class OpencvBackend:
                 self._net = cv2.dnn.readNetFromCaffe(*[np.frombuffer(data, np.uint8) for data in (encode(done.text), weights) if data])
             else:
                 path = os.path.join(folder, "normalised.prototxt")
-                write_new(path, encode(done.text))
+                write_whole(path, encode(done.text))
                 self._net = cv2.dnn.readNetFromCaffe(path, weights)
         except cv2.error as error:
             raise self._problem("cannot load the net", error) from error

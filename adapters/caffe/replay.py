@@ -9,11 +9,11 @@ from dataclasses import astuple
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ...errors import InputError
-from ...filesystem import writing_whole
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffemodel_cut import CaffeModel
 from ...netfiles.prototxt import Document, encode
+from ...output_files import write_whole
 from ..child import Task
 from ..child.serve import Parent
 from ..replaying.child import serve_pieces
@@ -111,8 +111,7 @@ class _Runner:
         files = {"prototxt": encode(text), "weights": self._records(names)}
         paths = {what: os.path.join(self._folder, "piece." + what) for what in files}
         for what, data in files.items():
-            with writing_whole(paths[what]) as stream:
-                stream.write(data)
+            write_whole(paths[what], data)
         return PycaffeBackend(dict(paths, stages=[]), net)
 
     def _records(self, names: Any) -> bytes:

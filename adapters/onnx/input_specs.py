@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ...errors import InputError, MissingPath, UsageError
-from ...filesystem import bounded_name
-from ...naming import nearest_names, printable, sanitise_golden
+from ...naming import bounded_name, nearest_names, printable, sanitise_golden
 from ...netfiles.onnx_types import BY_NAME
 from ...netfiles.onnx_values import Dim, OnnxValue
 

@@ -12,12 +12,13 @@ import numpy as np
 
 from ...elements import element_count
 from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
-from ...filesystem import open_input
+from ...input_files import open_input
 from ...naming import printable
 from ...netfiles.onnx_model import OnnxGraph
 from ...netfiles.onnx_types import BY_NAME, TYPES, OnnxType, type_name
 from ...netfiles.onnx_values import Dim, OnnxValue
-from ..manifest import sha256_of_file, write_whole
+from ...output_files import write_whole
+from ..manifest import FILE_MODE, sha256_of_file
 from ..npyfile import LOAD_ERRORS, read_npy, told
 from .input_specs import Item, Shape, check_shape, shown_shape, stems_of
 from .narrow import encode, held_as, is_narrow
@@ -321,8 +322,8 @@ def save_inputs(out: str, fed: Sequence[Fed], halves: Sequence[str]) -> List[Dic
         lost = int(np.count_nonzero(np.isinf(stored) & np.isfinite(entry.array))) if half else 0
         stream = io.BytesIO()
         np.save(stream, entry.array, allow_pickle=False)
-        write_whole(folder, stem + ".npy", stream.getvalue())
-        write_whole(folder, stem + ".bin", raw)
+        write_whole(os.path.join(folder, stem + ".npy"), stream.getvalue(), FILE_MODE)
+        write_whole(os.path.join(folder, stem + ".bin"), raw, FILE_MODE)
         files = {name: "%s/%s.%s" % (INPUTS_FOLDER, stem, name) for name in ("npy", "bin")}
         dtypes = {"dtype": entry.type.name, "bin_dtype": "float16" if half else entry.type.name}
         listed.append({"name": entry.name, **files, **dtypes, "shape": list(entry.array.shape), "origin": entry.origin, "lost": lost})

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Iterable, List, Mapping, Optional, Set, Tuple
 
-from ...filesystem import MAX_NAME_BYTES
+from ...naming import MAX_NAME_BYTES
 from .runs import fetched_ops, needed_ops
 
 _PATH_BYTES = 3900

@@ -12,11 +12,12 @@ from typing import Any, Dict, Iterator, Optional, Sequence
 from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError, InputError, Interrupted, ProgramFailed, UsageError
 from ...interrupts import signal_name
 from ...naming import printable
+from ...output_files import ASIDE_PREFIX
 from ..child import Outcome, Task, run_child
 from ..child.parent import OURS, STDERR
 from ..child.signals import NotedSignals
 from ..golden_writer import GoldenWriter
-from ..manifest import MANIFEST_FILE, TEMPORARY_PREFIX, add_to_manifest, golden_files
+from ..manifest import MANIFEST_FILE, add_to_manifest, golden_files
 from .pythons import Python
 
 _MODULE = "goldwatch.adapters.tensorflow.child"
@@ -33,7 +34,7 @@ def scratch_folder(out: str) -> Iterator[str]:
     # Neither its birth nor its removal is left half-done by a Ctrl-C.
     try:
         with NotedSignals() as signals:
-            folder = tempfile.mkdtemp(prefix=TEMPORARY_PREFIX + "tf-", dir=parent)
+            folder = tempfile.mkdtemp(prefix=ASIDE_PREFIX + "tf-", dir=parent)
     except OSError as error:
         message = "%s: a folder for the debug dump cannot be made: %s" % (printable(parent), error.strerror)
         raise EnvironmentProblem(message, hint="choose an output folder where you may write") from error

@@ -9,14 +9,15 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
-from goldwatch.adapters.manifest import write_whole
+from goldwatch.adapters.manifest import FILE_MODE
 from goldwatch.adapters.tensorflow.pt_commands import ALL, FIRST, LAST, CommandPlan, plan_commands
 from goldwatch.adapters.tensorflow.rename import RENAME, REPORT, Renaming, apply_renames, plan_renames
 from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
 
 from ..errors import EXIT_INCOMPLETE, InputError, MissingPath, UsageError
-from ..filesystem import read_input
+from ..input_files import read_input
 from ..naming import MAPPING_FILE, mapping_line, printable, read_mapping
+from ..output_files import write_whole
 from .common import format_option, print_json, put, put_file, say
 from .golden_words import golden_words
 
@@ -99,9 +100,10 @@ def _write_commands(output: str, plan: CommandPlan) -> None:
         for file, listed in plan.mapping.items():
             if mapping.setdefault(file, listed) != listed:
                 raise InputError("%s: %s stands for another name already" % (path, file), hint="write the commands into another folder")
-        write_whole(folder, MAPPING_FILE, "".join(mapping_line(*line) for line in mapping.items()).encode("utf-8", "surrogateescape"))
+        lines = "".join(mapping_line(*line) for line in mapping.items())
+        write_whole(path, lines.encode("utf-8", "surrogateescape"), FILE_MODE)
     lines = "".join(command.text + "\n" for command in plan.commands)
-    write_whole(folder, base, lines.encode("utf-8", "surrogateescape"))
+    write_whole(os.path.join(folder, base), lines.encode("utf-8", "surrogateescape"), FILE_MODE)
 
 
 def _commands_document(plan: CommandPlan, output: Optional[str]) -> Dict[str, Any]:

@@ -9,7 +9,8 @@ import stat
 from typing import List, Optional, Tuple
 
 from ..dumps.place import is_time
-from ..filesystem import free_bytes, mount_of
+from ..kernel_files import text_of
+from ..mounts import free_bytes, mount_of
 from ..naming import parse_dump_name
 from .finding import ERROR, NOTE, WARNING, Findings, Path
 
@@ -210,11 +211,7 @@ def in_container() -> bool:
     """Tell whether this process runs in a container, as far as can be seen from inside."""
     if os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv"):
         return True
-    try:
-        with open("/proc/1/cgroup", encoding="utf-8", errors="replace") as stream:
-            return bool(re.search(r"docker|kubepods|containerd|lxc", stream.read(65536)))
-    except OSError:
-        return False
+    return bool(re.search(r"docker|kubepods|containerd|lxc", text_of("/proc/1/cgroup")))
 
 
 def _on_volume(folder: str) -> bool:

@@ -15,7 +15,7 @@ from ..dumps.listing import GOLDEN_SUFFIXES
 from ..dumps.npy import open_npy
 from ..dumps.overflow import overflow_records
 from ..errors import GoldwatchError, NotComparable, UsageError
-from ..filesystem import read_input, remove_leftovers, writing_whole
+from ..input_files import read_input
 from ..naming import (
     MAPPING_FILE,
     MAPPING_LIMIT_BYTES,
@@ -28,6 +28,7 @@ from ..naming import (
     parse_golden_name,
     sanitise_golden,
 )
+from ..output_files import remove_leftovers, write_whole
 from ..processes import ProcessDied, Processes
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions
@@ -104,8 +105,7 @@ def convert_files(
     report.files.sort(key=lambda entry: (order[entry["source"]], entry["file"]))
     report.failed.sort(key=lambda entry: order[entry["source"]])
     _write_mappings(out, report.names)
-    with writing_whole(os.path.join(out, REPORT_FILE)) as stream:
-        stream.write((json.dumps(report.document(), indent=1) + "\n").encode("utf-8", "surrogateescape"))
+    write_whole(os.path.join(out, REPORT_FILE), (json.dumps(report.document(), indent=1) + "\n").encode("utf-8", "surrogateescape"))
     return report
 
 
@@ -150,8 +150,7 @@ def _write_mappings(out: str, names: Sequence[Tuple[str, str, str]]) -> None:
         known = read_input(path, MAPPING_LIMIT_BYTES).splitlines(True) if os.path.exists(path) else []
         kept = [line if line.endswith(b"\n") else line + b"\n" for line in known]
         made = [line.encode("utf-8", "surrogateescape") for line in sorted(lines)]
-        with writing_whole(path) as stream:
-            stream.write(b"".join(dict.fromkeys(kept + made)))
+        write_whole(path, b"".join(dict.fromkeys(kept + made)))
 
 
 def convert_file(source: Source, out: str, options: ConvertOptions) -> Report:
@@ -224,7 +223,7 @@ class _Job:
         records, problem = overflow_records(dump)
         for index, record in enumerate(records):
             name = self._name("%s.output.%d.json" % (self.source.name, index))
-            writers.write_bytes(self._path(name), (json.dumps(record, indent=1) + "\n").encode("ascii"))
+            write_whole(self._path(name), (json.dumps(record, indent=1) + "\n").encode("ascii"))
             self._note(name, "output.%d" % index, "json", "uint8", None, None)
         if problem is not None:
             self.fail(problem)
@@ -235,7 +234,7 @@ class _Job:
                 source = dump.source(kind, region.index)
                 name = self._name("%s.%s.%d.%s" % (self.source.name, kind, region.index, suffix))
                 data = bytes(source.read(0, source.nbytes))
-                writers.write_bytes(self._path(name), data.rstrip(b"\0") if kind == "space" else data)
+                write_whole(self._path(name), data.rstrip(b"\0") if kind == "space" else data)
                 self._note(name, "%s.%d" % (kind, region.index), "text" if kind == "space" else "uint8", "uint8", None, None)
 
     def _tensor(self, tensor: Tensor, stem: str, what: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from ..dumps.container import DumpFile
 from ..dumps.write import TensorData, write_dump
 from ..errors import EnvironmentProblem
-from ..filesystem import renamed_at_the_end, writing_whole
+from ..output_files import renamed_at_the_end, write_whole, writing_whole
 from ..tensors.dtypes import Array
 from ..tensors.tensor import WINDOW_BYTES, Tensor
 from .tensors import Converted
@@ -53,8 +53,7 @@ def _npy_type(tensor: Tensor) -> Any:
 
 def write_bin(path: str, found: Converted) -> str:
     """Write the stored bytes of a tensor; return its element type's name."""
-    with writing_whole(path) as stream:
-        stream.write(found.raw().data)
+    write_whole(path, found.raw().data)
     return found.dtype.name
 
 
@@ -82,12 +81,6 @@ def write_txt(path: str, found: Converted) -> str:
 
 def _digits(value: Any) -> str:
     return str(value.item()) if value.dtype.kind in "iub" else str(value)
-
-
-def write_bytes(path: str, data: Any) -> None:
-    """Write bytes as they are."""
-    with writing_whole(path) as stream:
-        stream.write(data)
 
 
 def write_container(path: str, found: Converted, layout: str, original_shape: Tuple[int, ...], op_name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Tuple, cast
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, GOLDEN_MISSING, MISSING_CAUSES, NOT_COMPARED, PASS
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS
-from ..filesystem import writing_whole
+from ..output_files import write_whole
 from ..processes import ProcessDied, Processes
 from ..results.outfolder import make_folder
 from ..usercode import stop_user_code
@@ -73,8 +73,7 @@ def compare_op(pairs: OpPairs, settings: DetailSettings, jobs: int = 1, allow_mi
     found.sort(key=lambda tensor: (tensor.row.op, tensor.row.kind, tensor.row.tensor_index or 0, tensor.row.tensor))
     files = [name for tensor in found for name in tensor.files]
     detail = OpDetail(pairs.op, tuple(found), _exit_code(found, allow_missing), (*files, DETAIL_FILE))
-    with writing_whole(os.path.join(settings.out, DETAIL_FILE)) as stream:
-        stream.write((json.dumps(detail.document(), indent=1, allow_nan=False) + "\n").encode("ascii"))
+    write_whole(os.path.join(settings.out, DETAIL_FILE), (json.dumps(detail.document(), indent=1, allow_nan=False) + "\n").encode("ascii"))
     return detail
 
 

@@ -19,8 +19,8 @@ from ..comparing.slices import MASK
 from ..dumps.golden import GoldenEntry, open_golden
 from ..elements import element_count
 from ..errors import GoldwatchError
-from ..filesystem import bounded_name, writing_whole
-from ..naming import sanitise_golden
+from ..naming import bounded_name, sanitise_golden
+from ..output_files import write_whole
 from ..results.jsonfile import row_document
 from ..results.rowsql import plain_tree
 from ..tensors.axes import Layout, layout_of, plain_letters
@@ -265,8 +265,7 @@ def _write(
 ) -> Tuple[str, ...]:
     base = os.path.join(settings.out, stem)
     written = [base + "_summary.txt"]
-    with writing_whole(written[0]) as stream:
-        stream.write(_summary(elements, found, row).encode("utf-8", "backslashreplace"))
+    write_whole(written[0], _summary(elements, found, row).encode("utf-8", "backslashreplace"))
     for name, top in (("absolute", found.absolute), ("relative", found.relative)):
         path = "%s_%s_error_topn.csv" % (base, name)
         write_chosen(elements, path, top.positions, top.x, top.y)

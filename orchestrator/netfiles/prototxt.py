@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..errors import FormatError, require_file
-from ..filesystem import read_input, writing_whole
+from ..input_files import read_input
 from .textformat import Field, Value, parse, quote
 
 SIZE_LIMIT_BYTES = 256 * 1024 * 1024
@@ -137,9 +137,3 @@ def decode(data: bytes) -> str:
 def encode(text: str) -> bytes:
     """Return the bytes of a text from :func:`decode`."""
     return text.encode("utf-8", "surrogateescape")
-
-
-def write_new(path: str, data: bytes) -> None:
-    """Write a file aside, in its own folder, and rename it: no reader ever sees half of it."""
-    with writing_whole(path) as stream:
-        stream.write(data)

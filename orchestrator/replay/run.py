@@ -14,11 +14,11 @@ from ..engine.pair_queue import compare_all
 from ..engine.result import RunResult
 from ..engine.standing import keep_judgement
 from ..errors import InputError, require_folder
-from ..filesystem import remove_inside
 from ..model.graph import ModelGraph
 from ..model.graphs import load_models
 from ..model.never import CONSTANT_TYPES
 from ..naming import parse_golden_name
+from ..output_files import remove_inside
 from ..results.finishing import ResultFiles
 from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore

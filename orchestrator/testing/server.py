@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import UsageError
-from ..filesystem import free_bytes
+from ..mounts import free_bytes
 from ..naming import MAPPING_FILE
+from ..output_files import remove_quietly
 from .dump import DeviceDump
 from .faults import Fault
 
@@ -119,13 +120,6 @@ def _with_op_faults(device: Any, op_faults: Mapping[str, Any]) -> Iterable[Devic
         )
     found: Iterable[DeviceDump] = device.with_op_faults(op_faults).model().dumps()
     return found
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass  # the watcher, or somebody else, was faster
 
 
 class DumpServer:
@@ -287,7 +281,7 @@ class DumpServer:
             if entry.has("write_error"):
                 raise OSError("a fault of the disk")
         except OSError:
-            _remove(path)
+            remove_quietly(path)
             return "write_error"
         finally:
             os.close(descriptor)

@@ -1,0 +1,155 @@
+"""Input files: opened without waiting for a pipe or moving a device, read within bounds, fetched ahead; what users name them by."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from typing import BinaryIO, Iterable, Tuple, Union
+
+from .errors import FormatError, InputError, MissingPath, UsageError
+
+AnyPath = Union[str, "os.PathLike[str]"]
+"""What Python users name a file or folder by."""
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def path_text(path: AnyPath, what: str) -> str:
+    """Return as text what a Python user names a file or folder by; bytes are taken too.
+
+    Parameters
+    ----------
+    what
+        Its role in the message, such as ``TARGET``.
+
+    Raises
+    ------
+    UsageError
+        It is no path.
+    MissingPath
+        It has a NUL in it, which no file's name has.
+    """
+    try:
+        text = os.fsdecode(path)
+    except TypeError:
+        raise UsageError("%s: expected a path, got %r" % (what, path)) from None
+    if "\0" in text:
+        raise MissingPath("%s: %r does not exist: no name has a NUL in it" % (what, text))
+    return text
+
+
+def open_regular(path: str, pipes: bool = False) -> Tuple[int, int]:
+    """Open a regular file for reading and return its descriptor and its size in bytes; waits for nobody but the writer of a welcome pipe.
+
+    Parameters
+    ----------
+    pipes
+        A pipe is welcome too, such as the shell's ``<(command)``; its size is 0, and opening and reading it wait for the writer.
+
+    Raises
+    ------
+    MissingPath
+        It does not exist, is a folder, a named pipe, a socket or a device, or this user cannot read it.
+    """
+    try:
+        # Without looking first, opening a device could move it (a tape is rewound).
+        mode = os.stat(path).st_mode
+        # Without O_NONBLOCK a named pipe would stop us for ever; with it, one that is welcome would seem empty until its writer comes.
+        waiting = 0 if pipes and stat.S_ISFIFO(mode) else os.O_NONBLOCK
+        flags = os.O_RDONLY | waiting | os.O_NOCTTY | os.O_CLOEXEC
+        descriptor = os.open(path, flags) if _welcome(mode, pipes) else -1
+    except FileNotFoundError:
+        raise MissingPath("%s does not exist" % path) from None
+    except PermissionError:
+        raise MissingPath("%s cannot be read by this user" % path, hint="check the file's permissions") from None
+    except (OSError, ValueError) as error:
+        raise MissingPath("%s cannot be opened: %s" % (path, getattr(error, "strerror", None) or error)) from None
+    if descriptor < 0:
+        raise _not_regular(path, mode)
+    try:
+        status = os.fstat(descriptor)
+        if not _welcome(status.st_mode, pipes):
+            raise _not_regular(path, status.st_mode)
+        if stat.S_ISFIFO(status.st_mode):
+            # It took the place of a file meanwhile.
+            os.set_blocking(descriptor, True)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, status.st_size
+
+
+def _welcome(mode: int, pipes: bool) -> bool:
+    return stat.S_ISREG(mode) or (pipes and stat.S_ISFIFO(mode))
+
+
+def _not_regular(path: str, mode: int) -> MissingPath:
+    kind = next((word for test, word in _KINDS if test(mode)), "something else")
+    return MissingPath("%s is not a regular file, it is %s" % (path, kind), hint="name a file")
+
+
+def open_input(path: str, pipes: bool = False) -> BinaryIO:
+    """Return an input file as a binary stream; parameters and errors as for :func:`open_regular`."""
+    return os.fdopen(open_regular(path, pipes)[0], "rb")
+
+
+def read_input(path: str, limit_bytes: int, pipes: bool = False) -> bytes:
+    """Return the bytes of an input file.
+
+    Parameters
+    ----------
+    limit_bytes
+        A larger file is refused before it is in memory.
+    pipes
+        As for :func:`open_regular`.
+
+    Raises
+    ------
+    MissingPath
+        As for :func:`open_regular`.
+    FormatError
+        The file is larger than ``limit_bytes``.
+    OSError
+        It cannot be read.
+    """
+    with open_input(path, pipes) as stream:
+        data = stream.read(limit_bytes + 1)
+    if len(data) > limit_bytes:
+        raise FormatError("larger than %d bytes" % limit_bytes, path)
+    return data
+
+
+def read_at(descriptor: int, offset: int, nbytes: int, path: str) -> bytes:
+    """Return up to ``nbytes`` bytes from ``offset`` on; fewer only where the file ends. For small pieces such as headers."""
+    pieces = []
+    while nbytes > 0:
+        try:
+            piece = os.pread(descriptor, nbytes, offset)
+        except OSError as error:
+            raise InputError("%s: byte %d cannot be read: %s" % (path, offset, error.strerror)) from None
+        if not piece:
+            break
+        pieces.append(piece)
+        offset += len(piece)
+        nbytes -= len(piece)
+    return b"".join(pieces)
+
+
+def read_soon(paths: Iterable[str], nbytes: int, start: int = 0) -> None:
+    """Have the system fetch some bytes, the first by default, of files that are about to be read, without waiting; what cannot be opened is
+    passed over.
+    """
+    for path in paths:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            try:
+                os.posix_fadvise(descriptor, start, nbytes, os.POSIX_FADV_WILLNEED)
+            finally:
+                os.close(descriptor)

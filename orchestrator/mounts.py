@@ -1,0 +1,86 @@
+"""Where a path lies: the nearest folder that exists, its free space, its mount and the kind of its file system."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from typing import List, NamedTuple, Optional
+
+from .errors import InputError
+from .input_files import open_input
+
+NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "fuse.sshfs")
+
+_MOUNTS = "/proc/self/mountinfo"
+_OCTAL = re.compile(rb"\\([0-7]{3})")
+
+
+def free_bytes(path: str) -> Optional[int]:
+    """Return the bytes that this user may still write where ``path`` is (or will be); None when it cannot be told."""
+    folder = nearest_folder(path)
+    try:
+        found = os.statvfs(folder) if folder is not None else None
+    except OSError:
+        return None
+    return None if found is None else found.f_bavail * found.f_frsize
+
+
+def nearest_folder(path: str) -> Optional[str]:
+    """Return the absolute ``path`` if it is a folder, else the nearest folder above it that exists; None for a path that cannot be."""
+    if "\0" in path:
+        return None
+    folder = os.path.abspath(path)
+    while not os.path.isdir(folder):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+    return folder
+
+
+class Mount(NamedTuple):
+    """A mount point and the kind of its file system, such as ``ext4`` or ``nfs4``."""
+
+    point: str
+    kind: str
+
+
+def mounts() -> List[Mount]:
+    """Return the mounts that this process sees, in the order they were made; empty where that cannot be told.
+
+    Source of the form: proc(5), /proc/self/mountinfo; blanks, tabs, newlines, backslashes and ``#`` are octal escapes of three digits.
+    """
+    found: List[Mount] = []
+    with contextlib.suppress(InputError, OSError), open_input(_MOUNTS) as lines:
+        for line in lines:
+            left, _, right = line.partition(b" - ")
+            fields, kinds = left.split(b" "), right.split(b" ")
+            if len(fields) > 4 and kinds[0]:
+                found.append(Mount(_unescaped(fields[4]), os.fsdecode(kinds[0])))
+    return found
+
+
+def _unescaped(field: bytes) -> str:
+    return os.fsdecode(_OCTAL.sub(lambda match: bytes([int(match.group(1), 8) & 0xFF]), field))
+
+
+def mount_of(path: str) -> Optional[Mount]:
+    """Return the mount that holds ``path`` (links followed; the last one where several lie over each other), or None."""
+    real, best = os.path.realpath(path), None
+    for mount in mounts():
+        inside = (real + "/").startswith(mount.point.rstrip("/") + "/")
+        if inside and (best is None or len(mount.point) >= len(best.point)):
+            best = mount
+    return best
+
+
+def file_system(folder: str) -> str:
+    """Return the kind of the file system that holds ``folder``, such as ``ext4`` or ``nfs4``; empty when it cannot be told."""
+    mount = mount_of(folder)
+    return "" if mount is None else mount.kind
+
+
+def told_of_changes(kind: str) -> bool:
+    """Tell whether the kernel tells of every change on a file system of this kind: elsewhere other hosts or programs make some."""
+    return kind not in NETWORK_FILE_SYSTEMS and not kind.startswith("fuse")

@@ -1,0 +1,175 @@
+"""Files written: whole or not at all, never through a link; and the removing of what is ours."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from typing import IO, Any, BinaryIO, Iterator, NoReturn, Optional
+
+from .errors import EnvironmentProblem
+
+ASIDE_PREFIX = ".goldwatch-"
+ASIDE_SUFFIX = ".tmp"
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextlib.contextmanager
+def writing_whole(path: str, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Yield a binary stream whose content takes the place of ``path`` at the end, by rename.
+
+    It is written beside ``path`` in a new file (a link that waits under its name is never followed). When anything fails, the old file
+    stays as it was and nothing is left behind. A link at ``path`` itself is replaced, not followed.
+
+    Parameters
+    ----------
+    mode
+        Permissions, less the umask.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+    with renamed_at_the_end(path) as aside, os.fdopen(create_new(aside, mode), "wb") as stream:
+        yield stream
+
+
+def write_whole(path: str, data: Any, mode: int = 0o666) -> None:
+    """Write bytes or a buffer of them as :func:`writing_whole` does."""
+    with writing_whole(path, mode) as stream:
+        stream.write(data)
+
+
+def aside_name(folder: str) -> str:
+    """Return a path in ``folder`` that is not taken, for what is not whole yet; :func:`remove_leftovers` knows such names."""
+    aside = ""
+    while not aside or os.path.lexists(aside):
+        aside = os.path.join(folder, "%s%d-%s%s" % (ASIDE_PREFIX, os.getpid(), os.urandom(6).hex(), ASIDE_SUFFIX))
+    return aside
+
+
+@contextlib.contextmanager
+def renamed_at_the_end(path: str, new: bool = False) -> Iterator[str]:
+    """Yield a path beside ``path`` where the body makes a file (:func:`create_new`), which is renamed to ``path`` unless the body raises.
+
+    Parameters
+    ----------
+    new
+        Nothing may be at ``path`` yet.
+
+    Raises
+    ------
+    FileExistsError
+        Something is, though ``new``.
+    OSError
+        A device, a pipe or a socket is there, or a link to one such as /dev/stdout: a file must not take its place.
+    """
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        raise OSError(errno.EINVAL, "it is no regular file", path)
+    aside = aside_name(os.path.dirname(path))
+    try:
+        yield aside
+        if new and os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        os.replace(aside, path)
+    except BaseException as error:
+        remove_quietly(aside)
+        if isinstance(error, OSError) and error.filename is None:
+            # A write names no file.
+            error.filename = path
+        raise
+
+
+def create_new(path: str, mode: int = 0o666) -> int:
+    """Make a file that must not be there yet, not even as a link; return a descriptor that writes it.
+
+    Raises
+    ------
+    OSError
+        It is there (FileExistsError) or cannot be made.
+    """
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[IO[str]]:
+    """Yield a text stream whose content takes the place of ``path`` at the end, as :func:`writing_whole` does.
+
+    It is on the disk first, so that a power failure leaves the old file or the new one. The stream is UTF-8 without newline translation;
+    what UTF-8 cannot hold is written as ``\\xNN``.
+
+    Raises
+    ------
+    EnvironmentProblem
+        The file cannot be written: disk full, no permission, folder gone.
+    """
+    try:
+        text: Any = {"encoding": "utf-8", "errors": "backslashreplace", "newline": ""}
+        with renamed_at_the_end(path) as aside, os.fdopen(create_new(aside), "w", **text) as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        refuse_writing(path, error)
+
+
+def append(stream: IO[str], data: bytes) -> None:
+    """Write what is UTF-8 already to a stream of :func:`replacing`."""
+    stream.flush()
+    stream.buffer.write(data)  # type: ignore[attr-defined]
+
+
+def refuse_writing(path: str, error: OSError) -> NoReturn:
+    """Raise EnvironmentProblem for a file that could not be written."""
+    if error.errno in _FULL:
+        raise EnvironmentProblem(
+            "%s: the disk is full, the file was not written (an older one is unchanged)" % path,
+            hint="free space in %s and run the same command again: it goes on where it was" % (os.path.dirname(path) or "."),
+        ) from error
+    raise EnvironmentProblem("%s: cannot be written: %s" % (path, error.strerror or error)) from error
+
+
+def require_own_file(path: str) -> None:
+    """Raise EnvironmentProblem when ``path`` is there and writing it would write elsewhere: a link, a second name of a file, no file.
+
+    For files that are written in place; files that appear by rename need no such check.
+    """
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return
+    kind = "a link" if stat.S_ISLNK(status.st_mode) else "not a regular file" if not stat.S_ISREG(status.st_mode) else ""
+    if not kind and status.st_nlink > 1:
+        kind = "another name of a file elsewhere (a hard link)"
+    if kind:
+        raise EnvironmentProblem(
+            "%s is %s: goldwatch does not write through it" % (path, kind), hint="remove it, or choose another folder for the results"
+        )
+
+
+def remove_leftovers(folder: str, pid: Optional[int] = None) -> None:
+    """Remove what a killed writer, the process ``pid``, left aside in ``folder``; without ``pid`` only while holding the folder's lock."""
+    prefix = ASIDE_PREFIX if pid is None else "%s%d-" % (ASIDE_PREFIX, pid)
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            if entry.name.startswith(prefix) and entry.name.endswith(ASIDE_SUFFIX) and entry.is_file(follow_symlinks=False):
+                remove_quietly(entry.path)
+
+
+def remove_quietly(path: str) -> bool:
+    """Remove a file, which may be gone already; tell whether that was done."""
+    try:
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
+
+
+def remove_inside(folder: str, name: str) -> bool:
+    """Remove the file ``name`` directly in ``folder``; tell whether that was done. Anything but a plain name removes nothing."""
+    if not name or name in (os.curdir, os.pardir) or os.sep in name or "\0" in name:
+        return False
+    return remove_quietly(os.path.join(folder, name))
