@@ -64,8 +64,8 @@ class Settings:
         The user's own, which win over the built-in ones.
     max_elements
         Of larger tensors only a sample of at most so many elements is compared; 0: everything is.
-    render
-        Makes of each finished row what finishing needs of it, in the process that compared it; None: nothing is made.
+    prepare
+        Makes of each finished row what storing it needs, in the process that compared it; None: nothing is made.
     """
 
     metrics: Tuple[str, ...] = METRICS
@@ -74,7 +74,7 @@ class Settings:
     user_metrics: Tuple[UserMetric, ...] = ()
     conversions: UserConversions = UserConversions()
     max_elements: int = 0
-    render: Optional[Callable[[Row], Any]] = None
+    prepare: Optional[Callable[[Row], Any]] = None
 
 
 @quickly_made

@@ -22,25 +22,27 @@ _MAX_CRASHES = 3
 _LOST = "the process that compared it died %d times (out of memory?); look at the kernel log" % _MAX_CRASHES
 # So much is compared in this process rather than waiting for others to start.
 _AT_ONCE_BYTES = 8 << 20
+# So many batches are handed out for each process; fewer where this one compares those that wait: all are done at about the same time then.
+_LINE, _SHORT_LINE = 4, 2
 # So much of a file is asked for before its process comes to it; the system reads ahead by itself behind that.
 _AHEAD_BYTES = 8 << 20
 
 
 class Finished(NamedTuple):
-    """A finished batch: its tasks, a row of each, and what :attr:`Settings.render` made of each row (nothing without one)."""
+    """A finished batch: its tasks, a row of each, and what :attr:`Settings.prepare` made of each row (nothing without one)."""
 
     tasks: Sequence[PairTask]
     rows: List[Row]
-    rendered: List[Any]
+    prepared: List[Any]
 
 
 def _compared(tasks: Sequence[PairTask], settings: Settings, first: Optional[Row] = None) -> Tuple[List[Row], List[Any]]:
     rows = compare_pairs(tasks, settings, first)
-    return rows, _rendered(rows, settings)
+    return rows, _prepared(rows, settings)
 
 
-def _rendered(rows: List[Row], settings: Settings) -> List[Any]:
-    return [] if settings.render is None else [settings.render(row) for row in rows]
+def _prepared(rows: List[Row], settings: Settings) -> List[Any]:
+    return [] if settings.prepare is None else [settings.prepare(row) for row in rows]
 
 
 def _read_ahead(tasks: Sequence[PairTask]) -> None:
@@ -65,7 +67,8 @@ class _Call:
 class Workers:
     """Compare batches of pairs in ``jobs`` processes (in this process when ``jobs`` is 1).
 
-    Until :meth:`start`, and until the processes are there, small batches are compared in this process.
+    Until :meth:`start`, and until the processes are there, small batches are compared in this process; where it started fewer processes,
+    its user may have it compare some of the others too.
 
     Parameters
     ----------
@@ -115,12 +118,24 @@ class Workers:
 
     @property
     def full(self) -> bool:
-        """Whether nothing more should be submitted before something is collected."""
-        return self.in_flight >= 4 * self.jobs
+        """Whether nothing more should be submitted before something is collected, but for what is compared here."""
+        return self.in_flight >= (_SHORT_LINE if self.helped else _LINE) * self._processes.jobs
 
-    def submit(self, tasks: Sequence[PairTask]) -> None:
-        """Hand out one batch; its rows come from :meth:`collect`. A batch that begins with a huge pair keeps all processes busy."""
-        if not self._apart and (self.jobs == 1 or (not self._processes.there and sum(task.nbytes for task in tasks) <= _AT_ONCE_BYTES)):
+    @property
+    def helped(self) -> bool:
+        """Whether this process may compare too: it is one of the ``jobs``."""
+        return self._processes.jobs < self.jobs
+
+    def submit(self, tasks: Sequence[PairTask], here: bool = False) -> None:
+        """Hand out one batch; its rows come from :meth:`collect`. A batch that begins with a huge pair keeps all processes busy.
+
+        Parameters
+        ----------
+        here
+            Compare a small batch in this process.
+        """
+        here = here or self.jobs == 1 or not self._processes.there
+        if not self._apart and here and (self.jobs == 1 or sum(task.nbytes for task in tasks) <= _AT_ONCE_BYTES):
             self._finished.append(Finished(tasks, *_compared(tasks, self.settings)))
         elif parts_of(tasks[0], self.settings) > 1:
             self._submit_split(tasks, SplitPair(tasks[0], self.settings))
@@ -170,7 +185,7 @@ class Workers:
                 self._take_share(call.tasks, call.split, result)
 
     def _finish(self, tasks: Sequence[PairTask], rows: List[Row]) -> None:
-        self._finished.append(Finished(tasks, rows, _rendered(rows, self.settings)))
+        self._finished.append(Finished(tasks, rows, _prepared(rows, self.settings)))
 
     def _take_share(self, tasks: Sequence[PairTask], split: SplitPair, result: Any) -> None:
         if split.abandoned:

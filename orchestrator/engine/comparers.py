@@ -89,6 +89,7 @@ def compare_files(engine: Engine, files: Sequence[TargetFile], on_progress: OnPr
         engine.collect(0.0)
         while engine.queue.full:
             engine.dispatch()
+            engine.help()
             engine.collect(1.0)
         on_progress(engine.progress.at("planning and comparing", max(0, len(files) - len(waiting)), len(files)))
     drain(engine, on_progress)
@@ -117,5 +118,6 @@ def drain(engine: Engine, on_progress: OnProgress) -> None:
         if not len(engine.queue):
             # Others compare the last pairs meanwhile.
             import_judging()
+        engine.help()
         engine.collect(1.0)
         on_progress(engine.progress)

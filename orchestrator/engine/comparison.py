@@ -118,12 +118,12 @@ class Run:
         dumps_too = os.path.realpath(self.options.golden) != self.catalogue.root
         self.goldens = Goldens(self.options.golden, self.options.golden_steps, self.store, dumps_too)
         self.engine = Engine(self.options, self.graphs, self.store, self.workers, self.catalogue, self.goldens, self.on_row)
-        self.render_rows()
+        self.prepare_rows()
 
-    def render_rows(self) -> None:
-        """Have rows rendered as they are made, for the tables that are known by now to be written."""
+    def prepare_rows(self) -> None:
+        """Have rows prepared as they are made, for the tables that are known by now to be written."""
         render = Renderer(self._columns, tuple(self.options.metrics), self._mapping and absolute(self._mapping))
-        self.workers.settings = replace(self.workers.settings, render=render)
+        self.engine.prepare_rows(render)
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         if self.workers.forked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from itertools import zip_longest
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 from ..comparing.file_plan import FilePlan
 from ..comparing.pair_task import PairTask
@@ -13,8 +13,9 @@ from ..comparing.row import EXPECTED_ABSENT, FAIL, PASS, Row
 from ..comparing.workers import Workers
 from ..dumps.place import Place
 from ..model.graphs import ModelGraphs
-from ..results.kept import KeptRows
-from ..results.rowsql import row_key
+from ..results.kept import KeptRows, Renderer
+from ..results.prepared import PreparedRow, Preparer
+from ..results.rowsql import row_key, row_line
 from ..results.store import RunStore
 from .cancelled import CancelledOutputs
 from .catalogue import Catalogue
@@ -102,7 +103,7 @@ class Engine:
         self._planned_for = 0
         self._stored = Believed()
         self.kept = KeptRows(os.path.dirname(store.path))
-        self._rendered: Dict[int, Any] = {}
+        self._render: Optional[Renderer] = None
 
     def continue_store(self, keep_gone: bool) -> None:
         """Believe the stored rows that hold still; all other files are marked, so that a later start does not believe their rows.
@@ -251,12 +252,15 @@ class Engine:
             self.store.table.remove(stale, why)
             self.changed_places.add(file.place)
 
-    def put_rows(self, rows: Sequence[Row], file: Optional[TargetFile] = None) -> None:
-        """Store rows, of one file or of none."""
+    def put_rows(
+        self, rows: Sequence[Row], file: Optional[TargetFile] = None, prepared: Optional[Sequence[Optional[PreparedRow]]] = None
+    ) -> None:
+        """Store rows, of one file or of none; ``prepared``: as those that compared them did, where they did."""
         if not rows:
             return
-        self.store.put_all(rows, self._keep)
-        self._rendered.clear()
+        made = [None] * len(rows) if prepared is None else prepared
+        lines = [row_line(row) if known is None else known.line for row, known in zip(rows, made)]
+        self.store.table.put(lines, lambda place, number, checksum: self._keep(rows[place], number, checksum, made[place]))
         for row in rows:
             self.changed_places.add(row.place)
             self.progress.failed += row.verdict == FAIL
@@ -265,18 +269,22 @@ class Engine:
         if file is not None:
             file.has_rows = True
 
-    def _keep(self, row: Row, number: int, checksum: str) -> None:
+    def prepare_rows(self, render: Optional[Renderer]) -> None:
+        """Have rows prepared for the store, and rendered where it is known how, in the processes that compare them."""
+        self._render = render
+        self.workers.settings = replace(self.workers.settings, prepare=Preparer(render))
+
+    def _keep(self, row: Row, number: int, checksum: str, prepared: Optional[PreparedRow]) -> None:
         """Keep what finishing needs of a row that was stored."""
-        render = self.workers.settings.render
-        if render is None:
+        if self._render is None:
             return
-        made = self._rendered.get(id(row))
+        rendered = None if prepared is None else prepared.rendered
         try:
-            self.kept.keep(row, number, checksum, render(row) if made is None else made)
+            self.kept.keep(row, number, checksum, self._render(row) if rendered is None else rendered)
         except OSError:
             # Such as a full disk: finishing reads the store then.
             self.kept.close()
-            self.workers.settings = replace(self.workers.settings, render=None)
+            self.prepare_rows(None)
 
     def _choice(self, file: TargetFile) -> int:
         """Return what stands for the golden files that the tensors are compared with, as they are now."""
@@ -335,6 +343,13 @@ class Engine:
             if batch:
                 self.workers.submit(batch)
 
+    def help(self) -> None:
+        """Compare the next pairs in this process, where the workers are full and it would only wait for them."""
+        if self.workers.helped and self.workers.full and self.queue.ripe:
+            batch = self.queue.batch()
+            if batch:
+                self.workers.submit(batch, here=True)
+
     def _wanted(self, task: PairTask) -> bool:
         """Tell whether a pair is still what its file was planned to."""
         file = self.catalogue.of_row(task.row.target_file)
@@ -347,20 +362,20 @@ class Engine:
             return
         with self.store.transaction():
             taken: List[Row] = []
+            made: List[Optional[PreparedRow]] = []
             complete: List[TargetFile] = []
-            for tasks, rows, rendered in finished:
+            for tasks, rows, prepared in finished:
                 self.progress.pairs_done += len(tasks)
-                for task, row, made in zip_longest(tasks, rows, rendered):
+                for task, row, known in zip_longest(tasks, rows, prepared):
                     file = self._take_result(task, row)
                     if file is not None:
                         judged = self.cancelled.judged(row)
                         taken.append(judged)
-                        if judged is row:
-                            self._rendered[id(row)] = made
+                        made.append(known if judged is row else None)
                         file.has_rows = True
                         if not file.pending:
                             complete.append(file)
-            self.put_rows(taken)
+            self.put_rows(taken, prepared=made)
             for file in complete:
                 self._complete(file)
 

@@ -97,7 +97,7 @@ class _Listing:
         """Have everything compared, and give what never came its rows."""
         engine = run.engine
         run.goldens.take(self.golden)
-        run.render_rows()
+        run.prepare_rows()
         run.notes += self.tree.notes + _golden_notes(run)
         run.left_out += self.tree.left_notes
         run.catalogue.left = {combo.place.run for combo in self.tree.left}

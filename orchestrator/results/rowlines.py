@@ -7,7 +7,8 @@ import zlib
 from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
 from .rowsql import SqlValue, checksum, from_sql_text, to_sql_text
-from .rowtable import REASON, Line, RowTable
+from .rowsql import Line
+from .rowtable import REASON, RowTable
 
 
 def packed(lines: Sequence[Any]) -> bytes:

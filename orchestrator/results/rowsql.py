@@ -19,6 +19,8 @@ from ..errors import FormatError
 from ..records import remembering_last
 
 SqlValue = Union[None, int, float, str, bytes]
+Line = Tuple[SqlValue, ...]
+"""The values of :data:`COLUMNS` (and the host's, where there is one), and their checksum."""
 
 _KNOWN = frozenset(MEASURES)
 _encode = json.JSONEncoder().encode
@@ -88,7 +90,11 @@ def _finite_tree(value: Any) -> Any:
 
 def checksum(values: Sequence[SqlValue]) -> str:
     """Return 64 bits of BLAKE2b of SQL values as 16 hexadecimal digits; the same in every version of Python."""
-    return hashlib.blake2b(ascii(list(values)).encode("ascii"), digest_size=8).hexdigest()
+    return _sum_of(ascii(list(values)))
+
+
+def _sum_of(text: str) -> str:
+    return hashlib.blake2b(text.encode("ascii"), digest_size=8).hexdigest()
 
 
 class _Kind(NamedTuple):
@@ -242,19 +248,22 @@ def _key_text(*parts: Union[None, str, int]) -> str:
     return "[%s]" % ",".join(["null" if part is None else _quoted(part) if isinstance(part, str) else str(part) for part in parts])
 
 
-def row_values(row: Row) -> List[SqlValue]:
-    """Return the values of :func:`column_list`; the host's only where there is one."""
-    values: List[SqlValue] = [to_sql_text(row_key(row))]
-    values += [None if value is None else encode(value) for value, encode in zip(_FIELD_VALUES(row.__dict__), _ENCODERS)]
-    values += _metric_values(row.metrics)
-    values.append(row.group.index(row.op) if row.op in row.group else 0)
+def row_line(row: Row) -> Line:
+    """Return a row as the store has it; with the host only where there is one."""
+    first: List[SqlValue] = [to_sql_text(row_key(row))]
+    first += [None if value is None else encode(value) for value, encode in zip(_FIELD_VALUES(row.__dict__), _ENCODERS)]
+    metrics, metrics_text = _metric_values(row.metrics)
+    last: List[SqlValue] = [row.group.index(row.op) if row.op in row.group else 0]
     if row.host is not None:
-        values.append(to_sql_text(row.host))
-    return values
+        last.append(to_sql_text(row.host))
+    # As :func:`checksum` has it: most of what that takes are the numbers.
+    text = "%s, %s, %s" % (ascii(first)[:-1], metrics_text, ascii(last)[1:])
+    return (*first, *metrics, *last, _sum_of(text))
 
 
 @remembering_last
-def _metric_values(metrics: Mapping[str, Any]) -> List[SqlValue]:
+def _metric_values(metrics: Mapping[str, Any]) -> Tuple[List[SqlValue], str]:
+    """Return the values of the metrics' columns, and as :func:`checksum` writes them."""
     values: List[SqlValue] = []
     for name in MEASURES:
         value = metrics.get(name)
@@ -262,7 +271,8 @@ def _metric_values(metrics: Mapping[str, Any]) -> List[SqlValue]:
     others = None
     if not _KNOWN.issuperset(metrics):
         others = _encode({name: plain_tree(value) for name, value in metrics.items() if name not in _KNOWN})
-    return [*values, others]
+    values.append(others)
+    return values, ascii(values)[1:-1]
 
 
 def _to_metric(value: Any) -> SqlValue:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from typing import Callable, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-from ..comparing.row import Row
 from ..dumps.place import Place
 from .connection import StoreConnection
 from .eventlog import EventLog
@@ -14,19 +13,18 @@ from .records import VOID
 from .rowsql import (
     COLUMNS,
     PLACE_COLUMNS,
+    Line,
     SqlValue,
     checksum,
     column_list,
     from_sql_text,
     insert_sql,
-    row_values,
     to_sql_text,
 )
 
-Line = Tuple[SqlValue, ...]
-"""The values of :data:`goldwatch.results.rowsql.COLUMNS`, and their checksum."""
+OnStored = Callable[[int, int, str], None]
+"""Called with a row's place among those that are stored together, its number (id) and its checksum."""
 
-OnStored = Callable[[Row, int, str], None]
 INDEX, REASON = COLUMNS.index("index"), COLUMNS.index("reason")
 
 _VERDICT = COLUMNS.index("verdict")
@@ -56,26 +54,31 @@ class RowTable:
         """Whether a row that was stored since the store was opened, or before, was changed or taken out since."""
         return self._disturbed or self._connection.rolled_back
 
-    def put(self, rows: Iterable[Row], told: OnStored) -> None:
-        """Store rows, as :meth:`goldwatch.results.store.RunStore.put_all` tells."""
-        with self._connection.transaction():
-            for row in rows:
-                stored = self._put(row)
-                if stored is not None:
-                    told(row, *stored)
+    def put(self, lines: Iterable[Line], told: OnStored = lambda place, number, checksum: None) -> None:
+        """Store rows in one transaction, each as :meth:`goldwatch.results.store.RunStore.put` does.
 
-    def _put(self, row: Row) -> Optional[Tuple[int, str]]:
-        values, execute = row_values(row), self._connection.raw.execute
-        found = checksum(values)
+        Parameters
+        ----------
+        told
+            Not called with rows that were there as they are.
+        """
+        with self._connection.transaction():
+            for place, line in enumerate(lines):
+                number = self._put(line)
+                if number is not None:
+                    told(place, number, str(line[-1]))
+
+    def _put(self, line: Line) -> Optional[int]:
+        execute = self._connection.raw.execute
         try:
-            number = execute(self._insert, (*values, found)).lastrowid
+            return execute(self._insert, line).lastrowid
         except sqlite3.IntegrityError:
             # Found again as it was, such as by a run that goes on: nothing happened.
-            if execute("SELECT sum FROM row WHERE key = ?", values[:1]).fetchone() == (found,):
+            if execute("SELECT sum FROM row WHERE key = ?", line[:1]).fetchone() == line[-1:]:
                 return None
-            self._take_out(values[0], "replaced", "now %s%s" % (row.verdict, " (%s)" % row.reason if row.reason else ""))
-            number = execute(self._insert, (*values, found)).lastrowid
-        return number or 0, found
+            verdict, reason = from_sql_text(line[_VERDICT]), from_sql_text(line[REASON])
+            self._take_out(line[0], "replaced", "now %s%s" % (verdict, " (%s)" % reason if reason else ""))
+            return execute(self._insert, line).lastrowid
 
     def _take_out(self, key: SqlValue, kind: str, why: str) -> None:
         found = self._connection.query("SELECT op, tensor, verdict, reason, target_file, CosineSimilarity FROM row WHERE key = ?", (key,))
@@ -90,7 +93,7 @@ class RowTable:
         self._events.add(kind, op, "%s, file %s; %s" % (before, target_file, why))
 
     def put_lines(self, lines: Sequence[Line]) -> None:
-        """Store lines of another store; one that is there under the same key with other values is replaced, with an event."""
+        """Store lines of another store, as :meth:`put` does."""
         raw = self._connection.raw
         with self._connection.transaction():
             before = raw.total_changes
@@ -98,10 +101,7 @@ class RowTable:
             if raw.total_changes - before == len(lines):
                 return
             for line in lines:
-                if raw.execute("SELECT sum FROM row WHERE key = ?", line[:1]).fetchone() != line[-1:]:
-                    verdict, reason = from_sql_text(line[_VERDICT]), from_sql_text(line[REASON])
-                    self._take_out(line[0], "replaced", "now %s%s" % (verdict, " (%s)" % reason if reason else ""))
-                    raw.execute(insert_sql(), line)
+                self._put(line)
 
     def remove(self, keys: Iterable[str], why: str) -> None:
         """Take rows out again, each with an event; unknown keys are passed over."""

@@ -25,8 +25,8 @@ from .lock import OutLock
 from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write
 from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
 from .records import VOID, FileRecord
-from .rowsql import HOST, PLACE_COLUMNS, RowReader, from_sql_text, to_sql_text
-from .rowtable import OnStored, RowTable
+from .rowsql import HOST, PLACE_COLUMNS, RowReader, from_sql_text, row_line, to_sql_text
+from .rowtable import RowTable
 from .rowview import ORDER_AT_PLACE, PLACE_ORDER, RowView, selection
 
 _STARTED = "YYYYmmddHHMMSS"
@@ -197,15 +197,9 @@ class RunStore:
         """
         self.put_all([row])
 
-    def put_all(self, rows: Iterable[Row], told: OnStored = lambda row, number, checksum: None) -> None:
-        """Store rows in one transaction, each as :meth:`put` does.
-
-        Parameters
-        ----------
-        told
-            Called with each row, its number (id) and its checksum; not with rows that were there as they are.
-        """
-        self.table.put(rows, told)
+    def put_all(self, rows: Iterable[Row]) -> None:
+        """Store rows in one transaction, each as :meth:`put` does."""
+        self.table.put(map(row_line, rows))
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return one fact of table ``run``; raises DamagedStore where it is not as it was stored."""

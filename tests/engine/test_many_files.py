@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from goldwatch import compare
 from goldwatch.comparing.pair_task import PairTask
 from goldwatch.comparing.row import PASS, Row
+from goldwatch.comparing.workers import Workers
 from goldwatch.dumps.golden import GoldenEntry
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.engine import comparers, pair_queue
@@ -18,6 +20,7 @@ from goldwatch.engine.catalogue import Catalogue
 from goldwatch.engine.pair_queue import PairQueue
 from goldwatch.engine.signature import Signature
 from goldwatch.naming import parse_dump_name
+from goldwatch.results.rowsql import row_line
 from goldwatch.tensors.dtypes import dtype_by_name
 from goldwatch.tensors.tensor import HeldBytes, Tensor
 
@@ -118,3 +121,32 @@ def test_few_pairs_wait_however_many_files_there_are(training, monkeypatch, jobs
     # A slice of files is planned before the queue is looked at.
     assert max(most) < 10 + comparers._SLICE < before == 120
     assert few.summary == every.summary and [row.verdict for row in few.rows()] == [row.verdict for row in every.rows()]
+
+
+def test_what_the_workers_have_no_room_for_is_compared_here(training, monkeypatch) -> None:
+    compared, submit = [], Workers.submit
+
+    def noted(self, tasks, here=False):
+        if here:
+            compared.append(len(tasks))
+        submit(self, tasks, here)
+
+    monkeypatch.setattr(Workers, "submit", noted)
+    alone = compare(str(training / "dump"), str(training / "golden"), out=str(training / "alone"), jobs=1)
+    assert not compared
+    monkeypatch.setattr(comparers, "_FEW", 0)
+    monkeypatch.setattr(pair_queue, "_BATCH_TASKS", 5)
+    monkeypatch.setattr(Workers, "full", property(lambda self: self.in_flight > 0))
+    helped = compare(str(training / "dump"), str(training / "golden"), out=str(training / "helped"), jobs=2)
+    assert sum(compared) > 0
+    assert [replace(row, metrics={}) for row in helped.rows()] == [replace(row, metrics={}) for row in alone.rows()]
+    assert [row.metrics for row in helped.rows()] == [row.metrics for row in alone.rows()]
+
+
+def test_rows_are_prepared_for_the_store_where_they_are_compared(training, monkeypatch) -> None:
+    def refuse(row):
+        assert not row.metrics, "it came without its line"
+        return row_line(row)
+
+    monkeypatch.setattr("goldwatch.engine.engine.row_line", refuse)
+    assert compare(str(training / "dump"), str(training / "golden"), out=str(training / "out"), jobs=1).summary.rows == 120

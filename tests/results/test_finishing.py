@@ -16,7 +16,7 @@ from goldwatch.results.csvfile import Columns, cells, mapping_cells
 from goldwatch.results.finishing import ResultFiles, holds_all
 from goldwatch.results.kept import KeptRows, Renderer
 from goldwatch.results.network import GRAPHS, SUMMARY, network_document
-from goldwatch.results.rowsql import RowReader, row_key
+from goldwatch.results.rowsql import RowReader, row_key, row_line
 from goldwatch.results.store import RunStore
 from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
 from goldwatch.verdict import Limits, summarise
@@ -128,11 +128,11 @@ def test_the_network_is_kept(tmp_path):
 def test_rows_that_were_rendered_when_they_were_stored_are_not_read_again(store, make_row, monkeypatch):
     render, kept = Renderer(Columns()), KeptRows(os.path.dirname(store.path))
     more = [make_row(number, op="more%d" % number, device="1", model="m", model_id="1", step="9") for number in range(50)]
-    store.put_all(more, lambda row, number, checksum: kept.keep(row, number, checksum, render(row)))
+    store.table.put(map(row_line, more), lambda place, number, checksum: kept.keep(more[place], number, checksum, render(more[place])))
     # A row that is changed or removed after it was rendered is as the store has it.
     store.put_all([more[3].but(verdict="fail", reason="found again")])
     store.table.remove([row_key(more[7])], "gone")
-    store.put_all([more[5]], lambda row, number, checksum: pytest.fail("it was there as it is"))
+    store.table.put([row_line(more[5])], lambda place, number, checksum: pytest.fail("it was there as it is"))
     expected = [cells(row, Columns()) for row in store.rows("index", more[0].place)]
     read = []
     real = RowReader.row
@@ -151,7 +151,7 @@ def test_rows_that_were_rendered_when_they_were_stored_are_not_read_again(store,
 def test_rows_rendered_for_other_tables_are_rendered_anew(store, make_row):
     kept = KeptRows(os.path.dirname(store.path))
     row = make_row(0, op="more", device="1", overflow=True)
-    store.put_all([row], lambda row, number, checksum: kept.keep(row, number, checksum, Renderer(Columns())(row)))
+    store.table.put([row_line(row)], lambda place, number, checksum: kept.keep(row, number, checksum, Renderer(Columns())(row)))
     wanted = Columns(overflow=True)
     with ResultFiles(store, wanted, kept=kept) as files:
         paths = files.finish(summarise(files.rows, 5, Limits(), whole=files.whole), Limits())
@@ -161,7 +161,7 @@ def test_rows_rendered_for_other_tables_are_rendered_anew(store, make_row):
 def put_and_keep(store, rows):
     """Store rows, and keep them as an engine does."""
     render, kept = Renderer(Columns()), KeptRows(os.path.dirname(store.path))
-    store.put_all(rows, lambda row, number, checksum: kept.keep(row, number, checksum, render(row)))
+    store.table.put(map(row_line, rows), lambda place, number, checksum: kept.keep(rows[place], number, checksum, render(rows[place])))
     return kept, render
 
 

@@ -17,7 +17,7 @@ import goldwatch.results.database as database
 from goldwatch.comparing.row import METRICS, Row
 from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem, UsageError
-from goldwatch.results.rowsql import from_sql_text, row_key, to_sql_text
+from goldwatch.results.rowsql import checksum, from_sql_text, row_key, row_line, to_sql_text
 from goldwatch.results.store import RunStore
 
 NAMES = st.text(max_size=12) | st.text(st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF), max_size=4)
@@ -87,6 +87,8 @@ def test_any_row_survives(shared_store, row):
     (found,) = shared_store.rows()
     assert {name: repr(value) for name, value in found.metrics.items()} == {name: repr(value) for name, value in row.metrics.items()}
     assert same(replace(found, metrics={}), replace(row, metrics={}))
+    for line in (row_line(row), row_line(replace(row, host="h"))):
+        assert checksum(line[:-1]) == line[-1]
 
 
 def test_columns_are_the_documented_fields(store, out, make_row):
