@@ -10,6 +10,7 @@ import re
 from typing import Any, Dict, List, Match, Optional, Tuple
 
 from ..errors import FormatError
+from ..netfiles.textformat import unquote
 from .omjson import KEPT_ATTRS, MAX_DEPTH
 
 _REPEATED = frozenset(["graph", "op", "input", "input_desc", "output_desc", "attr", "dim"])
@@ -32,8 +33,6 @@ _EVERY_TOKEN = re.compile("%s(?:%s" % (_BLANK, _REST), re.ASCII)
 _MORE = re.compile("%s(%s)" % (_BLANK, _STRING), re.ASCII)
 _ITEM = re.compile(r"%s(?:(?P<string>%s)|(?P<scalar>%s)|(?P<comma>,)|(?P<close>\]))" % (_BLANK, _STRING, _SCALAR), re.ASCII)
 _INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19})\Z")
-_ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
-_SIMPLE = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
 # A message takes 250 bytes of memory; GE writes more than a hundred for each one that is kept.
 _BYTES_PER_MESSAGE = 32
 _LEAST_BYTES_PER_MESSAGE = 8
@@ -103,7 +102,7 @@ def parse_text(text: str, path: str, every: bool = False) -> Dict[str, Any]:
             frame.store(token.group("name"), _scalar(token.group("scalar")))
         elif kind == "string":
             last = token.group("name")
-            frame.store(last, _unescape(token.group("string")))
+            frame.store(last, unquote(token.group("string")))
             continue
         elif kind == "open":
             if len(stack) >= MAX_DEPTH:
@@ -153,20 +152,20 @@ def _short_list(text: str, position: int, path: str, frame: _Frame, name: str) -
         if item.lastgroup == "close":
             return position
         if item.lastgroup == "string":
-            frame.store(name, _unescape(item.group("string")))
+            frame.store(name, unquote(item.group("string")))
         elif item.lastgroup == "scalar":
             frame.store(name, _scalar(item.group("scalar")))
 
 
 def _joined(text: str, token: Match[str]) -> Tuple[str, int]:
     """Return the adjacent strings that start with ``token`` as one, and the position behind them."""
-    pieces = [_unescape(token.group("more"))]
+    pieces = [unquote(token.group("more"))]
     position = token.end()
     while True:
         more = _MORE.match(text, position)
         if more is None:
             return "".join(pieces), position
-        pieces.append(_unescape(more.group(1)))
+        pieces.append(unquote(more.group(1)))
         position = more.end()
 
 
@@ -176,26 +175,6 @@ def _scalar(text: str) -> Any:
     if text == "false":
         return False
     return int(text, 0 if "x" in text or "X" in text else 10) if _INTEGER.match(text) else text
-
-
-def _unescape(quoted: str) -> str:
-    """Return the content of a quoted string; octal and hexadecimal escapes are bytes of UTF-8."""
-    text = quoted[1:-1]
-    if "\\" not in text:
-        return text
-    return _ESCAPE.sub(_escaped, text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
-
-
-def _escaped(match: Match[bytes]) -> bytes:
-    octal, hexadecimal, short, long, simple = match.groups()
-    if octal is not None:
-        return bytes([int(octal, 8) & 0xFF])
-    if hexadecimal is not None:
-        return bytes([int(hexadecimal, 16)])
-    if simple is not None:
-        return _SIMPLE.get(simple, simple)
-    code = int(short or long, 16)
-    return chr(code).encode("utf-8", "replace") if code < 0x110000 else b"?"
 
 
 def _error(text: str, position: int, path: str, what: str) -> FormatError:

@@ -42,7 +42,7 @@ def test_the_grammar_beyond_what_ge_writes():
     tree = parse_text(text, "t")
     assert tree["name"] == "singlejoinedthird"
     op = tree["graph"][0]["op"]
-    assert op[0] == {"name": 'aab\xe9\xe9\n"q', "id": 31, "input": ["x:0", "y:1", "z:0"]}
+    assert op[0] == {"name": 'aab\xe9\xe9\n"\\q', "id": 31, "input": ["x:0", "y:1", "z:0"]}
     assert op[1] == {"id": -3}
     assert tree["graph"][1] == {"name": "h", "op": [{"name": "late", "attr": [{"key": "_datadump_is_multiop", "value": {"b": True}}]}]}
 
