@@ -133,24 +133,20 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     planned = planned_reports(given, out)
     # Neither a missing path nor a special file is one of two files: the folders' checks name them.
     plain = [os.path.isfile(path) or os.path.isdir(path) for path in (target, golden)]
-    if all(plain) and is_file_pair(target, golden):
-        if cluster is not None:
-            raise UsageError("--cluster is for folders: two files are compared here")
-        from ..engine.two_files import compare_files
-
-        result: RunResult = compare_files(options, given["force"])
-    else:
-        if cluster is not None and options.quantisation and not options.model:
-            raise UsageError("--cluster compares a device's dumps: a quantised net's own files are compared here")
-        compare_all = _how_to_compare(options)
-        with ProgressBar("comparing", quiet) as bar, comparers(cluster, bar, given) as elsewhere:
-            result = compare_all(
-                options,
-                given["jobs"] or default_jobs(),
-                given["force"],
-                on_progress=lambda found: bar.show(found.stage, *found.steps),
-                **elsewhere,
-            )
+    files = all(plain) and is_file_pair(target, golden)
+    if cluster is not None and files:
+        raise UsageError("--cluster is for folders: two files are compared here")
+    if cluster is not None and options.quantisation and not options.model:
+        raise UsageError("--cluster compares a device's dumps: a quantised net's own files are compared here")
+    compare_them = _how_to_compare(options, files)
+    with ProgressBar("comparing", quiet) as bar, comparers(cluster, bar, given) as elsewhere:
+        result = compare_them(
+            options,
+            given["jobs"] or default_jobs(),
+            given["force"],
+            on_progress=lambda found: bar.show(found.stage, *found.steps),
+            **elsewhere,
+        )
     for note in result.notes:
         say_note(note, quiet)
     for text in result.left_out:
@@ -159,7 +155,11 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     return result.exit_code
 
 
-def _how_to_compare(options: ComparisonOptions) -> Callable[..., RunResult]:
+def _how_to_compare(options: ComparisonOptions, files: bool) -> Callable[..., RunResult]:
+    if files:
+        from ..engine.two_files import compare_files
+
+        return compare_files
     if options.model or not options.quantisation:
         return compare_folders
     from ..engine.quantised_files import compare_quantised_files

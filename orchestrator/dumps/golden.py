@@ -171,6 +171,11 @@ class GoldenSet:
             return os.path.exists(mapping) and self._add_mapping(mapping, os.path.relpath(mapping, self.folder))
         return self._add_named(path, rel, name, None)
 
+    def put(self, entry: GoldenEntry) -> None:
+        """Add a tensor, whatever the name of its file."""
+        self._know(entry.path, entry.kind)
+        self._files.setdefault((sanitise_golden(entry.op_name), entry.index), []).append(entry)
+
     def discard(self, path: str) -> bool:
         """Forget a file that is no longer there; tell whether it was known."""
         kind = self._known.pop(path, None)
@@ -292,11 +297,8 @@ class GoldenSet:
             return False
         name = file.name
         kind = "npy" if name.suffix == "npy" else "container"
-        self._know(file.path, kind)
-        entry = GoldenEntry(
-            file.path, file.rel, name.op_name, name.output_index, name.timestamp_us, kind, "output", _SUFFIX_RANK[name.suffix]
-        )
-        self._files.setdefault((sanitise_golden(name.op_name), name.output_index), []).append(entry)
+        rank = _SUFFIX_RANK[name.suffix]
+        self.put(GoldenEntry(file.path, file.rel, name.op_name, name.output_index, name.timestamp_us, kind, "output", rank))
         return True
 
     def _know(self, path: str, kind: str) -> None:

@@ -43,7 +43,8 @@ class Catalogue:
 
     def __init__(self, shown: str) -> None:
         self.root = os.path.realpath(shown)
-        self._below = os.path.join(self.root, "")
+        # A row names a single file in place of a folder by its whole path.
+        self._below = "" if os.path.isfile(self.root) else os.path.join(self.root, "")
         self.shown = shown
         self.files = KnownFiles()
         self.unresolved: Dict[str, Place] = {}
@@ -62,7 +63,7 @@ class Catalogue:
 
     def rel(self, path: str) -> str:
         """Return a path relative to TARGET."""
-        return path[len(self.root) + 1 :]
+        return path[len(self._below) :]
 
     def of_row(self, target_file: Optional[str]) -> Optional[TargetFile]:
         """Return the file that rows were made from, by its name in them."""
@@ -95,6 +96,13 @@ class Catalogue:
         if is_slice(file):
             self._slices.setdefault(_sliced_op(file), []).append(file)
         return file, self._rank(file)
+
+    def take(self, rel: str, op_name: str) -> TargetFile:
+        """Return a file of an op, by its name in the rows, for a source that knows what its tensors come to; it is not met otherwise."""
+        folder, name = os.path.split(self._below + rel)
+        file = TargetFile(self._folder(folder, Place()), name, None, ("", op_name, None, None, None, None), 0)
+        self.files.add(file)
+        return file
 
     def _folder(self, path: str, place: Place) -> FileFolder:
         found = self._folders.get((path, place))

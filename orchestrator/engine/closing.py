@@ -160,7 +160,9 @@ def _vanished(engine: Engine, file: TargetFile) -> None:
     engine.put_rows(rows, file)
 
 
-def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[Tuple[str, str]] = ()) -> None:
+def finish_rows(
+    engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[Tuple[str, str]] = (), absent: Sequence[Row] = ()
+) -> None:
     """Store the rows of what never came, drop rows that no longer belong to the run, and number the ops that the model does not know.
 
     Parameters
@@ -169,6 +171,8 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
         Folders that have the place of a step and hold no dump.
     unlisted
         (folder relative to TARGET, reason) of folders that cannot be listed.
+    absent
+        The rows of what never came, as far as the source knows them.
     """
     with engine.store.transaction():
         kept: Set[str] = set()
@@ -191,7 +195,7 @@ def finish_rows(engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[
             if combo.place not in taken and engine.places.is_wanted(combo.place):
                 folders.append((combo.rel, "the step's folder %s holds no dump" % (combo.rel or combo.folder), ""))
         behind = max(engine.store.op_count(), engine.graphs.op_count(engine.places)) if folders else 0
-        lost = [_folder_row(engine, rel, behind, reason, cause) for rel, reason, cause in folders]
+        lost = [*absent, *(_folder_row(engine, rel, behind, reason, cause) for rel, reason, cause in folders)]
         engine.put_rows(lost)
         kept.update(row_key(row) for row in lost)
         known = {file.rel for place in taken for file in places[place] if file.state != EARLIER}

@@ -30,7 +30,7 @@ _AHEAD = 64
 # Less than this is compared before other processes have started.
 _FEW, _LITTLE_BYTES = 200, 16 << 20
 # Each process costs as much as comparing so much; one keeps up with this one, which plans and stores, however many small files there are.
-_WORTH_BYTES = 32 << 20
+WORTH_BYTES = 32 << 20
 # A golden tensor's pairs are compared together: those that are known only by the last files planned wait for more.
 _UNRIPE = 256
 
@@ -66,7 +66,7 @@ class Here:
         """Compare everything: pairs are compared while later files are still planned, the biggest known first."""
         size_bytes = sum(sizes)
         if len(files) > _FEW or size_bytes > _LITTLE_BYTES:
-            run.workers.start(most=1 + size_bytes // _WORTH_BYTES)
+            run.workers.start(most=1 + size_bytes // WORTH_BYTES)
         compare_files(run.engine, files, on_progress)
         left_out = settle(run.engine)
         drain(run.engine, on_progress)

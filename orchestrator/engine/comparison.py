@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, List, Map
 
 from ..comparing.workers import Workers
 from ..dumps.place import Place
-from ..errors import Interrupted, UsageError, require_file, require_folder
+from ..errors import Interrupted, require_file
 from ..interrupts import Entered, caused_by_interrupt, entered_now
 from ..model.graphs import ModelGraphs
 from ..results.csvfile import Columns
@@ -25,13 +25,68 @@ from .engine import Engine, OnRow
 from .goldens import Goldens
 from .options import ComparisonOptions
 from .overflows import OverflowFile, note_overflows, overflow_files
-from .progress import OnStage
+from .progress import OnProgress, OnStage, Progress
 from .unmatched import steps_without_golden, unmatched
 
 if TYPE_CHECKING:
     from ..verdict.explaining import TensorReader
     from ..verdict.summary import Summary
     from .result import RunResult
+
+
+class Source:
+    """Where the files of a run come from that are all there.
+
+    Parameters
+    ----------
+    on_progress
+        Called several times a second.
+    """
+
+    def __init__(self, options: ComparisonOptions, on_progress: Optional[OnProgress] = None) -> None:
+        self.options = options
+        self.tell: OnProgress = on_progress or (lambda progress: None)
+
+    def look(self, graphs: ModelGraphs) -> ModelGraphs:
+        """Look at the files, with the models, before OUT is touched; return those that tell which ops there are.
+
+        Raises
+        ------
+        GoldwatchError
+            There is nothing to compare.
+        """
+        raise NotImplementedError
+
+    def feed(self, run: Run) -> None:
+        """Have everything compared, and give what never came its rows."""
+        raise NotImplementedError
+
+
+def compare_from(source: Source, jobs: int = 1, force: bool = False, on_row: Optional[OnRow] = None) -> RunResult:
+    """Compare all that a source has, and judge the run.
+
+    Parameters
+    ----------
+    jobs
+        Processes that compare.
+    force
+        Discard other results in OUT.
+    on_row
+        Called with each row that has just been stored.
+
+    Raises
+    ------
+    GoldwatchError
+        As the source's :meth:`Source.look`; OUT is then left alone.
+    UsageError
+        OUT holds the results of other inputs or options.
+    Interrupted
+        By Ctrl-C; what was done stays usable.
+    """
+    source.tell(Progress(stage="reading the model"))
+    with Run(source.options, jobs, force, on_row, look=source.look) as run:
+        source.feed(run)
+        return run.finish(on_stage=lambda *stage: source.tell(run.engine.progress.at(*stage)))
 
 
 class Run:
@@ -48,7 +103,7 @@ class Run:
     inputs
         What the rows depend on, as JSON values; the options' by default.
     look
-        Called with the models before OUT is touched; raises where there is nothing to do.
+        As :meth:`Source.look`.
 
     Attributes
     ----------
@@ -67,7 +122,7 @@ class Run:
         force: bool = False,
         on_row: Optional[OnRow] = None,
         inputs: Optional[Mapping[str, Any]] = None,
-        look: Callable[[ModelGraphs], None] = lambda graphs: None,
+        look: Callable[[ModelGraphs], ModelGraphs] = lambda graphs: graphs,
     ) -> None:
         self.options = options
         self.jobs = jobs
@@ -85,11 +140,6 @@ class Run:
 
     def __enter__(self) -> Run:
         entered = entered_now()
-        if self.options.quantisation is not None and self.options.model is None:
-            raise UsageError("a device's dumps are compared by the model's json, which the quantisation json leads on: it is missing")
-        if os.path.lexists(self.options.target) and not os.path.isdir(self.options.target):
-            require_folder(self.options.target, "TARGET")
-        require_folder(self.options.golden, "GOLDEN")
         for path, what in self.options.named_models:
             if not os.path.isdir(path):
                 require_file(path, what)
@@ -105,10 +155,10 @@ class Run:
         return self
 
     def _open(self) -> None:
-        self.graphs = self.options.graphs()
+        graphs = self.options.graphs()
+        self.options.selection(graphs)
+        self.graphs = self.look(graphs)
         self.notes += self.graphs.notes
-        self.options.selection(self.graphs)
-        self.look(self.graphs)
         self.store = RunStore.begin(self.options.out, self.inputs, self.force)
         self.notes += self.store.notes
         if self.graphs:

@@ -105,15 +105,17 @@ class Engine:
         self.kept = KeptRows(os.path.dirname(store.path))
         self._render: Optional[Renderer] = None
 
-    def continue_store(self, keep_gone: bool) -> None:
+    def continue_store(self, keep_gone: bool, models: Sequence[str] = ()) -> None:
         """Believe the stored rows that hold still; all other files are marked, so that a later start does not believe their rows.
 
         Parameters
         ----------
         keep_gone
             Files that were compared and are no longer there belong to the run.
+        models
+            Files that rows depend on, beside those of the graphs.
         """
-        same = same_model(self.store, [*self.graphs.files, *self.options.models[1:], *self.options.user_code.scripts])
+        same = same_model(self.store, [*self.graphs.files, *models, *self.options.models[1:], *self.options.user_code.scripts])
         if self.store.continued:
             self.believe_rows(same, keep_gone)
 
@@ -145,6 +147,12 @@ class Engine:
         if file.state == EARLIER:
             self._supersede(file, self.catalogue.newer(file))
         return file, True
+
+    def take(self, rel: str, op_name: str) -> TargetFile:
+        """Return a file as :meth:`Catalogue.take` does; it is accepted, but never planned here."""
+        file = self.catalogue.take(rel, op_name)
+        file.has_rows = file.rel in self._stored.with_rows
+        return file
 
     def _supersede(self, earlier: TargetFile, newer: TargetFile) -> None:
         """The rows of a newer dump take the place of an earlier one's."""

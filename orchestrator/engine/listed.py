@@ -13,7 +13,7 @@ from ..model.graphs import ModelGraphs
 from ..results.records import EXPECTED
 from .closing import finish_rows
 from .comparers import Comparers, Here
-from .comparison import Run
+from .comparison import Run, Source, compare_from
 from .engine import OnRow
 from .options import ComparisonOptions
 from .progress import OnProgress, Progress
@@ -38,12 +38,8 @@ def compare_folders(
 
     Parameters
     ----------
-    jobs
-        Processes that compare.
-    force
-        Discard other results in OUT.
-    on_row
-        Called with each row that has just been stored.
+    jobs, force, on_row
+        As for :func:`goldwatch.engine.comparison.compare_from`.
     on_progress
         Called several times a second.
     comparers
@@ -58,27 +54,22 @@ def compare_folders(
     Interrupted
         By Ctrl-C; what was done stays usable.
     """
-    tell = on_progress or (lambda progress: None)
-    tell(Progress(stage="reading the model"))
-    source = _Listing(options, tell, comparers or Here())
-    with Run(options, jobs, force, on_row, look=source.look) as run:
-        source.feed(run, tell)
-        return run.finish(on_stage=lambda *stage: tell(run.engine.progress.at(*stage)))
+    options.require_dumps()
+    return compare_from(_Listing(options, on_progress, comparers or Here()), jobs, force, on_row)
 
 
-class _Listing:
-    """TARGET and GOLDEN as they are found: the source of a run over files that are all there."""
+class _Listing(Source):
+    """TARGET and GOLDEN as they are found."""
 
-    def __init__(self, options: ComparisonOptions, on_progress: OnProgress, comparers: Comparers) -> None:
-        self.options = options
-        self.on_progress = on_progress
+    def __init__(self, options: ComparisonOptions, on_progress: Optional[OnProgress], comparers: Comparers) -> None:
+        super().__init__(options, on_progress)
         self.comparers = comparers
 
-    def look(self, graphs: ModelGraphs) -> None:
+    def look(self, graphs: ModelGraphs) -> ModelGraphs:
         """List both folders; raise InputError where one holds nothing to compare, or no model for what it holds."""
-        self.on_progress(Progress(stage="listing GOLDEN"))
+        self.tell(Progress(stage="listing GOLDEN"))
         self.golden = GoldenSet.open(self.options.golden)
-        self.on_progress(Progress(stage="listing TARGET"))
+        self.tell(Progress(stage="listing TARGET"))
         self.tree = self.comparers.list_target(self.options)
         _require_dumps(self.options, self.tree)
         graphs.require(combo.place.model for combo in self.tree.combos)
@@ -92,8 +83,9 @@ class _Listing:
                 "GOLDEN: %s: expected the device dumps of the build without fusion, got golden files" % self.options.golden,
                 hint="golden files of the original model need no second model file",
             )
+        return graphs
 
-    def feed(self, run: Run, on_progress: OnProgress) -> None:
+    def feed(self, run: Run) -> None:
         """Have everything compared, and give what never came its rows."""
         engine = run.engine
         run.goldens.take(self.golden)
@@ -106,7 +98,7 @@ class _Listing:
         files = _meet(run, self.tree)
         sizes = array("q", map(self.comparers.size_of, files))
         run.store.set(EXPECTED, {"files": len(files), "bytes": sum(sizes)})
-        run.left_out += self.comparers.compare(run, files, sizes, on_progress)
+        run.left_out += self.comparers.compare(run, files, sizes, self.tell)
         finish_rows(engine, self.tree.empty, self.tree.unlisted)
         run.left_out += run.unpaired()
 

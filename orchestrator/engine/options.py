@@ -8,7 +8,7 @@ from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
 from ..comparing.pair_task import Settings
 from ..comparing.row import MEASURES, METRICS
-from ..errors import FormatError, UsageError
+from ..errors import FormatError, UsageError, require_folder
 from ..model.graph import load_model
 from ..model.graphs import ModelGraphs, load_models
 from ..model.rebase import onto_unfused, through_quantisation
@@ -129,6 +129,20 @@ class ComparisonOptions:
         if self.unfused is not None:
             return ModelGraphs.of_all(onto_unfused(load_model(self.model), load_model(self.unfused)))
         return load_models(self.model)
+
+    def require_dumps(self) -> None:
+        """Raise unless a device's dumps can be compared: TARGET, once it is there, and GOLDEN are folders, a quantised model is named.
+
+        Raises
+        ------
+        UsageError, MissingPath
+            It is not so.
+        """
+        if self.quantisation is not None and self.model is None:
+            raise UsageError("a device's dumps are compared by the model's json, which the quantisation json leads on: it is missing")
+        if os.path.lexists(self.target) and not os.path.isdir(self.target):
+            require_folder(self.target, "TARGET")
+        require_folder(self.golden, "GOLDEN")
 
     def settings(self) -> Settings:
         """Return what the workers compute: the metrics shown and those with limits."""

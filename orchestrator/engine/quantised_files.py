@@ -1,4 +1,4 @@
-"""The files of a quantised net's own framework (npy, quant) compared with those of the net before it was quantised.
+"""The files of a quantised net's own framework (npy, quant) against those of the net before it was quantised: a source of a run.
 
 The quantisation json says which op each came from. There is no device, so there are no inputs: each file is an output.
 """
@@ -11,21 +11,20 @@ from ..comparing.dequantised import dequantised, is_integer, not_integers
 from ..comparing.pair import refuse
 from ..comparing.pair_task import PairTask
 from ..comparing.row import CORRUPT, DUMP_MISSING, EXPECTED_ABSENT, GOLDEN_MISSING, NOT_COMPARED, PASS, Row
-from ..comparing.workers import Workers
 from ..dumps.golden import GoldenEntry, GoldenSet, open_golden
-from ..errors import GoldwatchError, InputError, NotComparable, UsageError, require_file, require_folder
+from ..errors import GoldwatchError, InputError, NotComparable, UsageError, require_folder
 from ..model.graph import ModelGraph
+from ..model.graphs import ModelGraphs
 from ..model.pairing import Pairing
 from ..model.row_plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
-from ..results.network import GRAPHS, network_document
-from ..results.store import RunStore
 from ..tensors.tensor import Tensor
+from .comparison import Run, Source, compare_from
+from .known_pairs import compare_known
 from .options import ComparisonOptions
-from .pair_queue import compare_all
-from .progress import OnProgress, Progress
+from .progress import OnProgress
 from .result import RunResult
-from .two_files import judged_result
+from .signature import Signature, look_at
 
 
 def compare_quantised_files(
@@ -46,31 +45,29 @@ def compare_quantised_files(
         A folder holds no such files, or TARGET holds a device's dumps.
     GoldwatchError
         The quantisation json cannot be read, OUT holds the results of other inputs.
+    Interrupted
+        By Ctrl-C; what was done stays usable.
     """
     if options.op_range or options.select or options.time is not None:
         raise UsageError("a range or selection of ops and a time are for the dumps of a device")
-    for path, what in options.named_models:
-        require_file(path, what)
-    target, golden = (_files(path, what) for path, what in ((options.target, "TARGET"), (options.golden, "GOLDEN")))
-    (graph,) = options.graphs().graphs
-    settings = options.settings()
-    planned = _Planned(graph, target, golden)
-    with RunStore.begin(options.out, options.identity(), force) as store:
-        with store.transaction():
-            store.table.remove(store.table.keys(), "compared again")
-            store.set(GRAPHS, [network_document(graph)])
-            store.put_all(planned.rows)
-            for tensor, reason in planned.omitted:
-                store.events.omit(tensor, reason)
-        progress = Progress(pairs=len(planned.tasks))
+    return compare_from(_QuantisedFiles(options, on_progress), jobs, force)
 
-        def on_done(count: int) -> None:
-            progress.pairs_done = count
-            if on_progress is not None:
-                on_progress(progress)
 
-        compare_all(planned.tasks, Workers(jobs, settings), store, on_done)
-        return judged_result(options, store, len(graph.ops), golden.kind != "npy", graph, _notes(target, golden, graph))
+class _QuantisedFiles(Source):
+    """The files of the two nets."""
+
+    def look(self, graphs: ModelGraphs) -> ModelGraphs:
+        """List both folders; raise InputError where one holds no such files."""
+        self.target, self.golden = _files(self.options.target, "TARGET"), _files(self.options.golden, "GOLDEN")
+        return graphs
+
+    def feed(self, run: Run) -> None:
+        """Have all files compared."""
+        run.goldens.take(self.golden)
+        run.prepare_rows()
+        run.notes += _notes(self.target, self.golden)
+        planned = _Planned(run.graphs.graphs[0], self.target, self.golden)
+        compare_known(run, planned.tasks, planned.rows, planned.looks, self.tell, planned.omitted)
 
 
 def _files(path: str, what: str) -> GoldenSet:
@@ -84,9 +81,9 @@ def _files(path: str, what: str) -> GoldenSet:
     return found
 
 
-def _notes(target: GoldenSet, golden: GoldenSet, graph: ModelGraph) -> List[str]:
+def _notes(target: GoldenSet, golden: GoldenSet) -> List[str]:
     notes = ["TARGET holds the files of a quantised net, not a device's dumps: outputs only are compared"]
-    notes += ["TARGET: " + note for note in target.notes] + list(golden.notes) + list(graph.notes)
+    notes += ["TARGET: " + note for note in target.notes] + golden.notes
     for side, found in (("TARGET's", target), ("golden", golden)):
         notes += ["%s files collide: %s" % (side, ", ".join(collision.files)) for collision in found.collisions[:10]]
     return notes
@@ -99,6 +96,7 @@ class _Planned:
         self.tasks: List[PairTask] = []
         self.rows: List[Row] = []
         self.omitted: List[Tuple[str, str]] = []
+        self.looks: Dict[str, Optional[Signature]] = {}
         self._golden = golden
         pairing = Pairing(graph, lambda op, index: golden.find(op, index) is not None)
         known = {sanitise_golden(op.name): op for op in graph.ops}
@@ -115,6 +113,7 @@ class _Planned:
                 continue
             dumped = DumpedOp(name, op_type, files[0].timestamp_us, 0, 1 + max(entry.index for entry in files))
             seen.append(dumped)
+            self.looks.update((entry.rel, look_at(entry.path)) for entry in files)
             by_index = {entry.index: entry for entry in files}
             for plan in pairing.rows_for(dumped):
                 self._plan(plan, by_index.get(plan.tensor_index or 0) if plan.kind != OP else None)

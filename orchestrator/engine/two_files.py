@@ -1,32 +1,31 @@
-"""Two single files compared: one table with their tensors."""
+"""Two single files: a source of a run whose rows are their tensors."""
 
 from __future__ import annotations
 
-from typing import Optional, Sequence
+import os
+from typing import Optional
 
-from ..comparing.pair import compare_pairs
+from ..dumps.golden import GoldenSet
 from ..errors import UsageError
-from ..model.graph import ModelGraph
-from ..results.finishing import ResultFiles
-from ..results.store import RunStore
-from ..usercode import stop_user_code
-from ..verdict.run_sentence import run_sentence
-from ..verdict.summary import exit_code, summarise
+from ..model.graphs import ModelGraphs
+from .comparison import Run, Source, compare_from
 from .file_pair import pair_files
+from .known_pairs import compare_known
 from .options import ComparisonOptions
+from .progress import OnProgress
 from .result import RunResult
-from .standing import keep_judgement
+from .signature import look_at
 
 
-def compare_files(options: ComparisonOptions, force: bool = False) -> RunResult:
+def compare_files(options: ComparisonOptions, jobs: int = 1, force: bool = False, on_progress: Optional[OnProgress] = None) -> RunResult:
     """Compare the tensors of two files and judge them as a run.
 
     Parameters
     ----------
     options
         ``target`` and ``golden`` are files.
-    force
-        Discard other results in OUT.
+    jobs, force, on_progress
+        As for :func:`goldwatch.engine.listed.compare_folders`.
 
     Raises
     ------
@@ -34,49 +33,31 @@ def compare_files(options: ComparisonOptions, force: bool = False) -> RunResult:
         An option makes sense for folders only, or OUT holds the results of other inputs.
     GoldwatchError
         A file cannot be read.
+    Interrupted
+        By Ctrl-C; what was done stays usable.
     """
-    if options.op_range or options.select or options.time is not None or options.quantisation is not None or options.unfused is not None:
-        raise UsageError("a range or selection of ops, a time, a quantisation or an unfused model are for folders, not for two files")
-    settings = options.settings()
-    pairs = pair_files(options.target, options.golden, options.graphs())
-    with RunStore.begin(options.out, options.identity(), force) as store:
-        try:
-            rows = [*compare_pairs(pairs.tasks, settings), *pairs.rows]
-        finally:
-            stop_user_code()
-        with store.transaction():
-            store.put_all(sorted(rows, key=lambda row: (row.kind, row.tensor_index or 0)))
-        return judged_result(options, store, 1, any(task.golden.kind != "npy" for task in pairs.tasks))
+    if any((options.op_range, options.select, options.time, options.quantisation, options.unfused, options.check_addresses)):
+        what = "a range or selection of ops, a time, a quantisation, an unfused model or a check of addresses"
+        raise UsageError(what + " are for folders, not for two files")
+    return compare_from(_TwoFiles(options, on_progress), jobs, force)
 
 
-def judged_result(
-    options: ComparisonOptions,
-    store: RunStore,
-    ops: int,
-    golden_address: bool,
-    graph: Optional[ModelGraph] = None,
-    notes: Sequence[str] = (),
-) -> RunResult:
-    """Write the result files of what is stored, and judge it.
+class _TwoFiles(Source):
+    """A target file and a golden file."""
 
-    Parameters
-    ----------
-    ops
-        How many there are.
-    golden_address
-        As for :meth:`ComparisonOptions.columns`.
-    graph
-        Which operators feed which.
-    notes
-        What was taken and assumed.
-    """
-    mapping = (options.target, options.golden) if options.mapping else None
-    with ResultFiles(store, options.columns(golden_address), mapping, options.metrics) as results:
-        summary = summarise(results.rows, ops, options.limits, graph=graph, allow_missing=options.allow_missing, whole=results.whole)
-        sentence = run_sentence(summary)
-        code = exit_code(summary, strict=options.strict)
-        forgiving = {"allow_missing": options.allow_missing, "strict": options.strict}
-        told = tuple(notes) + tuple(store.notes)
-        keep_judgement(store, {**forgiving, "unmatched": []}, summary, code, sentence, told)
-        files = results.finish(summary, options.limits)
-    return RunResult(options, summary, code, sentence, tuple(files), told, (), *results.told)
+    def look(self, graphs: ModelGraphs) -> ModelGraphs:
+        """Pair their tensors; a model tells layouts, not which ops there are. Raises as :func:`pair_files`."""
+        target = os.path.abspath(self.options.target)
+        self.looks = {target: look_at(target)}
+        self.models = graphs.files
+        self.pairs = pair_files(self.options.target, self.options.golden, graphs)
+        return ModelGraphs()
+
+    def feed(self, run: Run) -> None:
+        """Have the tensors compared."""
+        golden = GoldenSet.empty(self.options.golden)
+        for task in self.pairs.tasks[:1]:
+            golden.put(task.golden)
+        run.goldens.take(golden)
+        run.prepare_rows()
+        compare_known(run, self.pairs.tasks, self.pairs.rows, self.looks, self.tell, models=self.models)

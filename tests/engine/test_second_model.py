@@ -15,6 +15,7 @@ import goldwatch
 from goldwatch.dumps import write_dump
 from goldwatch.engine.listed import compare_folders
 from goldwatch.engine.options import ComparisonOptions
+from goldwatch.engine.quantised_files import compare_quantised_files
 from goldwatch.errors import MissingPath, UsageError
 from goldwatch.schemas import load_schema
 from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
@@ -280,6 +281,26 @@ class TestFilesOfTheQuantisedNet:
         for out, jobs in (("out2", "2"), ("out", "2")):
             assert self.run(tmp_path, "--allow-missing", "--jobs", jobs, out=out)[1]["rows"] == document["rows"]
         assert goldwatch.open_result(str(tmp_path / "out")).summary.passed == 3
+
+    def test_only_what_has_changed_is_compared_again(self, tmp_path, values):
+        self.write(tmp_path, values)
+        folders = [str(tmp_path / name) for name in ("target", "golden", "out")]
+        options = ComparisonOptions(*folders, quantisation=str(tmp_path / "quant.json"))
+
+        def again():
+            pairs = []
+            result = compare_quantised_files(options, on_progress=lambda progress: pairs.append(progress.pairs))
+            return {row.tensor: row.verdict for row in result.rows()}, max(pairs)
+
+        rows, compared = again()
+        assert compared == 3 and again() == (rows, 0)
+        np.save(str(tmp_path / "golden" / "relu.0.1767323045000000.npy"), values["relu"] * 2)
+        assert again() == ({**rows, "relu_q:output:0": "fail"}, 1)
+        quantisation(tmp_path / "quant.json")
+        assert again()[1] == 3
+        os.remove(str(tmp_path / "target" / "relu_q.0.1767323045000000.npy"))
+        rows, _ = again()
+        assert [rows[name] for name in rows if name.startswith("relu_q")] == ["not_compared"]
 
     def test_an_error_is_found_and_files_that_are_missing_are_told(self, tmp_path, values):
         self.write(tmp_path, values, 1.5)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 
 import numpy as np
+import pytest
 from in_process import run_here
 
 from goldwatch.dumps.write import TensorData, write_dump
+from goldwatch.engine.options import ComparisonOptions
+from goldwatch.engine.two_files import compare_files
+from goldwatch.errors import Interrupted
+from goldwatch.results.store import RunStore
 from goldwatch.tensors.dtypes import dtype_by_name
 
 
@@ -67,5 +73,62 @@ def test_what_is_for_folders_is_refused(tmp_path):
     np.save(str(tmp_path / "a.npy"), np.ones(3))
     done = goldwatch(tmp_path, "compare", "a.npy", "a.npy", "-o", "out", "--time", "all")
     assert done.returncode == 2 and "folders" in done.stderr
+    (tmp_path / "model.json").write_text("{}")
+    done = goldwatch(tmp_path, "compare", "a.npy", "a.npy", "-f", "model.json", "--check-addresses", "-o", "out")
+    assert done.returncode == 2 and "a check of addresses" in done.stderr
     done = goldwatch(tmp_path, "compare", "a.npy", str(tmp_path), "-o", "out")
     assert done.returncode == 4 and "folder" in done.stderr
+
+
+class TestTheSameCommandAgain:
+    """It goes on in OUT, as the comparison of folders does."""
+
+    TWO = ("Add.add.1.2.1234567890123456", "Add.add.1.2.1234567890123457")
+
+    @pytest.fixture
+    def compared(self, tmp_path):
+        def compare(**options):
+            found = []
+            paths = (str(tmp_path / name) for name in (*self.TWO, "out"))
+            result = compare_files(ComparisonOptions(*paths, **options), on_progress=lambda progress: found.append(progress.pairs))
+            return [row.tensor for row in result.rows()], max(found)
+
+        self.write(tmp_path, 2)
+        return compare
+
+    def write(self, tmp_path, inputs, names=TWO, factor=1):
+        array = np.arange(1, 37, dtype=np.float16).reshape((1, 4, 3, 3)) * factor
+        for name in names:
+            write_dump(str(tmp_path / "new"), inputs=[tensor(array)] * inputs, outputs=[tensor(array)])
+            os.replace(str(tmp_path / "new"), str(tmp_path / name))
+
+    def test_what_is_as_it_was_is_not_compared_again(self, tmp_path, compared):
+        names = ["add:input:0", "add:input:1", "add:output:0"]
+        assert compared() == (names, 3) and compared() == (names, 0)
+        self.write(tmp_path, 2, names=self.TWO[1:], factor=2)
+        assert compared() == (names, 3)
+        with RunStore.open(str(tmp_path / "out")) as store:
+            assert store.counted.all() == {"fail": 3}
+
+    def test_a_tensor_that_is_no_longer_there_has_no_row(self, tmp_path, compared):
+        compared()
+        self.write(tmp_path, 1)
+        assert compared() == (["add:input:0", "add:output:0"], 2)
+
+    def test_another_model_file_has_all_compared_again(self, tmp_path, compared):
+        """It tells the tensors' layouts."""
+        model = tmp_path / "model.json"
+        for number in (1, 2):
+            model.write_text(json.dumps({"name": "net%d" % number, "graph": [{"name": "net", "op": []}]}))
+            assert compared(model=str(model))[1] == 3
+        assert compared(model=str(model))[1] == 0
+
+    def test_ctrl_c_says_what_is_stored(self, tmp_path, compared):
+        def interrupted(progress):
+            if progress.pairs_done:
+                raise KeyboardInterrupt
+
+        paths = (str(tmp_path / name) for name in (*self.TWO, "out"))
+        with pytest.raises(Interrupted, match="^interrupted: 3 rows are stored in .*out$"):
+            compare_files(ComparisonOptions(*paths), on_progress=interrupted)
+        assert compared()[1] == 0
