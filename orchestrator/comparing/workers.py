@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type
 
 from ..dumps.source import START_BYTES, FileSource
 from ..errors import GoldwatchError
@@ -231,6 +231,12 @@ class Workers:
             self._submit(self._whole(call.tasks, crashes=call.crashes + 1))
         else:
             self._finish(call.tasks, [refuse(task.row, _LOST, "crashed") for task in call.tasks])
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], *_: object) -> None:
+        self.close(now=kind is not None)
 
     def close(self, now: bool = False) -> None:
         """End the processes, and no others; ``now`` drops what they are doing. In a fork nothing is done."""

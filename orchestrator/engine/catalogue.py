@@ -6,6 +6,7 @@ import os
 import sys
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
+from ..comparing.row import Row
 from ..dumps.listing import full_name_of
 from ..dumps.place import Place, place_of
 from ..dumps.slices import by_number
@@ -97,10 +98,11 @@ class Catalogue:
             self._slices.setdefault(_sliced_op(file), []).append(file)
         return file, self._rank(file)
 
-    def take(self, rel: str, op_name: str) -> TargetFile:
-        """Return a file of an op, by its name in the rows, for a source that knows what its tensors come to; it is not met otherwise."""
-        folder, name = os.path.split(self._below + rel)
-        file = TargetFile(self._folder(folder, Place()), name, None, ("", op_name, None, None, None, None), 0)
+    def take(self, row: Row) -> TargetFile:
+        """Return the file that a row is about, whatever its name, where a source knows by itself which files there are."""
+        folder, name = os.path.split(self._below + (row.target_file or ""))
+        op = (row.op_type, row.op, None, None, None, None)
+        file = TargetFile(self._folder(folder, row.place), name, None, op, row.timestamp_us)
         self.files.add(file)
         return file
 

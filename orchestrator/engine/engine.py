@@ -148,9 +148,9 @@ class Engine:
             self._supersede(file, self.catalogue.newer(file))
         return file, True
 
-    def take(self, rel: str, op_name: str) -> TargetFile:
+    def take(self, row: Row) -> TargetFile:
         """Return a file as :meth:`Catalogue.take` does; it is accepted, but never planned here."""
-        file = self.catalogue.take(rel, op_name)
+        file = self.catalogue.take(row)
         file.has_rows = file.rel in self._stored.with_rows
         return file
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from typing import Callable, Dict, List, Sequence, Tuple
+from typing import Callable, Dict, List, Tuple
 
 from ..comparing.pair_task import PairTask
-from ..comparing.workers import Workers
 from ..errors import GoldwatchError
-from ..results.store import RunStore
 
 _BATCH_BYTES = 4 << 20
 # Handing over a batch, and storing its rows, costs as much as comparing some tiny pairs.
@@ -99,27 +97,6 @@ class PairQueue:
             nbytes += group.nbytes
             tasks += [task for task in group.tasks if self._wanted(task)]
         return tasks
-
-
-def compare_all(tasks: Sequence[PairTask], workers: Workers, store: RunStore, on_done: Callable[[int], None]) -> None:
-    """Compare pairs and store their rows; the workers are closed. ``on_done`` is told several times a second how many are done."""
-    queue = PairQueue(lambda task: True)
-    for task in tasks:
-        queue.put(task)
-    queue.ripen()
-    count, ended = 0, False
-    try:
-        while queue.ripe or workers.in_flight:
-            while queue.ripe and not workers.full:
-                workers.submit(queue.batch())
-            for batch, rows, _ in workers.collect(1.0):
-                with store.transaction():
-                    store.put_all(rows)
-                count += len(batch)
-            on_done(count)
-        ended = True
-    finally:
-        workers.close(now=not ended)
 
 
 def _key(task: PairTask) -> Key:

@@ -20,7 +20,7 @@ from ..model.row_plan import OMITTED, OP, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden
 from ..tensors.tensor import Tensor
 from .comparison import Run, Source, compare_from
-from .known_pairs import compare_known
+from .known_pairs import begin_known, compare_known
 from .options import ComparisonOptions
 from .progress import OnProgress
 from .result import RunResult
@@ -63,11 +63,10 @@ class _QuantisedFiles(Source):
 
     def feed(self, run: Run) -> None:
         """Have all files compared."""
-        run.goldens.take(self.golden)
-        run.prepare_rows()
+        begin_known(run, self.golden)
         run.notes += _notes(self.target, self.golden)
         planned = _Planned(run.graphs.graphs[0], self.target, self.golden)
-        compare_known(run, planned.tasks, planned.rows, planned.looks, self.tell, planned.omitted)
+        compare_known(run.engine, planned.tasks, planned.rows, self.tell, planned.looks, planned.omitted)
 
 
 def _files(path: str, what: str) -> GoldenSet:

@@ -10,7 +10,7 @@ from ..errors import UsageError
 from ..model.graphs import ModelGraphs
 from .comparison import Run, Source, compare_from
 from .file_pair import pair_files
-from .known_pairs import compare_known
+from .known_pairs import begin_known, compare_known
 from .options import ComparisonOptions
 from .progress import OnProgress
 from .result import RunResult
@@ -58,6 +58,5 @@ class _TwoFiles(Source):
         golden = GoldenSet.empty(self.options.golden)
         for task in self.pairs.tasks[:1]:
             golden.put(task.golden)
-        run.goldens.take(golden)
-        run.prepare_rows()
-        compare_known(run, self.pairs.tasks, self.pairs.rows, self.looks, self.tell, models=self.models)
+        begin_known(run, golden)
+        compare_known(run.engine, self.pairs.tasks, self.pairs.rows, self.tell, self.looks, models=self.models)

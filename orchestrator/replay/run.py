@@ -9,13 +9,16 @@ from typing import Callable, List, Tuple
 
 from ..comparing.workers import Workers
 from ..dumps.tree import Combo, DumpTree
-from ..engine.options import ComparisonOptions
-from ..engine.pair_queue import compare_all
+from ..engine.catalogue import Catalogue
+from ..engine.engine import Engine
+from ..engine.goldens import Goldens
+from ..engine.known_pairs import compare_known
+from ..engine.options import ONE, ComparisonOptions
 from ..engine.result import RunResult
 from ..engine.standing import keep_judgement
 from ..errors import InputError, require_folder
 from ..model.graph import ModelGraph
-from ..model.graphs import load_models
+from ..model.graphs import ModelGraphs, load_models
 from ..model.never import CONSTANT_TYPES
 from ..naming import parse_golden_name
 from ..output_files import remove_inside
@@ -84,9 +87,11 @@ def replay(
             pieces = Pieces(plan, original, folder, temporary)
             failed = runner.run(pieces.all, temporary, lambda done, total: on_progress("replaying", done, total))
         tasks = pieces.tasks(failed)
-        with store.transaction():
-            store.put_all([*plan.rows, *pieces.rows])
-        compare_all(tasks, Workers(jobs, compared.settings()), store, lambda done: on_progress("comparing", done, len(tasks)))
+        with Workers(jobs, compared.settings()) as workers:
+            goldens = Goldens(folder, ONE, store, dumps_too=False)
+            engine = Engine(compared, ModelGraphs.of_all(graph), store, workers, Catalogue(options.target), goldens)
+            rows = [*plan.rows, *pieces.rows]
+            compare_known(engine, tasks, rows, lambda found: on_progress("comparing", found.pairs_done, len(tasks)), {})
         with ResultFiles(store, compared.columns(False), None, compared.metrics) as results:
             judged = summarise(results.rows, len(graph.ops), limits, graph=graph, whole=results.whole)
             summary = replayed(judged, store.rows("index"), limits, fails, bool(options.ops))
