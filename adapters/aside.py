@@ -7,7 +7,7 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, List, Tuple
 
-from ..output_files import create_new, renamed_at_the_end
+from ..filesystem.outputs import create_new, renamed_at_the_end
 from .manifest import FILE_MODE
 
 PENDING_LIMIT_BYTES = 256 * 1024 * 1024

@@ -14,6 +14,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple, Type
 import numpy as np
 
 from ..errors import FormatError, InputError, UsageError
+from ..filesystem.outputs import remove_leftovers, remove_quietly, require_own_file, write_whole
 from ..naming import (
     MAPPING_FILE,
     TIMESTAMP_DIGITS,
@@ -23,7 +24,6 @@ from ..naming import (
     read_mapping,
     sanitise_golden,
 )
-from ..output_files import remove_leftovers, remove_quietly, require_own_file, write_whole
 from .aside import AsideFiles
 from .golden_names import GoldenNames, Key
 from .headers import container_header, npy_header

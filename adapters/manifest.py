@@ -10,10 +10,10 @@ import os
 from typing import Any, Dict, List, Optional
 
 from ..errors import EnvironmentProblem, FormatError, MissingPath, UsageError
-from ..input_files import open_input, read_input
-from ..mounts import free_bytes
+from ..filesystem.inputs import open_input, read_input
+from ..filesystem.mounts import free_bytes
+from ..filesystem.outputs import ASIDE_PREFIX, remove_leftovers, remove_quietly, write_whole
 from ..naming import MAPPING_FILE, parse_golden_name, printable, read_mapping
-from ..output_files import ASIDE_PREFIX, remove_leftovers, remove_quietly, write_whole
 from ..wording import size_text
 
 MANIFEST_FILE = "manifest.json"

@@ -8,7 +8,7 @@ import re
 from typing import Iterator, List, Tuple
 
 from ..errors import InputError
-from ..input_files import read_input
+from ..filesystem.inputs import read_input
 
 _NAME = re.compile(r"python(3(\.\d+)?)?")
 _CONDA_LIST = "~/.conda/environments.txt"

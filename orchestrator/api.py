@@ -20,7 +20,7 @@ from .engine.quantised_files import compare_quantised_files
 from .engine.result import RunResult, stored_result
 from .engine.user_code import find_user_code
 from .errors import GoldwatchError, Interrupted, UsageError
-from .input_files import AnyPath, path_text
+from .filesystem.inputs import AnyPath, path_text
 from .interrupts import caused_by_interrupt, entered_now
 from .processes import default_jobs
 from .results.reading import StoreReader

@@ -11,7 +11,7 @@ import urllib.request
 from typing import Any, List, Optional
 
 from .errors import EnvironmentProblem, FormatError, InputError, UsageError
-from .input_files import read_input
+from .filesystem.inputs import read_input
 from .loopback import is_loopback
 
 TIMEOUT_S = 30.0

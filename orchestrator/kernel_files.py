@@ -10,7 +10,7 @@ import os
 from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 
 from .errors import InputError
-from .input_files import open_input
+from .filesystem.inputs import open_input
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36

@@ -16,9 +16,7 @@ LAYERS = (
         "goldwatch.columns",
         "goldwatch.shortening",
         "goldwatch.errors",
-        "goldwatch.input_files",
-        "goldwatch.mounts",
-        "goldwatch.output_files",
+        "goldwatch.filesystem",
         "goldwatch.interrupts",
         "goldwatch.lazy",
         "goldwatch.naming",
@@ -64,9 +62,7 @@ LAYERS = (
 )
 ADAPTERS_MAY_IMPORT = (
     "goldwatch.errors",
-    "goldwatch.input_files",
-    "goldwatch.mounts",
-    "goldwatch.output_files",
+    "goldwatch.filesystem",
     "goldwatch.interrupts",
     "goldwatch.lazy",
     "goldwatch.memory",

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from ...errors import GoldwatchError, InputError, MissingPath, UsageError
-from ...input_files import open_input
+from ...filesystem.inputs import open_input
+from ...filesystem.outputs import write_whole
 from ...naming import printable
 from ...netfiles.caffe_cut import delete_layers
 from ...netfiles.caffe_net import Layer, Net, State, dropout_is_plain, initial_state
 from ...netfiles.prototxt import SIZE_LIMIT_BYTES, Document, encode, read_document
-from ...output_files import write_whole
 from .aliasing import memory_warnings
 
 

@@ -10,7 +10,7 @@ import struct
 from typing import Callable, Dict, Optional, Tuple
 
 from ...errors import FormatError
-from ...input_files import open_input
+from ...filesystem.inputs import open_input
 
 Size = Tuple[int, int]
 # Deflate makes at most 1032 bytes of one.

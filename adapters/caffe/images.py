@@ -12,7 +12,7 @@ from typing import Any, Optional, Tuple
 import numpy as np
 
 from ...errors import EnvironmentProblem, FormatError, InputError, UsageError, require_file
-from ...input_files import open_input
+from ...filesystem.inputs import open_input
 from ...naming import printable
 from ...netfiles.caffemodel import read_mean
 from ...netfiles.textformat import Message, number_of

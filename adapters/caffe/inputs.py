@@ -9,7 +9,7 @@ import numpy as np
 
 from ...elements import element_count
 from ...errors import FormatError, InputError, UsageError, require_file
-from ...input_files import open_input
+from ...filesystem.inputs import open_input
 from ...naming import printable
 from ..manifest import sha256_of_file
 from ..npyfile import LOAD_ERRORS, Check, read_npy, told

@@ -9,9 +9,9 @@ import numpy as np
 
 from ...elements import element_count
 from ...errors import EnvironmentProblem, InputError
+from ...filesystem.outputs import write_whole
 from ...naming import printable
 from ...netfiles.prototxt import encode
-from ...output_files import write_whole
 from .backends import BACKENDS
 from .normalise import Normalised
 from .targets import NO_TOP, Target, Targets

@@ -9,11 +9,11 @@ from dataclasses import astuple
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ...errors import InputError
+from ...filesystem.outputs import write_whole
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffemodel_cut import CaffeModel
 from ...netfiles.prototxt import Document, encode
-from ...output_files import write_whole
 from ..child import Task
 from ..child.serve import Parent
 from ..replaying.child import serve_pieces

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Sequence
 
 from ...errors import EnvironmentProblem
-from ...input_files import open_input
-from ...output_files import create_new
+from ...filesystem.inputs import open_input
+from ...filesystem.outputs import create_new
 from ..launch import child_environment
 from ..manifest import sweep
 from .outcome import Outcome

@@ -13,7 +13,7 @@ import traceback
 from typing import Any, Callable, Dict, NoReturn
 
 from ...errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError
-from ...input_files import open_input
+from ...filesystem.inputs import open_input
 from ...interrupts import caused_by_interrupt, exit_code_of, heed_interrupts
 from .signals import hear
 

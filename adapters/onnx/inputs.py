@@ -12,12 +12,12 @@ import numpy as np
 
 from ...elements import element_count
 from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
-from ...input_files import open_input
+from ...filesystem.inputs import open_input
+from ...filesystem.outputs import write_whole
 from ...naming import printable
 from ...netfiles.onnx_model import OnnxGraph
 from ...netfiles.onnx_types import BY_NAME, TYPES, OnnxType, type_name
 from ...netfiles.onnx_values import Dim, OnnxValue
-from ...output_files import write_whole
 from ..manifest import FILE_MODE, sha256_of_file
 from ..npyfile import LOAD_ERRORS, read_npy, told
 from .input_specs import Item, Shape, check_shape, shown_shape, stems_of

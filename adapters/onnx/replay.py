@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import numpy as np
 
 from ...errors import InputError
-from ...input_files import open_input
+from ...filesystem.inputs import open_input
 from ...naming import printable
 from ...netfiles.onnx_cut import Border, OnnxCut, Rewriting
 from ...netfiles.onnx_cut import Piece as Bytes

@@ -8,8 +8,8 @@ from typing import Any, Callable, Dict, List, Mapping
 import numpy as np
 
 from ...errors import EnvironmentProblem, GoldwatchError
-from ...input_files import open_input
-from ...output_files import create_new
+from ...filesystem.inputs import open_input
+from ...filesystem.outputs import create_new
 from ..child.serve import Parent
 
 Array = Any

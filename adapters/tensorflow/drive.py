@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import numpy as np
 
 from ...errors import FormatError, GoldwatchError, InputError
-from ...input_files import open_input
+from ...filesystem.inputs import open_input
 from ...naming import printable
 from ..golden_writer import GoldenWriter
 from .convert import is_fused, plain_array

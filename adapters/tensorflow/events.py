@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from ...input_files import open_input
+from ...filesystem.inputs import open_input
 from .rules import feed_of
 
 Key = Tuple[str, int]

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 import numpy as np
 
 from ...errors import FormatError, GoldwatchError, InputError
-from ...input_files import open_input
+from ...filesystem.inputs import open_input
 from ...naming import nearest_names, printable
 from ..npyfile import read_npy
 from .convert import convert

@@ -10,9 +10,9 @@ import tempfile
 from typing import Any, Dict, Iterator, Optional, Sequence
 
 from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError, InputError, Interrupted, ProgramFailed, UsageError
+from ...filesystem.outputs import ASIDE_PREFIX
 from ...interrupts import signal_name
 from ...naming import printable
-from ...output_files import ASIDE_PREFIX
 from ..child import Outcome, Task, run_child
 from ..child.parent import OURS, STDERR
 from ..child.signals import NotedSignals

@@ -11,7 +11,7 @@ from typing import Any, Container, List, Optional, Sequence, Set, Tuple
 import numpy as np
 
 from ...errors import InputError, UsageError, require_folder
-from ...input_files import open_input
+from ...filesystem.inputs import open_input
 from ...naming import MAPPING_FILE, TIMESTAMP_DIGITS, fits, is_hash_name, parse_golden_name, read_mapping, sanitise_golden
 from .rules import feed_of
 

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import List, Optional, Sequence, Tuple
 
 from ...errors import UsageError
-from ...input_files import open_input
+from ...filesystem.inputs import open_input
 
 FILE, MODULE, CODE, STDIN = "file", "module", "code", "stdin"
 

@@ -20,7 +20,7 @@ import click
 from ..blas import importing_unthreaded
 from ..columns import cut, width_of, wrap
 from ..errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_USAGE, GoldwatchError
-from ..input_files import open_input
+from ..filesystem.inputs import open_input
 from ..interrupts import caused_by_interrupt
 from ..naming import printable
 from ..shortening import shorten_within

@@ -17,8 +17,8 @@ from ..config.op_list import list_ops
 from ..config.plan import DATA, DEBUG_MODES, LEVELS, MODES, SCENES, DumpPlan, PlanError
 from ..config.select import Selection
 from ..errors import MissingPath, UsageError, require_file
-from ..input_files import read_input
-from ..output_files import replacing
+from ..filesystem.inputs import read_input
+from ..filesystem.outputs import replacing
 from .common import format_option, print_json, put, put_cells, put_file, say, set_up_logging, verbosity_options
 from .option_syntax import in_options, parse_list, parse_model, parse_range, parse_skip
 from .steps import written_steps

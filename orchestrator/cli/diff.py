@@ -8,8 +8,8 @@ from typing import Optional
 import click
 
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS, UsageError
+from ..filesystem.outputs import replacing
 from ..naming import printable
-from ..output_files import replacing
 from ..pages.diff_page import diff_page
 from ..results.difference import KINDS, WORSE, Difference, difference_of
 from ..results.difference_words import change_words, counts_words, markdown, place_words

@@ -15,9 +15,9 @@ from goldwatch.adapters.tensorflow.rename import RENAME, REPORT, Renaming, apply
 from goldwatch.adapters.tensorflow.tfdbg_listing import parse_listing
 
 from ..errors import EXIT_INCOMPLETE, InputError, MissingPath, UsageError
-from ..input_files import read_input
+from ..filesystem.inputs import read_input
+from ..filesystem.outputs import write_whole
 from ..naming import MAPPING_FILE, mapping_line, printable, read_mapping
-from ..output_files import write_whole
 from .common import format_option, print_json, put, put_file, say
 from .golden_words import golden_words
 

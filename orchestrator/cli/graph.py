@@ -8,7 +8,7 @@ from typing import Dict, List, Optional, Tuple
 import click
 
 from ..errors import GoldwatchError, UsageError, require_file
-from ..output_files import replacing
+from ..filesystem.outputs import replacing
 from ..pages.graph_page import Commands, graph_page
 from ..pages.graph_result import doubt, read_result
 from ..pages.models import OM, PageModel, read_page_model, within

@@ -6,7 +6,7 @@ import os
 from typing import Iterable, List, Mapping, Optional
 
 from ..errors import EnvironmentProblem, MissingPath, UsageError
-from ..mounts import nearest_folder
+from ..filesystem.mounts import nearest_folder
 from ..results.jsonfile import RESULT_FILE
 from ..results.lock import LOCK_FILE
 from ..results.opening import STORE_FILE

@@ -6,7 +6,7 @@ import os
 from typing import Any, Dict, List, Optional
 
 from ..errors import InputError, MissingPath, UsageError
-from ..input_files import read_input
+from ..filesystem.inputs import read_input
 from ..schemas.documents import read_document
 from ..submodel.choose import chosen_nodes
 from ..submodel.document import FILE

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from typing import Iterator, Optional, Tuple
 
-from ..output_files import create_new
+from ..filesystem.outputs import create_new
 
 _PREFIX = "goldwatch-cluster-"
 _MARK = ".goldwatch-scratch"

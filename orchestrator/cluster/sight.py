@@ -8,7 +8,7 @@ import socket
 from typing import Any, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import InputError
-from ..input_files import open_input
+from ..filesystem.inputs import open_input
 
 _START_BYTES = 4096
 _SHOWN = 4

@@ -10,7 +10,7 @@ from ..dumps.golden import open_golden
 from ..dumps.source import START_BYTES
 from ..elements import element_count
 from ..errors import GoldwatchError, NotComparable
-from ..input_files import read_soon
+from ..filesystem.inputs import read_soon
 from ..tensors.axes import plain_letters
 from ..tensors.dtypes import nbytes
 from ..tensors.geometry import Geometry

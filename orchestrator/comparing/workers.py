@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 from ..dumps.source import START_BYTES, FileSource
 from ..errors import GoldwatchError
-from ..input_files import read_soon
+from ..filesystem.inputs import read_soon
 from ..processes import ProcessDied, Processes
 from ..usercode import stop_user_code
 from .compiled.choice import compiled_kernel

@@ -6,8 +6,8 @@ import re
 from typing import Any, List, Optional, Sequence
 
 from ..errors import FormatError, require_file
-from ..input_files import open_input
-from ..mounts import nearest_folder
+from ..filesystem.inputs import open_input
+from ..filesystem.mounts import nearest_folder
 from .acl_rules import AclRules
 from .cann import Version, parse_version
 from .dump_size import acl_size, check_size, npu_size

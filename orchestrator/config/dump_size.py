@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..filesystem.mounts import free_bytes
 from ..model import ModelGraph, OpNode
 from ..model.nodes import execution_key
-from ..mounts import free_bytes
 from ..wording import size_text
 from .acl_rules import items_of, model_entries, strings_of
 from .estimate import Estimate, estimate, skipped_positions, step_count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Collection, NoReturn, Tuple
 
 from ..errors import InputError
-from ..input_files import read_input
+from ..filesystem.inputs import read_input
 from ..naming import nearest_names
 from ..schemas import load_schema
 from ..verdict.limits import LIMITED, OWN_HINT, SELECTORS, Limits, limits_with

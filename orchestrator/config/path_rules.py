@@ -9,8 +9,8 @@ import stat
 from typing import List, Optional, Tuple
 
 from ..dumps.place import is_time
+from ..filesystem.mounts import free_bytes, mount_of
 from ..kernel_files import text_of
-from ..mounts import free_bytes, mount_of
 from ..naming import parse_dump_name
 from .finding import ERROR, NOTE, WARNING, Findings, Path
 

@@ -15,7 +15,8 @@ from ..dumps.listing import GOLDEN_SUFFIXES
 from ..dumps.npy import open_npy
 from ..dumps.overflow import overflow_records
 from ..errors import GoldwatchError, NotComparable, UsageError
-from ..input_files import read_input
+from ..filesystem.inputs import read_input
+from ..filesystem.outputs import remove_leftovers, write_whole
 from ..naming import (
     MAPPING_FILE,
     MAPPING_LIMIT_BYTES,
@@ -28,7 +29,6 @@ from ..naming import (
     parse_golden_name,
     sanitise_golden,
 )
-from ..output_files import remove_leftovers, write_whole
 from ..processes import ProcessDied, Processes
 from ..tensors.tensor import Tensor
 from ..tensors.user_conversions import UserConversions

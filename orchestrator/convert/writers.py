@@ -10,7 +10,7 @@ import numpy as np
 from ..dumps.container import DumpFile
 from ..dumps.write import TensorData, write_dump
 from ..errors import EnvironmentProblem
-from ..output_files import renamed_at_the_end, write_whole, writing_whole
+from ..filesystem.outputs import renamed_at_the_end, write_whole, writing_whole
 from ..tensors.dtypes import Array
 from ..tensors.tensor import WINDOW_BYTES, Tensor
 from .tensors import Converted

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from ..output_files import writing_whole
+from ..filesystem.outputs import writing_whole
 from ..tensors.geometry import Geometry
 from ..tensors.ordered import Ranges, ordered_windows
 from ..tensors.tensor import Tensor

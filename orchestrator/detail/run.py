@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Tuple, cast
 
 from ..comparing.row import EXPECTED_ABSENT, FAIL, GOLDEN_MISSING, MISSING_CAUSES, NOT_COMPARED, PASS
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_PASS
-from ..output_files import write_whole
+from ..filesystem.outputs import write_whole
 from ..processes import ProcessDied, Processes
 from ..results.outfolder import make_folder
 from ..usercode import stop_user_code

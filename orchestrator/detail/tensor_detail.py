@@ -19,8 +19,8 @@ from ..comparing.slices import MASK
 from ..dumps.golden import GoldenEntry, open_golden
 from ..elements import element_count
 from ..errors import GoldwatchError
+from ..filesystem.outputs import write_whole
 from ..naming import bounded_name, sanitise_golden
-from ..output_files import write_whole
 from ..results.jsonfile import row_document
 from ..results.rowsql import plain_tree
 from ..tensors.axes import Layout, layout_of, plain_letters

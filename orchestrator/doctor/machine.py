@@ -14,8 +14,8 @@ import sys
 import tempfile
 from typing import Any, Dict, List, Optional, Tuple
 
+from ..filesystem.mounts import free_bytes
 from ..kernel_files import control_groups, fields_of, text_of
-from ..mounts import free_bytes
 from ..processes import default_jobs
 
 FEATURES = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "asimd", "asimdhp", "sve")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Optional
 
 from ..errors import TruncatedFile
-from ..input_files import open_regular
+from ..filesystem.inputs import open_regular
 from .header import COMPLETE, HEADERLESS, LONG, SHORT, load_header
 from .npy import load_npy_header
 

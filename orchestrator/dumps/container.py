@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import NotThere, TypeNotComparable, UsageError
-from ..input_files import AnyPath, path_text
+from ..filesystem.inputs import AnyPath, path_text
 from ..records import quickly_made
 from ..tensors.dtypes import Array, DType, dtype_by_code, nbytes
 from ..tensors.formats import split_format

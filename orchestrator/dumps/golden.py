@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..errors import FormatError, NotThere
-from ..input_files import AnyPath, path_text
+from ..filesystem.inputs import AnyPath, path_text
 from ..naming import (
     MAPPING_FILE,
     is_hash_name,

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Dict, Optional, Tuple
 
 from ..errors import GoldwatchError
-from ..input_files import read_input
+from ..filesystem.inputs import read_input
 
 _MANIFEST = "manifest.json"
 _LIMIT_BYTES = 256 << 20

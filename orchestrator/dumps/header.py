@@ -15,7 +15,7 @@ from typing import Any, List, Optional, Tuple
 
 from ..elements import BY_CODE
 from ..errors import FormatError, TruncatedFile
-from ..input_files import open_regular, read_at
+from ..filesystem.inputs import open_regular, read_at
 from ..proto import load_messages
 from ..protowire import CutShort
 from .nano import MAGIC, read_nano_header

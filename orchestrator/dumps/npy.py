@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Optional, Tuple
 
 from ..errors import FormatError, TruncatedFile
-from ..input_files import open_regular, read_at
+from ..filesystem.inputs import open_regular, read_at
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_numpy
 from ..tensors.tensor import Tensor
 from .npyheader import element_dtype, parse_header

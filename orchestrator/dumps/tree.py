@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ..input_files import AnyPath, path_text
+from ..filesystem.inputs import AnyPath, path_text
 from ..naming import DumpName, run_name
 from .listing import DumpEntry, FolderListing, list_folder, walk
 from .place import Place, name_order, place_of

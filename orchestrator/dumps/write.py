@@ -9,7 +9,7 @@ from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple, Uni
 import numpy as np
 
 from ..errors import InputError
-from ..output_files import writing_whole
+from ..filesystem.outputs import writing_whole
 from ..proto import load_messages
 from ..tensors.dtypes import DType, dtype_by_code, dtype_by_name, dtype_by_numpy, nbytes
 from ..tensors.formats import format_code

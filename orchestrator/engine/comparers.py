@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, List, Sequence
 
 from ..dumps.source import START_BYTES
 from ..dumps.tree import DumpTree
-from ..input_files import read_soon
+from ..filesystem.inputs import read_soon
 from .closing import settle
 from .comparison import Run, import_judging
 from .engine import Engine

@@ -12,7 +12,7 @@ from ..dumps.header import COMPLETE, size_error
 from ..dumps.npy import open_npy
 from ..dumps.overflow import overflow_records
 from ..errors import FormatError, GoldwatchError, NotComparable, UsageError
-from ..input_files import open_input, read_input
+from ..filesystem.inputs import open_input, read_input
 from ..model.graph import load_model
 from ..naming import MAPPING_FILE, parse_dump_name, read_mapping
 from ..results.opening import STORE_FILE

@@ -17,9 +17,9 @@ from ..config.forms import read_plan, write_plan
 from ..config.plan import DumpPlan
 from ..dumps.place import is_time
 from ..errors import EnvironmentProblem, InputError, ProgramFailed, UsageError, require_file
-from ..input_files import open_input, read_input
-from ..mounts import free_bytes
-from ..output_files import replacing, writing_whole
+from ..filesystem.inputs import open_input, read_input
+from ..filesystem.mounts import free_bytes
+from ..filesystem.outputs import replacing, writing_whole
 
 PLAN, ACL, NPU = "dump plan", "acl.json", "npu settings"
 WRITTEN_FILE = "acl.json"

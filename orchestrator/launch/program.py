@@ -11,8 +11,8 @@ import time
 from typing import Any, BinaryIO, Callable, Collection, Dict, List, Optional, Sequence
 
 from ..errors import InputError
+from ..filesystem.outputs import create_new, refuse_writing
 from ..interrupts import signal_name
-from ..output_files import create_new, refuse_writing
 from .family import Family, Member
 
 LOG_FILE = "program.log"

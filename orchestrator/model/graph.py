@@ -8,7 +8,7 @@ from collections import deque
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import FormatError, InputError, require_file
-from ..input_files import AnyPath, open_input, path_text
+from ..filesystem.inputs import AnyPath, open_input, path_text
 from ..naming import find_collisions, sanitise_device, sanitise_golden
 from .build import GraphBuilder, Notes
 from .getext import parse_text

@@ -8,7 +8,7 @@ from typing import Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Uni
 
 from ..dumps.place import Place
 from ..errors import InputError
-from ..input_files import AnyPath, path_text
+from ..filesystem.inputs import AnyPath, path_text
 from ..naming import run_name, sanitise_device
 from ..wording import listed
 from .graph import ModelGraph, load_model

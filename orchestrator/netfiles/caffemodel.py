@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from ..errors import FormatError, require_file
-from ..input_files import open_input
+from ..filesystem.inputs import open_input
 from ..protowire import BYTES, FIXED32, VARINT, fields_of, read_varints
 from ..protowire import Buffer as AnyBuffer
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import BinaryIO, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 from ..errors import TruncatedFile
-from ..input_files import open_input
+from ..filesystem.inputs import open_input
 from ..protowire import BYTES, field, read_varint, varint
 from .onnx_external import ExternalRange, external_range
 from .onnx_model import OnnxGraph, OnnxModel, OnnxNode

@@ -9,7 +9,7 @@ import os
 from typing import Dict, NamedTuple
 
 from ..errors import FormatError, InputError, MissingPath, TruncatedFile, require_file
-from ..input_files import open_input
+from ..filesystem.inputs import open_input
 from ..naming import printable
 from .onnx_model import OnnxModel
 from .onnx_values import OnnxTensor

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from ..errors import FormatError, require_file
-from ..input_files import read_input
+from ..filesystem.inputs import read_input
 from .textformat import Field, Value, parse, quote
 
 SIZE_LIMIT_BYTES = 256 * 1024 * 1024

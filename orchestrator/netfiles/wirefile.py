@@ -6,7 +6,7 @@ import os
 from typing import BinaryIO, Iterable, Iterator, NamedTuple, Tuple
 
 from ..errors import FormatError, TruncatedFile, require_file
-from ..input_files import open_regular, read_at
+from ..filesystem.inputs import open_regular, read_at
 from ..protowire import CutShort, Window, fields_of
 
 _COPY_BYTES = 1 << 20

@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ..comparing.row import Row
 from ..errors import GoldwatchError
-from ..input_files import read_input
+from ..filesystem.inputs import read_input
 from ..results.rowsql import plain_number
 from ..schemas.documents import check_document
 

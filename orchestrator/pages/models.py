@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..dumps.golden import GoldenSet
 from ..errors import FormatError
-from ..input_files import AnyPath, open_input, path_text
+from ..filesystem.inputs import AnyPath, open_input, path_text
 from ..model.graph import load_with_parameters
 from ..model.never import no_dump_reason
 from ..results.network import network_document

@@ -8,7 +8,7 @@ from typing import Dict, List, Optional
 from ..comparing.row import FAIL
 from ..dumps.tree import Combo
 from ..errors import InputError
-from ..input_files import open_input
+from ..filesystem.inputs import open_input
 from ..naming import printable
 from ..results.network import SUMMARY
 from ..results.records import FileRecord

@@ -15,10 +15,10 @@ from ..comparing.pair_task import PairTask
 from ..comparing.row import CORRUPT, Row
 from ..dumps.golden import GoldenEntry
 from ..errors import GoldwatchError, NotComparable
+from ..filesystem.outputs import create_new
 from ..model.row_plan import RowPlan
 from ..naming import compose_golden_name, fits
 from ..netfiles.onnx_types import BY_NAME as ONNX_TYPES
-from ..output_files import create_new
 from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.cut import CutInput
 from ..submodel.onnx_original import OnnxOriginal

@@ -17,11 +17,11 @@ from ..engine.options import ONE, ComparisonOptions
 from ..engine.result import RunResult
 from ..engine.standing import keep_judgement
 from ..errors import InputError, require_folder
+from ..filesystem.outputs import remove_inside
 from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs, load_models
 from ..model.never import CONSTANT_TYPES
 from ..naming import parse_golden_name
-from ..output_files import remove_inside
 from ..results.finishing import ResultFiles
 from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore

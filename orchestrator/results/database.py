@@ -9,7 +9,7 @@ import sqlite3
 from typing import Iterator, Optional
 
 from ..errors import EnvironmentProblem, GoldwatchError
-from ..mounts import NETWORK_FILE_SYSTEMS, file_system
+from ..filesystem.mounts import NETWORK_FILE_SYSTEMS, file_system
 from .identity import DamagedStore
 
 BUSY_TIMEOUT_S = 30.0

@@ -15,8 +15,8 @@ from typing import IO, Any, Collection, Dict, List, Optional, Sequence, Tuple, T
 from ..comparing.row import Row
 from ..dumps.place import NOWHERE, Place
 from ..errors import EnvironmentProblem
+from ..filesystem.outputs import append, refuse_writing, remove_inside, replacing
 from ..naming import bounded_name, printable
-from ..output_files import append, refuse_writing, remove_inside, replacing
 from .csvfile import MAPPING_HEADER, Columns, cells, header, mapping_cells
 from .store import RunStore
 

@@ -9,7 +9,7 @@ from typing import FrozenSet, Iterator, List, NamedTuple, Optional, Tuple
 
 from ..comparing.row import VERDICTS
 from ..errors import FormatError, GoldwatchError
-from ..input_files import open_input
+from ..filesystem.inputs import open_input
 from ..schemas import load_text
 from .rowsql import COLUMNS, HOST, checksum, column_list, from_sql_text, key_of_values
 

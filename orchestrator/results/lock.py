@@ -12,7 +12,7 @@ import weakref
 from typing import Any, Optional
 
 from ..errors import EnvironmentProblem
-from ..output_files import require_own_file
+from ..filesystem.outputs import require_own_file
 
 LOCK_FILE = "run.lock"
 

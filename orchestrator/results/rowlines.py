@@ -6,8 +6,7 @@ import pickle
 import zlib
 from typing import Any, Dict, Iterable, List, Sequence, Tuple
 
-from .rowsql import SqlValue, checksum, from_sql_text, to_sql_text
-from .rowsql import Line
+from .rowsql import Line, SqlValue, checksum, from_sql_text, to_sql_text
 from .rowtable import REASON, RowTable
 
 

@@ -6,7 +6,7 @@ import csv
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import FormatError
-from ..output_files import refuse_writing, replacing
+from ..filesystem.outputs import refuse_writing, replacing
 from ..verdict.limits import LARGER, natural_comparison
 from .csvfile import text_cell
 from .rowsql import from_sql_text

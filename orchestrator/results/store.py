@@ -14,7 +14,7 @@ from .. import __version__
 from ..comparing.row import Row
 from ..dumps.place import Place
 from ..errors import FormatError
-from ..output_files import remove_leftovers, require_own_file
+from ..filesystem.outputs import remove_leftovers, require_own_file
 from .connection import StoreConnection
 from .counts import RunCounts
 from .database import translated

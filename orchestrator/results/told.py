@@ -9,7 +9,7 @@ from typing import IO, Any, Iterable, Mapping, Optional, Tuple, Type
 
 from ..comparing.row import METRICS, Row
 from ..dumps.place import Place
-from ..output_files import refuse_writing, replacing
+from ..filesystem.outputs import refuse_writing, replacing
 from ..verdict.limits import Limits
 from .csvfile import Columns
 from .stepops import OverDevices

@@ -15,7 +15,7 @@ from typing import Deque, Dict, List, NamedTuple, Optional, Set, Tuple
 from urllib.parse import urlsplit
 
 from ..errors import FormatError, UsageError
-from ..input_files import read_input
+from ..filesystem.inputs import read_input
 from ..loopback import is_loopback
 
 _TOKEN_BYTES = 4096

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Dict, List, Mapping, Optional, Tuple
 
 from starlette.concurrency import run_in_threadpool
 
-from ..input_files import open_input
+from ..filesystem.inputs import open_input
 from ..results.reading import signature
 from .answers import Problem
 from .runs import Run

@@ -10,7 +10,7 @@ import threading
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..errors import EnvironmentProblem
-from ..output_files import require_own_file
+from ..filesystem.outputs import require_own_file
 from ..results.database import connect_writer, translated
 from ..results.lock import OutLock
 from .answers import Problem

@@ -9,8 +9,8 @@ import time
 from typing import BinaryIO, Iterator
 
 from ..errors import EnvironmentProblem
-from ..mounts import free_bytes
-from ..output_files import aside_name, create_new, refuse_writing
+from ..filesystem.mounts import free_bytes
+from ..filesystem.outputs import aside_name, create_new, refuse_writing
 
 # Room for manifests, mapping.csv and what a file system keeps for itself.
 _RESERVE_BYTES = 1 << 20

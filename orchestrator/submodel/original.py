@@ -6,7 +6,7 @@ import os
 from typing import Set, Tuple, Union
 
 from ..errors import require_file
-from ..input_files import AnyPath, open_input, path_text
+from ..filesystem.inputs import AnyPath, open_input, path_text
 from .caffe_original import DATA_TYPES, CaffeOriginal
 from .onnx_original import OnnxOriginal
 from .tf_original import INPUT_TYPES, TfOriginal

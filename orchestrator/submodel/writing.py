@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..input_files import open_input
+from ..filesystem.inputs import open_input
 from ..naming import MAPPING_FILE
 from ..netfiles.onnx_cut import ExternalData, OnnxCut
 from ..netfiles.prototxt import encode

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..cli.common import print_json, put, run_command
 from ..errors import FormatError, UsageError, require_file
-from ..input_files import open_input, read_input
+from ..filesystem.inputs import open_input, read_input
 from ..netfiles.caffemodel import read_weights
 from .caffe_device import CaffeNetwork
 from .dump import GENERATIONS, DeviceDump, recorded

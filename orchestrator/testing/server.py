@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import UsageError
-from ..mounts import free_bytes
+from ..filesystem.mounts import free_bytes
+from ..filesystem.outputs import remove_quietly
 from ..naming import MAPPING_FILE
-from ..output_files import remove_quietly
 from .dump import DeviceDump
 from .faults import Fault
 

@@ -13,7 +13,7 @@ from ..engine.catalogue import Catalogue
 from ..engine.goldens import Goldens
 from ..engine.signature import DELETED_PREFIX, Signature, look_at
 from ..engine.target_file import PLANNED, TargetFile
-from ..mounts import free_bytes
+from ..filesystem.mounts import free_bytes
 from ..results.store import RunStore
 from .options import KEEP_ALL, KEEP_FAILED, WatchOptions
 

@@ -13,7 +13,7 @@ from typing import Any, Callable, Deque, List, Optional, Sequence, Tuple
 from watchdog.events import DirCreatedEvent, DirDeletedEvent, DirModifiedEvent, FileSystemEvent, FileSystemEventHandler
 from watchdog.observers.api import BaseObserver
 
-from ..mounts import file_system, told_of_changes
+from ..filesystem.mounts import file_system, told_of_changes
 from .inotify import ChangeEmitter
 
 POLL_S = 1.0

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from goldwatch.comparing.row import METRICS, Row
 from goldwatch.dumps.place import Place
 from goldwatch.errors import EnvironmentProblem
-from goldwatch.output_files import replacing
+from goldwatch.filesystem.outputs import replacing
 from goldwatch.results.csvfile import Columns, cells, header, mapping_cells, metric_cell, shape_cell, text_cell
 from goldwatch.results.files import result_names, write_tables
 from goldwatch.results.jsonfile import result_chunks

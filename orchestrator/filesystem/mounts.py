@@ -7,8 +7,8 @@ import os
 import re
 from typing import List, NamedTuple, Optional
 
-from .errors import InputError
-from .input_files import open_input
+from ..errors import InputError
+from .inputs import open_input
 
 NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "fuse.sshfs")
 

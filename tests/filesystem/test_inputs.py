@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from goldwatch.errors import FormatError, MissingPath
-from goldwatch.input_files import open_input, open_regular, read_input, read_soon
+from goldwatch.filesystem.inputs import open_input, open_regular, read_input, read_soon
 
 
 @pytest.fixture

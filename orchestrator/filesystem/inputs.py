@@ -7,7 +7,7 @@ import os
 import stat
 from typing import BinaryIO, Iterable, Tuple, Union
 
-from .errors import FormatError, InputError, MissingPath, UsageError
+from ..errors import FormatError, InputError, MissingPath, UsageError
 
 AnyPath = Union[str, "os.PathLike[str]"]
 """What Python users name a file or folder by."""

@@ -8,7 +8,7 @@ import os
 import stat
 from typing import IO, Any, BinaryIO, Iterator, NoReturn, Optional
 
-from .errors import EnvironmentProblem
+from ..errors import EnvironmentProblem
 
 ASIDE_PREFIX = ".goldwatch-"
 ASIDE_SUFFIX = ".tmp"

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import os
 
-import goldwatch.mounts as mounts_module
-from goldwatch.mounts import Mount, file_system, free_bytes, mount_of, mounts, nearest_folder
+import goldwatch.filesystem.mounts as mounts_module
+from goldwatch.filesystem.mounts import Mount, file_system, free_bytes, mount_of, mounts, nearest_folder
 
 
 def test_free_space_is_that_of_the_nearest_folder(tmp_path):

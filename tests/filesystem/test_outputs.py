@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from goldwatch.errors import EnvironmentProblem
-from goldwatch.output_files import (
+from goldwatch.filesystem.outputs import (
     create_new,
     remove_inside,
     remove_leftovers,
@@ -101,7 +101,7 @@ def test_a_signal_at_the_birth_of_a_file_leaves_nothing(tmp_path, monkeypatch):
         os.close(create_new(path, mode))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("goldwatch.output_files.create_new", born)
+    monkeypatch.setattr("goldwatch.filesystem.outputs.create_new", born)
     with pytest.raises(KeyboardInterrupt), writing_whole(str(tmp_path / "a")):
         pass
     assert os.listdir(str(tmp_path)) == []
