@@ -21,7 +21,7 @@ from .engine.result import RunResult, stored_result
 from .engine.user_code import find_user_code
 from .errors import GoldwatchError, Interrupted, UsageError
 from .filesystem.inputs import AnyPath, path_text
-from .interrupts import caused_by_interrupt, entered_now
+from .interrupts import caused_by_interrupt, entered_now, uninterrupted
 from .processes import default_jobs
 from .results.reading import StoreReader
 from .verdict.arrays import LimitsLike, as_limits
@@ -102,24 +102,29 @@ def compare(
         raise UsageError("progress=%r: expected a function of (pairs done, pairs known)" % (progress,))
     chosen = {**_chosen(limits, custom, metric_args, max_elements), **_second(quantisation, unfused)}
     options = _options(target, golden, model, out, chosen)
-    temporary, pid = out is None, os.getpid()
+    made: List[str] = []
     compare_all = compare_quantised_files if options.quantisation and not options.model else compare_folders
 
     def tell(found: Progress) -> None:
         if progress is not None and found.pairs:
             progress(found.pairs_done, found.pairs)
 
+    pid = os.getpid()
     try:
+        if out is None:
+            with uninterrupted():
+                options = _in_temporary_folder(options)
+                made.append(options.out)
         result = compare_all(options, processes, on_progress=tell)
+        for folder in made:
+            _delete_with(result, folder)
+        return result
     except BaseException as error:
-        if temporary:
-            _delete(options.out, pid)
+        for folder in made:
+            _delete(folder, pid)
         if isinstance(error, Interrupted):
-            raise _interrupt(error, temporary) from None
+            raise _interrupt(error, out is None) from None
         raise
-    if temporary:
-        _delete_with(result, options.out)
-    return result
 
 
 def _delete_with(owner: object, folder: str) -> Callable[[], object]:
@@ -130,7 +135,8 @@ def _delete_with(owner: object, folder: str) -> Callable[[], object]:
 def _delete(folder: str, pid: int) -> None:
     """Delete a folder, but not in a fork of the process: its copy of a result may end while the result goes on."""
     if os.getpid() == pid:
-        shutil.rmtree(folder, ignore_errors=True)
+        with uninterrupted():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _interrupt(error: Interrupted, temporary: bool) -> KeyboardInterrupt:
@@ -185,10 +191,14 @@ def _path(path: Optional[AnyPath], what: str) -> Optional[str]:
 def _options(
     target: AnyPath, golden: AnyPath, model: Optional[AnyPath], out: Optional[AnyPath], chosen: Dict[str, Any]
 ) -> ComparisonOptions:
-    """Return the options; without ``out`` their folder is a new temporary one, made when all else was found right."""
+    """Return the options; their folder is empty without ``out``."""
     folder = "" if out is None else _out(out)
-    options = ComparisonOptions(path_text(target, "TARGET"), path_text(golden, "GOLDEN"), folder, _path(model, "the model"), **chosen)
-    return options if out is not None else replace(options, out=tempfile.mkdtemp(prefix="goldwatch-"))
+    return ComparisonOptions(path_text(target, "TARGET"), path_text(golden, "GOLDEN"), folder, _path(model, "the model"), **chosen)
+
+
+def _in_temporary_folder(options: ComparisonOptions) -> ComparisonOptions:
+    """Return the same with a new folder; to be called when all else was found right, and deleted whatever comes."""
+    return replace(options, out=tempfile.mkdtemp(prefix="goldwatch-"))
 
 
 def watch(
@@ -250,7 +260,7 @@ def watch(
     chosen = WatchOptions(until_idle_s=until_idle, pid=pid, expect_all=expect_all, stop_on_divergence=stop_on_divergence)
     shared = {**_chosen(limits, custom, metric_args, max_elements), **_second(quantisation, unfused)}
     options = _options(target, golden, model, out, shared)
-    if until_idle is None and pid is None and not expect_all and _has_ended(options.out):
+    if out is not None and until_idle is None and pid is None and not expect_all and _has_ended(options.out):
         hint = "open_result reads it; to go on, tell when the watch ends: until_idle, pid or expect_all"
         raise UsageError("%s holds a run that has ended, and nothing would end this watch" % options.out, hint=hint)
     return WatchedRows(options, chosen, processes, out is None)
@@ -280,34 +290,38 @@ class WatchedRows:
         self._left = False
         self._waiting: List[Row] = []
         self._rows: Optional[Generator[Row, None, None]] = None
-        self._keep = _delete_with(self, options.out) if temporary else None
+        self._keep: Optional[Callable[[], object]] = None
+        with uninterrupted():
+            if temporary:
+                options = _in_temporary_folder(options)
+                self._keep = _delete_with(self, options.out)
         self._watch = Watch(options, jobs, watch=chosen, on_row=self._waiting.append)
 
     def __enter__(self) -> WatchedRows:
         if self._rows is not None:
             raise UsageError("this watch has run before", hint="call goldwatch.watch once more")
-        with self._interrupts():
+        rows = self._follow()
+        try:
             self._watch.__enter__()
-        self._rows = self._follow()
+        except Interrupted as error:
+            raise _interrupt(error, self._keep is not None) from None
+        # Nothing stands behind where Ctrl-C could raise: the block would not be left, and the watch go on.
+        self._rows = rows
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         self._left = True
-        try:
-            if self._rows is not None:
-                self._rows.close()
-        finally:
-            # What the block itself made of an interrupt is its own error.
-            told = error if isinstance(error, KeyboardInterrupt) else None
-            with self._interrupts():
-                self._watch.__exit__(kind, told, trace)
-
-    @contextlib.contextmanager
-    def _interrupts(self) -> Iterator[None]:
-        try:
-            yield
-        except Interrupted as error:
-            raise _interrupt(error, self._keep is not None) from None
+        with uninterrupted():
+            try:
+                if self._rows is not None:
+                    self._rows.close()
+            finally:
+                # What the block itself made of an interrupt is its own error.
+                told = error if isinstance(error, KeyboardInterrupt) else None
+                try:
+                    self._watch.__exit__(kind, told, trace)
+                except Interrupted as interrupted:
+                    raise _interrupt(interrupted, self._keep is not None) from None
 
     @property
     def result(self) -> RunResult:
@@ -344,8 +358,8 @@ class WatchedRows:
         yield from self._taken()
         self._result = self._watch.finish()
         if self._keep is not None:
-            self._keep()
             _delete_with(self._result, self._result.options.out)
+            self._keep()
 
     def _taken(self) -> List[Row]:
         rows = list(self._waiting)

@@ -17,7 +17,10 @@ _raised: List[int] = []
 _terminated: List[int] = []
 _over = False
 
-_DROPPING = (("__del__", ""), ("cb", "importlib"), ("remove", "weakref"), ("_remove", "_weakrefset"), ("_lock_unlock_module", "importlib"))
+_DROPPING = (
+    *(("__del__", ""), ("remove", "weakref"), ("_remove", "_weakrefset"), ("__call__", "weakref")),
+    *(("cb", "importlib"), ("_lock_unlock_module", "importlib")),
+)
 """Functions, with a part of their file's name, that are called at the end of an object's life, or where C code imports a module again.
 
 What is raised in the last one while an extension module asks for numpy, numpy's ``import_array`` prints with a traceback.
@@ -78,6 +81,27 @@ def interrupts_withheld() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Have a Ctrl-C in a block raise behind it, whatever threads there are: what closes must not stay half closed, nor take long.
+
+    Elsewhere than in the main thread Python raises none.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    came: List[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        frame = sys._getframe()
+        if came and not put_off(signal.SIGINT, frame):
+            before(signal.SIGINT, frame)
 
 
 def heed_termination() -> None:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import goldwatch
+from goldwatch import api
+from goldwatch.comparing.workers import Workers
+from goldwatch.engine.comparison import Run
 from goldwatch.engine.options import ComparisonOptions
+from goldwatch.processes import Child
+from goldwatch.results.connection import StoreConnection
+from goldwatch.results.store import RunStore
 from goldwatch.watching.monitor import Monitor
 from goldwatch.watching.watch import Watch
 
@@ -124,6 +132,7 @@ def test_an_interrupt_that_an_extension_module_hides_is_one(paths, monkeypatch):
 FORKS = """
 import multiprocessing, os, sys
 import goldwatch
+from goldwatch import api
 from goldwatch.comparing.workers import Processes
 from goldwatch.results.connection import StoreConnection
 from goldwatch.watching.monitor import Monitor
@@ -186,3 +195,90 @@ def test_a_fork_that_ends_takes_nothing_of_its_parent_along(paths, temporary):
     done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
     assert (done.stdout.decode().split(), done.stderr.decode()) == (["8"] * 5, "")
     assert os.listdir(str(temporary)) == []
+
+
+@pytest.fixture
+def interrupted_before(monkeypatch):
+    """Has Ctrl-C come when a function is called, once: ``interrupted_before(owner, name)``."""
+
+    def patch(owner, name):
+        whole, came = getattr(owner, name), []
+
+        def interrupted(*arguments, **more):
+            if not came:
+                came.append(name)
+                signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+            return whole(*arguments, **more)
+
+        monkeypatch.setattr(owner, name, interrupted)
+        return came
+
+    return patch
+
+
+CLOSING = [(Monitor, "stop"), (Child, "close"), (ThreadPoolExecutor, "shutdown"), (Workers, "close"), (StoreConnection, "_leave_one_file")]
+
+
+@pytest.mark.parametrize("left", ["early", "at the end", "by an error"])
+@pytest.mark.parametrize("owner, name", CLOSING)
+def test_ctrl_c_while_a_watch_is_left(paths, temporary, interrupted_before, owner, name, left):
+    """No process, thread or folder stays, nor does OUT remain locked."""
+    threads = threading.enumerate()
+    out = temporary / "out"
+    with pytest.raises(KeyboardInterrupt), goldwatch.watch(*paths, out=out, jobs=2, until_idle=0.2) as rows:
+        processes = rows._watch.own_pids
+        for number, _ in enumerate(rows):
+            if number == 3:
+                came = interrupted_before(owner, name)
+                if left == "by an error":
+                    raise ValueError("mine")
+                if left == "early":
+                    break
+    assert came and threading.enumerate() == threads
+    assert [pid for pid in processes() if is_there(pid)] == []
+    RunStore.begin(str(out), rows._watch.run.inputs).close()
+
+
+def is_there(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("owner, name", CLOSING[2:])
+def test_ctrl_c_while_a_comparison_ends(paths, temporary, interrupted_before, owner, name):
+    threads = threading.enumerate()
+    came = interrupted_before(owner, name)
+    with pytest.raises(KeyboardInterrupt):
+        goldwatch.compare(*paths, jobs=2)
+    gc.collect()
+    assert came and threading.enumerate() == threads and os.listdir(str(temporary)) == []
+
+
+@pytest.mark.parametrize("owner, name", [(Watch, "__init__"), (Run, "prepare_rows")])
+def test_ctrl_c_leaves_no_temporary_folder(paths, temporary, interrupted_before, owner, name):
+    """Before a watch begins, and while its store is made."""
+    came = interrupted_before(owner, name)
+    with pytest.raises(KeyboardInterrupt), goldwatch.watch(*paths, jobs=1):
+        pass
+    gc.collect()
+    assert came and os.listdir(str(temporary)) == []
+
+
+def test_a_temporary_folder_is_deleted_whole(temporary, interrupted_before):
+    interrupted_before(shutil, "rmtree")
+    with pytest.raises(KeyboardInterrupt):
+        api._delete(str(temporary), os.getpid())
+    assert not temporary.exists()
+
+
+def test_an_interrupt_while_a_run_is_opened_unlocks_out(paths, tmp_path, interrupted_before):
+    interrupted_before(Run, "prepare_rows")
+    try:
+        goldwatch.compare(*paths, out=tmp_path, jobs=1)
+    except KeyboardInterrupt:
+        assert goldwatch.compare(*paths, out=tmp_path, jobs=1).finished
+    else:
+        raise AssertionError("not interrupted")

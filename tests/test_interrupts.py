@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from goldwatch.interrupts import caused_by_interrupt, entered_now
+from goldwatch.interrupts import caused_by_interrupt, entered_now, uninterrupted
 from goldwatch.watching.ends import Signals
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -56,6 +56,7 @@ except (KeyboardInterrupt, SystemExit):
         "cb <frozen importlib._bootstrap>",
         "_lock_unlock_module <frozen importlib._bootstrap>",
         "remove lib/weakref.py",
+        "__call__ lib/weakref.py",
         "_remove lib/_weakrefset.py",
         "__del__",
     ],
@@ -187,3 +188,35 @@ def test_ctrl_c_is_not_lost_at_the_end_of_an_object_while_modules_are_imported(t
     environment = dict(os.environ, PYTHONPATH=str(tmp_path))
     done = subprocess.run([sys.executable, "-m", "goldwatch", "limits"], env=environment, stderr=subprocess.PIPE, timeout=60)
     assert (done.returncode, done.stderr) == (130, b"goldwatch: interrupted\n")
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_an_interrupt_is_raised_behind_what_must_be_whole(inside):
+    done = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        with uninterrupted():
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+            done.append("inner")
+        done.append("outer")
+        if inside:
+            raise ValueError("hidden")
+    assert done == ["inner", "outer"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with uninterrupted():
+        pass
+
+
+def test_an_interrupt_during_the_end_of_an_object_comes_later():
+    """Raised there, Python would drop it."""
+    came = threading.Event()
+
+    class Closing:
+        def __del__(self):
+            with uninterrupted():
+                signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.set())
+    try:
+        Closing()
+        assert came.wait(30)
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, List, Map
 from ..comparing.workers import Workers
 from ..dumps.place import Place
 from ..errors import Interrupted, require_file
-from ..interrupts import Entered, caused_by_interrupt, entered_now
+from ..interrupts import Entered, caused_by_interrupt, entered_now, uninterrupted
 from ..model.graphs import ModelGraphs
 from ..results.csvfile import Columns
 from ..results.files import write_tables
@@ -137,6 +137,7 @@ class Run:
         self.tables_when_interrupted = True
         self.reader: Optional[TensorReader] = None
         self.overflow_files: Optional[Callable[[], List[OverflowFile]]] = None
+        self._begun: Optional[RunStore] = None
 
     def __enter__(self) -> Run:
         entered = entered_now()
@@ -147,7 +148,10 @@ class Run:
         try:
             self._open()
         except BaseException as error:
-            self.workers.close(now=True)
+            with uninterrupted():
+                self.workers.close(now=True)
+                if self._begun is not None:
+                    self._begun.close()
             if caused_by_interrupt(error, entered):
                 raise self._interrupted(0) from None
             raise
@@ -159,7 +163,7 @@ class Run:
         self.options.selection(graphs)
         self.graphs = self.look(graphs)
         self.notes += self.graphs.notes
-        self.store = RunStore.begin(self.options.out, self.inputs, self.force)
+        self.store = self._begun = RunStore.begin(self.options.out, self.inputs, self.force)
         self.notes += self.store.notes
         if self.graphs:
             # A run that is killed has its network too; at its end those that nothing was dumped of are left out.
@@ -180,15 +184,18 @@ class Run:
             return
         # Kept no longer: an error holds all that was on the stack where it was raised.
         entered, self._entered = self._entered, Entered()
-        self.workers.close(now=kind is not None)
-        self.engine.kept.close()
         try:
+            with uninterrupted():
+                # Of what was left early nothing that is still in the works is wanted.
+                self.workers.close(now=kind is not None or self.workers.in_flight > 0)
+                self.engine.kept.close()
             if caused_by_interrupt(error, entered):
                 if self.tables_when_interrupted:
                     self.write_tables()
                 raise self._interrupted(sum(self.store.counted.all().values()))
         finally:
-            self.store.close()
+            with uninterrupted():
+                self.store.close()
 
     def _interrupted(self, rows: int) -> Interrupted:
         return Interrupted(

@@ -19,6 +19,7 @@ from ..engine.progress import OnStage
 from ..engine.result import RunResult
 from ..engine.target_file import TargetFile
 from ..errors import InputError
+from ..interrupts import uninterrupted
 from .arrivals import Arrivals
 from .ends import Process
 from .folders import Folders
@@ -204,9 +205,12 @@ class Watch:
                 self._end_threads()
 
     def _end_threads(self) -> None:
-        self.folders.monitor.stop()
-        self.tables.close()
-        self.hook.close()
+        try:
+            self.hook.close()
+        finally:
+            with uninterrupted():
+                self.folders.monitor.stop()
+                self.tables.close()
 
     def _first_listing(self) -> None:
         """Take the golden data that are there already before any dump is planned."""
