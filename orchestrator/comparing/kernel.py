@@ -25,6 +25,11 @@ RELATIVE_FLOOR = 2.220446e-16
 KL_FLOOR = 1.1920929e-07
 """Smallest scaled value in the Kullback-Leibler divergence."""
 
+CANCELLED = 1e-3
+"""Where the squared deviations are a smaller share of the squares, the subtraction of the mean's square has eaten too many of the 14 digits that
+an older numpy leaves.
+"""
+
 # OpenBLAS runs a dot product of more than 10,000 elements in several threads; here the processes are the parallelism.
 DOT_MAX = 8192
 _total, _least, _most = np.add.reduce, np.minimum.reduce, np.maximum.reduce
@@ -183,8 +188,8 @@ def _spread(values: np.ndarray, squares: float, low: float, high: float, scratch
         return low, 0.0, 0.0
     total = float(_total(values))
     m2 = squares - total * total / n
-    # Below this share the subtraction has eaten too many of the 14 digits that an older numpy leaves: a second look, around one value.
-    if m2 > 1e-3 * squares:
+    # A second look is one around one of the values.
+    if m2 > CANCELLED * squares:
         return 0.0, total / n, m2
     base = float(values[0])
     np.subtract(values, base, out=scratch)

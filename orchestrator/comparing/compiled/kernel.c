@@ -29,6 +29,7 @@
 
 /* As in comparing/kernel.py and comparing/sums.py. */
 #define RELATIVE_FLOOR 2.220446e-16
+#define CANCELLED 1e-3
 #define SAFE_BIG 1e250
 
 typedef int16_t __attribute__((aligned(1), may_alias)) any_int16;

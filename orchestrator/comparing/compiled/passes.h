@@ -157,8 +157,8 @@ static TARGET void NAMED(spread)(const struct walk *block, int second, ptrdiff_t
     found->base = 0.0;
     found->mean = total / (double)n;
     found->m2 = m2;
-    /* Below this share the subtraction has eaten too many digits: a second look, around the mean. */
-    if (!(m2 > 1e-5 * squares) && squares < SAFE_BIG) {
+    /* A second look is one around the mean. */
+    if (!(m2 > CANCELLED * squares) && squares < SAFE_BIG) {
         double sum, square_sum;
         found->base = total / (double)n;
         NAMED(around)(block, second, found->base, &sum, &square_sum);
