@@ -137,15 +137,18 @@ static TARGET void NAMED(around)(const struct walk *block, int second, double ba
     struct walk walk = *block;
     struct place place;
     for (ptrdiff_t n; (n = NAMED(next_chunk)(&walk, second ? NULL : v, second ? v : NULL, &place)) > 0;) {
-        double part[LANES] = {0}, part_squares[LANES] = {0};
-        for (ptrdiff_t i = 0; i < n; i++) {
-            double off = v[i] - base;
-            part[i % LANES] += off;
-            part_squares[i % LANES] += off * off;
-        }
-        for (int lane = 0; lane < LANES; lane++) {
-            sums[lane] += part[lane];
-            squares[lane] += part_squares[lane];
+        V part[REGISTERS], part_squares[REGISTERS];
+        EACH(k) part[k] = part_squares[k] = NAMED(all)(0.0);
+        pad(v, n, base);
+        for (ptrdiff_t i = 0; i < n; i += LANES)
+            EACH(k) {
+                V off = NAMED(load)(v + i + k * WIDTH) - NAMED(all)(base);
+                part[k] += off;
+                part_squares[k] += off * off;
+            }
+        EACH(k) {
+            NAMED(store)(sums + k * WIDTH, NAMED(load)(sums + k * WIDTH) + part[k]);
+            NAMED(store)(squares + k * WIDTH, NAMED(load)(squares + k * WIDTH) + part_squares[k]);
         }
     }
     *first_power = total_of(sums);
