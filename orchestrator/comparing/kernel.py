@@ -26,9 +26,7 @@ KL_FLOOR = 1.1920929e-07
 """Smallest scaled value in the Kullback-Leibler divergence."""
 
 CANCELLED = 1e-3
-"""Where the squared deviations are a smaller share of the squares, the subtraction of the mean's square has eaten too many of the 14 digits that
-an older numpy leaves.
-"""
+"""Where squared deviations are a smaller share of the squares, subtracting the mean's has eaten too many of an older numpy's 14 digits."""
 
 # OpenBLAS runs a dot product of more than 10,000 elements in several threads; here the processes are the parallelism.
 DOT_MAX = 8192
