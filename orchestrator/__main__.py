@@ -20,16 +20,16 @@ def main(module: str = "goldwatch.cli") -> NoReturn:
     """Run the ``main`` of a module that holds a command line, and exit."""
     try:
         if getsignal(SIGINT) is default_int_handler:
-            signal(SIGINT, _leave)
+            signal(SIGINT, leave)
         from goldwatch.interrupts import exit_code_of
 
         code = exit_code_of(lambda: _run(module))
     except KeyboardInterrupt:
-        _leave()
+        leave()
     sys.exit(code)
 
 
-def _leave(*_: Any) -> NoReturn:
+def leave(*_: Any) -> NoReturn:
     """End the process: at a Ctrl-C while modules are imported, when there is nothing yet to be put in order.
 
     An exception would be dropped there (in a weak reference's callback), or be made another one (in the body of a class).
@@ -51,7 +51,7 @@ def _run(module: str) -> Any:
         run = _command_line(module)
         from goldwatch.interrupts import heed_interrupts
 
-        if getsignal(SIGINT) is _leave:
+        if getsignal(SIGINT) is leave:
             signal(SIGINT, default_int_handler)
             heed_interrupts()
         return run()
@@ -95,4 +95,8 @@ def _tell(message: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        # It came as main was called.
+        leave()

@@ -190,6 +190,23 @@ def test_ctrl_c_is_not_lost_at_the_end_of_an_object_while_modules_are_imported(t
     assert (done.returncode, done.stderr) == (130, b"goldwatch: interrupted\n")
 
 
+@pytest.mark.parametrize("module", ["goldwatch", "goldwatch.testing"])
+def test_ctrl_c_as_main_is_called(module):
+    """There Python looks for signals before main has begun with its first line."""
+    code = (
+        "import runpy, sys\n"
+        "def trace(frame, event, _):\n"
+        "    if frame.f_code.co_name == 'main' and frame.f_code.co_filename.endswith('__main__.py'):\n"
+        "        sys.settrace(None)\n"
+        "        raise KeyboardInterrupt\n"
+        "sys.argv[1:] = ['--help']\n"
+        "sys.settrace(trace)\n"
+        "runpy.run_module(%r, run_name='__main__')\n" % module
+    )
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"goldwatch: interrupted\n")
+
+
 @pytest.mark.parametrize("inside", [True, False])
 def test_an_interrupt_is_raised_behind_what_must_be_whole(inside):
     done = []

@@ -21,7 +21,7 @@ from ..blas import importing_unthreaded
 from ..columns import cut, width_of, wrap
 from ..errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_USAGE, GoldwatchError
 from ..filesystem.inputs import open_input
-from ..interrupts import caused_by_interrupt
+from ..interrupts import caused_by_interrupt, uninterrupted
 from ..naming import printable
 from ..shortening import shorten_within
 from .streams import OutputGone, guard_streams
@@ -219,7 +219,9 @@ def run_command(command: click.Command, argv: Optional[Any] = None, name: str = 
     """Run ``command``, which the user calls ``name``, and exit with the documented code; a user's mistake never shows a traceback."""
     words = list(sys.argv[1:] if argv is None else argv)
     as_json = wants_json(words)
-    guard_streams()
+    with uninterrupted():
+        # Half done it would leave no stream to tell anything on.
+        guard_streams()
     try:
         try:
             code = _exit_code(command, words, name, as_json)

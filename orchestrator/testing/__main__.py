@@ -1,6 +1,9 @@
 """``python -m goldwatch.testing``: starts :mod:`.program`."""
 
-from ..__main__ import main
+from ..__main__ import leave, main
 
 if __name__ == "__main__":
-    main("goldwatch.testing.program")
+    try:
+        main("goldwatch.testing.program")
+    except KeyboardInterrupt:
+        leave()

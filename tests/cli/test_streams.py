@@ -112,3 +112,22 @@ def test_a_reader_that_goes_is_noticed_also_without_buffers(unbuffered, tmp_path
     command = "PYTHONUNBUFFERED=%s %s | head -c 10; exit ${PIPESTATUS[0]}" % (unbuffered, program)
     done = shell(str(tmp_path), command)
     assert (done.returncode, done.stdout) == (4, "x" * 10), done.stderr
+
+
+def test_ctrl_c_while_the_streams_are_guarded():
+    """Each is taken apart for a moment, in which nothing could be told on it."""
+    code = (
+        "import os, signal, sys\n"
+        "from goldwatch import __main__ as start\n"
+        "from goldwatch.cli import streams\n"
+        "kind = streams.Messages\n"
+        "def interrupted(*words, **options):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    sum(range(9))\n"
+        "    return kind(*words, **options)\n"
+        "streams.Messages = interrupted\n"
+        "sys.argv[1:] = ['limits']\n"
+        "start.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"goldwatch: interrupted\n")
