@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import numbers
+import operator
 import os
 import shutil
 import tempfile
@@ -27,6 +28,8 @@ from .results.reading import StoreReader
 from .verdict.arrays import LimitsLike, as_limits
 
 if TYPE_CHECKING:
+    from typing import SupportsFloat, SupportsIndex
+
     from .watching.options import WatchOptions
 
 __all__ = ["WatchedRows", "compare", "open_result", "watch"]
@@ -44,11 +47,11 @@ def compare(
     model: Optional[AnyPath] = None,
     out: Optional[AnyPath] = None,
     limits: LimitsLike = None,
-    jobs: Optional[int] = None,
+    jobs: Optional[SupportsIndex] = None,
     progress: Optional[OnProgress] = None,
     custom: Optional[AnyPath] = None,
     metric_args: Optional[MetricArguments] = None,
-    max_elements: int = 0,
+    max_elements: SupportsIndex = 0,
     quantisation: Optional[AnyPath] = None,
     unfused: Optional[AnyPath] = None,
 ) -> RunResult:
@@ -144,16 +147,18 @@ def _interrupt(error: Interrupted, temporary: bool) -> KeyboardInterrupt:
     return KeyboardInterrupt("interrupted" if temporary else error.message)
 
 
-def _chosen(limits: LimitsLike, custom: Optional[AnyPath], metric_args: Optional[MetricArguments], max_elements: int) -> Dict[str, Any]:
+def _chosen(
+    limits: LimitsLike, custom: Optional[AnyPath], metric_args: Optional[MetricArguments], max_elements: SupportsIndex
+) -> Dict[str, Any]:
     """Return the options that compare and watch share beside their folders, by name."""
     folder, arguments = _path(custom, "custom"), {}
     try:
         arguments = {name: dict(entry) for name, entry in dict(metric_args or {}).items()}
     except (TypeError, ValueError):
         raise UsageError("metric_args=%r: expected {'NAME': {'key': 'value'}}" % (metric_args,)) from None
-    _whole("max_elements", max_elements, "a number of elements, 0 for all")
+    elements = _whole("max_elements", max_elements, "a number of elements, 0 for all")
     own = find_user_code(folder, arguments).names
-    found: Dict[str, Any] = {"limits": as_limits(limits, own), "metrics": (*METRICS, *own), "max_elements": max_elements}
+    found: Dict[str, Any] = {"limits": as_limits(limits, own), "metrics": (*METRICS, *own), "max_elements": elements}
     return {**found, "custom": folder, "metric_arguments": arguments}
 
 
@@ -162,20 +167,21 @@ def _second(quantisation: Optional[AnyPath], unfused: Optional[AnyPath]) -> Dict
     return {"quantisation": _path(quantisation, "the quantisation json"), "unfused": _path(unfused, "the json of the unfused build")}
 
 
-def _processes(jobs: Optional[int]) -> int:
+def _processes(jobs: Optional[SupportsIndex]) -> int:
     if jobs is None:
         return default_jobs()
     expected = "a number of processes, 1 to %d (None takes all processors)" % _MOST_JOBS
-    _whole("jobs", jobs, expected)
-    if not 1 <= jobs <= _MOST_JOBS:
+    number = _whole("jobs", jobs, expected)
+    if not 1 <= number <= _MOST_JOBS:
         raise UsageError("jobs=%r: expected %s" % (jobs, expected))
-    return int(jobs)
+    return number
 
 
-def _whole(name: str, value: Any, expected: str) -> None:
-    """Raise UsageError for what is no whole number; numpy's are."""
+def _whole(name: str, value: SupportsIndex, expected: str) -> int:
+    """Return a whole number, numpy's too; raises UsageError for what is none."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise UsageError("%s=%r: expected %s" % (name, value, expected))
+    return operator.index(value)
 
 
 def _out(path: AnyPath) -> str:
@@ -208,14 +214,14 @@ def watch(
     model: Optional[AnyPath] = None,
     out: Optional[AnyPath] = None,
     limits: LimitsLike = None,
-    jobs: Optional[int] = None,
-    until_idle: Optional[float] = None,
-    pid: Optional[int] = None,
+    jobs: Optional[SupportsIndex] = None,
+    until_idle: Optional[SupportsFloat] = None,
+    pid: Optional[SupportsIndex] = None,
     expect_all: bool = False,
     stop_on_divergence: bool = False,
     custom: Optional[AnyPath] = None,
     metric_args: Optional[MetricArguments] = None,
-    max_elements: int = 0,
+    max_elements: SupportsIndex = 0,
     quantisation: Optional[AnyPath] = None,
     unfused: Optional[AnyPath] = None,
 ) -> WatchedRows:
@@ -253,11 +259,11 @@ def watch(
     processes = _processes(jobs)
     if until_idle is not None and (isinstance(until_idle, bool) or not isinstance(until_idle, numbers.Real)):
         raise UsageError("until_idle=%r: expected seconds, more than 0" % (until_idle,))
-    if pid is not None:
-        _whole("pid", pid, "the number of a process")
+    idle_s = None if until_idle is None else float(until_idle)
+    process = None if pid is None else _whole("pid", pid, "the number of a process")
     if quantisation is not None and model is None:
         raise UsageError("quantisation leads on the names of a model: it needs that")
-    chosen = WatchOptions(until_idle_s=until_idle, pid=pid, expect_all=expect_all, stop_on_divergence=stop_on_divergence)
+    chosen = WatchOptions(until_idle_s=idle_s, pid=process, expect_all=expect_all, stop_on_divergence=stop_on_divergence)
     shared = {**_chosen(limits, custom, metric_args, max_elements), **_second(quantisation, unfused)}
     options = _options(target, golden, model, out, shared)
     if out is not None and until_idle is None and pid is None and not expect_all and _has_ended(options.out):

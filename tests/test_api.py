@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -361,3 +362,43 @@ def test_ctrl_c_and_close_end_our_own_processes_only(folder):
 
 def _wait():
     threading.Event().wait()
+
+
+@pytest.mark.parametrize("side", ["TARGET", "GOLDEN"])
+@pytest.mark.parametrize("call", ["compare", "watch"])
+def test_results_lie_in_no_folder_that_is_read(folder, tmp_path, call, side):
+    """A folder in it is one of its own, and a link to it none."""
+    paths = {"TARGET": tmp_path / "dump", "GOLDEN": tmp_path / "golden"}
+    shutil.copytree(str(folder / "dump"), str(paths["TARGET"]))
+    shutil.copytree(str(folder / "net" / "golden"), str(paths["GOLDEN"]))
+    (tmp_path / "link").symlink_to(paths[side])
+    before = sorted(os.listdir(str(paths[side])))
+
+    def compared(out):
+        if call == "compare":
+            return goldwatch.compare(*paths.values(), out=out, jobs=1)
+        with goldwatch.watch(*paths.values(), out=out, jobs=1, until_idle=0.2) as rows:
+            list(rows)
+        return rows.result
+
+    for out in (paths[side], tmp_path / "link"):
+        with pytest.raises(goldwatch.GoldwatchError, match="^OUT is %s itself: " % side) as caught:
+            compared(out)
+        assert caught.value.exit_code == 2 and "folder of their own" in caught.value.hint
+    assert sorted(os.listdir(str(paths[side]))) == before
+    assert compared(paths[side] / "out").summary.rows == compared(tmp_path / "out").summary.rows
+
+
+def test_numbers_of_numpy_are_numbers(folder):
+    paths = (folder / "dump", folder / "net" / "golden")
+    result = goldwatch.compare(*paths, jobs=np.int64(1), max_elements=np.uint16(1024))
+    assert result.options.max_elements == 1024 and type(result.options.max_elements) is int
+    with goldwatch.watch(*paths, jobs=np.int8(1), pid=np.int32(os.getpid()), until_idle=np.float32(0.25)) as rows:
+        list(rows)
+    assert rows.result.summary.rows == result.summary.rows
+    dump = goldwatch.DumpFile(next(path for path in (folder / "dump").glob("**/*.op_1.*")))
+    assert np.array_equal(dump.array("output", np.int64(0)), dump.array())
+    assert goldwatch.GoldenSet(folder / "net" / "golden").find("op_1", np.int64(0)).index == 0
+    for jobs in (True, np.bool_(True), 2.0, np.float32(2), "2", np.int64(0)):
+        with pytest.raises(goldwatch.GoldwatchError, match="expected a number of processes"):
+            goldwatch.compare(*paths, jobs=jobs)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from ..errors import NotThere, TypeNotComparable, UsageError
 from ..filesystem.inputs import AnyPath, path_text
@@ -23,6 +23,9 @@ from ..tensors.layouts import original_array
 from ..tensors.tensor import ByteSource, Tensor
 from .header import COMPLETE, LENGTH_BYTES, MAX_RANK, Header, implied_bytes, load_header, place_in_message, regions_of, size_error
 from .source import source_of
+
+if TYPE_CHECKING:
+    from typing import SupportsIndex
 
 MAX_ELEMENTS = 2**63 - 1
 KINDS = ("input", "output", "buffer", "space")
@@ -156,7 +159,7 @@ class DumpFile:
         """Return ``DumpFile(path, partial)``."""
         return cls(path, partial)
 
-    def array(self, kind: str = "output", index: int = 0, original: bool = False) -> Array:
+    def array(self, kind: str = "output", index: SupportsIndex = 0, original: bool = False) -> Array:
         """Return one tensor whole, as numbers.
 
         Parameters
@@ -173,10 +176,10 @@ class DumpFile:
         UsageError
             ``kind`` or ``index`` is none.
         """
-        tensor = self.tensor(kind, index)
+        tensor = self.tensor(kind, self.info(kind, index).index)
         return original_array(tensor) if original else tensor.array()
 
-    def info(self, kind: str, index: int) -> TensorInfo:
+    def info(self, kind: str, index: SupportsIndex) -> TensorInfo:
         """Return what the header says about one tensor; NotComparable when there is no such one."""
         tensors = {"input": self.inputs, "output": self.outputs}.get(kind)
         if tensors is None:

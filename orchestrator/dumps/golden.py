@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections import Counter
 from dataclasses import dataclass
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Tuple
 
 from ..errors import FormatError, NotThere
 from ..filesystem.inputs import AnyPath, path_text
@@ -26,6 +27,9 @@ from .listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk
 from .npy import open_npy
 from .place import Place
 from .tree import tree_of
+
+if TYPE_CHECKING:
+    from typing import SupportsIndex
 
 _SUFFIX_RANK = {"npy": 2, "pb": 1, "quant": 0}
 @quickly_made
@@ -193,7 +197,7 @@ class GoldenSet:
     def find(
         self,
         op_name: str,
-        index: int,
+        index: SupportsIndex,
         io: str = "output",
         place: Optional[Place] = None,
         iteration: Optional[Tuple[int, int]] = None,
@@ -205,9 +209,9 @@ class GoldenSet:
         latest counts, or that of ``iteration``: (number from 0, how many), where there are as many. ``place`` and ``like`` as in
         :meth:`goldwatch.dumps.golden_dumps.GoldenDumps.find`.
         """
-        key = sanitise_golden(op_name)
+        key, number = sanitise_golden(op_name), operator.index(index)
         if io == "output":
-            entries = self._files.get((key, index), [])
+            entries = self._files.get((key, number), [])
             if len(entries) == 1:
                 return entries[0]
             exact = [entry for entry in entries if entry.op_name == op_name]
@@ -218,7 +222,7 @@ class GoldenSet:
         dump = self.dumps.find(op_name, place, like)
         if dump is None:
             return None
-        return GoldenEntry(dump.path, dump.rel, dump.name.op_name, index, dump.name.timestamp_us, "npu", io)
+        return GoldenEntry(dump.path, dump.rel, dump.name.op_name, number, dump.name.timestamp_us, "npu", io)
 
     def runs(self, op_name: str, index: int) -> int:
         """Return how many runs of an op's output there are, by the timestamps of its golden files."""

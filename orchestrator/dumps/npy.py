@@ -145,7 +145,10 @@ def _element_type(descr: Any) -> Tuple[DType, int]:
     if dtype is not None and dtype.kind == "V" and dtype.itemsize == 2:
         return dtype_by_code(_BFLOAT16_CODE), 2
     if dtype is None or dtype.kind not in _KINDS or not dtype_by_numpy(dtype).decodable:
-        raise FormatError("elements of type %s cannot be compared, expected numbers" % descr)
+        known = dtype is not None and dtype.kind == "V" and dtype.names is None
+        # So numpy writes types of other packages, such as ml_dtypes' 8-bit floats.
+        wider = " (is it a type that numpy does not know, such as float8? save array.astype('float32'))" if known else ""
+        raise FormatError("elements of type %s cannot be compared, expected numbers%s" % (descr, wider))
     return dtype_by_numpy(dtype), dtype.itemsize
 
 

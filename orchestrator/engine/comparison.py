@@ -141,6 +141,7 @@ class Run:
 
     def __enter__(self) -> Run:
         entered = entered_now()
+        self.options.require_own_out()
         for path, what in self.options.named_models:
             if not os.path.isdir(path):
                 require_file(path, what)

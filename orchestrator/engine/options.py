@@ -144,6 +144,12 @@ class ComparisonOptions:
             require_folder(self.target, "TARGET")
         require_folder(self.golden, "GOLDEN")
 
+    def require_own_out(self) -> None:
+        """Raise UsageError where OUT is TARGET or GOLDEN itself: what is read would hold result files. It may lie in either."""
+        for path, what in ((self.target, "TARGET"), (self.golden, "GOLDEN")):
+            if os.path.realpath(self.out) == os.path.realpath(path):
+                raise UsageError("OUT is %s itself: %s" % (what, path), hint="result files have a folder of their own, which may lie in it")
+
     def settings(self) -> Settings:
         """Return what the workers compute: the metrics shown and those with limits."""
         wanted = tuple(name for name in MEASURES if name in self.metrics or name in self.limits.metrics)

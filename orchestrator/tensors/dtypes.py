@@ -95,7 +95,8 @@ def require_decodable(dtype: DType) -> None:
     if dtype.decodable:
         return
     if dtype.code == _NO_CODE and not dtype.name.startswith("unknown("):
-        raise TypeNotComparable("elements of numpy type %s cannot be compared" % dtype.name)
+        saved = ": did numpy save another package's float8? save array.astype('float32')" if dtype.name.startswith("void") else ""
+        raise TypeNotComparable("elements of numpy type %s cannot be compared%s" % (dtype.name, saved))
     if dtype.code not in _BY_CODE:
         raise TypeNotComparable("data type code %d is not known" % dtype.code, hint="goldwatch knows the codes 0 to %d" % max(_BY_CODE))
     raise TypeNotComparable("data type %s (code %d) is not decoded" % (dtype.name, dtype.code))

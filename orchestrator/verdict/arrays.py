@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import dataclass, field
 from math import isnan, nan
@@ -15,7 +16,7 @@ from ..comparing.row import DIFFERENT, MEASURES, METRICS, NOT_COMPARED, PASS, WO
 from ..dumps.golden import GoldenEntry
 from ..errors import InputError, UsageError
 from ..naming import nearest_names
-from ..tensors.dtypes import dtype_by_name, dtype_by_numpy
+from ..tensors.dtypes import BFLOAT16, dtype_by_name, dtype_by_numpy
 from ..tensors.tensor import MemorySource, Tensor
 from .judging import RowJudge, metric_number, short_text
 from .limits import Limits, limits_with, named_limits, parse_limits
@@ -157,6 +158,9 @@ def as_limits(limits: LimitsLike, others: Collection[str] = ()) -> Limits:
     """Return the limits that the argument of :func:`compare_arrays` stands for; raises as that does. ``others``: the user's own metrics."""
     if isinstance(limits, Limits):
         return limits
+    if isinstance(limits, (bytes, os.PathLike)) or (isinstance(limits, str) and limits.endswith((".json", ".yaml", ".yml"))):
+        hint = "pass what a limits file holds: limits=json.loads(pathlib.Path(%r).read_text())" % os.fsdecode(limits)
+        raise UsageError("limits: %r is a path; a mapping, texts, a name or goldwatch.Limits were expected" % (limits,), hint=hint)
     if isinstance(limits, str) and any(sign in limits for sign in "<>="):
         limits = [limits]
     if limits is None or isinstance(limits, str):
@@ -164,7 +168,8 @@ def as_limits(limits: LimitsLike, others: Collection[str] = ()) -> Limits:
     if isinstance(limits, Mapping):
         return limits_with(limits, others)
     if not isinstance(limits, Iterable) or not all(isinstance(text, str) for text in limits):
-        raise UsageError("limits: texts such as 'RelativeEuclideanDistance<0.01' were expected, got %r" % (limits,))
+        hint = "or a mapping as a limits file holds it, 'default', 'vendor' or goldwatch.Limits"
+        raise UsageError("limits: texts such as 'RelativeEuclideanDistance<0.01' were expected, got %r" % (limits,), hint=hint)
     return parse_limits(list(limits), others=others)
 
 
@@ -206,7 +211,8 @@ def _array(values: Any, side: str) -> np.ndarray:
 
 def _tensor(data: np.ndarray) -> Tensor:
     dtype = dtype_by_numpy(data.dtype)
-    named = None if dtype.decodable else dtype_by_name(dtype.name)
+    # Two bytes without a name are bfloat16, as in npy files.
+    named = None if dtype.decodable else dtype_by_name("bfloat16" if data.dtype == BFLOAT16 else dtype.name)
     if named is not None and named.decodable and named.bits == 8 * data.dtype.itemsize:
         # bfloat16 and its like, which numpy knows only by another package.
         dtype = named

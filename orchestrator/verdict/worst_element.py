@@ -6,6 +6,8 @@ from typing import Iterator, Optional, Tuple
 
 import numpy as np
 
+from ..tensors.dtypes import plain_floats
+
 _PIECE = 1 << 20
 
 
@@ -42,6 +44,7 @@ def _pieces(target: np.ndarray, golden: np.ndarray) -> Iterator[Tuple[int, np.nd
 
 
 def _wide(values: np.ndarray) -> np.ndarray:
+    values = plain_floats(values)
     return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
 
 

@@ -67,6 +67,11 @@ def test_bfloat16_as_two_byte_void(tmp_path: Any) -> None:
     assert tensor.dtype.name == "bfloat16" and np.array_equal(tensor.array(), values)
 
 
+def test_other_types_without_a_name_are_told_with_what_to_do(tmp_path: Any) -> None:
+    with pytest.raises(FormatError, match=r"type \|V1 cannot be compared, .* float8\? save array.astype\('float32'\)"):
+        open_npy(save(tmp_path, npy_bytes(np.zeros(3, np.int8).view("V1"))))
+
+
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
 def test_versions(tmp_path: Any, version: Any) -> None:
     stream = io.BytesIO()

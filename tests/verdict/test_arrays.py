@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import pathlib
 
 import numpy as np
@@ -107,6 +108,25 @@ def test_what_is_no_limit_or_metric():
             compare_arrays(Y, Y, **arguments)
     with pytest.raises(InputError):
         compare_arrays(Y, Y, limits={"CosineSimilarity": 1})
+
+
+@pytest.mark.parametrize("path", [pathlib.Path("my/limits"), "limits.json", "lr=1/limits.yaml", b"limits"])
+def test_a_file_of_limits_is_read_by_its_user(path):
+    with pytest.raises(UsageError, match="is a path; a mapping, texts, a name or goldwatch.Limits were expected") as caught:
+        compare_arrays(Y, Y, limits=path)
+    assert "json.loads(pathlib.Path('%s').read_text())" % os.fsdecode(path) in caught.value.hint
+
+
+def test_two_bytes_without_a_name_are_bfloat16():
+    """As numpy writes and reads ml_dtypes' bfloat16; of one byte there are several types."""
+    bits = (Y.view(np.uint32) >> 16).astype(np.uint16)
+    rounded = (bits.astype(np.uint32) << 16).view(np.float32)
+    found = compare_arrays(bits.view("V2"), rounded)
+    assert found.target_dtype == "bfloat16" and found.passed and found.metrics["MaxAbsoluteError"] == 0
+    with pytest.raises(AssertionError, match="bfloat16"):
+        assert_close(bits.view("V2"), -rounded)
+    unknown = compare_arrays(Y.astype(np.int8).view("V1"), Y)
+    assert unknown.verdict == "not_compared" and "save array.astype('float32')" in unknown.reason
 
 
 class OfAnotherPackage:
