@@ -21,6 +21,7 @@ from .script import read_script
 
 FORMS = ("acl", "estimator", "session", "tf2", "npu-json", "plan")
 CODE_FORMS = ("estimator", "session", "tf2")
+_CHECKED = "goldwatch config check %s (in Python goldwatch.config.check.check_file) tells all that is wrong"
 _PLAN_ONLY = [field.name for field in fields(DumpPlan) if field.name != "dump_path"]
 NPU_FORMS = CODE_FORMS + ("npu-json",)
 
@@ -144,9 +145,9 @@ def read_plan(data: bytes, file: str) -> DumpPlan:
             if not findings.items:
                 return DumpPlan.from_acl_document(text.value) if kind == "acl" else DumpPlan.from_npu_settings(text.value)
     except (UsageError, TypeError, AttributeError, KeyError) as error:
-        raise FormatError("no dump plan: %s" % error, file, hint="goldwatch config check %s" % file) from error
+        raise FormatError("no dump plan: %s" % error, file, hint=_CHECKED % file) from error
     problem = findings.items[0].message if findings.items else "it holds no object"
-    raise FormatError("no dump plan: %s" % problem, file, hint="goldwatch config check %s" % file)
+    raise FormatError("no dump plan: %s" % problem, file, hint=_CHECKED % file)
 
 
 def left_out(data: bytes, file: str) -> List[Finding]:

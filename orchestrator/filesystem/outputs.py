@@ -127,7 +127,7 @@ def refuse_writing(path: str, error: OSError) -> NoReturn:
     if error.errno in _FULL:
         raise EnvironmentProblem(
             "%s: the disk is full, the file was not written (an older one is unchanged)" % path,
-            hint="free space in %s and run the same command again: it goes on where it was" % (os.path.dirname(path) or "."),
+            hint="free space in %s, and the same again goes on where it was" % (os.path.dirname(path) or "."),
         ) from error
     raise EnvironmentProblem("%s: cannot be written: %s" % (path, error.strerror or error)) from error
 

@@ -116,11 +116,11 @@ def translate(error: sqlite3.Error, path: str) -> GoldwatchError:
     if "full" in text:
         return EnvironmentProblem(
             "%s: the disk is full; the rows stored so far are safe" % path,
-            hint="free space in %s and run the same command again: it goes on where it was" % folder,
+            hint="free space in %s, and the same again goes on where it was" % folder,
         )
     if not isinstance(error, sqlite3.OperationalError):
         return DamagedStore("damaged, or no SQLite file (%s)" % text, path)
     hint: Optional[str] = "check that %s can be written" % folder
     if "locked" in text:
-        hint = "another program holds the store for writing; close it and run the same command again"
+        hint = "another program holds the store for writing; close it and try again"
     return EnvironmentProblem("%s: %s" % (path, text), hint=hint)

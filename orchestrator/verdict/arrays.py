@@ -199,6 +199,9 @@ def _array(values: Any, side: str) -> np.ndarray:
         # What an array of another package says (a tensor on a GPU, one that requires a gradient) tells what to do.
         hint = "all rows must be of one length" if isinstance(values, (list, tuple)) else "give a numpy array of its values"
         raise InputError("%s: no array can be made of it: %s" % (side, error), hint=hint) from None
+    if found.dtype.names:
+        hint = "compare one field: array[%r]" % found.dtype.names[0]
+        raise InputError("%s: an array of records holds several numbers per element" % side, hint=hint)
     if found.dtype == object:
         if found.ndim:
             text, hint = "an array of Python objects holds no numbers that can be compared", "array.astype(numpy.float32)"

@@ -146,6 +146,7 @@ class OfAnotherPackage:
         ("golden.npy", "an array was expected, got 'golden.npy'"),
         ([[1, 2], [3]], "no array can be made of it|an array of Python objects"),
         (np.array([1, None]), "an array of Python objects"),
+        (np.zeros(2, [("mean", "f4"), ("std", "f4")]), "an array of records holds several numbers per element"),
         ({}, "an array was expected, got a dict"),
         (pathlib.Path("golden.npy"), "an array was expected, got a PosixPath"),
         (OfAnotherPackage(RuntimeError("requires grad, use detach()")), "no array can be made of it: requires grad, use detach"),
