@@ -56,10 +56,10 @@ class Block(NamedTuple):
 
 
 def aligned_blocks(
-    target: Tensor, golden: Tensor, geometry: Geometry, max_elements: int = 32768, part: Tuple[int, int] = (0, 1)
+    target: Tensor, golden: Tensor, geometry: Geometry, max_elements: int = 32768, part: Tuple[int, int] = (0, 1), few: bool = False
 ) -> Iterator[Tuple[Array, Array]]:
     """Yield the arrays of :func:`placed_blocks`: pairs of equally shaped blocks that hold the same elements of target and golden."""
-    for block in placed_blocks(target, golden, geometry, max_elements, part):
+    for block in placed_blocks(target, golden, geometry, max_elements, part, few=few):
         yield block.x, block.y
 
 
@@ -72,6 +72,7 @@ def placed_blocks(
     borders: FrozenSet[int] = frozenset(),
     most: int = 0,
     halves: bool = False,
+    few: bool = False,
 ) -> Iterator[Block]:
     """Yield equally shaped blocks that hold the same elements of the target and of the golden.
 
@@ -91,6 +92,8 @@ def placed_blocks(
         time with the same borders. 0: everything. A small filter with groups is never sampled.
     halves
         bfloat16 may come as it is stored (:data:`goldwatch.tensors.dtypes.BFLOAT16`).
+    few
+        Only the first blocks will be asked for: each is read by itself. They are the same blocks.
 
     Yields
     ------
@@ -119,10 +122,28 @@ def placed_blocks(
     most = most if golden.count > most else 0
     planned, only = _planned(geometry, target.order, golden.order, borders, widths, part[1], most)
     for box, starts, sizes in only if only and part == (0, 1) else _share(planned, part, most):
-        left = fetch(target, box.target_start, box.target_strides, starts, sizes, widths[0], halves)
-        right = fetch(golden, box.golden_start, box.golden_strides, starts, sizes, widths[1], halves)
-        first = box.golden_start + sum(at * stride for at, stride in zip(starts, box.golden_strides))
-        yield from _cut(left, right, max_elements, first, box.golden_strides)
+        for at, extents, order in _read_singly(box, starts, sizes, widths, max_elements) if few else ((starts, sizes, ()),):
+            left = fetch(target, box.target_start, box.target_strides, at, extents, widths[0], halves)
+            right = fetch(golden, box.golden_start, box.golden_strides, at, extents, widths[1], halves)
+            first = box.golden_start + sum(place * stride for place, stride in zip(at, box.golden_strides))
+            if order:
+                yield Block(left.transpose(order), right.transpose(order), first, tuple(box.golden_strides[axis] for axis in order))
+            else:
+                yield from _cut(left, right, max_elements, first, box.golden_strides)
+
+
+def _read_singly(box: Box, starts: Ints, sizes: Ints, widths: Tuple[int, int], max_elements: int) -> Iterator[Tuple[Ints, Ints, Ints]]:
+    """Yield starts, sizes and the order of the axes of the blocks that :func:`_cut` makes of a slab; () for what it has to cut."""
+    if len(sizes) <= 1 or element_count(sizes) <= 1:
+        for at in range(0, element_count(sizes), max_elements):
+            yield tuple(start + at for start in starts), tuple(min(size - at, max_elements) for size in sizes), ()
+        return
+    target, golden = (_laid_out(sizes, strides, width)[2] for strides, width in zip((box.target_strides, box.golden_strides), widths))
+    order, windows = _windows(sizes, target, golden, max_elements)
+    for window in windows:
+        of_axis = dict(zip(order, window))
+        ranges = [of_axis[axis] for axis in range(len(sizes))]
+        yield tuple(start + low for start, (low, _) in zip(starts, ranges)), tuple(high - low for low, high in ranges), order
 
 
 def padding_blocks(target: Tensor, geometry: Geometry) -> Iterator[Array]:
@@ -367,20 +388,31 @@ def _cut(left: Array, right: Array, max_elements: int, first: int, strides: Ints
         for at in range(0, left.size, max_elements):
             yield Block(left[at : at + max_elements], right[at : at + max_elements], first + at * step, (step,))
         return
-    order = _axis_order(left, right)
+    order, windows = _windows(left.shape, left.strides, right.strides, max_elements)
     left, right, strides = left.transpose(order), right.transpose(order), tuple(strides[axis] for axis in order)
-    tile = _block(left.shape, left.strides, right.strides, max_elements)
-    cuts = [_cuts(size, step) for size, step in zip(left.shape, tile)]
-    for place in product(*(range(len(axis) - 1) for axis in cuts)):
-        window = tuple(slice(axis[index], axis[index + 1]) for axis, index in zip(cuts, place))
-        start = first + sum(axis[index] * step for axis, index, step in zip(cuts, place, strides))
-        yield Block(left[window], right[window], start, strides)
+    for window in windows:
+        part = tuple(slice(low, high) for low, high in window)
+        yield Block(left[part], right[part], first + sum(low * step for (low, _), step in zip(window, strides)), strides)
 
 
-def _axis_order(left: Array, right: Array) -> List[int]:
+def _windows(sizes: Ints, target: Ints, golden: Ints, max_elements: int) -> Tuple[Ints, Iterator[Tuple[Ints, ...]]]:
+    """Return the order of a slab's axes, and (low, high) along each of them, in that order, of each of its blocks.
+
+    Parameters
+    ----------
+    target, golden
+        The strides of what was read.
+    """
+    order = _axis_order(sizes, target, golden)
+    sizes, target, golden = (tuple(found[axis] for axis in order) for found in (sizes, target, golden))
+    cuts = [_cuts(size, step) for size, step in zip(sizes, _block(sizes, target, golden, max_elements))]
+    return order, product(*(list(zip(axis, axis[1:])) for axis in cuts))
+
+
+def _axis_order(sizes: Ints, target: Ints, golden: Ints) -> Ints:
     """Return the axes by the strides, outermost first, of the side whose innermost axis is the longer one."""
-    orders = [sorted(range(left.ndim), key=lambda axis, side=side: -side.strides[axis]) for side in (right, left)]  # type: ignore[misc]
-    return max(orders, key=lambda order: left.shape[order[-1]])
+    orders = [tuple(sorted(range(len(sizes)), key=lambda axis, side=side: -side[axis])) for side in (golden, target)]  # type: ignore[misc]
+    return max(orders, key=lambda order: sizes[order[-1]])
 
 
 def _block(sizes: Ints, target: Ints, golden: Ints, max_elements: int) -> List[int]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from goldwatch.errors import FormatError, NotComparable
 from goldwatch.tensors import blocks as module
-from goldwatch.tensors.blocks import aligned_blocks, match_layouts
+from goldwatch.tensors.blocks import aligned_blocks, match_layouts, placed_blocks
 from goldwatch.tensors.dtypes import dtype_by_code, dtype_by_numpy
 from goldwatch.tensors.layouts import device_shape
 from goldwatch.tensors.tensor import MemorySource, Tensor
@@ -38,10 +38,15 @@ def collect(target, golden, geometry, max_elements, parts=1):
     """Return all elements of both sides in the order of the blocks, after checking the blocks' form."""
     left, right = [], []
     for number in range(parts):
+        singly = placed_blocks(target, golden, geometry, max_elements, (number, parts), few=True)
         for x, y in aligned_blocks(target, golden, geometry, max_elements, (number, parts)):
             assert x.shape == y.shape and 0 < x.size <= max_elements
+            alone = next(singly)
+            np.testing.assert_array_equal(alone.x, x)
+            np.testing.assert_array_equal(alone.y, y)
             left.append(np.array(x).ravel())
             right.append(np.array(y).ravel())
+        assert next(singly, None) is None
     return (np.concatenate(left), np.concatenate(right)) if left else (np.empty(0), np.empty(0))
 
 
@@ -293,3 +298,24 @@ def test_fortran_order_is_undone_in_memory() -> None:
     plain = tensor.in_c_order()
     assert plain.order == "C" and plain.source.read(0, 96).tobytes() == array.tobytes() and plain.in_c_order() is plain
     np.testing.assert_array_equal(plain.elements(0, 24), array.ravel())
+
+
+def test_blocks_that_are_read_singly_lie_where_they_lie_and_need_few_bytes() -> None:
+    shape = (1, 48, 60, 80)
+    golden = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    read = []
+
+    class Counted(MemorySource):
+        def read(self, offset, nbytes):
+            read.append(nbytes)
+            return super().read(offset, nbytes)
+
+    target = Tensor(INT32, device_shape("NC1HWC0", shape, "NCHW", INT32, 1), "NC1HWC0", Counted(slow_pack(golden, "NCHW", "NC1HWC0", 16, golden.size)))
+    geometry = match_layouts(target, shape, "NCHW", shape)
+    whole, singly = (placed_blocks(target, Tensor.from_array(golden), geometry, 1000, few=few) for few in (False, True))
+    for block, alone in zip(whole, singly):
+        assert (block.start, block.strides, block.x.shape) == (alone.start, alone.strides, alone.x.shape)
+        assert int(alone.y.flat[0]) == alone.start
+    del read[:]
+    first = next(placed_blocks(target, Tensor.from_array(golden), geometry, 1000, few=True))
+    assert first.x.nbytes <= sum(read) < 20 * first.x.nbytes < golden.nbytes

@@ -18,6 +18,9 @@ KINDS = (
 )  # fmt: skip
 """The stable ids, the more specific ones first: in this order findings that explain all alike are listed."""
 
+MASK = 9e3
+"""Golden values of at least this magnitude may be masks."""
+
 CLAIMED = 0.9
 """No pattern is claimed that explains less of the squared error."""
 
@@ -73,7 +76,7 @@ class Difference:
         x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
         keep = np.isfinite(x) & np.isfinite(y)
         with np.errstate(invalid="ignore", over="ignore"):
-            keep &= ~((np.abs(y) >= 9e3) & (np.abs(x - y) <= 2.0**-7 * np.abs(y)) & (np.abs(y) > 100.0 * _middle(y, keep)))
+            keep &= ~((np.abs(y) >= MASK) & (np.abs(x - y) <= 2.0**-7 * np.abs(y)) & (np.abs(y) > 100.0 * _middle(y, keep)))
         self.kept = keep
         self.x, self.y = np.where(keep, x, 0.0), np.where(keep, y, 0.0)
         # One scale for both: squares of the largest float32 and of the smallest must stay numbers.

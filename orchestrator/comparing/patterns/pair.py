@@ -86,7 +86,7 @@ def _sample(target: Tensor, golden: Tensor, geometry: Geometry, most: int) -> Al
     shares = max(1, min(_SHARES, most // _LEAST_PIECE))
     for number in range(shares):
         room = most // shares
-        for x, y in aligned_blocks(target, golden, geometry, min(_BLOCK, room), (number, shares)):
+        for x, y in aligned_blocks(target, golden, geometry, min(_BLOCK, room), (number, shares), few=True):
             xs.append(np.array(x).reshape(-1)[:room])
             ys.append(np.array(y).reshape(-1)[:room])
             room -= xs[-1].size

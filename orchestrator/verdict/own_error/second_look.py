@@ -10,7 +10,7 @@ import numpy as np
 
 from ...comparing.median import median
 from ...comparing.patterns import MOST_ELEMENTS, AlignedPair, distinct_values, lattice_step
-from ...comparing.patterns.finding import Difference
+from ...comparing.patterns.finding import MASK, Difference
 from ...comparing.row import FAIL
 from ...elements import element_count
 from ...tensors.rounding import ulp
@@ -212,7 +212,7 @@ def _inputs(entry: Estimate, read: Read, most: int) -> List[AlignedPair]:
 
 def _own_lattice(entry: Estimate, pair: AlignedPair, read: Read) -> Optional[float]:
     """Return the step of the few values that an output has, where neither golden data nor an input have so few."""
-    if any(word in entry.op.type.lower() for word in _MADE_OF_INTEGERS):
+    if any(word in entry.op.type.lower() for word in _MADE_OF_INTEGERS) or _has_many_values(pair):
         return None
     target, golden = _sides(pair)
     step = lattice_step(target)
@@ -221,6 +221,14 @@ def _own_lattice(entry: Estimate, pair: AlignedPair, read: Read) -> Optional[flo
         return None
     pairs = _inputs(entry, read, _ELEMENTS)
     return step if pairs and not any(_few_values(_sides(one)[0]) for one in pairs) else None
+
+
+def _has_many_values(pair: AlignedPair) -> bool:
+    """Tell, of most tensors, that they have more values than an 8-bit integer: by their first elements, none of which may be a mask."""
+    target, golden = (np.asarray(side).reshape(-1)[: 2 * _FEW].astype(np.float64) for side in (pair.target, pair.golden))
+    with np.errstate(invalid="ignore"):
+        plain = target[np.isfinite(target) & (np.abs(golden) < MASK)]
+    return len(distinct_values(plain)) > _FEW
 
 
 def _few_values(values: np.ndarray) -> bool:
