@@ -310,7 +310,8 @@ def test_blocks_that_are_read_singly_lie_where_they_lie_and_need_few_bytes() -> 
             read.append(nbytes)
             return super().read(offset, nbytes)
 
-    target = Tensor(INT32, device_shape("NC1HWC0", shape, "NCHW", INT32, 1), "NC1HWC0", Counted(slow_pack(golden, "NCHW", "NC1HWC0", 16, golden.size)))
+    source = Counted(slow_pack(golden, "NCHW", "NC1HWC0", 16, golden.size))
+    target = Tensor(INT32, device_shape("NC1HWC0", shape, "NCHW", INT32, 1), "NC1HWC0", source)
     geometry = match_layouts(target, shape, "NCHW", shape)
     whole, singly = (placed_blocks(target, Tensor.from_array(golden), geometry, 1000, few=few) for few in (False, True))
     for block, alone in zip(whole, singly):

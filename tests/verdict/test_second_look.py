@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from goldwatch.comparing.patterns import AlignedPair, distinct_values, lattice_step
+from goldwatch.verdict.own_error import second_look
 from goldwatch.verdict.own_error.recomputing import known, own_error
 
 
@@ -329,3 +330,18 @@ def test_the_three_forms_of_gelu(random, kind):
 @pytest.mark.parametrize("values", [[], [2.0], [[3.0, 1.0], [3.0, -0.0]], [0.0, -0.0, 1.0, 1.0]])
 def test_distinct_values(values) -> None:
     assert distinct_values(np.array(values)).tolist() == np.unique(np.array(values)).tolist()
+
+
+@pytest.mark.parametrize("levels", [3, 100, 256, 257, 1000, 100000])
+@pytest.mark.parametrize("masks", [0.0, 0.3, 0.99])
+def test_what_a_few_elements_tell_of_the_values_holds_for_all(random, levels, masks):
+    count = 40000
+    golden = random.randint(0, levels, count) * 0.25 - 17.0
+    target = golden.copy()
+    masked = random.random_sample(count) < masks
+    golden[masked], target[masked] = -65504.0, -65504.0 + random.random_sample(int(masked.sum()))
+    target[random.random_sample(count) < 0.01] = np.nan
+    pair = AlignedPair(target, golden, "float32", (), count)
+    many = second_look._has_many_values(pair)
+    assert not many or lattice_step(second_look._sides(pair)[0]) is None
+    assert many == (levels > 256 and masks < 0.9)

@@ -225,7 +225,7 @@ def _own_lattice(entry: Estimate, pair: AlignedPair, read: Read) -> Optional[flo
 
 def _has_many_values(pair: AlignedPair) -> bool:
     """Tell, of most tensors, that they have more values than an 8-bit integer: by their first elements, none of which may be a mask."""
-    target, golden = (np.asarray(side).reshape(-1)[: 2 * _FEW].astype(np.float64) for side in (pair.target, pair.golden))
+    target, golden = (np.asarray(side).reshape(-1)[: 8 * _FEW].astype(np.float64) for side in (pair.target, pair.golden))
     with np.errstate(invalid="ignore"):
         plain = target[np.isfinite(target) & (np.abs(golden) < MASK)]
     return len(distinct_values(plain)) > _FEW
