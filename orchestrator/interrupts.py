@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import contextlib
 import os
 import signal
@@ -89,19 +90,20 @@ def uninterrupted() -> Iterator[None]:
 
     Elsewhere than in the main thread Python raises none.
     """
-    before = signal.getsignal(signal.SIGINT)
+    # The module of C: Python's own makes an exception for each handler, and with it cycles that hold what is on the stack.
+    before = _signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
         return
     came: List[int] = []
-    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    _signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        frame = sys._getframe()
-        if came and not put_off(signal.SIGINT, frame):
-            before(signal.SIGINT, frame)
+        _signal.signal(signal.SIGINT, before)
+        # No name for the frame: it would hold itself, and all that is on the stack, till the next collection.
+        if came and not put_off(signal.SIGINT, sys._getframe()):
+            before(signal.SIGINT, sys._getframe())
 
 
 def heed_termination() -> None:
