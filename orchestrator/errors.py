@@ -153,7 +153,7 @@ def require_folder(path: str, what: str) -> None:
         The folder's role in the message, such as ``TARGET``.
     """
     if not os.path.lexists(path):
-        raise MissingPath("%s: %s does not exist" % (what, path), hint="check the path; it is read from the current folder")
+        raise MissingPath("%s: %s does not exist" % (what, path or "''"), hint="check the path; it is read from the current folder")
     if not os.path.isdir(path):
         raise MissingPath("%s: %s is not a folder" % (what, path))
     if not os.access(path, os.R_OK | os.X_OK):
@@ -163,7 +163,7 @@ def require_folder(path: str, what: str) -> None:
 def require_file(path: str, what: str) -> None:
     """Raise MissingPath unless ``path`` is a regular file that this user can read."""
     if not os.path.lexists(path):
-        raise MissingPath("%s: %s does not exist" % (what, path), hint="check the path; it is read from the current folder")
+        raise MissingPath("%s: %s does not exist" % (what, path or "''"), hint="check the path; it is read from the current folder")
     if not os.path.isfile(path):
         raise MissingPath("%s: %s is not a regular file" % (what, path))
     if not os.access(path, os.R_OK):

@@ -258,6 +258,24 @@ def test_what_is_no_path_is_told(name, path):
         getattr(goldwatch, name)(path)
 
 
+def test_an_empty_name_is_shown_and_the_first_one_is_told_first(tmp_path):
+    for target, golden, told in (("", "", "TARGET: ''"), ("no", "none", "TARGET: no"), (tmp_path, "", "GOLDEN: ''")):
+        with pytest.raises(FileNotFoundError, match="^%s does not exist" % told):
+            goldwatch.compare(target, golden)
+    with pytest.raises(FileNotFoundError, match="^TARGET: '' does not exist"), goldwatch.watch("", tmp_path):
+        pass
+    with pytest.raises(FileNotFoundError, match="^GOLDEN: none does not exist"), goldwatch.watch("no", "none"):
+        pass
+    with pytest.raises(FileNotFoundError, match="^'' does not exist"):
+        goldwatch.open_result("")
+
+
+def test_of_a_store_the_folder_is_wanted(folder, tmp_path):
+    goldwatch.compare(folder / "dump", folder / "net" / "golden", out=tmp_path, jobs=1)
+    with pytest.raises(FileNotFoundError, match="run.sqlite is a file: the folder that holds it is wanted"):
+        goldwatch.open_result(tmp_path / "run.sqlite")
+
+
 @pytest.mark.parametrize("function", [goldwatch.compare, goldwatch.watch])
 @pytest.mark.parametrize(
     ("wrong", "told"),

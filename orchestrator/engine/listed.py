@@ -54,7 +54,7 @@ def compare_folders(
     Interrupted
         By Ctrl-C; what was done stays usable.
     """
-    options.require_dumps()
+    options.require_dumps(to_come=comparers is not None)
     return compare_from(_Listing(options, on_progress, comparers or Here()), jobs, force, on_row)
 
 

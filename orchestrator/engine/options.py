@@ -130,8 +130,13 @@ class ComparisonOptions:
             return ModelGraphs.of_all(onto_unfused(load_model(self.model), load_model(self.unfused)))
         return load_models(self.model)
 
-    def require_dumps(self) -> None:
-        """Raise unless a device's dumps can be compared: TARGET, once it is there, and GOLDEN are folders, a quantised model is named.
+    def require_dumps(self, to_come: bool = False) -> None:
+        """Raise unless a device's dumps can be compared: TARGET and GOLDEN are folders, a quantised model is named.
+
+        Parameters
+        ----------
+        to_come
+            TARGET may be missing so far, or lie on other machines.
 
         Raises
         ------
@@ -140,7 +145,7 @@ class ComparisonOptions:
         """
         if self.quantisation is not None and self.model is None:
             raise UsageError("a device's dumps are compared by the model's json, which the quantisation json leads on: it is missing")
-        if os.path.lexists(self.target) and not os.path.isdir(self.target):
+        if not (to_come and self.target) or os.path.lexists(self.target):
             require_folder(self.target, "TARGET")
         require_folder(self.golden, "GOLDEN")
 

@@ -136,9 +136,11 @@ def open_to_read(path: str) -> Tuple[sqlite3.Connection, int, List[str]]:
     """
     if not os.path.isfile(path):
         folder = os.path.dirname(path)
+        hint = "name the folder that compare, watch or run wrote its results to"
+        if os.path.isfile(folder):
+            raise MissingPath("%s is a file: the folder that holds it is wanted" % folder, hint=hint)
         raise MissingPath(
-            "%s: there is no %s" % (folder, STORE_FILE) if os.path.exists(folder) else "%s does not exist" % folder,
-            hint="name the folder that compare, watch or run wrote its results to",
+            "%s: there is no %s" % (folder, STORE_FILE) if os.path.exists(folder) else "%s does not exist" % (folder or "''"), hint=hint
         )
     try:
         return _opened_to_read(path)

@@ -86,7 +86,7 @@ class Watch:
         self._wake = threading.Event()
 
     def __enter__(self) -> Watch:
-        self.options.require_dumps()
+        self.options.require_dumps(to_come=True)
         self._process = Process(self.watch.pid) if self.watch.pid is not None else None
         self.run.__enter__()
         try:
