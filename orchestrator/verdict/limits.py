@@ -38,6 +38,7 @@ _FORM = re.compile(
 FORMS_HINT = "write METRIC=VALUE, 'METRIC<VALUE' or 'METRIC>VALUE', before it where wanted dtype=TYPE:, type=OPTYPE: or op=NAME:"
 OWN_HINT = " (one of your own is known where its folder is given)"
 _SCHEMA_HINT = "schemas/limits.schema.json describes the form"
+_DOCUMENT_HINT = "a metric's limit is one comparison and its number, such as {%r: {%r: %r}}"
 _NON_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -257,9 +258,12 @@ def _limits_of_rule(rule: Any, others: Collection[str]) -> Tuple[Limit, ...]:
 
 
 def _limit_of(metric: str, entry: Any, others: Collection[str], selector: str = "", pattern: str = "") -> Limit:
-    known = metric in LIMITED or metric in others
-    if not known or not isinstance(entry, Mapping) or len(entry) != 1 or set(entry) - {LARGER, SMALLER, AT_MOST}:
-        raise InputError("limits: %r: %r is not a limit" % (metric, entry), hint=_SCHEMA_HINT)
+    if metric not in LIMITED and metric not in others:
+        hint = _SCHEMA_HINT if metric in MEASURES else _known_hint(str(metric), others)
+        raise InputError("limits: %r: %r is not a limit" % (metric, entry), hint=hint)
+    if not isinstance(entry, Mapping) or len(entry) != 1 or set(entry) - {LARGER, SMALLER, AT_MOST}:
+        hint = _DOCUMENT_HINT % (metric, natural_comparison(metric), 0.9 if natural_comparison(metric) == LARGER else 0.05)
+        raise InputError("limits: %r: %r is not a limit" % (metric, entry), hint=hint)
     ((comparison, value),) = entry.items()
     try:
         number = float(_NON_FINITE.get(value, value) if isinstance(value, str) else value)
@@ -337,9 +341,16 @@ def _check_metric(metric: str, others: Collection[str]) -> None:
         raise UsageError("StandardDeviation is four numbers and cannot be limited", hint="metrics with limits: " + ", ".join(LIMITED))
     known = (*LIMITED, *others)
     if metric not in known:
-        near = nearest_names(metric, known, 1, 0.5)
-        hint = "did you mean %s?" % near[0] if near else "metrics with limits: " + ", ".join(known)
-        raise UsageError("unknown metric %r" % metric, hint=hint + ("" if others else OWN_HINT))
+        raise UsageError("unknown metric %r" % metric, hint=_known_hint(metric, others))
+
+
+def _known_hint(metric: str, others: Collection[str]) -> str:
+    """Return which metric may have been meant: one that begins so, else the one that resembles it, else all."""
+    known = (*LIMITED, *others)
+    begun = [name for name in known if metric and name.lower().startswith(metric.lower())]
+    near = begun if len(begun) == 1 else nearest_names(metric, known, 1, 0.5)
+    hint = "did you mean %s?" % near[0] if near else "metrics with limits: " + ", ".join(known)
+    return hint + ("" if others else OWN_HINT)
 
 
 def _parse_number(text: str) -> Optional[float]:

@@ -110,6 +110,23 @@ def test_what_is_no_limit_or_metric():
         compare_arrays(Y, Y, limits={"CosineSimilarity": 1})
 
 
+@pytest.mark.parametrize(
+    "limits, told",
+    [
+        ({"CosineSimilarity": 0.9}, "such as {'CosineSimilarity': {'>': 0.9}}"),
+        ({"rules": [{"op": "a", "MaxAbsoluteError": {"=": 1}}]}, "such as {'MaxAbsoluteError': {'<': 0.05}}"),
+        ({"Cosin": {">": 0.9}}, "did you mean CosineSimilarity?"),
+        (["Cosin>0.9"], "did you mean CosineSimilarity?"),
+        (["cosine>0.9"], "did you mean CosineSimilarity?"),
+        (["Max<1"], "metrics with limits: CosineSimilarity"),
+    ],
+)
+def test_limits_that_are_none_say_how_to_write_them(limits, told):
+    with pytest.raises((InputError, UsageError)) as caught:
+        compare_arrays(Y, Y, limits=limits)
+    assert told in caught.value.hint
+
+
 @pytest.mark.parametrize("path", [pathlib.Path("my/limits"), "limits.json", "lr=1/limits.yaml", b"limits"])
 def test_a_file_of_limits_is_read_by_its_user(path):
     with pytest.raises(UsageError, match="is a path; a mapping, texts, a name or goldwatch.Limits were expected") as caught:
