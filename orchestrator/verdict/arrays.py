@@ -14,9 +14,9 @@ from ..comparing.pair import compare_tensors
 from ..comparing.pair_task import PairTask, Settings
 from ..comparing.row import DIFFERENT, MEASURES, METRICS, NOT_COMPARED, PASS, WORST_SLICE, Row
 from ..dumps.golden import GoldenEntry
-from ..errors import InputError, UsageError
+from ..errors import InputError, TypeNotComparable, UsageError
 from ..naming import nearest_names
-from ..tensors.dtypes import BFLOAT16, dtype_by_name, dtype_by_numpy
+from ..tensors.dtypes import BFLOAT16, DType, dtype_by_name, dtype_by_numpy, require_decodable
 from ..tensors.tensor import MemorySource, Tensor
 from .judging import RowJudge, metric_number, short_text
 from .limits import Limits, limits_with, named_limits, parse_limits
@@ -35,7 +35,7 @@ class TensorResult:
     Attributes
     ----------
     verdict
-        ``pass``, ``fail``, or ``not_compared`` where shapes or types do not allow it.
+        ``pass``, ``fail``, or ``not_compared`` where shapes do not allow it.
     reason
         Why: what is outside its limit, where the arrays differ, and remarks; may be empty.
     metrics
@@ -98,7 +98,7 @@ def compare_arrays(
     UsageError
         A limit or the name of a metric is none.
     InputError
-        A mapping of limits has another form; a side is no array of numbers, or a masked one.
+        A mapping of limits has another form; a side is no array of numbers (of text, times, long doubles …), or a masked one.
     """
     table = as_limits(limits)
     shown = METRICS if metrics is None else _checked([metrics] if isinstance(metrics, str) else metrics)
@@ -132,7 +132,7 @@ def assert_close(target: Any, golden: Any, *, limits: LimitsLike = None) -> None
     Raises
     ------
     AssertionError
-        A limit is missed, the arrays cannot be compared, or no element of them is finite.
+        A limit is missed, the shapes do not fit, or no element of them is finite.
     UsageError, InputError
         As :func:`compare_arrays`.
     """
@@ -209,14 +209,23 @@ def _array(values: Any, side: str) -> np.ndarray:
             kind = type(values).__name__
             text, hint = "an array was expected, got a %s" % kind, _HINTS.get(kind, "give a numpy array or a list of numbers")
         raise InputError("%s: %s" % (side, text), hint=hint)
+    try:
+        require_decodable(_dtype(found))
+    except TypeNotComparable as error:
+        wide = {"f": "array.astype(numpy.float64)", "c": "array.astype(numpy.complex128)"}.get(found.dtype.kind, "give an array of numbers")
+        raise InputError("%s: %s" % (side, error.message), hint=wide) from None
     return found
 
 
 def _tensor(data: np.ndarray) -> Tensor:
+    return Tensor(_dtype(data), tuple(data.shape), "ND", MemorySource(data))
+
+
+def _dtype(data: np.ndarray) -> DType:
     dtype = dtype_by_numpy(data.dtype)
     # Two bytes without a name are bfloat16, as in npy files.
     named = None if dtype.decodable else dtype_by_name("bfloat16" if data.dtype == BFLOAT16 else dtype.name)
     if named is not None and named.decodable and named.bits == 8 * data.dtype.itemsize:
         # bfloat16 and its like, which numpy knows only by another package.
-        dtype = named
-    return Tensor(dtype, tuple(data.shape), "ND", MemorySource(data))
+        return named
+    return dtype
