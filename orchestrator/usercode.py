@@ -23,6 +23,8 @@ TIMEOUT_S = 60.0
 _TOLD_LETTERS = 300
 # So long its end may take, with all that it started, in seconds.
 _GRACE_S = 10.0
+# A process that ends while it starts, as one that the system killed, is replaced so often.
+_STARTS = 3
 _own = threading.local()
 
 Answer = Tuple[bool, Any]
@@ -41,17 +43,12 @@ def call_user(script: str, function: Callable[..., Answer], *arguments: Any) -> 
     Raises
     ------
     NotComparable
-        The user's code raised, took longer than :data:`TIMEOUT_S`, or ended its process; the message names ``script``.
+        The user's code raised, took longer than :data:`TIMEOUT_S`, or ended its process, or there can be none; the message names ``script``.
     """
     # Most processes that compare never come here.
-    from .processes import Child, ProcessDied
+    from .processes import ProcessDied
 
-    child = getattr(_own, "child", None)
-    if child is None:
-        child = _own.child = Child()
-        # Before anything is imported that starts threads.
-        child.call((go_below_a_guard,))
-        child.call((_begin, function))
+    child = getattr(_own, "child", None) or _started(script, function)
     late = threading.Event()
     timer = threading.Timer(TIMEOUT_S, _end, (child, late))
     timer.start()
@@ -61,8 +58,7 @@ def call_user(script: str, function: Callable[..., Answer], *arguments: Any) -> 
         status = _drop()
         if late.is_set():
             raise NotComparable("%s did not end within %g s" % (script, TIMEOUT_S)) from None
-        how = "signal %d" % -status if status < 0 else "exit code %d" % status
-        raise NotComparable("%s ended its process (%s)" % (script, how)) from None
+        raise NotComparable("%s ended its process (%s)" % (script, _how(status))) from None
     except BaseException:
         # Half an answer may still be on its way.
         _drop()
@@ -75,6 +71,33 @@ def call_user(script: str, function: Callable[..., Answer], *arguments: Any) -> 
     if not good:
         raise NotComparable("%s failed: %s" % (script, found))
     return found
+
+
+def _started(script: str, function: Callable[..., Answer]) -> Child:
+    """Start this thread's process for user code; where it ends while it starts, which the user's code has no part in, another one."""
+    from .processes import Child, ProcessDied
+
+    for _ in range(_STARTS):
+        try:
+            _own.child = child = Child()
+            # Before anything is imported that starts threads.
+            child.call((go_below_a_guard,))
+            child.call((_begin, function))
+            return child
+        except ProcessDied:
+            status = _drop()
+        except OSError as error:
+            stop_user_code()
+            raise NotComparable("%s cannot be called, its process cannot be started: %s" % (script, error.strerror or error)) from None
+        except BaseException:
+            stop_user_code()
+            raise
+    raise NotComparable("%s was not called, its process ended %d times while it started (%s)" % (script, _STARTS, _how(status)))
+
+
+def _how(status: int) -> str:
+    """Return how a process ended, of its exit status."""
+    return "signal %d" % -status if status < 0 else "exit code %d" % status
 
 
 def stop_user_code() -> None:

@@ -201,6 +201,16 @@ def test_a_loop_goes_on_where_another_broke_off(folder):
     assert sorted(row.tensor for row in [first] + others) == sorted(row.tensor for row in rows.result.rows())
 
 
+def test_rows_of_what_is_there_come_while_the_rest_is_looked_at(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("goldwatch.watching.watch._SLICE", 1)
+    paths = (folder / "dump", folder / "net" / "golden")
+    with goldwatch.watch(*paths, out=tmp_path / "out", jobs=1, until_idle=1e-6) as rows:
+        next(iter(rows))
+        stored = goldwatch.open_result(tmp_path / "out").summary.rows
+        every = 1 + len(list(rows))
+    assert 0 < stored < every
+
+
 def test_a_watch_that_was_left_early_says_what_can_be_read(folder, tmp_path):
     with goldwatch.watch(folder / "dump", folder / "net" / "golden", out=tmp_path / "out", jobs=1) as rows:
         next(iter(rows))

@@ -84,6 +84,40 @@ def test_when_it_ends_or_stops(script, words, said, monkeypatch):
     assert not living(script)
 
 
+@pytest.mark.parametrize("first", [usercode.go_below_a_guard, usercode._begin])
+def test_when_it_ends_while_it_starts(script, monkeypatch, first):
+    """As one that the system killed: the user's code has no part in that, and is called in another one."""
+    call, killed, left = Child.call, [], [1]
+
+    def kill(child, function):
+        if function[0] is first and left[0]:
+            left[0] -= 1
+            killed.append(child.pid)
+            os.kill(child.pid, signal.SIGKILL)
+        return call(child, function)
+
+    monkeypatch.setattr(Child, "call", kill)
+    assert usercode.call_user(script, start, "7") == 7 and len(killed) == 1
+    usercode.stop_user_code()
+    left[0] = 3
+    with pytest.raises(NotComparable, match="starts.py was not called, its process ended 3 times while it started .signal 9.$"):
+        usercode.call_user(script, start, "7")
+    assert len(killed) == 4 and not any(os.path.exists("/proc/%d" % pid) for pid in killed)
+    assert usercode.call_user(script, start, "8") == 8, "those that died are forgotten"
+    usercode.stop_user_code()
+
+
+def test_when_it_cannot_be_started(script, monkeypatch):
+    def refuse(child, function):
+        raise OSError(11, "Resource temporarily unavailable")
+
+    with monkeypatch.context() as patched, pytest.raises(NotComparable, match="starts.py cannot be called, .* Resource temporarily unavailable$"):
+        patched.setattr(Child, "call", refuse)
+        usercode.call_user(script, start, "7")
+    assert usercode.call_user(script, start, "7") == 7
+    usercode.stop_user_code()
+
+
 def test_when_the_guard_is_killed_the_call_still_ends(tmp_path):
     """What was started may stay then, but holds nothing that anybody waits for."""
     script, note = tmp_path / "plain.py", tmp_path / "pid"

@@ -195,7 +195,10 @@ class Watch:
             self.say("watching %s; golden data in %s" % (self.options.target, self.options.golden))
             if start is not None and not self._stop:
                 start()
-            while not self._at_end() or (stopping is not None and not stopping()):
+            while True:
+                yield from self._seek_end()
+                if self._over and (stopping is None or stopping()):
+                    break
                 if not self._turn():
                     self._wait()
                 yield
@@ -294,24 +297,19 @@ class Watch:
         """Whether anything that is known of remains to be done."""
         return self.engine.busy or self.folders.waiting or self.engine.waits_for_replan
 
-    def _at_end(self) -> bool:
-        """Tell whether the watch has ended; before the last word everything is listed once more."""
-        self._over = self._over or self._finds_end()
-        return self._over
+    def _seek_end(self) -> Iterator[None]:
+        """Find out whether the watch has ended; before the last word everything is listed once more."""
+        if self._over or self._is_ended():
+            self._over = True
+        elif not self._busy and self._looks_complete():
+            # Something may have escaped the kernel's events.
+            self.folders.monitor.rescan()
+            yield from self._look_around()
+            self._over = not self._busy and self._looks_complete()
 
-    def _finds_end(self) -> bool:
-        if self._stop:
-            return True
-        if self._process is not None and self._process.ended():
-            return True
-        if self._ended is not None and self._ended():
-            return True
-        if self._busy or not self._looks_complete():
-            return False
-        # Something may have escaped the kernel's events.
-        self.folders.monitor.rescan()
-        self._look_around()
-        return not self._busy and self._looks_complete()
+    def _is_ended(self) -> bool:
+        """Tell whether the watch was stopped, or the program that makes the dumps has ended."""
+        return bool(self._stop) or (self._process is not None and self._process.ended()) or (self._ended is not None and self._ended())
 
     def _looks_complete(self) -> bool:
         quiet = time.monotonic() - max(self.arrivals.activity, self.goldens.changed_at)
@@ -321,8 +319,8 @@ class Watch:
             return True
         return self.watch.expect_all and quiet >= _QUIET_S and self.arrivals.all_come()
 
-    def _look_around(self) -> None:
-        """List everything and look at all of it."""
+    def _look_around(self) -> Iterator[None]:
+        """List everything and look at all of it, in slices."""
         while self.folders.monitor.tick() or self.folders.waiting:
             self._look_at_golden(_SLICE)
             paths = self.folders.targets.take(_SLICE)
@@ -332,11 +330,12 @@ class Watch:
                 self.engine.dispatch()
                 self.engine.collect(0.0)
                 self.standings.tell()
+                yield
 
     def _drain(self) -> Iterator[None]:
         """Compare what has come, and give everything else its rows."""
         self.folders.monitor.rescan()
-        self._look_around()
+        yield from self._look_around()
         yield from self._compare_queued()
         with self.store.transaction():
             self.goldens.close()
