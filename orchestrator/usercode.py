@@ -43,7 +43,8 @@ def call_user(script: str, function: Callable[..., Answer], *arguments: Any) -> 
     Raises
     ------
     NotComparable
-        The user's code raised, took longer than :data:`TIMEOUT_S`, or ended its process, or there can be none; the message names ``script``.
+        The user's code raised, took longer than :data:`TIMEOUT_S` or ended its process, or there can be none; the message names
+        ``script``.
     """
     # Most processes that compare never come here.
     from .processes import ProcessDied

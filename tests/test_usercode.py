@@ -111,7 +111,8 @@ def test_when_it_cannot_be_started(script, monkeypatch):
     def refuse(child, function):
         raise OSError(11, "Resource temporarily unavailable")
 
-    with monkeypatch.context() as patched, pytest.raises(NotComparable, match="starts.py cannot be called, .* Resource temporarily unavailable$"):
+    said = "starts.py cannot be called, its process cannot be started: Resource temporarily unavailable$"
+    with monkeypatch.context() as patched, pytest.raises(NotComparable, match=said):
         patched.setattr(Child, "call", refuse)
         usercode.call_user(script, start, "7")
     assert usercode.call_user(script, start, "7") == 7
