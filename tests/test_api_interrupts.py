@@ -58,7 +58,7 @@ def test_ctrl_c_while_a_watch_begins(paths, temporary, monkeypatch, owner, name)
     for out, told in ((None, "^interrupted$"), (temporary / "out", "^interrupted: 0 rows are stored in .*out$")):
         with pytest.raises(KeyboardInterrupt, match=told), goldwatch.watch(*paths, out=out, jobs=1, until_idle=0.2) as rows:
             list(rows)
-        assert threading.enumerate() == threads
+        assert set(threading.enumerate()) <= set(threads)
     gc.collect()
     assert set(os.listdir(str(temporary))) <= {"out"}
 
@@ -234,7 +234,7 @@ def test_ctrl_c_while_a_watch_is_left(paths, temporary, interrupted_before, owne
                     raise ValueError("mine")
                 if left == "early":
                     break
-    assert came and threading.enumerate() == threads
+    assert came and set(threading.enumerate()) <= set(threads)
     assert [pid for pid in processes() if is_there(pid)] == []
     RunStore.begin(str(out), rows._watch.run.inputs).close()
 
@@ -254,7 +254,7 @@ def test_ctrl_c_while_a_comparison_ends(paths, temporary, interrupted_before, ow
     with pytest.raises(KeyboardInterrupt):
         goldwatch.compare(*paths, jobs=2)
     gc.collect()
-    assert came and threading.enumerate() == threads and os.listdir(str(temporary)) == []
+    assert came and set(threading.enumerate()) <= set(threads) and os.listdir(str(temporary)) == []
 
 
 @pytest.mark.parametrize("owner, name", [(Watch, "__init__"), (Run, "prepare_rows")])

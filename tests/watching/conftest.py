@@ -205,6 +205,18 @@ def turn():
 
 
 @pytest.fixture
+def at_end():
+    """Tells whether a watch has ended."""
+
+    def seek(watch):
+        for _ in watch._seek_end():
+            pass
+        return watch._over
+
+    return seek
+
+
+@pytest.fixture
 def watch_here():
     """Watch what is there already, in this process, to the end."""
 

@@ -279,7 +279,7 @@ def test_lost_events_are_made_up_for(net, watch) -> None:
     assert net.count("step = '2' AND verdict = 'pass'") == 8
 
 
-def test_the_dumps_of_another_model_are_left_out(net, turn, monkeypatch) -> None:
+def test_the_dumps_of_another_model_are_left_out(net, turn, monkeypatch, at_end) -> None:
     """They are not what is waited for, however long it is quiet."""
     monkeypatch.setattr("goldwatch.watching.watch._QUIET_S", 0.0)
     net.write_golden()
@@ -289,7 +289,7 @@ def test_the_dumps_of_another_model_are_left_out(net, turn, monkeypatch) -> None
     with Watch(options, watch=WatchOptions(expect_all=True)) as watch:
         turns = watch.turns()
         turn(turns, lambda: watch.arrivals.seen == len(other) and not watch.engine.busy)
-        assert not watch._at_end() and net.count() == 0
+        assert not at_end(watch) and net.count() == 0
         net.put(net.files())
         for _ in turns:
             pass

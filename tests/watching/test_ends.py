@@ -65,7 +65,7 @@ def test_the_producer_ends(net, watch, watch_here) -> None:
     assert watch_here(net, "--pid", "0").returncode == 2
 
 
-def test_all_ops_have_come(net, watch, turn, monkeypatch) -> None:
+def test_all_ops_have_come(net, watch, turn, monkeypatch, at_end) -> None:
     """Of every device; however long it is quiet before."""
     net.write_golden()
     assert watch(net, "--expect-all", model=False).wait() == 2
@@ -77,7 +77,7 @@ def test_all_ops_have_come(net, watch, turn, monkeypatch) -> None:
     with Watch(options, watch=WatchOptions(expect_all=True)) as running:
         turns = running.turns()
         turn(turns, lambda: running.arrivals.seen == len(one) + 1 and not running.engine.busy)
-        assert not running._at_end()
+        assert not at_end(running)
         net.put(dict(list(other.items())[1:]))
         for _ in turns:
             pass

@@ -277,14 +277,14 @@ def test_an_idle_child_is_left_running(setup, run) -> None:
     one.net.until(lambda: not alive_in_group_of(one.program))
 
 
-def test_idle_time_counts_from_the_first_dump(net, turn) -> None:
+def test_idle_time_counts_from_the_first_dump(net, turn, at_end) -> None:
     net.write_golden()
     options = ComparisonOptions(net.target, net.golden, net.out, net.model_path)
     with Watch(options, watch=WatchOptions(until_idle_s=1e-9)) as watch:
         turns = watch.turns(ended=lambda: False)
         for _ in range(3):
             next(turns)
-            assert not watch._at_end()
+            assert not at_end(watch)
         net.put(net.files())
         for _ in turns:
             pass
