@@ -237,7 +237,7 @@ def row_of(
     row = task.row
     notes = list(geometry.notes)
     if all(size == 1 for size in geometry.shape):
-        notes.append("the tensor is a scalar")
+        notes.append("the tensor has one element, shape %s" % list(geometry.shape) if geometry.shape else "the tensor is a scalar")
     dtype = task.target.dtype.name
     count = element_count(geometry.shape) * (2 if "c" in (task.target.dtype.kind, golden.dtype.kind) else 1)
     sampled = result.count < count
@@ -304,9 +304,11 @@ def _cancelled(task: PairTask, golden: Tensor, geometry: Geometry, result: Metri
 
 
 def _places(result: MetricResult, geometry: Geometry, order: str, missed: str) -> List[str]:
-    """Return where the tensors differ, as phrases: the worst slice where its limit is missed, the elements of whole numbers."""
+    """Return where the tensors differ, as phrases: the worst slice where its limit is missed, but not of a vector, whose slices are its
+    elements; the elements of whole numbers.
+    """
     found = []
-    if result.worst_slice is not None and WORST_SLICE in missed:
+    if result.worst_slice is not None and WORST_SLICE in missed and sum(size != 1 for size in geometry.shape) > 1:
         found.append("the worst slice is %d of axis %d" % (result.worst_slice.index, result.worst_slice.axis))
     if result.differing:
         found.append(sentence(result.differing, result.count, list(result.differences), geometry.shape, order))

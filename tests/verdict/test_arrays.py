@@ -37,6 +37,22 @@ def test_one_bad_column_fails_and_is_named():
     assert "float32 [4, 64]" in text and "17 of axis 1" in text and "MaxAbsoluteError" in text
 
 
+@pytest.mark.parametrize("shape, at", [((64,), [42]), ((1, 64, 1), [0, 42, 0])])
+def test_of_a_vector_no_slice_is_told_beside_its_element(shape, at):
+    golden = Y[0].reshape(shape)
+    target = golden.copy()
+    target[tuple(at)] = 30
+    with pytest.raises(AssertionError) as caught:
+        assert_close(target, golden)
+    assert "slice is" not in str(caught.value) and "the largest difference is at %s" % at in str(caught.value)
+    assert compare_arrays(target, golden).worst_slice["index"] == 42
+
+
+@pytest.mark.parametrize("shape, told", [((), "the tensor is a scalar"), ((1,), "the tensor has one element, shape [1]")])
+def test_one_element_is_told_by_its_shape(shape, told):
+    assert told in compare_arrays(np.ones(shape), np.ones(shape)).reason
+
+
 def test_chosen_metrics_only_and_those_with_limits():
     result = compare_arrays(Y, Y, metrics=["MaxAbsoluteError"])
     assert set(result.metrics) == {
