@@ -87,7 +87,8 @@ def compare_arrays(
         What is allowed: ``None`` or ``"default"``, ``"vendor"``, a text or texts such as ``"RelativeEuclideanDistance<0.01"`` that change
         the default limits, a mapping of the form of a limits file, or :class:`goldwatch.verdict.limits.Limits`.
     metrics
-        Names of the metrics (or one name) that are wanted besides those with limits; None: the ten of the documented table.
+        Names of the metrics (or one name) that are wanted besides those with limits, [] for those alone; None: the ten of the
+        documented table.
 
     Returns
     -------
@@ -176,12 +177,13 @@ def as_limits(limits: LimitsLike, others: Collection[str] = ()) -> Limits:
 def _checked(metrics: Sequence[str]) -> Tuple[str, ...]:
     if not isinstance(metrics, Iterable):
         raise UsageError("metrics: names of metrics were expected, got %r" % (metrics,), hint="metrics: " + ", ".join(MEASURES))
-    for name in metrics:
+    names = tuple(metrics)
+    for name in names:
         if name not in MEASURES:
             near = nearest_names(str(name), MEASURES, 1, 0.4)
             hint = "did you mean %s?" % near[0] if near else "metrics: " + ", ".join(MEASURES)
             raise UsageError("unknown metric %r" % name, hint=hint)
-    return tuple(metrics)
+    return names
 
 
 def _array(values: Any, side: str) -> np.ndarray:

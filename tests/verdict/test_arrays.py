@@ -247,6 +247,10 @@ def test_the_first_nan_or_inf_that_differs(other, monkeypatch):
     assert "the first NaN or Inf that differs is at [2, 9]: target nan, golden %s" % other in str(caught.value)
 
 
+def test_names_of_metrics_that_can_be_read_only_once():
+    assert "MeanAbsoluteError" in compare_arrays(Y, Y, metrics=iter(["MeanAbsoluteError"])).metrics
+
+
 def test_one_metric_by_its_name():
     assert "MeanAbsoluteError" in compare_arrays(Y, Y, metrics="MeanAbsoluteError").metrics
     for name in ("Mean", 7):
