@@ -304,12 +304,15 @@ def _cancelled(task: PairTask, golden: Tensor, geometry: Geometry, result: Metri
 
 
 def _places(result: MetricResult, geometry: Geometry, order: str, missed: str) -> List[str]:
-    """Return where the tensors differ, as phrases: the worst slice where its limit is missed, but not of a vector, whose slices are its
-    elements; the elements of whole numbers.
-    """
+    """Return where the tensors differ, as phrases: the worst slice where its limit is missed, the elements of whole numbers."""
     found = []
-    if result.worst_slice is not None and WORST_SLICE in missed and sum(size != 1 for size in geometry.shape) > 1:
-        found.append("the worst slice is %d of axis %d" % (result.worst_slice.index, result.worst_slice.axis))
+    if result.worst_slice is not None and WORST_SLICE in missed:
+        axis, index = result.worst_slice.axis, result.worst_slice.index
+        if element_count(geometry.shape) == geometry.shape[axis]:
+            place = [index if number == axis else 0 for number in range(len(geometry.shape))]
+            found.append("for its size the element at %s is off most" % place)
+        else:
+            found.append("the worst slice is %d of axis %d" % (index, axis))
     if result.differing:
         found.append(sentence(result.differing, result.count, list(result.differences), geometry.shape, order))
     return found
