@@ -72,6 +72,9 @@ def make_service(
         Makes the commands that look closer at the suspects of a run.
     """
     runs, book = Runs(roots), Book()
+    if foreman is not None:
+        # Who hears that a job is done finds its run at once.
+        foreman.on_end = runs.look_again
     tails = Tails(book)
     general = _General(access, runs, book, foreman, read_only)
     routes: List[BaseRoute] = [

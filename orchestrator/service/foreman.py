@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from typing import Dict, Set
+from typing import Callable, Dict, Set
 
 from ..errors import EXIT_FAIL, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_PASS, GoldwatchError
 from .answers import Problem
@@ -35,11 +35,17 @@ class Foreman:
     ----------
     at_once
         How many jobs run at a time.
+
+    Attributes
+    ----------
+    on_end
+        Called when a job's process has ended, before anybody is told so.
     """
 
     def __init__(self, queue: Queue, roots: Roots, at_once: int) -> None:
         self.queue = queue
         self.roots = roots
+        self.on_end: Callable[[], None] = lambda: None
         folder = os.path.join(queue.folder, "jobs")
         os.makedirs(folder, mode=0o700, exist_ok=True)
         self.children = Children(folder)
@@ -114,6 +120,7 @@ class Foreman:
             if job.cancel:
                 self._press(job)
             return
+        self.on_end()
         if job.cancel:
             self.queue.end(job, CANCELLED, EXIT_INTERRUPTED)
         elif found.exit_code is not None:

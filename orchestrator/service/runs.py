@@ -28,6 +28,7 @@ class Run(NamedTuple):
 
 class _Listed(NamedTuple):
     mtime_ns: int
+    listed_ns: int
     folders: Tuple[str, ...]
     has_store: bool
 
@@ -47,13 +48,18 @@ class Runs:
         self._known: Dict[str, Run] = {}
         self._looked = -1e9
         self._took = 0.0
+        self._called = self._answered = 0
 
     def all(self) -> List[Run]:
         """Return all runs, those of just now included unless looking for them takes long."""
         with self._mutex:
-            if time.monotonic() - self._looked > max(_FRESH_S, _LISTING_SHARE * self._took):
+            if self._called != self._answered or time.monotonic() - self._looked > max(_FRESH_S, _LISTING_SHARE * self._took):
                 self._look()
             return list(self._known.values())
+
+    def look_again(self) -> None:
+        """Have the next :meth:`all` look, however long that takes: a run is known to have come."""
+        self._called += 1
 
     def find(self, name: str) -> Run:
         """Return the run of this id.
@@ -70,7 +76,7 @@ class Runs:
         return run
 
     def _look(self) -> None:
-        began = time.monotonic()
+        began, called = time.monotonic(), self._called
         found: Dict[str, Run] = {}
         folders: Dict[str, _Listed] = {}
         waiting = list(self.roots.folders)
@@ -86,22 +92,23 @@ class Runs:
             if listed.has_store and is_run(folder):
                 found[run_id(folder)] = Run(run_id(folder), folder)
         self._folders, self._known = folders, found
-        self._looked = time.monotonic()
+        self._looked, self._answered = time.monotonic(), called
         self._took = self._looked - began
 
     def _list(self, folder: str) -> "_Listed | None":
         """Return what is in a folder, links not followed; a folder that did not change is not read again."""
         try:
+            listed_ns = time.time_ns()
             mtime_ns = os.stat(folder, follow_symlinks=False).st_mtime_ns
             known = self._folders.get(folder)
-            # What changes within one tick of the file system's clock after the listing would not be seen.
-            if known is not None and known.mtime_ns == mtime_ns and time.time_ns() - mtime_ns > 2 * 10**9:
+            # What changed after a listing, within the same tick of the file system's clock, is not seen by the time.
+            if known is not None and known.mtime_ns == mtime_ns and known.listed_ns - mtime_ns > 2 * 10**9:
                 return known
             with os.scandir(folder) as entries:
                 names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except OSError:
             return None
-        return _Listed(mtime_ns, tuple(name for name, is_folder in names if is_folder), (STORE_FILE, False) in names)
+        return _Listed(mtime_ns, listed_ns, tuple(name for name, is_folder in names if is_folder), (STORE_FILE, False) in names)
 
 
 def is_run(folder: str) -> bool:
