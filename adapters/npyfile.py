@@ -20,7 +20,7 @@ from ..errors import FormatError
 
 # What numpy raises for files that are cut, damaged, encrypted, or claim a size beyond memory; a header is parsed as Python.
 LOAD_ERRORS = (
-    *(ValueError, OSError, EOFError, MemoryError, RuntimeError, KeyError, TypeError, OverflowError, SyntaxError, NotImplementedError),
+    *(ValueError, OSError, EOFError, MemoryError, RuntimeError, KeyError, TypeError, OverflowError, SyntaxError),
     *(tokenize.TokenError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
 )
 # What numpy's parser of headers raises, in words of Python's tokenizer or of a codec.

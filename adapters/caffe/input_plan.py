@@ -10,6 +10,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ...errors import FormatError, InputError, MissingPath, UsageError, require_file
 from ...naming import printable
+from ..npyfile import LOAD_ERRORS
 from .netinputs import NetInput
 
 Shape = Tuple[int, ...]
@@ -146,5 +147,5 @@ def _npz_keys(path: str) -> List[str]:
     try:
         with zipfile.ZipFile(path) as archive:
             return [name[: -len(".npy")] for name in archive.namelist() if name.endswith(".npy")]
-    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile) as error:
+    except LOAD_ERRORS as error:
         raise FormatError("not an npz file: %s" % error, path) from error

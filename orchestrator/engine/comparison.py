@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, List, Mapping, Optional, Tuple, Type
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from .result import RunResult
 
 
-class Source:
+class Source(ABC):
     """Where the files of a run come from that are all there.
 
     Parameters
@@ -47,6 +48,7 @@ class Source:
         self.options = options
         self.tell: OnProgress = on_progress or (lambda progress: None)
 
+    @abstractmethod
     def look(self, graphs: ModelGraphs) -> ModelGraphs:
         """Look at the files, with the models, before OUT is touched; return those that tell which ops there are.
 
@@ -55,11 +57,10 @@ class Source:
         GoldwatchError
             There is nothing to compare.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def feed(self, run: Run) -> None:
         """Have everything compared, and give what never came its rows."""
-        raise NotImplementedError
 
 
 def compare_from(source: Source, jobs: int = 1, force: bool = False, on_row: Optional[OnRow] = None) -> RunResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import IO, Any, Iterable, Mapping, Optional, Tuple, Type
@@ -75,7 +76,7 @@ class Told:
         return self.columns.metrics or METRICS
 
 
-class ReportFile:
+class ReportFile(ABC):
     """One file of a report, as a context manager: inside, every row is added in the order of the table; at the end it is there whole.
 
     Parameters
@@ -113,14 +114,14 @@ class ReportFile:
                 raise error
             self.end()
 
-    def begin(self) -> None:
+    def begin(self) -> None:  # noqa: B027 - not every file has a head
         """Write what stands before the rows to :attr:`stream`."""
 
+    @abstractmethod
     def add(self, row: Row) -> None:
         """Take one more row."""
-        raise NotImplementedError
 
-    def end(self) -> None:
+    def end(self) -> None:  # noqa: B027 - nor an end
         """Write what stands behind the rows, or all that was kept of them."""
 
 
