@@ -23,7 +23,7 @@ _LOST = "the process that compared it died %d times (out of memory?); look at th
 # So much is compared in this process rather than waiting for others to start.
 _AT_ONCE_BYTES = 8 << 20
 # So many batches are handed out for each process; fewer where this one compares those that wait: all are done at about the same time then.
-_LINE, _SHORT_LINE = 4, 2
+_LINE, _SHORT_LINE = 4, 3
 # So much of a file is asked for before its process comes to it; the system reads ahead by itself behind that.
 _AHEAD_BYTES = 8 << 20
 

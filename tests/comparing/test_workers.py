@@ -226,16 +226,16 @@ def test_no_more_processes_than_the_work_is_worth(pairs, start) -> None:
 def test_where_fewer_processes_than_jobs_are_started_this_one_may_compare_too(pairs, start, monkeypatch) -> None:
     full, pool = start(2), start(2, most=1)
     assert pool.helped and not full.helped
-    for number in range(2):
+    for number in range(3):
         assert not pool.full
         pool.submit([pairs[number]])
     assert pool.full
-    pool.submit([pairs[2]], here=True)
-    assert [finished.tasks for finished in pool._finished] == [[pairs[2]]]
-    monkeypatch.setattr(workers, "_AT_ONCE_BYTES", 0)
     pool.submit([pairs[3]], here=True)
+    assert [finished.tasks for finished in pool._finished] == [[pairs[3]]]
+    monkeypatch.setattr(workers, "_AT_ONCE_BYTES", 0)
+    pool.submit([pairs[4]], here=True)
     assert len(pool._finished) == 1, "too big to keep this process from all else"
-    assert set(run_all(pool, [])) == {task.row.tensor for task in pairs[:4]}
+    assert set(run_all(pool, [])) == {task.row.tensor for task in pairs[:5]}
 
 
 def test_a_message_that_cannot_be_unpickled_spoils_none_behind_it(start) -> None:
