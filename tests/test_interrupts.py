@@ -150,6 +150,17 @@ def test_a_second_ctrl_c_ends_what_python_waits_for(end):
     assert returncode == -signal.SIGINT and stderr in ("", "goldwatch: interrupted\n")
 
 
+def test_ctrl_c_in_a_text_that_is_executed_is_an_exit_code(tmp_path):
+    """As dataclasses and named tuples are made; Python itself would end ``python -m`` by the signal then."""
+    (tmp_path / "program.py").write_text("from goldwatch.__main__ import main\nmain('commands')\n")
+    (tmp_path / "commands.py").write_text(
+        "def main():\n    exec('import os, signal\\nos.kill(os.getpid(), signal.SIGINT)\\nsum(range(9))')\n"
+    )
+    environment = dict(os.environ, PYTHONPATH=str(tmp_path))
+    done = subprocess.run([sys.executable, "-m", "program"], env=environment, stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stderr) == (130, b"goldwatch: interrupted\n")
+
+
 @pytest.mark.parametrize("phase, step", [("end", 1), ("end", 13), ("start", 1), ("start", 13)])
 def test_ctrl_c_at_each_bytecode(phase, step):
     """No traceback, and the command's own exit code from a moment on that is a few bytecodes behind its end."""
