@@ -31,7 +31,7 @@ class Catalogue:
     Attributes
     ----------
     root
-        TARGET, absolute, links resolved.
+        TARGET, absolute, links resolved as far as they are there.
     files
         By path.
     unresolved
@@ -44,8 +44,8 @@ class Catalogue:
 
     def __init__(self, shown: str) -> None:
         self.root = os.path.realpath(shown)
-        # A row names a single file in place of a folder by its whole path.
-        self._below = "" if os.path.isfile(self.root) else os.path.join(self.root, "")
+        # Where TARGET is and was, the last place first. A row names a single file in place of a folder by its whole path.
+        self._bases = ["" if os.path.isfile(self.root) else os.path.join(self.root, "")]
         self.shown = shown
         self.files = KnownFiles()
         self.unresolved: Dict[str, Place] = {}
@@ -64,11 +64,22 @@ class Catalogue:
 
     def rel(self, path: str) -> str:
         """Return a path relative to TARGET."""
-        return path[len(self._below) :]
+        own = "" if os.path.join(path, "") in self._bases else path
+        return next((path[len(base) :] for base in self._bases if path.startswith(base)), own)
 
     def of_row(self, target_file: Optional[str]) -> Optional[TargetFile]:
         """Return the file that rows were made from, by its name in them."""
-        return self.files.get(self._below + target_file) if target_file else None
+        if not target_file:
+            return None
+        found = self.files.get(self._bases[0] + target_file)
+        if found is None and len(self._bases) > 1:
+            return next(filter(None, (self.files.get(base + target_file) for base in self._bases)), None)
+        return found
+
+    def move(self, root: str) -> None:
+        """Have TARGET be at another place from now on: what it was named by has become a link, or a folder above it has."""
+        self.root = root
+        self._bases.insert(0, os.path.join(root, ""))
 
     def meet(self, path: str) -> Tuple[Optional[TargetFile], Optional[TargetFile]]:
         """Return the file at ``path``, if it is a dump of an op that counts, and the one that it takes the place of."""
@@ -100,7 +111,7 @@ class Catalogue:
 
     def take(self, row: Row) -> TargetFile:
         """Return the file that a row is about, whatever its name, where a source knows by itself which files there are."""
-        folder, name = os.path.split(self._below + (row.target_file or ""))
+        folder, name = os.path.split(self._bases[0] + (row.target_file or ""))
         op = (row.op_type, row.op, None, None, None, None)
         file = TargetFile(self._folder(folder, row.place), name, None, op, row.timestamp_us)
         self.files.add(file)

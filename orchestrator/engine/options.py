@@ -145,7 +145,7 @@ class ComparisonOptions:
         """
         if self.quantisation is not None and self.model is None:
             raise UsageError("a device's dumps are compared by the model's json, which the quantisation json leads on: it is missing")
-        if not (to_come and self.target) or os.path.lexists(self.target):
+        if not (to_come and self.target) or os.path.exists(self.target):
             require_folder(self.target, "TARGET")
         require_folder(self.golden, "GOLDEN")
 

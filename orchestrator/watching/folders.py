@@ -39,6 +39,8 @@ class Folders:
         Paths to look at.
     target_root, golden_root, target_links, golden_links
         The folders, and the links below them.
+    on_move
+        Called when TARGET has turned out to be, or has become, a link to another place.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Folders:
         self.golden_root = Root("GOLDEN", golden, self.goldens, _below(golden, (target, out)))
         self.monitor = Monitor(poll_s, say, self._listed)
         self.monitor.wake = wake.set
+        self.on_move: Callable[[], None] = lambda: None
         self.target_links, self.golden_links = Links(self.monitor, self.target_root), Links(self.monitor, self.golden_root)
 
     @property
@@ -75,7 +78,9 @@ class Folders:
 
     def _listed(self, folder: str) -> None:
         """Look again at all that is known below a folder that was listed."""
-        self._catalogue.root = self.target_root.path
+        if self._catalogue.root != self.target_root.path:
+            self._catalogue.move(self.target_root.path)
+            self.on_move()
         self.targets.put_all(self._catalogue.known_below(self.target_links.as_met(folder)))
         self.goldens.put_all(self._goldens.known_below(self.golden_links.as_met(folder)))
 

@@ -80,6 +80,7 @@ class Watch:
         self.on_file = on_file
         self.on_standing = on_standing
         self.left_alone = list(left_alone)
+        self.command = command
         self.run = Run(options, jobs, force, self._row_stored, self.watch.identity(options, command))
         self.run.tables_when_interrupted = False
         self._stop = ""
@@ -104,6 +105,8 @@ class Watch:
         run = self.run
         self.store, self.engine, self.catalogue, self.goldens = run.store, run.engine, run.catalogue, run.goldens
         self.folders = Folders(self.options, self.watch.poll_s, self.say, self._wake, self.catalogue, self.goldens, self.left_alone)
+        # A later start, when the link is there, finds its own run in OUT.
+        self.folders.on_move = lambda: self.store.set("inputs", self.watch.identity(self.options, self.command))
         run.workers.on_done = self._wake.set
         run.workers.start()
         self.goldens.on_change = self._golden_changed

@@ -233,6 +233,30 @@ def test_permission_that_comes_back_and_files_that_vanish(net, watch) -> None:
     assert "vanished" in net.reasons()["op0"] and net.verdicts()["op1:output:0"] == "pass"
 
 
+@pytest.mark.parametrize("where", ["TARGET", "above", "dangling"])
+def test_a_target_that_comes_as_a_link_is_watched_and_goes_on(net, watch, watch_here, where) -> None:
+    """TARGET or a folder above it may become a link after the start; the next start, which finds the link, is of the same run."""
+    net.write_golden()
+    files, target = net.files(), net.target
+    real = os.path.join(net.folder, "a-folder-of-a-longer-name", "dump")
+    net.target = os.path.join(net.folder, "above", "dump") if where == "above" else target
+    if where == "dangling":
+        os.symlink(real, net.target)
+    watcher = watch(net, "--until-idle", "3").until_watching()
+    moved = {os.path.join(real, os.path.relpath(path, target)): data for path, data in files.items()}
+    net.put(dict(list(moved.items())[::2]))
+    if where == "above":
+        os.symlink(os.path.dirname(real), os.path.dirname(net.target))
+    elif where == "TARGET":
+        os.symlink(real, net.target)
+    net.until(lambda: net.count("verdict = 'pass'") >= 2)
+    net.put(dict(list(moved.items())[1::2]))
+    assert watcher.wait() == 0, watcher.stderr
+    rows = net.rows()
+    assert rows == net.compare_rows()
+    assert watch_here(net).returncode == 0 and net.rows() == rows
+
+
 def test_links_are_followed_and_each_real_file_counts_once(net, watch, watch_here) -> None:
     net.write_golden()
     real = net.target + "-real"
