@@ -106,9 +106,12 @@ def prefix_of(python: str) -> Optional[str]:
 
 
 def runs(python: str, code: str) -> Optional[str]:
-    """Run a line of code in a child Python and return None when it succeeds, else the last line of what it wrote."""
+    """Run a line of code in a child Python and return None when it succeeds, else the last line of what it wrote.
+
+    No module of the current folder is imported: it may hold one of any name.
+    """
     with child_environment() as environment:
-        status, out = _output([python, "-c", code], environment)
+        status, out = _output([python, "-c", "import sys; sys.path[:] = [entry for entry in sys.path if entry]\n" + code], environment)
     if status == 0:
         return None
     lines = [line.strip() for line in out.splitlines() if line.strip()]

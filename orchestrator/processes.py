@@ -6,7 +6,6 @@ They are no processes of :mod:`multiprocessing`, which would run the user's ``__
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import pickle
 import subprocess
@@ -20,10 +19,18 @@ from .serving import receive, send
 
 # So long a process that is told to stop may go on, in seconds.
 _GRACE_S = 5.0
-_CODE = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[4])\n"
-    "from goldwatch.serving import serve\nserve(*map(int, sys.argv[1:4]))"
-)
+_SEARCH = "import sys; n = int(sys.argv[1]) + 2; sys.path[:] = sys.argv[2:n]; del sys.argv[1:n]\n"
+_SERVE = "from goldwatch.serving import serve; serve(*map(int, sys.argv[1:]))"
+
+
+def own_python(code: str, *arguments: str) -> List[str]:
+    """Return the command that runs a line of code in another Python like this one, with these arguments in ``sys.argv``.
+
+    It looks for modules where this one does, from its first import on: the current folder may hold anybody's ``json.py``.
+    """
+    # Notebooks put path objects there too, which imports pass over.
+    search = [entry for entry in sys.path if isinstance(entry, str)]
+    return [sys.executable, "-c", _SEARCH + code, str(len(search)), *search, *arguments]
 
 
 def default_jobs() -> int:
@@ -49,9 +56,7 @@ class Child:
         calls, ours = os.pipe()
         theirs, answers = os.pipe()
         self._calls, self._answers = os.fdopen(ours, "wb"), os.fdopen(theirs, "rb")
-        # Notebooks put path objects there too, which imports pass over.
-        search = json.dumps([entry for entry in sys.path if isinstance(entry, str)])
-        words = [sys.executable, "-c", _CODE, str(calls), str(answers), str(os.getpid()), search]
+        words = own_python(_SERVE, str(calls), str(answers), str(os.getpid()))
         try:
             # A session of its own: Ctrl-C in the terminal comes to us alone.
             self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL, pass_fds=[calls, answers], start_new_session=True)

@@ -8,6 +8,11 @@ import subprocess
 import sys
 import threading
 
+import pytest
+
+from goldwatch.adapters.launch import runs
+from goldwatch.doctor.children import Question, ask
+from goldwatch.launch.prepare import make_golden
 from goldwatch.processes import Child, ProcessDied
 
 _SWALLOWS = """
@@ -37,6 +42,30 @@ def test_what_is_no_text_in_the_search_path_is_passed_over(monkeypatch):
         assert child.call((os.getpid,)) == child.pid
     finally:
         child.close()
+
+
+@pytest.fixture
+def strange_folder(tmp_path, monkeypatch):
+    """The current folder has modules of names that Python itself uses, which say so when they are imported."""
+    for name in ("json", "re", "struct", "enum", "pickle", "numpy", "goldwatch", "onnxruntime"):
+        (tmp_path / (name + ".py")).write_text("import os\nos.mkdir(%r)\nraise ImportError('strange')\n" % str(tmp_path / "imported"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    return tmp_path
+
+
+def test_no_process_imports_what_lies_in_the_current_folder(strange_folder):
+    child = Child()
+    try:
+        assert child.call((os.getpid,)) == child.pid
+    finally:
+        child.close()
+    questions = [Question(sys.executable, "tell(json.loads('1'))", ours) for ours in (True, False)]
+    assert [answer.value for answer in ask(questions, 60)] == [1, 1]
+    assert runs(sys.executable, "import json, re") is None
+    with open(os.devnull, "wb") as nowhere:
+        make_golden("golden --help", lambda text: None, nowhere.fileno())
+    assert not (strange_folder / "imported").exists()
 
 
 def test_a_termination_that_an_extension_swallowed_ends_the_process(tmp_path, until):

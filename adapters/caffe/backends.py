@@ -37,7 +37,6 @@ BACKENDS = {
 }
 # The whole import error in one line: also the one that an __init__.py met and put another in place of.
 _PROBE = """import sys
-sys.path[:] = [path for path in sys.path if path]
 sys.path[1:1] = %r
 sys.path += %r
 try:

@@ -83,13 +83,13 @@ def ask(questions: Sequence[Question], limit_s: float, each_s: Optional[float] =
 
 def _started(question: Question) -> Any:
     """Return the process, or in words why there is none."""
-    head = "import json, sys\ndef tell(value): print(%r + json.dumps(value))\n" % ("\n" + _MARK)
-    search = "sys.path[:] = %r\n" % [entry for entry in sys.path if isinstance(entry, str)] if question.ours else ""
-    # The current folder may hold a module of any name.
-    search = search or "sys.path[:] = [entry for entry in sys.path if entry]\n"
+    # The current folder may hold a module of any name, json too.
+    ours = [entry for entry in sys.path if isinstance(entry, str)]
+    search = "%r" % ours if question.ours else "[entry for entry in sys.path if entry]"
+    head = "import sys; sys.path[:] = %s\nimport json\ndef tell(value): print(%r + json.dumps(value))\n" % (search, "\n" + _MARK)
     try:
         return subprocess.Popen(
-            [question.python, "-c", head + search + question.code],
+            [question.python, "-c", head + question.code],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -8,20 +8,37 @@ from ..comparing.file_plan import FilePlan
 from ..comparing.pair_task import PairTask
 from ..comparing.row import Row
 from ..dumps.golden import GoldenSet
-from ..verdict.explaining import TensorReader
+from ..dumps.place import Place
 from .closing import finish_rows
 from .comparers import WORTH_BYTES, drain
 from .comparison import Run
 from .engine import Engine
 from .progress import OnProgress
+from .rereading import RunReader
 from .signature import Signature
 
 
-def begin_known(run: Run, golden: GoldenSet) -> None:
-    """Have a run take golden data; no element is read again for explanations, and there are no overflow records."""
-    run.reader, run.overflow_files = TensorReader(), list
+def begin_known(run: Run, golden: GoldenSet, tasks: Sequence[PairTask]) -> None:
+    """Have a run take golden data, and read those pairs again for explanations; there are no overflow records."""
+    run.reader, run.overflow_files = _KnownReader(run.engine, tasks), list
     run.goldens.take(golden)
     run.prepare_rows()
+
+
+class _KnownReader(RunReader):
+    """Reads pairs again without planning their files; these are no dumps of a model whose file could be younger."""
+
+    def __init__(self, engine: Engine, tasks: Sequence[PairTask]) -> None:
+        super().__init__(engine)
+        self._tasks = {(task.row.target_file, task.row.tensor): task for task in tasks}
+
+    def task(self, target_file: str, tensor: str) -> Optional[PairTask]:
+        """Return a pair by its file's name in the rows."""
+        return self._tasks.get((target_file, tensor))
+
+    def age(self, target_file: str, place: Place) -> str:
+        """Return nothing."""
+        return ""
 
 
 def compare_known(

@@ -63,9 +63,9 @@ class _QuantisedFiles(Source):
 
     def feed(self, run: Run) -> None:
         """Have all files compared."""
-        begin_known(run, self.golden)
-        run.notes += _notes(self.target, self.golden)
         planned = _Planned(run.graphs.graphs[0], self.target, self.golden)
+        begin_known(run, self.golden, planned.tasks)
+        run.notes += _notes(self.target, self.golden)
         compare_known(run.engine, planned.tasks, planned.rows, self.tell, planned.looks, planned.omitted)
 
 

@@ -38,7 +38,7 @@ class RunReader(TensorReader):
     def read(self, file: str, tensor: str, most: int = MOST_ELEMENTS) -> Optional[AlignedPair]:
         """Return the elements of a tensor of a dump file, by their names in the rows."""
         try:
-            task = self._task(file, tensor)
+            task = self.task(file, tensor)
             if task is None:
                 return None
             golden, _ = open_counterpart(task)
@@ -47,7 +47,8 @@ class RunReader(TensorReader):
         except (GoldwatchError, OSError, MemoryError):
             return None
 
-    def _task(self, target_file: str, tensor: str) -> Optional[PairTask]:
+    def task(self, target_file: str, tensor: str) -> Optional[PairTask]:
+        """Return a pair by its dump file's name in the rows; None when the file is gone."""
         file = self._engine.catalogue.of_row(target_file)
         if file is None or not os.path.exists(file.path):
             return None

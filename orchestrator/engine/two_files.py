@@ -58,5 +58,5 @@ class _TwoFiles(Source):
         golden = GoldenSet.empty(self.options.golden)
         for task in self.pairs.tasks[:1]:
             golden.put(task.golden)
-        begin_known(run, golden)
+        begin_known(run, golden, self.pairs.tasks)
         compare_known(run.engine, self.pairs.tasks, self.pairs.rows, self.tell, self.looks, models=self.models)

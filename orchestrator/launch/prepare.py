@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass, replace
 from typing import Callable, List, Optional, Sequence
 
@@ -20,6 +19,7 @@ from ..errors import EnvironmentProblem, InputError, ProgramFailed, UsageError, 
 from ..filesystem.inputs import open_input, read_input
 from ..filesystem.mounts import free_bytes
 from ..filesystem.outputs import replacing, writing_whole
+from ..processes import own_python
 
 PLAN, ACL, NPU = "dump plan", "acl.json", "npu settings"
 WRITTEN_FILE = "acl.json"
@@ -224,7 +224,7 @@ def make_golden(command: str, say: Callable[[str], None], output: int) -> None:
     if not words:
         raise UsageError("the command for golden data is empty")
     own = words[0] == "golden"
-    arguments = [sys.executable, "-m", "goldwatch", *words] if own else ["/bin/sh", "-c", command]
+    arguments = own_python("from goldwatch.__main__ import main; main()", *words) if own else ["/bin/sh", "-c", command]
     code = subprocess.call(arguments, stdout=output)
     if code:
         how = "exit code %d" % code if code > 0 else "signal %d" % -code

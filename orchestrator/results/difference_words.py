@@ -33,7 +33,7 @@ def change_words(change: Change) -> str:
     first, second = change.first, change.second
     if first is None or second is None:
         return _verdict(change.side) + _reason(change.side)
-    metric = change.metric or next((name for name in _MAIN if first.distances.get(name) != second.distances.get(name, math.nan)), None)
+    metric = change.metric or next((name for name in _MAIN if _apart(first.distances.get(name), second.distances.get(name))), None)
     if metric not in first.distances or metric not in second.distances:
         metric = None
     values = "" if metric is None else "%s %s -> %s" % (metric, number(first.distances[metric]), number(second.distances[metric]))
@@ -41,6 +41,11 @@ def change_words(change: Change) -> str:
         return values + factor_words(change.factor)
     words = "%s -> %s" % (_verdict(first), _verdict(second))
     return words + (", " + values if values else _reason(second))
+
+
+def _apart(first: Optional[float], second: Optional[float]) -> bool:
+    """Tell whether a metric has two values that are told apart; NaN is no other value than NaN."""
+    return first != second and not (first != first and second != second)
 
 
 def _verdict(side: Side) -> str:

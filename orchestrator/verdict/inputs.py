@@ -172,11 +172,15 @@ class Inputs:
         return [state for state in self.of(op) if state.number in numbers and state.seen is not None] if numbers else ()
 
     def stands_first(self, op: ObservedOp) -> bool:
-        """Tell whether nothing but inputs of the network feeds an operator, directly or through what was not compared."""
-        node = self.node(op)
-        if node is None:
-            return self._graph(op) is None and self._is_first(op)
-        return not self.behind(op) and all(state.seen is None for state in self.of(op))
+        """Tell whether nothing but inputs of the network feeds an operator, directly or through what was not compared.
+
+        Without a model the first of several operators does; of one alone nobody knows what runs before it.
+        """
+        if any(state.seen is not None for state in self.of(op)):
+            return False
+        if self.node(op) is None:
+            return self._graph(op) is None and self._is_first(op) and self._seen.count_at(op.place) > 1
+        return not self.behind(op)
 
     def _is_first(self, op: ObservedOp) -> bool:
         if self._first is None:

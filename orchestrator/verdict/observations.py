@@ -116,6 +116,10 @@ class Observations:
         """The operators, place by place in the order in which their first rows came; :meth:`ordered` sorts them by execution."""
         return chain.from_iterable(at.ops.values() for at in self._places.values())
 
+    def count_at(self, place: Place) -> int:
+        """Return how many operators a place has."""
+        return len(self._places[place].ops)
+
     def op(self, place: Place, name: str, file: str) -> ObservedOp:
         """Return the operator that rows are about."""
         return self._places[place].ops[name, file]

@@ -198,7 +198,7 @@ def _decided(entry: Estimate) -> str:
 
 
 def _brief(entry: Estimate) -> str:
-    if entry.fed_otherwise or entry.told or (entry.decision is not None and not entry.output.spoiled):
+    if not entry.known or entry.fed_otherwise or entry.told or (entry.decision is not None and not entry.output.spoiled):
         return _finding(entry)
     if entry.output.spoiled:
         return "NaN or Inf come out of it, not into it"

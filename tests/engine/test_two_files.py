@@ -50,6 +50,35 @@ def test_a_file_of_no_known_type_is_named_without_one(tmp_path):
     assert done.returncode == 1 and "suspect 1: bad, score" in done.stdout and "()" not in done.stdout
 
 
+def test_a_pattern_is_looked_for_in_two_files_and_nothing_is_said_of_the_network(tmp_path):
+    golden = np.random.RandomState(0).standard_normal((1, 8, 6, 5)).astype(np.float32)
+    np.save(str(tmp_path / "golden.npy"), golden)
+    np.save(str(tmp_path / "scaled.npy"), (golden * 1.1).astype(np.float16))
+    np.save(str(tmp_path / "other.npy"), np.random.RandomState(1).standard_normal((1, 8, 6, 5)).astype(np.float16))
+    for name, said in (("scaled", "the target is the golden x 1.1"), ("other", "the values have nothing to do with the golden ones")):
+        done = goldwatch(tmp_path, "compare", name + ".npy", "golden.npy", "-o", name, "--format", "json")
+        summary = json.loads(done.stdout)["summary"]
+        assert said in summary["suspects"][0]["explanations"][0]["sentence"], summary
+        assert "very first" not in done.stdout and "no operator need be wrong" not in done.stdout
+        # Nothing is known of what fed it, so nothing is said of how far that was off.
+        told = goldwatch(tmp_path, "compare", name + ".npy", "golden.npy", "-o", name).stdout
+        assert "its inputs by" not in told and "what feeds it is not known" in told
+
+
+def test_the_first_op_of_two_dump_folders_is_to_blame_where_its_inputs_are_equal(tmp_path):
+    random = np.random.RandomState(0)
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    feed, second = (random.standard_normal((1, 8, 6, 5)).astype(np.float16) for _ in range(2))
+    for folder, stamp in (("a", 1234567890123456), ("b", 1234567890123956)):
+        made = [tensor(random.standard_normal((1, 8, 6, 5)).astype(np.float16))]
+        write_dump(str(tmp_path / folder / ("Relu.x.1.2.%d" % stamp)), inputs=[tensor(feed)], outputs=made)
+        write_dump(str(tmp_path / folder / ("Relu.y.2.2.%d" % (stamp + 1))), inputs=[tensor(second)], outputs=[tensor(second)])
+    done = goldwatch(tmp_path, "compare", "a", "b", "-o", "out")
+    assert done.returncode == 1 and "suspect 1: x (Relu)" in done.stdout
+    assert "very first" not in done.stdout and "no operator need be wrong" not in done.stdout, done.stdout
+
+
 def test_two_dumps_pair_by_kind_and_index(tmp_path):
     random = np.random.RandomState(0)
     arrays = [random.standard_normal((1, 4, 3, 3)).astype(np.float16) for _ in range(3)]
