@@ -47,20 +47,22 @@ __all__ = [
 ]
 
 
-__getattr__ = imported_when_used(
-    __name__,
-    api=("WatchedRows", "compare", "open_result", "watch"),
-    config__plan=("DumpPlan",),
-    dumps__container=("DumpFile",),
-    dumps__golden=("GoldenSet",),
-    dumps__tree=("DumpTree",),
-    engine__result=("RunResult",),
-    errors=("GoldwatchError",),
-    model__graph=("ModelGraph", "load_model"),
-    model__graphs=("ModelGraphs", "load_models"),
-    verdict__arrays=("TensorResult", "assert_close", "compare_arrays"),
-    verdict__limits=("Limits",),
-)
+# Hidden from mypy, which then tells names that are not there.
+if not TYPE_CHECKING:
+    __getattr__ = imported_when_used(
+        __name__,
+        api=("WatchedRows", "compare", "open_result", "watch"),
+        config__plan=("DumpPlan",),
+        dumps__container=("DumpFile",),
+        dumps__golden=("GoldenSet",),
+        dumps__tree=("DumpTree",),
+        engine__result=("RunResult",),
+        errors=("GoldwatchError",),
+        model__graph=("ModelGraph", "load_model"),
+        model__graphs=("ModelGraphs", "load_models"),
+        verdict__arrays=("TensorResult", "assert_close", "compare_arrays"),
+        verdict__limits=("Limits",),
+    )
 
 
 def __dir__() -> List[str]:

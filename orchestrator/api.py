@@ -7,6 +7,7 @@ import numbers
 import operator
 import os
 import shutil
+import sys
 import tempfile
 import weakref
 from dataclasses import replace
@@ -120,7 +121,7 @@ def compare(
                 made.append(options.out)
         result = compare_all(options, processes, on_progress=tell)
         for folder in made:
-            _delete_with(result, folder)
+            result = _owning(result, folder)
         return result
     except BaseException as error:
         for folder in made:
@@ -130,9 +131,25 @@ def compare(
         raise
 
 
+class _Owner:
+    """Lives as long as a result and its copies."""
+
+
+def _owning(result: RunResult, folder: str) -> RunResult:
+    """Return a result whose temporary folder is deleted with it and its copies."""
+    owner = _Owner()
+    _delete_with(owner, folder)
+    return replace(result, owner=owner)
+
+
 def _delete_with(owner: object, folder: str) -> Callable[[], object]:
     """Have a temporary folder deleted at the end of an object's life; return what has it stay."""
-    return weakref.finalize(owner, _delete, folder, os.getpid()).detach
+    end = weakref.finalize(owner, _delete, folder, os.getpid())
+    multiprocessing = sys.modules.get("multiprocessing.util")
+    if multiprocessing is not None:
+        # Its children end without Python's own finalizers.
+        multiprocessing.Finalize(owner, end, exitpriority=0)
+    return end.detach
 
 
 def _delete(folder: str, pid: int) -> None:
@@ -199,6 +216,8 @@ def _options(
 ) -> ComparisonOptions:
     """Return the options; their folder is empty without ``out``."""
     folder = "" if out is None else _out(out)
+    if out is not None and not folder:
+        raise UsageError("OUT: '' names no folder", hint="out=None is a temporary one")
     return ComparisonOptions(path_text(target, "TARGET"), path_text(golden, "GOLDEN"), folder, _path(model, "the model"), **chosen)
 
 
@@ -263,6 +282,9 @@ def watch(
     process = None if pid is None else _whole("pid", pid, "the number of a process")
     if quantisation is not None and model is None:
         raise UsageError("quantisation leads on the names of a model: it needs that")
+    for name, value in (("expect_all", expect_all), ("stop_on_divergence", stop_on_divergence)):
+        if not isinstance(value, bool):
+            raise UsageError("%s=%r: expected True or False" % (name, value))
     chosen = WatchOptions(until_idle_s=idle_s, pid=process, expect_all=expect_all, stop_on_divergence=stop_on_divergence)
     shared = {**_chosen(limits, custom, metric_args, max_elements), **_second(quantisation, unfused)}
     options = _options(target, golden, model, out, shared)
@@ -364,7 +386,7 @@ class WatchedRows:
         yield from self._taken()
         self._result = self._watch.finish()
         if self._keep is not None:
-            _delete_with(self._result, self._result.options.out)
+            self._result = _owning(self._result, self._result.options.out)
             self._keep()
 
     def _taken(self) -> List[Row]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import os
 import pathlib
 import re
@@ -16,6 +18,8 @@ import numpy as np
 import pytest
 
 import goldwatch
+from goldwatch.config.forms import write_plan
+from goldwatch.config.plan import ModelDump
 
 DOCS = os.path.join(os.path.dirname(__file__), "..", "docs", "python.md")
 
@@ -231,6 +235,51 @@ def test_a_result_outlives_its_watch(folder):
     assert not os.path.exists(out)
 
 
+def test_a_temporary_folder_lives_as_long_as_any_copy_of_its_result(folder):
+    result = goldwatch.compare(folder / "dump", folder / "net" / "golden", jobs=1)
+    out = result.options.out
+    copies = [copy.copy(result), dataclasses.replace(result, notes=())]
+    del result
+    assert all(list(one.rows()) for one in copies)
+    del copies
+    assert not os.path.exists(out)
+
+
+def test_a_temporary_folder_goes_with_a_process_of_multiprocessing(folder, tmp_path):
+    code = "import goldwatch, multiprocessing, sys\n"
+    code += "def work():\n    global result\n    result = goldwatch.compare('dump', 'net/golden', jobs=1)\n    print(result.options.out)\n"
+    code += "    sys.stdout.flush()\n"
+    code += "child = multiprocessing.get_context('fork').Process(target=work)\nchild.start()\nchild.join()\n"
+    out = subprocess.check_output([sys.executable, "-c", code], cwd=str(folder)).decode().strip()
+    assert os.path.basename(out).startswith("goldwatch-") and not os.path.exists(out)
+
+
+@pytest.mark.parametrize(
+    "wrong, told",
+    [
+        ({"models": ["net"]}, "ModelDump objects"), ({"models": "net"}, "ModelDump objects"), ({"stats": 5}, "a tuple of names"),
+        ({"kernel_data": "all"}, "a tuple of names"), ({"dump_path": 5}, "a text"), ({"step": 5}, "a text"),
+        ({"step": "x"}, "neither a step"), ({"debug": "x"}, "True or False"), ({"op_switch": 5}, "True or False"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_cannot_be_is_told(wrong, told):
+    with pytest.raises(goldwatch.GoldwatchError, match=told):
+        goldwatch.DumpPlan(**{"dump_path": "dump", **wrong})
+
+
+def test_a_plan_takes_a_list_of_models_and_names_the_forms():
+    plan = goldwatch.DumpPlan(dump_path="dump", models=[ModelDump("net")])
+    assert plan.models == (ModelDump("net"),)
+    with pytest.raises(goldwatch.GoldwatchError, match="there is no form 'x'"):
+        write_plan(plan, "x")
+
+
+@pytest.mark.parametrize("name, index", [(5, 0), ("op_1", "0"), ("op_1", None)])
+def test_golden_data_are_asked_for_by_name_and_number(folder, name, index):
+    with pytest.raises(goldwatch.GoldwatchError, match="an op's name and the number of its output"):
+        goldwatch.GoldenSet(folder / "net" / "golden").find(name, index)
+
+
 def test_a_watch_that_is_left_early_leaves_nothing(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     watched = goldwatch.watch(folder / "dump", folder / "net" / "golden", jobs=1)
@@ -302,10 +351,14 @@ def test_of_a_store_the_folder_is_wanted(folder, tmp_path):
         ({"until_idle": -1}, "more than 0"),
         ({"pid": "a"}, "pid='a'"),
         ({"pid": -1}, "no process"),
+        ({"expect_all": "no"}, "expect_all='no'"),
+        ({"stop_on_divergence": 5}, "stop_on_divergence=5"),
+        ({"out": ""}, "OUT: ''"),
     ],
 )
 def test_a_wrong_argument_is_told_and_leaves_no_folder(folder, tmp_path, monkeypatch, function, wrong, told):
-    if function is goldwatch.compare and {"until_idle", "pid"} & set(wrong) or function is goldwatch.watch and "progress" in wrong:
+    unknown = {"until_idle", "pid", "expect_all", "stop_on_divergence"} if function is goldwatch.compare else {"progress"}
+    if unknown & set(wrong):
         with pytest.raises(TypeError, match="unexpected keyword"):
             function(folder / "dump", folder / "net" / "golden", **wrong)
         return

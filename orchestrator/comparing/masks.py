@@ -32,6 +32,9 @@ APART = 32.0
 REST = 8.0
 """They are masks when every other golden element is smaller than the least of them by this factor at least."""
 
+MASKED_WORDS = "masked on both sides and left out"
+"""The reason of a row says so where masks were left out."""
+
 
 def may_be_masked_apart(sums: PairSums) -> bool:
     """Tell whether a block with these sums may hold elements of :func:`masked_apart` that :meth:`MaskedSums.are_masks` takes for masks."""
@@ -125,4 +128,4 @@ class MaskedSums:
     def sentence(self) -> str:
         """Return what was left out, as a phrase."""
         elements = "1 element is" if self.count == 1 else "%d elements are" % self.count
-        return "%s masked on both sides and left out (target %.6g, golden %.6g)" % ((elements, *self._lowest))
+        return "%s %s (target %.6g, golden %.6g)" % (elements, MASKED_WORDS, *self._lowest)

@@ -75,8 +75,10 @@ def write_plan(plan: DumpPlan, form: str) -> str:
     Raises
     ------
     UsageError
-        The form cannot hold what the plan says.
+        There is no such form, or it cannot hold what the plan says.
     """
+    if form not in FORMS:
+        raise UsageError("there is no form %r" % (form,), hint="forms: " + ", ".join(FORMS))
     writers: Dict[str, Callable[[DumpPlan], str]] = {
         "acl": lambda plan: _json(plan.acl_document()),
         "npu-json": lambda plan: _json(plan.npu_settings()),

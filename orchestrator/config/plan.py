@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import UsageError
+from .steps import step_fix, step_problems
 
 MODES = ("input", "output", "all")
 DATA = ("tensor", "stats")
@@ -128,6 +129,14 @@ class DumpPlan:
     def __post_init__(self) -> None:
         if isinstance(self.dump_path, os.PathLike):
             object.__setattr__(self, "dump_path", os.fsdecode(self.dump_path))
+        for kind, what, names in ((str, "a text", ("dump_path", "step")), (bool, "True or False", ("op_switch", "debug"))):
+            for name in names:
+                if not isinstance(getattr(self, name), (kind, type(None))):
+                    raise PlanError("%s: %s was expected, got %r" % (name, what, getattr(self, name)), field=name)
+        for rule, message, fix in step_problems(self.step or ""):
+            if rule == "step-syntax":
+                raise PlanError("step: %s" % message, "write " + step_fix(fix), "step")
+        self._check_models()
         single: Dict[str, Tuple[str, ...]] = {"mode": MODES, "data": DATA, "level": LEVELS, "debug_mode": DEBUG_MODES, "scene": SCENES}
         for name, known in single.items():
             value = getattr(self, name)
@@ -135,9 +144,19 @@ class DumpPlan:
                 raise _not_allowed(name, value, known)
         several: Dict[str, Tuple[str, ...]] = {"stats": STATS, "kernel_data": KERNEL_DATA}
         for name, known in several.items():
+            if isinstance(getattr(self, name), str) or not isinstance(getattr(self, name), Collection):
+                raise PlanError("%s: a tuple of names was expected, got %r" % (name, getattr(self, name)), "of: " + ", ".join(known), name)
             unknown = [value for value in getattr(self, name) if value not in known]
             if unknown:
                 raise _not_allowed(name, unknown[0], known)
+
+    def _check_models(self) -> None:
+        if self.models is None:
+            return
+        if isinstance(self.models, str) or not all(isinstance(model, ModelDump) for model in self.models):
+            hint = "such as models=(ModelDump('resnet50'),), from goldwatch.config.plan"
+            raise PlanError("models: ModelDump objects were expected, got %r" % (self.models,), hint, "models")
+        object.__setattr__(self, "models", tuple(self.models))
 
     def acl_document(self) -> Dict[str, Any]:
         """Return the content of acl.json: what the plan says, and nothing that is left to the consumer's default.

@@ -41,15 +41,16 @@ __all__ = [
     "write_dump",
 ]
 
-__getattr__ = imported_when_used(
-    __name__,
-    complete=("Completeness", "probe"),
-    container=("DumpFile", "RegionInfo", "TensorInfo"),
-    golden=("Collision", "GoldenEntry", "GoldenSet"),
-    listing=("DumpEntry", "FolderListing", "GoldenFile", "list_folder"),
-    npy=("open_npy",),
-    place=("NOWHERE", "Place"),
-    source=("FileSource",),
-    tree=("Combo", "DumpTree"),
-    write=("TensorData", "dump_parts", "write_dump"),
-)
+if not TYPE_CHECKING:
+    __getattr__ = imported_when_used(
+        __name__,
+        complete=("Completeness", "probe"),
+        container=("DumpFile", "RegionInfo", "TensorInfo"),
+        golden=("Collision", "GoldenEntry", "GoldenSet"),
+        listing=("DumpEntry", "FolderListing", "GoldenFile", "list_folder"),
+        npy=("open_npy",),
+        place=("NOWHERE", "Place"),
+        source=("FileSource",),
+        tree=("Combo", "DumpTree"),
+        write=("TensorData", "dump_parts", "write_dump"),
+    )

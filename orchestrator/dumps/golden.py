@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Tuple
 
-from ..errors import FormatError, NotThere
+from ..errors import FormatError, NotThere, UsageError
 from ..filesystem.inputs import AnyPath, path_text
 from ..naming import (
     MAPPING_FILE,
@@ -208,8 +208,16 @@ class GoldenSet:
         Names are compared sanitised; among files that collide, one whose name is exactly ``op_name`` is preferred. Of several runs the
         latest counts, or that of ``iteration``: (number from 0, how many), where there are as many. ``place`` and ``like`` as in
         :meth:`goldwatch.dumps.golden_dumps.GoldenDumps.find`.
+
+        Raises
+        ------
+        UsageError
+            The name is no text, or the index no whole number.
         """
-        key, number = sanitise_golden(op_name), operator.index(index)
+        try:
+            key, number = sanitise_golden(op_name), operator.index(index)
+        except TypeError:
+            raise UsageError("expected an op's name and the number of its output, got %r and %r" % (op_name, index)) from None
         if io == "output":
             entries = self._files.get((key, number), [])
             if len(entries) == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..comparing.row import FAIL, MEASURES, VERDICTS, Row
@@ -54,6 +54,8 @@ class RunResult:
     finished
         False for the opened result of a run that goes on or was stopped before its end: all is about the rows that it has so far, and the
         verdict is ``fail`` or ``incomplete``, never ``pass``.
+    owner
+        What a temporary folder lives as long as, shared by copies of the result; None of a folder that stays.
     """
 
     options: ComparisonOptions
@@ -66,6 +68,7 @@ class RunResult:
     shown: Tuple[Tuple[Row, ...], ...] = ()
     places: Tuple[PlaceCounts, ...] = ()
     finished: bool = True
+    owner: Any = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         rows = plural(self.summary.rows, "row") + ("" if self.finished else " so far")

@@ -66,7 +66,7 @@ def open_regular(path: str, pipes: bool = False) -> Tuple[int, int]:
         flags = os.O_RDONLY | waiting | os.O_NOCTTY | os.O_CLOEXEC
         descriptor = os.open(path, flags) if _welcome(mode, pipes) else -1
     except FileNotFoundError:
-        raise MissingPath("%s does not exist" % path) from None
+        raise MissingPath("%s does not exist" % (path or "''"), hint="check the path; it is read from the current folder") from None
     except PermissionError:
         raise MissingPath("%s cannot be read by this user" % path, hint="check the file's permissions") from None
     except (OSError, ValueError) as error:

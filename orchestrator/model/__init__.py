@@ -32,13 +32,14 @@ __all__ = [
     "no_dump_reason",
 ]
 
-__getattr__ = imported_when_used(
-    __name__,
-    graph=("ModelGraph", "computational_graphs", "load_model"),
-    graphs=("ModelGraphs", "load_models"),
-    groups=("Group",),
-    never=("never_dumps", "no_dump_reason"),
-    nodes=("OpNode", "TensorDesc", "execution_key"),
-    pairing=("Pairing",),
-    row_plan=("DumpedOp", "RowPlan"),
-)
+if not TYPE_CHECKING:
+    __getattr__ = imported_when_used(
+        __name__,
+        graph=("ModelGraph", "computational_graphs", "load_model"),
+        graphs=("ModelGraphs", "load_models"),
+        groups=("Group",),
+        never=("never_dumps", "no_dump_reason"),
+        nodes=("OpNode", "TensorDesc", "execution_key"),
+        pairing=("Pairing",),
+        row_plan=("DumpedOp", "RowPlan"),
+    )

@@ -42,14 +42,15 @@ __all__ = [
     "write_files",
 ]
 
-__getattr__ = imported_when_used(
-    __name__,
-    caffe_device=("CaffeNetwork",),
-    dump=("DeviceDump", "Place", "dump_name", "overflow_record", "recorded", "statistics", "write_files"),
-    faults=("Fault", "quota"),
-    model=("DeviceModel", "DeviceOp", "DeviceTensor"),
-    op_faults=("OpFault",),
-    server=("DumpServer", "Event", "Report"),
-    synthetic=("Network",),
-    training=("Training", "Wrong"),
-)
+if not TYPE_CHECKING:
+    __getattr__ = imported_when_used(
+        __name__,
+        caffe_device=("CaffeNetwork",),
+        dump=("DeviceDump", "Place", "dump_name", "overflow_record", "recorded", "statistics", "write_files"),
+        faults=("Fault", "quota"),
+        model=("DeviceModel", "DeviceOp", "DeviceTensor"),
+        op_faults=("OpFault",),
+        server=("DumpServer", "Event", "Report"),
+        synthetic=("Network",),
+        training=("Training", "Wrong"),
+    )

@@ -40,14 +40,15 @@ __all__ = [
     "summarise",
 ]
 
-__getattr__ = imported_when_used(
-    __name__,
-    deciding=("decides",),
-    first_divergence=("FirstDivergence",),
-    judging=("Judgement", "RowJudge", "judge", "judge_row", "not_applicable", "number_text", "short_text"),
-    limits=("VENDOR", "Limit", "Limits", "Subject", "parse_limit", "parse_limits"),
-    seen=("execution_key",),
-    sentences=("explain",),
-    summary=("Summary", "exit_code", "summarise"),
-    suspects=("Suspect",),
-)
+if not TYPE_CHECKING:
+    __getattr__ = imported_when_used(
+        __name__,
+        deciding=("decides",),
+        first_divergence=("FirstDivergence",),
+        judging=("Judgement", "RowJudge", "judge", "judge_row", "not_applicable", "number_text", "short_text"),
+        limits=("VENDOR", "Limit", "Limits", "Subject", "parse_limit", "parse_limits"),
+        seen=("execution_key",),
+        sentences=("explain",),
+        summary=("Summary", "exit_code", "summarise"),
+        suspects=("Suspect",),
+    )

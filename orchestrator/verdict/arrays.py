@@ -10,6 +10,7 @@ from typing import Any, Collection, Dict, Iterable, Mapping, Optional, Sequence,
 
 import numpy as np
 
+from ..comparing.masks import MASKED_WORDS
 from ..comparing.pair import compare_tensors
 from ..comparing.pair_task import PairTask, Settings
 from ..comparing.row import DIFFERENT, MEASURES, METRICS, NOT_COMPARED, PASS, WORST_SLICE, Row
@@ -40,7 +41,7 @@ class TensorResult:
         Why: what is outside its limit, where the arrays differ, and remarks; may be empty.
     metrics
         Metric name to float, NaN where there is no result. StandardDeviation is
-        ``{"target": {"mean", "std"}, "golden": {"mean", "std"}}``.
+        ``{"target": {"mean", "std"}, "golden": {"mean", "std"}}``, None where there is no result.
     worst_slice
         ``{"axis", "index"}`` of the slice with the largest distance; None where nothing differs or there is one slice only.
     decided_by
@@ -147,7 +148,8 @@ def assert_close(target: Any, golden: Any, *, limits: LimitsLike = None) -> None
     lines.append("  " + result.reason)
     if result.verdict != NOT_COMPARED:
         # Of integers the reason tells the first that differs.
-        worst = worst_element(target, golden) if isnan(result.metrics.get(DIFFERENT, nan)) else None
+        masked = MASKED_WORDS in result.reason
+        worst = worst_element(target, golden, masked) if isnan(result.metrics.get(DIFFERENT, nan)) else None
         lines += ["  " + str(worst)] * bool(worst)
         numbers = [(name, metric_number(value)) for name, value in result.metrics.items()]
         shown = ["%s %s" % (name, short_text(value)) for name, value in numbers if value == value]
@@ -168,10 +170,11 @@ def as_limits(limits: LimitsLike, others: Collection[str] = ()) -> Limits:
         return named_limits(limits or "default")
     if isinstance(limits, Mapping):
         return limits_with(limits, others)
-    if not isinstance(limits, Iterable) or not all(isinstance(text, str) for text in limits):
+    texts = list(limits) if isinstance(limits, Iterable) else [limits]
+    if not all(isinstance(text, str) for text in texts):
         hint = "or a mapping as a limits file holds it, 'default', 'vendor' or goldwatch.Limits"
         raise UsageError("limits: texts such as 'RelativeEuclideanDistance<0.01' were expected, got %r" % (limits,), hint=hint)
-    return parse_limits(list(limits), others=others)
+    return parse_limits(texts, others=others)
 
 
 def _checked(metrics: Sequence[str]) -> Tuple[str, ...]:
@@ -182,7 +185,7 @@ def _checked(metrics: Sequence[str]) -> Tuple[str, ...]:
         if name not in MEASURES:
             near = nearest_names(str(name), MEASURES, 1, 0.4)
             hint = "did you mean %s?" % near[0] if near else "metrics: " + ", ".join(MEASURES)
-            raise UsageError("unknown metric %r" % name, hint=hint)
+            raise UsageError("unknown metric %r" % (name,), hint=hint)
     return names
 
 

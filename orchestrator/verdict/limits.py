@@ -266,9 +266,11 @@ def _limit_of(metric: str, entry: Any, others: Collection[str], selector: str = 
         raise InputError("limits: %r: %r is not a limit" % (metric, entry), hint=hint)
     ((comparison, value),) = entry.items()
     try:
-        number = float(_NON_FINITE.get(value, value) if isinstance(value, str) else value)
+        number = math.nan if isinstance(value, bool) else float(_NON_FINITE.get(value, value) if isinstance(value, str) else value)
     except (TypeError, ValueError, OverflowError):
-        raise InputError("limits: %s: %r is not a number" % (metric, value)) from None
+        number = math.nan
+    if math.isnan(number):
+        raise InputError("limits: %s: %r is not a number" % (metric, value))
     return Limit(metric, comparison, number, selector, pattern)
 
 
@@ -278,8 +280,8 @@ NAMED = {"default": Limits(DEFAULTS), "vendor": Limits(VENDOR), NO_BASE: Limits(
 
 def named_limits(name: str) -> Limits:
     """Return the limits of that name; UsageError for another."""
-    if name not in NAMED:
-        raise UsageError("there are no limits named %r" % name, hint="named limits: %s" % ", ".join(NAMED))
+    if not isinstance(name, str) or name not in NAMED:
+        raise UsageError("there are no limits named %r" % (name,), hint="named limits: %s" % ", ".join(NAMED))
     return NAMED[name]
 
 

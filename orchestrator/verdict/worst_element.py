@@ -6,18 +6,21 @@ from typing import Iterator, Optional, Tuple
 
 import numpy as np
 
+from ..comparing.masks import masked_apart
 from ..tensors.dtypes import plain_floats
 
 _PIECE = 1 << 20
 
 
-def worst_element(target: np.ndarray, golden: np.ndarray) -> Optional[str]:
+def worst_element(target: np.ndarray, golden: np.ndarray, masked: bool = False) -> Optional[str]:
     """Return in words where two arrays differ most: the first place where only one is NaN or that Inf, else the largest difference.
 
     Parameters
     ----------
     target, golden
         Of real or complex numbers, the same size, any shape; read in pieces of 1 Mi elements in the order of the indices.
+    masked
+        Pass over elements that are masked on both sides by different numbers.
 
     Returns
     -------
@@ -28,10 +31,12 @@ def worst_element(target: np.ndarray, golden: np.ndarray) -> Optional[str]:
     for first, x, y in _pieces(target, golden):
         with np.errstate(invalid="ignore", over="ignore"):
             apart = np.abs(x - y)
-        odd = np.flatnonzero(~np.isfinite(apart) & (x != y) & ~(np.isnan(x) & np.isnan(y)))
+        finite = np.isfinite(x) & np.isfinite(y)
+        wanted = ~masked_apart(x, y) if masked else np.ones(x.size, np.bool_)
+        odd = np.flatnonzero(wanted & ~finite & (x != y) & ~(np.isnan(x) & np.isnan(y)))
         if odd.size:
             return "the first NaN or Inf that differs is at " + _told(target, golden, first + int(odd[0]))
-        apart[~np.isfinite(apart)] = 0
+        apart[~(finite & wanted)] = 0
         at = int(apart.argmax()) if apart.size else 0
         if apart.size and apart[at] > worst:
             worst, worst_at = float(apart[at]), first + at

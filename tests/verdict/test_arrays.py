@@ -293,3 +293,32 @@ def test_scores_beside_a_mask_are_judged_without_it(mask, factor, offset, verdic
         x, y = (side[..., :20].astype(np.float64).reshape(-1).tolist() for side in (target, golden))
         slow = math.sqrt(math.fsum((a - b) ** 2 for a, b in zip(x, y)) / math.fsum(b * b for b in y))
         assert float(found.reason.split()[1]) == pytest.approx(slow, abs=1e-6)
+
+
+def test_limits_that_can_be_read_once_are_heeded():
+    texts = ["RelativeEuclideanDistance<0.5", "WorstSliceDistance<0.5"]
+    for limits in (texts, iter(texts), (text for text in texts), map(str, texts), tuple(texts)):
+        assert compare_arrays(Y * 1.2, Y, limits=limits).passed
+    assert not compare_arrays(Y * 1.2, Y, limits=iter(["RelativeEuclideanDistance<0.1"])).passed
+
+
+@pytest.mark.parametrize("limits", [{"base": []}, {"base": {}}, {"CosineSimilarity": {">": math.nan}}, {"CosineSimilarity": {">": True}}])
+def test_a_limit_that_is_none_is_told(limits):
+    with pytest.raises((UsageError, InputError), match="no limits named|is not a number"):
+        compare_arrays(Y, Y, limits=limits)
+
+
+def test_a_metric_whose_name_is_no_text_is_told():
+    with pytest.raises(UsageError, match="unknown metric"):
+        compare_arrays(Y, Y, metrics=[("x", "y")])
+
+
+def test_what_is_masked_is_not_the_element_that_differs_most():
+    target, golden = np.array([1, 2, 3, -65504], np.float16), np.array([1, 2, 9, -3e38], np.float32)
+    with pytest.raises(AssertionError, match=r"the largest difference is at \[2\]: target 3.0, golden 9.0"):
+        assert_close(target, golden)
+
+
+def test_a_difference_beyond_float64_is_the_largest_and_no_infinity_of_a_side():
+    with pytest.raises(AssertionError, match=r"the largest difference is at \[1\]: target 1e\+308, golden -1e\+308"):
+        assert_close(np.array([1.0, 1e308, 5.0]), np.array([1.0, -1e308, 1.0]))
