@@ -12,8 +12,9 @@ import os
 import re
 import sys
 import textwrap
+import traceback
 from inspect import cleandoc
-from typing import Any, Callable, Dict, Iterable, List, Match, NoReturn, Optional, TypeVar
+from typing import Any, Callable, Dict, Iterable, List, Match, NoReturn, Optional, Tuple, TypeVar
 
 import click
 
@@ -269,10 +270,22 @@ def _exit_code(command: click.Command, words: List[str], name: str, as_json: boo
         if broken is not None:
             report_error(broken.kind, broken.message, broken.hint, as_json)
             return broken.exit_code
-        if not isinstance(error, OSError):
+        if isinstance(error, SystemExit):
             raise
-        report_error("environment", _os_error_text(error), None, as_json)
+        report_error(*_trouble(error), as_json)
         return EXIT_BAD_INPUT
+
+
+def _trouble(error: Exception) -> Tuple[str, str, Optional[str]]:
+    """Return kind, message and hint of an error that nothing expected; for a fault of our own the traceback is printed."""
+    if isinstance(error, OSError):
+        return "environment", _os_error_text(error), None
+    if isinstance(error, MemoryError):
+        return "environment", "not enough memory", "ulimit -v and control groups say how much this process may have"
+    for line in "".join(traceback.format_exception(type(error), error, error.__traceback__)).splitlines():
+        say(line)
+    # Exit code 1 would be a verdict.
+    return "internal", "%s: %s" % (type(error).__name__, error), "this is a fault of goldwatch: please report it with the lines above"
 
 
 def _interrupted(as_json: bool) -> int:

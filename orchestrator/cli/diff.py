@@ -15,7 +15,7 @@ from ..results.difference import KINDS, WORSE, Difference, difference_of
 from ..results.difference_words import change_words, counts_words, markdown, place_words
 from ..shortening import shorten_all, shorten_within
 from .common import format_option, print_json, put, put_line, say_note, set_up_logging, verbosity_options
-from .outputs import refuse_replacing
+from .outputs import refuse_foreign, refuse_replacing
 from .progress import ProgressBar
 
 _SHOWN = 20
@@ -49,8 +49,10 @@ def diff(
     set_up_logging(quiet, verbose)
     if markdown_file is not None:
         refuse_replacing("--markdown", markdown_file, {"--html": html}, [run_a, run_b])
+        refuse_foreign("--markdown", markdown_file, "markdown")
     if html is not None:
         refuse_replacing("--html", html, {}, [run_a, run_b])
+        refuse_foreign("--html", html, "html")
     share = _tolerance(tolerance)
     with ProgressBar("reading", quiet) as bar:
         found = difference_of(run_a, run_b, share, bar.update)

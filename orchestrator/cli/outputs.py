@@ -6,11 +6,21 @@ import os
 from typing import Iterable, List, Mapping, Optional
 
 from ..errors import EnvironmentProblem, MissingPath, UsageError
+from ..filesystem.inputs import open_input
 from ..filesystem.mounts import nearest_folder
 from ..results.jsonfile import RESULT_FILE
 from ..results.lock import LOCK_FILE
 from ..results.opening import STORE_FILE
 from ..results.outfolder import SIDE_FILES
+
+REPORT_HEADS: Mapping[str, bytes] = {
+    "html": b"<!DOCTYPE html>",
+    "junit": b"<?xml version=",
+    "markdown": b"## goldwatch",
+    "csv": b"Index,",
+    "json": b'{"summary": ',
+}
+"""What the files of a report begin with, by the name of the option."""
 
 
 def refuse_replacing(option: str, path: str, inputs: Mapping[str, Optional[str]], runs: Iterable[Optional[str]] = ()) -> None:
@@ -38,6 +48,21 @@ def refuse_replacing(option: str, path: str, inputs: Mapping[str, Optional[str]]
     for out in runs:
         if out is not None and place in own_files(out):
             raise UsageError("%s %s: that is a result of %s itself" % (option, path, out), hint="name another file")
+
+
+def refuse_foreign(option: str, path: str, kind: str) -> None:
+    """Raise UsageError where there is a file with something else in it than an earlier report of this kind: a model, say."""
+    head = REPORT_HEADS[kind]
+    try:
+        with open_input(path) as stream:
+            found = stream.read(len(head))
+    except MissingPath:
+        if os.path.lexists(path):
+            raise
+        return
+    if found and found != head:
+        message = "%s %s: a file that is no earlier report of this kind is there; it is not replaced" % (option, path)
+        raise UsageError(message, hint="name another file, or remove that one")
 
 
 def own_files(out: str) -> List[str]:

@@ -12,7 +12,7 @@ from ..dumps.place import Place
 from ..engine.options import ComparisonOptions
 from ..errors import UsageError
 from ..results.jsonfile import RESULT_FILE
-from .outputs import own_files, require_room
+from .outputs import own_files, refuse_foreign, require_room
 from .shell import command_words, shell_word
 from .verdict_text import closer_words
 
@@ -46,7 +46,8 @@ def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
     Raises
     ------
     UsageError
-        Two options name one file, or one names the store, the lock or (but for JSON) the result.json of the run.
+        Two options name one file, or one names the store, the lock or (but for JSON) the result.json of the run, or something else that
+        is no earlier report of this kind.
     EnvironmentProblem, MissingPath
         A file could not appear there: before the work begins, not after it.
     """
@@ -63,6 +64,7 @@ def planned_reports(given: Mapping[str, Any], out: str) -> Reports:
         if place in own_files(out) and not is_same:
             raise UsageError("--%s %s: that is a file of the run itself" % (name, path), hint="name another file")
         require_room("--%s %s" % (name, path), path, out)
+        refuse_foreign("--" + name, path, name)
         named[place] = name
         planned[path] = _writer(home)
     return planned

@@ -127,8 +127,10 @@ def _parse_message(data: bytes, path: str) -> Any:
             return read_nano_header(data)
         except FormatError as error:
             raise FormatError("a dump of a nano device, whose header is damaged: %s" % error.message, path) from None
+    # Trouble with loading them is none of the file's.
+    messages = load_messages()
     try:
-        message = load_messages().DumpData.FromString(data)
+        message = messages.DumpData.FromString(data)
     except Exception as error:  # the pure Python implementation raises more than DecodeError
         raise FormatError("the header of %d bytes is not a DumpData message (%s)" % (len(data), type(error).__name__), path) from None
     if not message.ListFields():

@@ -214,7 +214,7 @@ def load_with_parameters(path: AnyPath, every: bool = True) -> Tuple[ModelGraph,
         if size_bytes > MAX_BYTES:
             raise FormatError("%d bytes; a model's json or text of up to %d bytes can be read" % (size_bytes, MAX_BYTES), path)
         stream.seek(0)
-        data = stream.read(MAX_BYTES + 1)
+        data = stream.read(size_bytes + 1)
     if _is_text_form(first, path):
         text, notes = decode_text(data)
         tree = parse_text(text, path, every)

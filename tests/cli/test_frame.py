@@ -92,13 +92,32 @@ def test_an_error_that_ctrl_c_caused_is_an_interruption(kind, words, capsys):
     assert "interrupted" in (out if words else err)
 
 
-def test_an_error_of_another_cause_keeps_its_traceback():
+@pytest.mark.parametrize("words", [[], ["--format", "json"]])
+def test_a_fault_of_our_own_keeps_its_traceback_and_is_no_verdict(words, capsys):
     @click.command()
-    def command():
+    @click.option("--format")
+    def command(format):
         raise ValueError("a defect") from OSError("another")
 
-    with pytest.raises(ValueError, match="a defect"):
+    with pytest.raises(SystemExit) as ended:
+        run_command(command, words)
+    out, err = capsys.readouterr()
+    assert ended.value.code == 4 and "Traceback" in err and "another" in err
+    if words:
+        assert json.loads(out)["error"]["kind"] == "internal" and "a defect" in json.loads(out)["error"]["message"]
+    else:
+        assert "goldwatch: ValueError: a defect" in err and "a fault of goldwatch" in err
+
+
+def test_too_little_memory_is_told(capsys):
+    @click.command()
+    def command():
+        raise MemoryError
+
+    with pytest.raises(SystemExit) as ended:
         run_command(command, [])
+    err = capsys.readouterr().err
+    assert ended.value.code == 4 and "not enough memory" in err and "Traceback" not in err
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import pathlib
 import re
 import shutil
 from xml.etree import ElementTree
@@ -168,7 +169,7 @@ def test_a_damaged_store_ends_with_4_and_leaves_the_older_file(compared):
         stream.seek(data.index(b"second:output:0"))
         stream.write(b"SECOND")
     with open(str(compared / "r.csv"), "w") as stream:
-        stream.write("older")
+        stream.write("Index,older")
     done = run_here(["goldwatch", "report", "out", "--csv", "r.csv"], compared)
     assert done.returncode == 4 and "damaged" in done.stderr
     with open(str(compared / "out" / "run.sqlite"), "r+b") as stream:
@@ -177,7 +178,22 @@ def test_a_damaged_store_ends_with_4_and_leaves_the_older_file(compared):
         done = run_here(["goldwatch", *command], compared)
         assert done.returncode == 4 and "hint: compare again" in done.stderr and "--force" not in done.stderr, done.stderr
     with open(str(compared / "r.csv")) as stream:
-        assert stream.read() == "older"
+        assert stream.read() == "Index,older"
+
+
+@pytest.mark.parametrize("name", ["html", "junit", "markdown", "csv", "json"])
+def test_a_report_replaces_earlier_ones_and_nothing_else(compared, name):
+    inputs = [os.path.join(base, file) for base, _, files in os.walk(str(compared / "n")) for file in files]
+    before = {path: pathlib.Path(path).read_bytes() for path in inputs}
+    for path in inputs:
+        for words in (["report", "out"], ["compare", "n/dump", "n/golden", "-o", "new"]):
+            done = run_here(["goldwatch", *words, "--" + name, path], compared)
+            assert done.returncode == 2 and "is not replaced" in done.stderr, (path, done.stderr)
+    assert {path: pathlib.Path(path).read_bytes() for path in inputs} == before and not (compared / "new").exists()
+    for _ in range(2):
+        assert run_here(["goldwatch", "report", "out", "--" + name, "r"], compared).returncode == 0
+    (compared / "r").write_bytes(b"")
+    assert run_here(["goldwatch", "report", "out", "--" + name, "r"], compared).returncode == 0
     assert not [name for name in os.listdir(str(compared)) if name.startswith(".goldwatch")]
 
 

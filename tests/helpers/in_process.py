@@ -26,6 +26,7 @@ def run_here(words, cwd="."):
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             run_command(command, arguments)
     except SystemExit as end:
+        assert "this is a fault of goldwatch" not in err.getvalue() + out.getvalue(), err.getvalue()
         return subprocess.CompletedProcess(words, end.code, out.getvalue(), err.getvalue())
     finally:
         os.chdir(before)
