@@ -6,6 +6,7 @@ Names of ops, files and types come from files that anybody may have made: here i
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -57,10 +58,16 @@ format_option = click.option(
 )
 
 
-def verbosity_options(function: F) -> F:
-    """Add ``-q`` and ``-v``; the command gets ``quiet`` (bool) and ``verbose`` (int)."""
-    function = click.option("-q", "--quiet", is_flag=True, help="No progress, only errors and the result.")(function)
-    return click.option("-v", "--verbose", count=True, help="More log on stderr; twice for debugging.")(function)
+def verbosity_options(function: F, least: int = 0) -> F:
+    """Add ``-q`` and ``-v`` (which at ``least`` so often counts as given): they set up the log; the command gets ``quiet`` (bool)."""
+
+    @functools.wraps(function)
+    def command(*args: Any, quiet: bool, verbose: int, **given: Any) -> Any:
+        set_up_logging(quiet, max(verbose, least))
+        return function(*args, quiet=quiet, **given)
+
+    quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, only errors and the result.")
+    return click.option("-v", "--verbose", count=True, help="More log on stderr; twice for debugging.")(quiet_option(command))
 
 
 def set_up_logging(quiet: bool, verbose: int) -> None:

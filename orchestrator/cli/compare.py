@@ -14,7 +14,7 @@ from ..engine.listed import compare_folders
 from ..engine.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
 from ..errors import UsageError
 from ..processes import default_jobs
-from .common import format_option, say, say_note, set_up_logging, verbosity_options
+from .common import format_option, say, say_note, verbosity_options
 from .custom import custom_options, user_code
 from .limits import limit_options, read_limits
 from .option_values import parse_metrics, parse_range, parse_select, parse_time
@@ -127,7 +127,6 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     Example: goldwatch compare dump/20260102030405 golden -f model.json -o out --limit CosineSimilarity=0.999
     """
     quiet = given["quiet"]
-    set_up_logging(quiet, given["verbose"])
     options = make_options(target, golden, out, given)
     cluster = cluster_address(given)
     planned = planned_reports(given, out)
@@ -198,4 +197,3 @@ def comparers(cluster: Optional[ClusterAddress], bar: ProgressBar, given: Any) -
     bar.show("asking the cluster", 0, 0)
     with cluster_comparers(cluster, given["locality"], given["worker_golden"], tell=bar.say) as elsewhere:
         yield {"comparers": elsewhere}
-

@@ -19,7 +19,7 @@ from ..config.select import Selection
 from ..errors import MissingPath, UsageError, require_file
 from ..filesystem.inputs import read_input
 from ..filesystem.outputs import replacing
-from .common import format_option, print_json, put, put_cells, put_file, say, set_up_logging, verbosity_options
+from .common import format_option, print_json, put, put_cells, put_file, say, verbosity_options
 from .option_syntax import in_options, parse_list, parse_model, parse_range, parse_skip
 from .steps import written_steps
 
@@ -93,11 +93,9 @@ def new(
     elsewhere: bool,
     output_format: str,
     quiet: bool,
-    verbose: int,
     **given: Any,
 ) -> None:
     """Write a dump configuration: acl.json, code for Estimator, session or TensorFlow 2, or a JSON of the settings."""
-    set_up_logging(quiet, verbose)
     if output == "-":
         output = None
     try:

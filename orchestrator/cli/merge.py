@@ -13,7 +13,7 @@ from ..merging.merge import Merge, MergeStanding
 from ..merging.options import MOST_ROWS, MergeOptions
 from ..naming import printable
 from ..watching.ends import Signals
-from .common import columns_of, say_now, set_up_logging
+from .common import columns_of, say_now
 from .live_display import LiveDisplay
 from .report_options import FILES, planned_reports
 from .result_text import print_result
@@ -38,7 +38,6 @@ def merge_command(folders: Tuple[str, ...], out: str, given: Mapping[str, Any]) 
     """Merge the runs of several hosts; return the exit code."""
     _refuse_others(given)
     quiet = given["quiet"]
-    set_up_logging(quiet, given["verbose"])
     if not folders:
         raise UsageError("--merge: no folder is named", hint="name the OUT folder of each host's watch")
     for option, value in (("--until-idle", given["until_idle"]), ("--poll", given["poll"])):

@@ -18,7 +18,7 @@ from ..results.outfolder import make_folder
 from ..verdict.summary import exit_code
 from ..watching.ends import Signals
 from ..watching.watch import Watch
-from .common import say, set_up_logging
+from .common import say
 from .compare import make_options
 from .live_display import LiveDisplay
 from .replay_next import append_replay, planned_replay
@@ -51,7 +51,6 @@ def run(program: Tuple[str, ...], golden: str, out: str, **given: Any) -> int:
 
     Example: goldwatch run --plan plan.json --golden golden -f model.json -o out -- ./infer --input data.bin
     """
-    set_up_logging(given["quiet"], given["verbose"])
     kind, path = _configuration(given)
     if not 0 <= given["grace"] < 1e6:
         raise UsageError("--grace %g: expected seconds, 0 or more" % given["grace"])

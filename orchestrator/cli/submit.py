@@ -9,7 +9,7 @@ import click
 
 from ..client import JOB, Client, Unreachable
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_PASS, EXIT_USAGE, Interrupted, UsageError
-from .common import format_option, print_json, put, say, set_up_logging, verbosity_options
+from .common import format_option, print_json, put, say, verbosity_options
 from .shell import shell_word
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -33,9 +33,7 @@ def server_options(function: F) -> F:
 @click.argument("words", metavar="-- COMMAND TARGET GOLDEN [OPTIONS]", nargs=-1, required=True, type=click.UNPROCESSED)
 @format_option
 @verbosity_options
-def submit(
-    server: str, token_file: Optional[str], detach: bool, words: Tuple[str, ...], output_format: str, quiet: bool, verbose: int
-) -> int:
+def submit(server: str, token_file: Optional[str], detach: bool, words: Tuple[str, ...], output_format: str, quiet: bool) -> int:
     """Have a service run compare, watch, replay or diff, and wait for it.
 
     Paths are those of the service's machine: absolute, or relative to its first ROOT. Exit code: the run's own; 3 when it was killed and
@@ -44,7 +42,6 @@ def submit(
 
     Example: goldwatch submit --server http://127.0.0.1:8470 --token-file token -- compare dump golden -f model.json -o out
     """
-    set_up_logging(quiet, verbose)
     request = job_document(words)
     client = Client(server, token_file)
     job = client.post("/api/runs", request, JOB)

@@ -11,7 +11,7 @@ from ..processes import default_jobs
 from ..watching.ends import Signals
 from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
 from ..watching.watch import Watch
-from .common import say, say_now, set_up_logging
+from .common import say, say_now
 from .compare import comparison_options, make_options
 from .live_display import LiveDisplay
 from .merge import merge_command, merge_options
@@ -86,7 +86,6 @@ def watch_command(folders: Tuple[str, ...], out: str, **given: Any) -> int:
         raise UsageError("--max-rows is about the rows of several hosts: it needs --merge")
     target, golden = two_folders(folders)
     quiet = given["quiet"]
-    set_up_logging(quiet, given["verbose"])
     options = make_options(target, golden, out, given)
     chosen, planned = make_watch_options(given), planned_reports(given, out)
     with LiveDisplay(quiet) as display:
