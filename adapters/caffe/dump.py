@@ -213,4 +213,3 @@ def _name_warnings(runs_done: Sequence[Dict[str, Any]]) -> List[str]:
     for name in runs_done[0]["too_long"] if runs_done else ():
         out.append("%s: its file name is over 255 bytes, so it has a hash name (mapping.csv)" % name)
     return out
-

@@ -120,5 +120,3 @@ class _Runner:
         stream = io.BytesIO()
         self._model.write(names, stream)
         return stream.getvalue()
-
-

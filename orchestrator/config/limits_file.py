@@ -99,5 +99,3 @@ def _refuse(path: str, line: int, column: int, error: Any) -> NoReturn:
         expected = "a number, \"Infinity\" or \"-Infinity\""
     what = name or "the document"
     raise InputError("%s%s: %s was expected, got %.60r" % (where, what, expected or "another value", error.instance), hint=_FORM)
-
-

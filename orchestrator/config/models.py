@@ -176,5 +176,3 @@ def require_models(models: Models, what: str) -> None:
     """Raise UsageError when something needs a model and none was named."""
     if not models.graphs:
         raise PlanError("%s needs a model" % what, hint="name the model's json, which atc --mode=1 makes", field="om")
-
-
