@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import EnvironmentProblem
-from ..model import ModelGraph
+from ..model.graph import ModelGraph
 from .cann import parse_version
 from .check import Checker
 from .finding import ERROR, Finding, Report

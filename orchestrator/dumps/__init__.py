@@ -7,49 +7,21 @@ from typing import TYPE_CHECKING
 from ..lazy import imported_when_used
 
 if TYPE_CHECKING:
-    from .complete import Completeness, probe
-    from .container import DumpFile, RegionInfo, TensorInfo
-    from .golden import Collision, GoldenEntry, GoldenSet
-    from .listing import DumpEntry, FolderListing, GoldenFile, list_folder
+    from .complete import probe
+    from .container import DumpFile
+    from .golden import GoldenSet
     from .npy import open_npy
-    from .place import NOWHERE, Place
-    from .source import FileSource
-    from .tree import Combo, DumpTree
-    from .write import TensorData, dump_parts, write_dump
+    from .tree import DumpTree
+    from .write import TensorData, write_dump
 
-__all__ = [
-    "Collision",
-    "Combo",
-    "Completeness",
-    "DumpEntry",
-    "DumpFile",
-    "DumpTree",
-    "FileSource",
-    "FolderListing",
-    "GoldenEntry",
-    "GoldenFile",
-    "GoldenSet",
-    "NOWHERE",
-    "Place",
-    "RegionInfo",
-    "TensorData",
-    "TensorInfo",
-    "dump_parts",
-    "list_folder",
-    "open_npy",
-    "probe",
-    "write_dump",
-]
+__all__ = ["DumpFile", "DumpTree", "GoldenSet", "TensorData", "open_npy", "probe", "write_dump"]
 
 __getattr__ = imported_when_used(
     __name__,
-    complete=("Completeness", "probe"),
-    container=("DumpFile", "RegionInfo", "TensorInfo"),
-    golden=("Collision", "GoldenEntry", "GoldenSet"),
-    listing=("DumpEntry", "FolderListing", "GoldenFile", "list_folder"),
+    complete=("probe",),
+    container=("DumpFile",),
+    golden=("GoldenSet",),
     npy=("open_npy",),
-    place=("NOWHERE", "Place"),
-    source=("FileSource",),
-    tree=("Combo", "DumpTree"),
-    write=("TensorData", "dump_parts", "write_dump"),
+    tree=("DumpTree",),
+    write=("TensorData", "write_dump"),
 )

@@ -7,38 +7,10 @@ from typing import TYPE_CHECKING
 from ..lazy import imported_when_used
 
 if TYPE_CHECKING:
-    from .graph import ModelGraph, computational_graphs, load_model
-    from .graphs import ModelGraphs, load_models
-    from .groups import Group
-    from .never import never_dumps, no_dump_reason
-    from .nodes import OpNode, TensorDesc, execution_key
+    from .graph import load_model
     from .pairing import Pairing
-    from .row_plan import DumpedOp, RowPlan
+    from .row_plan import DumpedOp
 
-__all__ = [
-    "DumpedOp",
-    "Group",
-    "ModelGraph",
-    "ModelGraphs",
-    "OpNode",
-    "Pairing",
-    "RowPlan",
-    "TensorDesc",
-    "computational_graphs",
-    "execution_key",
-    "load_model",
-    "load_models",
-    "never_dumps",
-    "no_dump_reason",
-]
+__all__ = ["DumpedOp", "Pairing", "load_model"]
 
-__getattr__ = imported_when_used(
-    __name__,
-    graph=("ModelGraph", "computational_graphs", "load_model"),
-    graphs=("ModelGraphs", "load_models"),
-    groups=("Group",),
-    never=("never_dumps", "no_dump_reason"),
-    nodes=("OpNode", "TensorDesc", "execution_key"),
-    pairing=("Pairing",),
-    row_plan=("DumpedOp", "RowPlan"),
-)
+__getattr__ = imported_when_used(__name__, graph=("load_model",), pairing=("Pairing",), row_plan=("DumpedOp",))

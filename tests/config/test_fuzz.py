@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from goldwatch.config.check import Checker
 from goldwatch.config.models import Models
-from goldwatch.model import ModelGraph, OpNode
+from goldwatch.model.graph import ModelGraph
+from goldwatch.model.nodes import OpNode
 from goldwatch.schemas import load_schema
 
 KEYS = sorted(load_schema("acl")["properties"]["dump"]["properties"]) + sorted(load_schema("npu")["properties"])

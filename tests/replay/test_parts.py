@@ -21,9 +21,9 @@ from goldwatch.errors import InputError
 from goldwatch.model.graph import load_model
 from goldwatch.replay.limits import limits_for, own_error_limits, terms_of
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
-from goldwatch.verdict import Limits, parse_limit, summarise
 from goldwatch.verdict.culprits import replayed
-from goldwatch.verdict.limits import Subject
+from goldwatch.verdict.limits import Limits, Subject, parse_limit
+from goldwatch.verdict.summary import summarise
 
 
 def nearest(value, bits, least):
