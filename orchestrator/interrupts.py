@@ -64,7 +64,7 @@ def exit_code_of(work: Callable[[], Any]) -> Any:
         goes_on = code == EXIT_INTERRUPTED or any(not thread.daemon for thread in threading.enumerate() if thread is not main)
         with interrupts_withheld():
             signal.signal(signal.SIGINT, signal.SIG_DFL if goes_on else signal.SIG_IGN)
-    # Python ends `python -m` by SIGINT, whatever the code, where KeyboardInterrupt left the text that was executed last, such as a dataclass's.
+    # Python ends `python -m` by SIGINT, whatever the code, where KeyboardInterrupt left the text that was executed last (a dataclass's).
     exec("")
     return code
 

@@ -119,8 +119,8 @@ class JobResult:
         return document
 
 
-def dump_script(job: ScriptJob, twice: bool = False) -> JobResult:
-    """Run the script with the chosen runs watched; see ``goldwatch golden tf dump``.
+def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
+    """Run the script: ``dump`` watches the chosen runs, ``drive`` those that it wraps for tfdbg; see ``goldwatch golden tf``.
 
     Raises
     ------
@@ -129,15 +129,6 @@ def dump_script(job: ScriptJob, twice: bool = False) -> JobResult:
     InputError
         A chosen run was never reached or raised; no Python has TensorFlow.
     """
-    return _run_script(job, "dump", twice)
-
-
-def drive_script(job: ScriptJob) -> JobResult:
-    """Drive a script that is wrapped for tfdbg; see ``goldwatch golden tf drive``. Raises as :func:`dump_script`."""
-    return _run_script(job, "drive", False)
-
-
-def _run_script(job: ScriptJob, action: str, twice: bool) -> JobResult:
     word, rest = _python_word(job.words)
     options, kind, target, arguments = parse_python_words(rest)
     if kind == FILE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional
 
 import click
 
@@ -14,7 +14,7 @@ from ..engine.listed import compare_folders
 from ..engine.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
 from ..errors import UsageError
 from ..processes import default_jobs
-from .common import format_option, say, say_note, verbosity_options
+from .common import F, format_option, say, say_note, verbosity_options
 from .custom import custom_options, user_code
 from .limits import limit_options, read_limits
 from .option_values import parse_metrics, parse_range, parse_select, parse_time
@@ -25,8 +25,6 @@ from .result_text import print_result, table_option
 if TYPE_CHECKING:
     from ..cluster.address import ClusterAddress
     from ..engine.result import RunResult
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def comparison_options(function: F) -> F:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Tuple, TypeVar
+from typing import Any, Dict, Tuple
 
 import click
 
 from ..engine.user_code import UserCode, find_user_code
 from ..errors import UsageError
+from .common import F
 from .option_values import parse_metric_args
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def custom_options(function: F) -> F:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sequence, Tuple, TypeVar
+from typing import Optional, Sequence, Tuple
 
 import click
 
@@ -11,9 +11,7 @@ from ..engine.user_code import find_user_code
 from ..errors import UsageError
 from ..naming import printable
 from ..verdict.limits import LIMITED, Limit, Limits, named_limits, natural_comparison, parse_limit
-from .common import format_option, print_json, put, put_wrapped
-
-F = TypeVar("F", bound=Callable[..., Any])
+from .common import F, format_option, print_json, put, put_wrapped
 
 
 def limit_options(function: F) -> F:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Mapping, Tuple, TypeVar
+from typing import Any, Mapping, Tuple
 
 import click
 
@@ -13,12 +13,10 @@ from ..merging.merge import Merge, MergeStanding
 from ..merging.options import MOST_ROWS, MergeOptions
 from ..naming import printable
 from ..watching.ends import Signals
-from .common import columns_of, say_now
-from .live_display import LiveDisplay
+from .common import F, columns_of
+from .live_display import LiveDisplay, stop
 from .report_options import FILES, planned_reports
 from .result_text import print_result
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 TAKEN = {"until_idle", "poll", "on_divergence", "stop_on_divergence", "strict", "force", "table", "output_format", "quiet", "verbose"}
 """Of the parameters of ``watch`` those that a merge takes besides its own and those of reports."""
@@ -56,7 +54,7 @@ def merge_command(folders: Tuple[str, ...], out: str, given: Mapping[str, Any]) 
     planned = planned_reports(given, out)
     with LiveDisplay(quiet) as display:
         merge = Merge(options, given["force"], display.say, display.on_row, lambda standing: display.show(_live_line(standing)))
-        with Signals(lambda name: _stop(merge, name)), merge:
+        with Signals(lambda name: stop(merge, name)), merge:
             merge.follow()
             display.clear()
             result = merge.finish(display.on_stage)
@@ -74,11 +72,6 @@ def _refuse_others(given: Mapping[str, Any]) -> None:
             if value not in (default, None, False, ()):
                 option = next(text for text in reversed(parameter.opts) if text.startswith("--"))
                 raise UsageError("%s does not go with --merge" % option, hint="give it to the watch of each host, which compares")
-
-
-def _stop(merge: Merge, name: str) -> None:
-    merge.stop(name)
-    say_now("%s: what has come is judged now; once more: stop at once (code 130)" % name)
 
 
 def _live_line(standing: MergeStanding) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Tuple, Type, TypeVar
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Tuple, Type
 
 import click
 
@@ -12,14 +12,13 @@ from ..dumps.place import Place
 from ..engine.options import ComparisonOptions
 from ..errors import UsageError
 from ..results.jsonfile import RESULT_FILE
+from .common import F
 from .outputs import own_files, require_room
 from .shell import command_words, shell_word
 from .verdict_text import closer_words
 
 if TYPE_CHECKING:
     from ..results.told import ReportFile
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 FILES: Mapping[str, Tuple[str, str]] = {
     "html": ("pages.report.HtmlFile", "an offline page to look at"),

@@ -20,11 +20,11 @@ from ..watching.ends import Signals
 from ..watching.watch import Watch
 from .common import say
 from .compare import make_options
-from .live_display import LiveDisplay
+from .live_display import LiveDisplay, stop
 from .replay_next import append_replay, planned_replay
 from .report_options import Reports, planned_reports
 from .result_text import print_end, print_found
-from .watch import make_watch_options, stop, tell_deleted, watch_options
+from .watch import make_watch_options, tell_deleted, watch_options
 
 
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
+from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
 from ..client import JOB, Client, Unreachable
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_PASS, EXIT_USAGE, Interrupted, UsageError
-from .common import format_option, print_json, put, say, verbosity_options
+from .common import F, format_option, print_json, put, say, verbosity_options
 from .shell import shell_word
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _LOOK_S = 0.5
 _PATIENCE = 120

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Tuple, TypeVar
+from typing import Any, Tuple
 
 import click
 
@@ -11,15 +11,13 @@ from ..processes import default_jobs
 from ..watching.ends import Signals
 from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
 from ..watching.watch import Watch
-from .common import say, say_now
+from .common import F, say
 from .compare import comparison_options, make_options
-from .live_display import LiveDisplay
+from .live_display import LiveDisplay, stop
 from .merge import merge_command, merge_options
 from .report_options import planned_reports
 from .result_text import print_result
 from .sizes import parse_size
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def watch_options(function: F) -> F:
@@ -109,12 +107,6 @@ def two_folders(folders: Tuple[str, ...]) -> Tuple[str, str]:
     if len(folders) < 2:
         raise UsageError("missing argument '%s'" % ("GOLDEN" if folders else "TARGET"))
     return folders[0], folders[1]
-
-
-def stop(watch: Watch, name: str) -> None:
-    """End a watch at a signal, and say at once what that means."""
-    watch.stop(name)
-    say_now("%s: what has come is judged now; once more: stop at once (code 130)" % name)
 
 
 def tell_deleted(watch: Watch, quiet: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..naming import nearest_names
 from ..schemas.documents import MAX_SUGGESTIONS
-from .cann import Version, newer_than
+from .cann import Version, parse_version
 from .finding import Findings, Path
 
 #: Sections of acl.json that have nothing to do with dumps.
@@ -129,7 +129,7 @@ def check_since(
     if version is None:
         return
     for (field, word), sighting in since.items():
-        if field not in value or (word is not None and value[field] != word) or not newer_than(sighting, version):
+        if field not in value or (word is not None and value[field] != word) or parse_version(sighting) <= version:
             continue
         what = field if word is None else '%s "%s"' % (field, word)
         message = "%s was first seen in CANN %s, newer than %s" % (what, sighting, version_text)
