@@ -12,7 +12,8 @@ from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffemodel import weight_shapes
 from ...netfiles.prototxt import read_document
-from ..child import Outcome, Task, run_child
+from ..child.outcome import Outcome
+from ..child.parent import Task, run_child
 from ..manifest import add_to_manifest, refuse_golden, sha256_of_file
 from .aliasing import memory_warnings, refused_in_place
 from .backends import ModulePaths, choose_backend

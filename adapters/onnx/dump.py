@@ -14,7 +14,8 @@ from ...naming import printable
 from ...netfiles.onnx_external import check_external
 from ...netfiles.onnx_model import OnnxModel
 from ...netfiles.onnx_values import OnnxValue
-from ..child import Outcome, Task, run_child
+from ..child.outcome import Outcome
+from ..child.parent import Task, run_child
 from ..launch import resolve_python
 from ..manifest import add_to_manifest, golden_files, keep_finished, refuse_golden
 from .input_specs import Item, Shape, check_shape, folder_items, items_of, parse_item, parse_shapes

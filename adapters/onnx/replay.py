@@ -23,7 +23,7 @@ from ...netfiles.onnx_types import BY_NAME
 from ...netfiles.onnx_values import OnnxTensor, OnnxValue, numbers_of
 from ...netfiles.wirefile import Span, WireFile
 from ...protowire import VARINT, field
-from ..child import Task
+from ..child.parent import Task
 from ..child.serve import Parent
 from ..launch import resolve_python, runs
 from ..replaying.child import serve_pieces

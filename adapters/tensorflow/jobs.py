@@ -9,9 +9,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ...errors import GoldwatchError, Interrupted, MissingPath, UsageError, require_file
 from ...naming import printable
-from ..child import Outcome
-from ..golden_writer import refuse_golden
-from ..manifest import add_to_manifest, sha256_of_file
+from ..child.outcome import Outcome
+from ..manifest import add_to_manifest, refuse_golden, sha256_of_file
 from .parent import never_reached, note_program, run_job, scratch_folder, script_failure
 from .pythons import Python, find_tensorflow_python
 from .script import CODE, FILE, parse_python_words

@@ -58,7 +58,7 @@ format_option = click.option(
 )
 
 
-def verbosity_options(function: F, least: int = 0) -> F:
+def verbosity_options(function: F, least: int = 0) -> Any:
     """Add ``-q`` and ``-v`` (which at ``least`` so often counts as given): they set up the log; the command gets ``quiet`` (bool)."""
 
     @functools.wraps(function)

@@ -8,11 +8,12 @@ from typing import Any, List, Optional, Sequence
 from ..errors import FormatError, require_file
 from ..filesystem.inputs import open_input
 from ..filesystem.mounts import nearest_folder
+from ..schemas.jsontext import MAX_BYTES, JsonText
 from .acl_rules import AclRules
 from .cann import Version, parse_version
 from .dump_size import acl_size, check_size, npu_size
 from .finding import Finding, Findings, Report, in_file_order, placed
-from .jsontext import MAX_BYTES, JsonText, read_json
+from .jsontext import read_json
 from .model_rules import ModelRules
 from .models import Models, load_models
 from .npu_rules import NpuRules, looks_like_npu

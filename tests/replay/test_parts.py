@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from in_process import run_here
 
-from goldwatch.adapters.child import Task
+from goldwatch.adapters.child.parent import Task
 from goldwatch.adapters.replaying.child import rounded
 from goldwatch.adapters.replaying.run import Piece, run_pieces
 from goldwatch.comparing.row import Row
