@@ -14,7 +14,7 @@ import re
 import sys
 import textwrap
 from inspect import cleandoc
-from typing import Any, Callable, Dict, Iterable, List, Match, NoReturn, Optional, TypeVar
+from typing import Any, Callable, Dict, Iterable, List, Match, NoReturn, Optional
 
 import click
 
@@ -26,8 +26,6 @@ from ..interrupts import caused_by_interrupt, uninterrupted
 from ..naming import printable
 from ..shortening import shorten_within
 from .streams import OutputGone, guard_streams
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _WINDOW_BYTES = 1 << 20
 _COLUMNS = 80
@@ -58,7 +56,18 @@ format_option = click.option(
 )
 
 
-def verbosity_options(function: F, least: int = 0) -> Any:
+def option_group(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a decorator that adds options, or groups of them, in this order."""
+
+    def decorate(function: Any) -> Any:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+def verbosity_options(function: Callable[..., Any], least: int = 0) -> Any:
     """Add ``-q`` and ``-v`` (which at ``least`` so often counts as given): they set up the log; the command gets ``quiet`` (bool)."""
 
     @functools.wraps(function)

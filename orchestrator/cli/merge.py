@@ -13,7 +13,7 @@ from ..merging.merge import Merge, MergeStanding
 from ..merging.options import MOST_ROWS, MergeOptions
 from ..naming import printable
 from ..watching.ends import Signals
-from .common import F, columns_of
+from .common import columns_of, option_group
 from .live_display import LiveDisplay, stop
 from .report_options import FILES, planned_reports
 from .result_text import print_result
@@ -24,12 +24,11 @@ TAKEN = {"until_idle", "poll", "on_divergence", "stop_on_divergence", "strict", 
 _LEAST_NAME = 12
 
 
-def merge_options(function: F) -> F:
-    """Add the options of a merge."""
-    rows = click.option("--max-rows", type=click.IntRange(1), metavar="N",
-                        help="With --merge: keep at most N of the rows that did not pass.  [default: %d]" % MOST_ROWS)  # fmt: skip
-    merge = click.option("--merge", is_flag=True, help="Merge the runs in these OUT folders, one a host, while they go on.")
-    return merge(rows(function))
+merge_options = option_group(
+    click.option("--merge", is_flag=True, help="Merge the runs in these OUT folders, one a host, while they go on."),
+    click.option("--max-rows", type=click.IntRange(1), metavar="N",
+                 help="With --merge: keep at most N of the rows that did not pass.  [default: %d]" % MOST_ROWS),
+)  # fmt: skip
 
 
 def merge_command(folders: Tuple[str, ...], out: str, given: Mapping[str, Any]) -> int:

@@ -9,7 +9,7 @@ import click
 
 from ..client import JOB, Client, Unreachable
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_PASS, EXIT_USAGE, Interrupted, UsageError
-from .common import F, format_option, print_json, put, say, verbosity_options
+from .common import format_option, option_group, print_json, put, say, verbosity_options
 from .shell import shell_word
 
 _LOOK_S = 0.5
@@ -19,10 +19,10 @@ _PATIENCE = 120
 _ENDED = ("done", "failed", "cancelled")
 
 
-def server_options(function: F) -> F:
-    """Add ``--server`` and ``--token-file``."""
-    function = click.option("--token-file", metavar="FILE", help="Holds the token.")(function)
-    return click.option("--server", required=True, metavar="URL", help="The service, such as https://goldwatch.example.org.")(function)
+server_options = option_group(
+    click.option("--server", required=True, metavar="URL", help="The service, such as https://goldwatch.example.org."),
+    click.option("--token-file", metavar="FILE", help="Holds the token."),
+)
 
 
 @click.command(context_settings={"ignore_unknown_options": False})
