@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Set, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Set, Tuple
 
 from ..errors import InputError
 from ..naming import compose_golden_name, fits, hash_digits, printable, sanitise_golden
@@ -34,6 +34,19 @@ class FileName:
     def hashed(self) -> bool:
         """Whether the name on disk is a hash that mapping.csv resolves."""
         return self.file != self.listed
+
+
+def name_warnings(found: Mapping[str, Any], what: str) -> List[str]:
+    """Return a sentence for each name that stands for several ``what``, and for each that no file can have.
+
+    Parameters
+    ----------
+    found
+        ``collisions`` and ``too_long``, as a writer of golden files tells them.
+    """
+    text = "%s %s share the golden name %s: each is parked under a hash name (mapping.csv) and pairs with nothing"
+    warnings = [text % (what, ", ".join(names), op) for op, names in found["collisions"].items()]
+    return warnings + ["%s: its file name is over 255 bytes, so it has a hash name (mapping.csv)" % name for name in found["too_long"]]
 
 
 class GoldenNames:

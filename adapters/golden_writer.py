@@ -31,15 +31,11 @@ from .manifest import (
     FILE_MODE,
     JOURNAL_FILE,
     MANIFEST_FILE,
-    GoldenExists,
     golden_files,
     read_manifest,
     refuse_golden,
-    require_space,
     write_manifest,
 )
-
-__all__ = ["GoldenExists", "GoldenWriter", "refuse_golden", "require_space"]
 
 _OWN_HASH = re.compile(r"[0-9]{1,20}\.(?:npy|quant)\Z")
 

@@ -9,7 +9,7 @@ import json
 import os
 from typing import Any, Dict, List, Optional
 
-from ..errors import EnvironmentProblem, FormatError, MissingPath, UsageError
+from ..errors import EnvironmentProblem, FormatError, Interrupted, MissingPath, UsageError
 from ..filesystem.inputs import open_input, read_input
 from ..filesystem.mounts import free_bytes
 from ..filesystem.outputs import ASIDE_PREFIX, remove_leftovers, remove_quietly, write_whole
@@ -184,6 +184,14 @@ def refuse_golden(out: str, force: bool) -> None:
             "%s already holds golden files (%d, such as %s)" % (printable(out), len(present), printable(present[0])),
             hint="choose an empty folder, or add `force` to replace them",
         )
+
+
+def interrupted(count: int, out: str) -> Interrupted:
+    """Return what is raised at Ctrl-C when so many golden files are in ``out``."""
+    if not count:
+        return Interrupted("interrupted; nothing was saved")
+    message = "interrupted; %d golden files in %s are complete and usable" % (count, printable(out))
+    return Interrupted(message, hint="the next run into this folder needs `force`")
 
 
 def require_space(path: str, size_bytes: int) -> None:

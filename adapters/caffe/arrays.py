@@ -12,10 +12,10 @@ from ...errors import InputError
 from ...naming import printable
 from ...netfiles.caffe_net import Net
 from ..headers import npy_header
-from ..manifest import require_space
+from ..manifest import require_space, sha256_of_file
 from .images import Transform, transform_from, with_options
 from .input_plan import Item, Shape
-from .inputs import hash_of, load_item, random_input
+from .inputs import load_item, random_input
 from .netinputs import NetInput, transform_of
 
 Arrays = Dict[str, np.ndarray]
@@ -65,7 +65,7 @@ class Batches:
             self.sums[-1][blob] = hashlib.sha256(npy_header(array) + array.tobytes()).hexdigest()
         else:
             array = load_item(item, entry.shape, self._transform(blob), job["max_input_bytes"])
-            self.sums[-1][blob] = hash_of(item)
+            self.sums[-1][blob] = sha256_of_file(item.path)
         if self.shapes.setdefault(blob, array.shape) != array.shape:
             message = "input %s: batches of shape %s and %s in one folder"
             raise InputError(message % (printable(blob), list(self.shapes[blob]), list(array.shape)))

@@ -7,13 +7,15 @@ import tempfile
 from dataclasses import astuple, dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from ...errors import InputError, Interrupted, UsageError, require_file
+from ...errors import InputError, UsageError, require_file
 from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffemodel import weight_shapes
 from ...netfiles.prototxt import read_document
-from ..child import Outcome, Task, run_child
-from ..manifest import add_to_manifest, refuse_golden, sha256_of_file
+from ..child.outcome import Outcome
+from ..child.parent import Task, run_child
+from ..golden_names import name_warnings
+from ..manifest import add_to_manifest, interrupted, refuse_golden, sha256_of_file
 from .aliasing import memory_warnings, refused_in_place
 from .backends import ModulePaths, choose_backend
 from .input_plan import DEFAULT_LIMIT_BYTES, Batch, is_image, plan_batches
@@ -105,7 +107,7 @@ def dump(options: DumpOptions, progress: Callable[[int, int], None] = lambda don
         outs = [_out_of(options.out, batch) for batch in job.batches]
         task = Task(chosen.python, "goldwatch.adapters.caffe.worker", document, outs, environment=chosen.environment)
         result = _result_of(run_child(task, folder, progress), backend, _hint_for(job.net, backend))
-    result["warnings"] = job.warnings + _name_warnings(result["runs"])
+    result["warnings"] = job.warnings + [text for run in result["runs"][:1] for text in name_warnings(run, "layers")]
     result["notes"] = chosen.notes
     return result
 
@@ -190,27 +192,8 @@ def _result_of(outcome: Outcome, backend: str, hint: str) -> Dict[str, Any]:
             if run["complete"]:
                 add_to_manifest(run["out"], complete=True)
     if outcome.interrupted:
-        raise _interrupted(done)
+        raise interrupted(done[-1]["counts"]["written"], done[-1]["out"]) if done else interrupted(0, "")
     if "result" not in outcome.told or outcome.returncode != 0:
         raise outcome.problem(backend, hint)
     result: Dict[str, Any] = dict(outcome.told["result"], runs=done)
     return result
-
-
-def _interrupted(done: Sequence[Dict[str, Any]]) -> Interrupted:
-    if not done or not done[-1]["counts"]["written"]:
-        return Interrupted("interrupted; nothing was saved")
-    message = "interrupted; %d golden files in %s are complete and usable" % (done[-1]["counts"]["written"], printable(done[-1]["out"]))
-    return Interrupted(message, hint="the next run into this folder needs `force`")
-
-
-def _name_warnings(runs_done: Sequence[Dict[str, Any]]) -> List[str]:
-    out = []
-    for op, names in runs_done[0]["collisions"].items() if runs_done else ():
-        listed = ", ".join(names)
-        message = "layers %s share the golden name %s: each is parked under a hash name (mapping.csv) and pairs with nothing"
-        out.append(message % (listed, op))
-    for name in runs_done[0]["too_long"] if runs_done else ():
-        out.append("%s: its file name is over 255 bytes, so it has a hash name (mapping.csv)" % name)
-    return out
-

@@ -11,7 +11,6 @@ from ...elements import element_count
 from ...errors import FormatError, InputError, UsageError, require_file
 from ...filesystem.inputs import open_input
 from ...naming import printable
-from ..manifest import sha256_of_file
 from ..npyfile import LOAD_ERRORS, Check, read_npy, told
 from .images import Transform, load_image, require_room
 from .input_plan import DEFAULT_LIMIT_BYTES, IMAGE_SUFFIXES, Item, Shape
@@ -130,8 +129,3 @@ def random_input(seed: int, blob: str, shape: Shape, number: int, limit_bytes: i
     require_room("input " + blob, "an array of shape %s" % list(shape), 12 * element_count(shape), limit_bytes)
     state = np.random.RandomState([seed, number])
     return np.asarray(state.standard_normal(shape), dtype=np.float32)
-
-
-def hash_of(item: Item) -> str:
-    """Return the SHA-256 of an input file."""
-    return sha256_of_file(item.path)

@@ -6,6 +6,7 @@ unknown fields left out, and one identity layer for each further top, read by al
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Dict, List, Sequence, Tuple
 
@@ -140,10 +141,8 @@ def normalise(net: Net, inputs: Sequence[NetInput]) -> Normalised:
 
 def _layer_names(net: Net) -> List[str]:
     """Return one unique name per layer; a layer with weights keeps its own, since weights are found by it."""
-    counts: Dict[str, int] = {}
-    for layer in net.layers:
-        counts[layer.name] = counts.get(layer.name, 0) + 1
-    used = {layer.name for layer in net.layers}
+    counts = Counter(layer.name for layer in net.layers)
+    used = set(counts)
     names = []
     for layer in net.layers:
         if layer.name and counts[layer.name] == 1:

@@ -67,7 +67,7 @@ class OpencvBackend:
 
     def complete(self, targets: Targets) -> Targets:
         """Return the targets; a layer without a top makes nothing to save."""
-        return targets.with_skips([(name, NO_TOP) for _, name in targets.topless])
+        return Targets(targets.saved, targets.skipped + [(name, NO_TOP) for _, name in targets.topless], [])
 
     def size_bytes(self, targets: Sequence[Target], arrays: Dict[str, np.ndarray]) -> int:
         """Return the bytes of all values of the targets."""

@@ -160,4 +160,3 @@ def in_place_layers(made: Any) -> List[str]:
     """Return the names of the layers of Caffe's net that write over their bottom (or over memory that another layer's blob shares)."""
     names = list(made._layer_names)
     return [name for position, name in enumerate(names) if set(made._bottom_ids(position)) & set(made._top_ids(position))]
-

@@ -14,7 +14,7 @@ from ...naming import printable
 from ...netfiles.caffe_net import Net, initial_state
 from ...netfiles.caffemodel_cut import CaffeModel
 from ...netfiles.prototxt import Document, encode
-from ..child import Task
+from ..child.parent import Task
 from ..child.serve import Parent
 from ..replaying.child import serve_pieces
 from ..replaying.run import Piece, run_pieces
@@ -120,5 +120,3 @@ class _Runner:
         stream = io.BytesIO()
         self._model.write(names, stream)
         return stream.getvalue()
-
-

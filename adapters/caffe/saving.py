@@ -7,7 +7,8 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from ..golden_writer import GoldenWriter, require_space
+from ..golden_writer import GoldenWriter
+from ..manifest import require_space
 from .targets import Target, Targets
 
 FILE_OVERHEAD_BYTES = 4096 + 128

@@ -60,10 +60,6 @@ class Targets:
     skipped: List[Tuple[str, str]]
     topless: List[Tuple[int, str]]
 
-    def with_skips(self, skipped: Sequence[Tuple[str, str]]) -> Targets:
-        """Return the same with further skips, in place of the layers without a top."""
-        return Targets(self.saved, self.skipped + list(skipped), [])
-
 
 def targets_of(net: Net, globs: Sequence[str] = ()) -> Targets:
     """Return the tensors of a net in the order in which Caffe makes them.

@@ -8,15 +8,17 @@ import tempfile
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
-from ...errors import GoldwatchError, InputError, Interrupted, UsageError
+from ...errors import GoldwatchError, InputError, UsageError
 from ...memory import memory
 from ...naming import printable
 from ...netfiles.onnx_external import check_external
 from ...netfiles.onnx_model import OnnxModel
 from ...netfiles.onnx_values import OnnxValue
-from ..child import Outcome, Task, run_child
+from ..child.outcome import Outcome
+from ..child.parent import Task, run_child
+from ..golden_names import name_warnings
 from ..launch import resolve_python
-from ..manifest import add_to_manifest, golden_files, keep_finished, refuse_golden
+from ..manifest import add_to_manifest, golden_files, interrupted, keep_finished, refuse_golden
 from .input_specs import Item, Shape, check_shape, folder_items, items_of, parse_item, parse_shapes
 from .plan import Key, check_feeds, find_feed, make_plan
 
@@ -216,7 +218,7 @@ def _result_of(outcome: Outcome, options: DumpOptions) -> Dict[str, Any]:
     elif result.get("complete"):
         add_to_manifest(options.out, complete=True)
     if outcome.interrupted:
-        raise _interrupted(options.out)
+        raise interrupted(len(golden_files(options.out)), options.out)
     if not result or outcome.returncode != 0:
         raise _problem(outcome, options)
     return result
@@ -227,14 +229,6 @@ def _manifest_of(told: Mapping[str, Any]) -> Dict[str, Any]:
     begun = dict(told.get("begun", {}))
     begun["source"] = dict(told.get("sums", {}), **begun.get("source", {}))
     return dict(begun, tensors=told.get("saved", []))
-
-
-def _interrupted(out: str) -> Interrupted:
-    count = len(golden_files(out))
-    if not count:
-        return Interrupted("interrupted; nothing was saved")
-    message = "interrupted; %d golden files in %s are complete and usable" % (count, printable(out))
-    return Interrupted(message, hint="the next run into this folder needs `force`")
 
 
 def _problem(outcome: Outcome, options: DumpOptions) -> GoldwatchError:
@@ -248,11 +242,7 @@ def _problem(outcome: Outcome, options: DumpOptions) -> GoldwatchError:
 
 
 def _warnings(result: Mapping[str, Any]) -> List[str]:
-    out = []
-    for op, names in result["collisions"].items():
-        message = "nodes %s share the golden name %s: each is parked under a hash name (mapping.csv) and pairs with nothing"
-        out.append(message % (", ".join(names), op))
-    out += ["%s: its file name is over 255 bytes, so it has a hash name (mapping.csv)" % name for name in result["too_long"]]
+    out = name_warnings(result, "nodes")
     text = "input %s: %d values are too large for float16 and infinite in its .bin; compile the model without float16 for this input"
     out += [text % (printable(entry["name"]), entry["lost"]) for entry in result["inputs"] if entry["lost"]]
     text = "%s: %d of the values in its file are too large for %s and were fed as infinite"

@@ -21,7 +21,7 @@ from ...netfiles.onnx_values import Dim, OnnxValue
 from ..manifest import FILE_MODE, sha256_of_file
 from ..npyfile import LOAD_ERRORS, read_npy, told
 from .input_specs import Item, Shape, check_shape, shown_shape, stems_of
-from .narrow import encode, held_as, is_narrow
+from .narrow import decode, encode, held_as, is_narrow
 from .tensorproto import read_tensorproto
 
 INPUTS_FOLDER = "inputs"
@@ -248,8 +248,6 @@ def _read_raw(item: Item, name: str, wanted: int, shape: Shape, is_half: bool = 
     with open_input(item.path) as stream:
         data = np.frombuffer(stream.read(), np.uint8)
     if is_narrow(entry.name):
-        from .narrow import decode
-
         return decode(data, entry.name, elements).reshape(shape), entry.name
     return data.view(np.dtype(entry.numpy)).reshape(shape), entry.name
 
@@ -287,8 +285,6 @@ def _converted(array: np.ndarray, own: str, wanted: int, path: str) -> np.ndarra
             "%s holds %s with values that %s cannot hold" % (printable(path), own, entry.name), hint="give a file of that type"
         )
     if is_narrow(entry.name):
-        from .narrow import decode
-
         raw = np.frombuffer(encode(done, entry.name), np.uint8)
         done = decode(raw, entry.name, done.size).reshape(done.shape)
     return done

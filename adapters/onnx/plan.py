@@ -143,7 +143,9 @@ def make_plan(model: OnnxModel, tainted: Iterable[str], feeds: Sequence[Feed] = 
     plan.targets += [Target(value.name, value.name, 0, "Input") for value in graph.data_inputs]
     fed = {feed.value for feed in feeds}
     fed_nodes = {id(feed.node) for feed in feeds}
-    for target, node in _with_nodes(plan.main, targets_of(plan.main.names, graph.nodes, None, tainted)):
+    nodes = dict(zip(plan.main.names, graph.nodes))
+    for target in targets_of(plan.main.names, graph.nodes, None, tainted):
+        node = nodes[target.name]
         if id(node) not in fed_nodes:
             plan.targets.append(target)
         elif target.value in fed:
@@ -154,11 +156,6 @@ def make_plan(model: OnnxModel, tainted: Iterable[str], feeds: Sequence[Feed] = 
     for name, node in zip(plan.main.names, graph.nodes):
         plan.skipped += _skipped_of(name, node)
     return plan
-
-
-def _with_nodes(named: NamedGraph, targets: Sequence[Target]) -> List[Tuple[Target, OnnxNode]]:
-    nodes = dict(zip(named.names, named.graph.nodes))
-    return [(target, nodes[target.name]) for target in targets]
 
 
 def _skipped_of(name: str, node: OnnxNode) -> List[Tuple[str, str]]:

@@ -14,16 +14,16 @@ from ...errors import InputError
 from ...filesystem.inputs import open_input
 from ...naming import printable
 from ...netfiles.onnx_cut import Border, OnnxCut, Rewriting
-from ...netfiles.onnx_cut import Piece as Bytes
 from ...netfiles.onnx_external import external_range
 from ...netfiles.onnx_model import OnnxModel
 from ...netfiles.onnx_names import name_nodes
 from ...netfiles.onnx_ranks import Ranks, fitted
 from ...netfiles.onnx_types import BY_NAME
 from ...netfiles.onnx_values import OnnxTensor, OnnxValue, numbers_of
+from ...netfiles.wirefile import Piece as Bytes
 from ...netfiles.wirefile import Span, WireFile
 from ...protowire import VARINT, field
-from ..child import Task
+from ..child.parent import Task
 from ..child.serve import Parent
 from ..launch import resolve_python, runs
 from ..replaying.child import serve_pieces

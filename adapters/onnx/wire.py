@@ -9,7 +9,6 @@ import io
 from typing import Collection, Dict, List, Mapping, Sequence, Tuple
 
 from ...netfiles.onnx_model import OnnxGraph, OnnxNode
-from ...netfiles.onnx_values import OnnxTensor
 from ...netfiles.wirefile import Span, WireFile
 from ...protowire import BYTES, field, varint
 
@@ -89,7 +88,8 @@ def inlined(file: WireFile, body: OnnxGraph, prefix: str, around: Mapping[str, s
     renamed.update({name: prefix + name for node in body.nodes for name in node.outputs if name})
     renamed.update({name: prefix + name for name in (*body.initializers, *body.sparse_initializers)})
     fields = [field(1, _node(file, node, renamed, prefix)) for node in body.nodes]
-    fields += [field(5, _initializer(file, tensor, renamed)) for tensor in body.initializers.values()]
+    for name, tensor in body.initializers.items():
+        fields.append(field(5, _rest(file, tensor.span, (8,)) + field(8, encoded(renamed[name]))))
     return b"".join(fields), renamed
 
 
@@ -102,10 +102,6 @@ def _rest(file: WireFile, span: Span, left_out: Collection[int]) -> bytes:
             file.copy([(start, last)], out)
         start = last
     return out.getvalue()
-
-
-def _initializer(file: WireFile, tensor: OnnxTensor, renamed: Mapping[str, str]) -> bytes:
-    return _rest(file, tensor.span, (8,)) + field(8, encoded(renamed[tensor.name]))
 
 
 def _node(file: WireFile, node: OnnxNode, renamed: Mapping[str, str], prefix: str) -> bytes:

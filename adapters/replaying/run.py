@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from ...errors import EnvironmentProblem, Interrupted
-from ..child import Outcome, Task, run_child
+from ..child.outcome import Outcome
+from ..child.parent import Task, run_child
 
 Progress = Callable[[int, int], None]
 

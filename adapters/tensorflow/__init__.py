@@ -5,21 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import List
+
+from ...lazy import imported_when_used
 
 __all__ = ["DumpHook", "dump_session", "golden_config"]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("DumpHook", "dump_session"):
-        from . import hooks
-
-        return getattr(hooks, name)
-    if name == "golden_config":
-        from .recorder import golden_config
-
-        return golden_config
-    raise AttributeError("module %r has no attribute %r" % (__name__, name))
+__getattr__ = imported_when_used(__name__, hooks=("DumpHook", "dump_session"), recorder=("golden_config",))
 
 
 def __dir__() -> List[str]:

@@ -8,7 +8,8 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 import numpy as np
 
 from ...naming import printable
-from ..golden_writer import GoldenWriter, require_space
+from ..golden_writer import GoldenWriter
+from ..manifest import require_space
 from .events import Dump, Key, load_value, read_dumps
 from .longnames import UNFETCHABLE, Unwatched
 from .rules import copy_reason, fixed_kind, is_xla, known_garbage

@@ -246,5 +246,3 @@ def _force_readline(module: Any) -> None:
         return original("readline", *values, **keywords)
 
     module.get_ui = get_ui
-
-

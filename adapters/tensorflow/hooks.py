@@ -13,8 +13,7 @@ from tensorflow.python.training import monitored_session as monitored_module
 from tensorflow.python.training import session_run_hook
 
 from ...errors import InputError, UsageError
-from ..golden_writer import refuse_golden
-from ..manifest import sha256_of_file
+from ..manifest import refuse_golden, sha256_of_file
 from .longnames import unwatched
 from .notes import xla_note
 from .patches import activate, deactivate, patch_monitored, patch_session

@@ -9,9 +9,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ...errors import GoldwatchError, Interrupted, MissingPath, UsageError, require_file
 from ...naming import printable
-from ..child import Outcome
-from ..golden_writer import refuse_golden
-from ..manifest import add_to_manifest, sha256_of_file
+from ..child.outcome import Outcome
+from ..manifest import add_to_manifest, refuse_golden, sha256_of_file
 from .parent import never_reached, note_program, run_job, scratch_folder, script_failure
 from .pythons import Python, find_tensorflow_python
 from .script import CODE, FILE, parse_python_words
@@ -119,8 +118,8 @@ class JobResult:
         return document
 
 
-def dump_script(job: ScriptJob, twice: bool = False) -> JobResult:
-    """Run the script with the chosen runs watched; see ``goldwatch golden tf dump``.
+def run_script(job: ScriptJob, action: str, twice: bool = False) -> JobResult:
+    """Run the script: ``dump`` watches the chosen runs, ``drive`` those that it wraps for tfdbg; see ``goldwatch golden tf``.
 
     Raises
     ------
@@ -129,15 +128,6 @@ def dump_script(job: ScriptJob, twice: bool = False) -> JobResult:
     InputError
         A chosen run was never reached or raised; no Python has TensorFlow.
     """
-    return _run_script(job, "dump", twice)
-
-
-def drive_script(job: ScriptJob) -> JobResult:
-    """Drive a script that is wrapped for tfdbg; see ``goldwatch golden tf drive``. Raises as :func:`dump_script`."""
-    return _run_script(job, "drive", False)
-
-
-def _run_script(job: ScriptJob, action: str, twice: bool) -> JobResult:
     word, rest = _python_word(job.words)
     options, kind, target, arguments = parse_python_words(rest)
     if kind == FILE:

@@ -13,8 +13,8 @@ from ...errors import EXIT_INTERRUPTED, EnvironmentProblem, GoldwatchError, Inpu
 from ...filesystem.outputs import ASIDE_PREFIX
 from ...interrupts import signal_name
 from ...naming import printable
-from ..child import Outcome, Task, run_child
-from ..child.parent import OURS, STDERR
+from ..child.outcome import Outcome
+from ..child.parent import OURS, STDERR, Task, run_child
 from ..child.signals import NotedSignals
 from ..golden_writer import GoldenWriter
 from ..manifest import MANIFEST_FILE, add_to_manifest, golden_files

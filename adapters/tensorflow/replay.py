@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
-from ..child import Task
+from ..child.parent import Task
 from ..child.serve import Parent
 from ..replaying.child import serve_pieces
 from ..replaying.run import Piece, run_pieces

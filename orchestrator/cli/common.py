@@ -6,6 +6,7 @@ Names of ops, files and types come from files that anybody may have made: here i
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -14,7 +15,7 @@ import sys
 import textwrap
 import traceback
 from inspect import cleandoc
-from typing import Any, Callable, Dict, Iterable, List, Match, NoReturn, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, Iterable, List, Match, NoReturn, Optional, Tuple
 
 import click
 
@@ -26,8 +27,6 @@ from ..interrupts import caused_by_interrupt, uninterrupted
 from ..naming import printable
 from ..shortening import shorten_within
 from .streams import OutputGone, guard_streams
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _WINDOW_BYTES = 1 << 20
 _COLUMNS = 80
@@ -58,10 +57,27 @@ format_option = click.option(
 )
 
 
-def verbosity_options(function: F) -> F:
-    """Add ``-q`` and ``-v``; the command gets ``quiet`` (bool) and ``verbose`` (int)."""
-    function = click.option("-q", "--quiet", is_flag=True, help="No progress, only errors and the result.")(function)
-    return click.option("-v", "--verbose", count=True, help="More log on stderr; twice for debugging.")(function)
+def option_group(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a decorator that adds options, or groups of them, in this order."""
+
+    def decorate(function: Any) -> Any:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+def verbosity_options(function: Callable[..., Any], least: int = 0) -> Any:
+    """Add ``-q`` and ``-v`` (which at ``least`` so often counts as given): they set up the log; the command gets ``quiet`` (bool)."""
+
+    @functools.wraps(function)
+    def command(*args: Any, quiet: bool, verbose: int, **given: Any) -> Any:
+        set_up_logging(quiet, max(verbose, least))
+        return function(*args, quiet=quiet, **given)
+
+    quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, only errors and the result.")
+    return click.option("-v", "--verbose", count=True, help="More log on stderr; twice for debugging.")(quiet_option(command))
 
 
 def set_up_logging(quiet: bool, verbose: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Optional
 
 import click
 
@@ -14,7 +14,7 @@ from ..engine.listed import compare_folders
 from ..engine.options import AUTO, EACH, LEAST_SAMPLE, ONE, ComparisonOptions
 from ..errors import UsageError
 from ..processes import default_jobs
-from .common import format_option, say, say_note, set_up_logging, verbosity_options
+from .common import format_option, option_group, say, say_note, verbosity_options
 from .custom import custom_options, user_code
 from .limits import limit_options, read_limits
 from .option_values import parse_metrics, parse_range, parse_select, parse_time
@@ -26,46 +26,39 @@ if TYPE_CHECKING:
     from ..cluster.address import ClusterAddress
     from ..engine.result import RunResult
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-def comparison_options(function: F) -> F:
-    """Add the options that ``compare``, ``watch`` and ``run`` share."""
-    function = verbosity_options(function)
-    for option in reversed(
-        [
-            click.option("-f", "--model", metavar="OM.json",
-                         help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them, one for each model_name."),
-            limit_options,
-            click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
-            click.option("--strict", is_flag=True, help="End with 1 when everything passes but an operator is suspect."),
-            click.option("--quant-json", "quantisation", metavar="JSON",
-                         help="The quantisation json: a quantised model (without -f: its npy or quant files) against the net before."),
-            click.option("--unfused-om", "unfused", metavar="JSON",
-                         help="The model of a build without fusion, whose dumps GOLDEN holds."),
-            click.option("--jobs", type=click.IntRange(1, 1024), metavar="N",
-                         help="Processes that compare, at most.  [default: all processors]"),
-            click.option("--metrics", metavar="NAME,…",
-                         help="The metrics to show, in this order; all: the ten, and those of --custom.  [default: all]"),
-            custom_options,
-            click.option("--range", "op_range", metavar="START,END[,STEP]", help="Only ops with these OpSequence numbers (json ids)."),
-            click.option("--select", multiple=True, metavar="3,7-9", help="Only ops with these OpSequence numbers."),
-            click.option("--time", metavar="T|all", help="The time folder that counts.  [default: the newest of each device and model]"),
-            click.option("--golden-steps", type=click.Choice([AUTO, ONE, EACH]), default=AUTO, show_default=True,
-                         help="One golden set for all steps, or GOLDEN/{step}/ for each; auto: each where the folders are numbers."),
-            click.option("--max-elements", type=click.IntRange(LEAST_SAMPLE), metavar="N",
-                         help="Of larger tensors compare a sample of at most N elements.  [default: all elements]"),
-            click.option("--overflow", is_flag=True, help="Add the OverFlow column."),
-            click.option("--check-addresses", is_flag=True, help="Report tensors that overlap in memory while both are needed."),
-            click.option("--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."),
-            click.option("--force", is_flag=True, help="Discard other results in OUT."),
-            report_options,
-            table_option,
-            format_option,
-        ]
-    ):  # fmt: skip
-        function = option(function)
-    return function
+comparison_options = option_group(
+    click.option("-f", "--model", metavar="OM.json",
+                 help="The model: json of an om (atc --mode=1), or GE's text graph; or a folder of them, one for each model_name."),
+    limit_options,
+    click.option("--allow-missing", is_flag=True, help="Forgive absent golden or dump files."),
+    click.option("--strict", is_flag=True, help="End with 1 when everything passes but an operator is suspect."),
+    click.option("--quant-json", "quantisation", metavar="JSON",
+                 help="The quantisation json: a quantised model (without -f: its npy or quant files) against the net before."),
+    click.option("--unfused-om", "unfused", metavar="JSON",
+                 help="The model of a build without fusion, whose dumps GOLDEN holds."),
+    click.option("--jobs", type=click.IntRange(1, 1024), metavar="N",
+                 help="Processes that compare, at most.  [default: all processors]"),
+    click.option("--metrics", metavar="NAME,…",
+                 help="The metrics to show, in this order; all: the ten, and those of --custom.  [default: all]"),
+    custom_options,
+    click.option("--range", "op_range", metavar="START,END[,STEP]", help="Only ops with these OpSequence numbers (json ids)."),
+    click.option("--select", multiple=True, metavar="3,7-9", help="Only ops with these OpSequence numbers."),
+    click.option("--time", metavar="T|all", help="The time folder that counts.  [default: the newest of each device and model]"),
+    click.option("--golden-steps", type=click.Choice([AUTO, ONE, EACH]), default=AUTO, show_default=True,
+                 help="One golden set for all steps, or GOLDEN/{step}/ for each; auto: each where the folders are numbers."),
+    click.option("--max-elements", type=click.IntRange(LEAST_SAMPLE), metavar="N",
+                 help="Of larger tensors compare a sample of at most N elements.  [default: all elements]"),
+    click.option("--overflow", is_flag=True, help="Add the OverFlow column."),
+    click.option("--check-addresses", is_flag=True, help="Report tensors that overlap in memory while both are needed."),
+    click.option("--mapping", is_flag=True, help="Write the table of files besides: mapping_{time}.csv."),
+    click.option("--force", is_flag=True, help="Discard other results in OUT."),
+    report_options,
+    table_option,
+    format_option,
+    verbosity_options,
+)  # fmt: skip
+"""The options that ``compare``, ``watch`` and ``run`` share."""
 
 
 def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOptions:
@@ -127,7 +120,6 @@ def compare(target: str, golden: str, out: str, **given: Any) -> int:
     Example: goldwatch compare dump/20260102030405 golden -f model.json -o out --limit CosineSimilarity=0.999
     """
     quiet = given["quiet"]
-    set_up_logging(quiet, given["verbose"])
     options = make_options(target, golden, out, given)
     cluster = cluster_address(given)
     planned = planned_reports(given, out)
@@ -198,4 +190,3 @@ def comparers(cluster: Optional[ClusterAddress], bar: ProgressBar, given: Any) -
     bar.show("asking the cluster", 0, 0)
     with cluster_comparers(cluster, given["locality"], given["worker_golden"], tell=bar.say) as elsewhere:
         yield {"comparers": elsewhere}
-

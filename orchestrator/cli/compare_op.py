@@ -17,7 +17,7 @@ from ..engine.file_pair import is_file_pair
 from ..errors import UsageError
 from ..processes import default_jobs
 from ..verdict.judging import RowJudge
-from .common import format_option, print_json, put_line, say, say_note, set_up_logging, verbosity_options
+from .common import format_option, print_json, put_line, say, say_note, verbosity_options
 from .custom import custom_options, user_code
 from .limits import limit_options, read_limits
 from .option_values import parse_time
@@ -53,7 +53,6 @@ def command(target: str, golden: str, op: Optional[str], out: str, **given: Any)
     Example: goldwatch compare-op dump golden conv1 -f model.json -o detail
     """
     quiet = given["quiet"]
-    set_up_logging(quiet, given["verbose"])
     code, _ = user_code(given)
     limits = read_limits(given["limits_name"], given["limit_texts"], code.names)
     wanted = _wanted(given)

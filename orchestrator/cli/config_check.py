@@ -12,7 +12,7 @@ from ..config.finding import Report
 from ..errors import EXIT_FAIL, EXIT_PASS, UsageError
 from ..naming import printable
 from ..wording import plural
-from .common import format_option, print_json, put_escaped, say, set_up_logging, use_colour, verbosity_options
+from .common import format_option, print_json, put_escaped, say, use_colour, verbosity_options
 
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
@@ -40,13 +40,11 @@ def check(
     elsewhere: bool,
     output_format: str,
     quiet: bool,
-    verbose: int,
 ) -> None:
     """Check FILE: acl.json, npu settings as JSON, or the dump settings in a Python training script (.py, never executed).
 
     Exit code: 0 clean, 1 errors found (with --strict also warnings), 2 usage, 4 FILE or a model cannot be read.
     """
-    set_up_logging(quiet, verbose)
     if om_names and not models:
         raise UsageError("--om-name needs a model", hint="add --om MODEL.json")
     report = check_file(file, models, cann, elsewhere, om_names)

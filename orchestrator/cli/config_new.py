@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import stat
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Dict, Optional
 
 import click
 
@@ -19,23 +19,14 @@ from ..config.select import Selection
 from ..errors import MissingPath, UsageError, require_file
 from ..filesystem.inputs import read_input
 from ..filesystem.outputs import replacing
-from .common import format_option, print_json, put, put_cells, put_file, say, set_up_logging, verbosity_options
+from .common import format_option, option_group, print_json, put, put_cells, put_file, say, verbosity_options
 from .option_syntax import in_options, parse_list, parse_model, parse_range, parse_skip
 from .steps import written_steps
 
 _PLAN_LIMIT_BYTES = 10 * 1024 * 1024
 
 
-def _options(*decorators: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def decorate(function: Any) -> Any:
-        for decorator in reversed(decorators):
-            function = decorator(function)
-        return function
-
-    return decorate
-
-
-_what = _options(
+_what = option_group(
     click.option("--dump-path", metavar="PATH", help="Existing folder that dumps go to."),
     click.option("--model", "model", multiple=True, metavar="NAME[:LAYER,LAYER...]", help="Model and layers of it; repeatable."),
     click.option("--mode", type=click.Choice(MODES), help="Dump inputs, outputs or both."),
@@ -54,7 +45,7 @@ _what = _options(
     click.option("--op-range", multiple=True, metavar="BEGIN..END", help="Only ops from BEGIN to END as they run; repeatable (acl)."),
     click.option("--kernel-data", multiple=True, metavar="LIST", help="Kernel debug data: all, printf, tensor, assert, timestamp (acl)."),
 )
-_where = _options(
+_where = option_group(
     click.option("--om", multiple=True, metavar="MODEL.json", help="Model json or ge_proto_*_Build.txt that names come from; repeatable."),
     click.option("--om-name", multiple=True, metavar="NAME", help="What the model's .om file is called; as often as --om, or once."),
     click.option("--layers", multiple=True, metavar="GLOB", help="Layers by name, before or after fusion; repeatable."),
@@ -93,11 +84,9 @@ def new(
     elsewhere: bool,
     output_format: str,
     quiet: bool,
-    verbose: int,
     **given: Any,
 ) -> None:
     """Write a dump configuration: acl.json, code for Estimator, session or TensorFlow 2, or a JSON of the settings."""
-    set_up_logging(quiet, verbose)
     if output == "-":
         output = None
     try:

@@ -12,7 +12,7 @@ from ..convert.run import REPORT_FILE, Report, convert_files
 from ..convert.sources import find_sources
 from ..errors import EXIT_BAD_INPUT, EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..processes import default_jobs
-from .common import format_option, print_json, say, set_up_logging, verbosity_options
+from .common import format_option, print_json, say, verbosity_options
 from .progress import ProgressBar
 
 _MOST = 20
@@ -43,7 +43,6 @@ def convert(inputs: Tuple[str, ...], out: str, form: str, **given: Any) -> int:
     Example: goldwatch convert dump/20260102030405 -o arrays --layout original
     """
     quiet = given["quiet"]
-    set_up_logging(quiet, given["verbose"])
     named = [bool(given["op_type"]), bool(given["op_name"])]
     if named != [form == DUMP] * 2:
         raise UsageError("--to dump needs --op-type and --op-name, which nothing else takes")

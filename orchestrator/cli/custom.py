@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Tuple, TypeVar
+from typing import Any, Dict, Tuple
 
 import click
 
 from ..engine.user_code import UserCode, find_user_code
 from ..errors import UsageError
+from .common import option_group
 from .option_values import parse_metric_args
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def custom_options(function: F) -> F:
-    """Add ``--custom`` and ``--metric-args``; the command gets ``custom`` and ``metric_args``."""
-    function = click.option("--metric-args", multiple=True, metavar="NAME:KEY=VALUE,…", help="Options of a metric of --custom.")(function)
-    return click.option(
+custom_options = option_group(
+    click.option(
         "--custom",
         metavar="DIR",
         help="Folder with algorithm/alg_NAME.py and format_convert/convert_A_to_B.py of your own; their code is run.",
-    )(function)
+    ),
+    click.option("--metric-args", multiple=True, metavar="NAME:KEY=VALUE,…", help="Options of a metric of --custom."),
+)
+"""``--custom`` and ``--metric-args``; the command gets ``custom`` and ``metric_args``."""
 
 
 def user_code(given: Any) -> Tuple[UserCode, Dict[str, Dict[str, str]]]:

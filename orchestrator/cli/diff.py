@@ -14,7 +14,7 @@ from ..pages.diff_page import diff_page
 from ..results.difference import KINDS, WORSE, Difference, difference_of
 from ..results.difference_words import change_words, counts_words, markdown, place_words
 from ..shortening import shorten_all, shorten_within
-from .common import format_option, print_json, put, put_line, say_note, set_up_logging, verbosity_options
+from .common import format_option, print_json, put, put_line, say_note, verbosity_options
 from .outputs import refuse_foreign, refuse_replacing
 from .progress import ProgressBar
 
@@ -37,7 +37,6 @@ def diff(
     tolerance: str,
     output_format: str,
     quiet: bool,
-    verbose: int,
 ) -> int:
     """Compare two results: what got better, worse, appeared or vanished from RUN_A to RUN_B.
 
@@ -46,7 +45,6 @@ def diff(
 
     Example: goldwatch diff before after --html diff.html
     """
-    set_up_logging(quiet, verbose)
     if markdown_file is not None:
         refuse_replacing("--markdown", markdown_file, {"--html": html}, [run_a, run_b])
         refuse_foreign("--markdown", markdown_file, "markdown")

@@ -9,7 +9,7 @@ import click
 from ..doctor import diagnose
 from ..errors import EXIT_BAD_INPUT, EXIT_PASS
 from ..wording import plural, size_text
-from .common import format_option, print_json, put, put_line, say, set_up_logging, show_status, verbosity_options
+from .common import format_option, print_json, put, put_line, say, show_status, verbosity_options
 from .progress import ProgressBar
 
 Document = Dict[str, Any]
@@ -22,7 +22,7 @@ _FEATURES = {"sse4_2": "SSE4.2", "avx512f": "AVX-512", "asimd": "NEON", "asimdhp
 @click.argument("path", default=".", metavar="[PATH]")
 @format_option
 @verbosity_options
-def doctor(path: str, output_format: str, quiet: bool, verbose: int) -> int:
+def doctor(path: str, output_format: str, quiet: bool) -> int:
     """Tell what of this installation and this machine may be wrong; PATH is where dumps are, or will be.
 
     Looked at: packages and extras, Pythons with Caffe or TensorFlow, the kernel that computes, processor, memory and limits, the locale,
@@ -32,7 +32,6 @@ def doctor(path: str, output_format: str, quiet: bool, verbose: int) -> int:
 
     Example: goldwatch doctor /data/dump
     """
-    set_up_logging(quiet, verbose)
     bar = ProgressBar("folders", quiet)
 
     def begin(what: str) -> None:

@@ -9,7 +9,7 @@ import click
 from ..adapters.caffe.deinplace import Deinplaced, deinplace_file
 from ..adapters.caffe.dump import DumpOptions
 from ..adapters.caffe.dump import dump as run_dump
-from .common import format_option, print_json, put, put_wrapped, say, set_up_logging, verbosity_options
+from .common import format_option, print_json, put, put_wrapped, say, verbosity_options
 from .golden_words import counted, golden_words
 from .progress import ProgressBar
 from .sizes import parse_size
@@ -45,7 +45,6 @@ def deinplace(
     force: bool,
     output_format: str,
     quiet: bool,
-    verbose: int,
 ) -> None:
     """Write MODEL again with a blob of its own for every in-place layer.
 
@@ -53,7 +52,6 @@ def deinplace(
 
     Example: goldwatch golden caffe deinplace net.prototxt -o net_for_dump.prototxt --report changes.json
     """
-    set_up_logging(quiet, verbose)
     with golden_words():
         path, done = deinplace_file(model, output, phase.upper(), level, stages, not keep_dropout, force, report)
     if output_format == "json":
@@ -82,7 +80,7 @@ def deinplace(
 @click.option("--force", is_flag=True, help="Replace the golden files of an earlier run in OUT.")
 @format_option
 @verbosity_options
-def dump(output_format: str, quiet: bool, verbose: int, max_input: str, **options: Any) -> None:
+def dump(output_format: str, quiet: bool, max_input: str, **options: Any) -> None:
     """Run a Caffe model once and save every layer's tops as golden files.
 
     \b
@@ -97,7 +95,6 @@ def dump(output_format: str, quiet: bool, verbose: int, max_input: str, **option
 
     Example: goldwatch golden caffe dump net.prototxt net.caffemodel -i data=input.npy -o golden
     """
-    set_up_logging(quiet, verbose)
     with golden_words(), ProgressBar("tensors", quiet) as progress:
         progress.update(0, 0)
         result = run_dump(DumpOptions(max_input_bytes=parse_size(max_input, "--max-input") or 0, **options), progress.update)

@@ -11,7 +11,7 @@ from ..adapters.onnx.dump import BACKENDS, DumpOptions
 from ..adapters.onnx.dump import dump as run_dump
 from ..errors import InputError, NotComparable, UsageError
 from ..model.atc import atc_inputs
-from .common import format_option, print_json, put_wrapped, say, set_up_logging, verbosity_options
+from .common import format_option, print_json, put_wrapped, say, verbosity_options
 from .golden_words import counted, golden_words
 from .progress import ProgressBar
 
@@ -47,7 +47,7 @@ def onnx() -> None:
 @click.option("--force", is_flag=True, help="Replace the golden files of an earlier run in OUT.")
 @format_option
 @verbosity_options
-def dump(output_format: str, quiet: bool, verbose: int, oms: Tuple[str, ...], everything: bool, **options: Any) -> None:
+def dump(output_format: str, quiet: bool, oms: Tuple[str, ...], everything: bool, **options: Any) -> None:
     """Run an ONNX model once, optimisation off, and save every node's outputs as golden files.
 
     \b
@@ -60,7 +60,6 @@ def dump(output_format: str, quiet: bool, verbose: int, oms: Tuple[str, ...], ev
 
     Example: goldwatch golden onnx dump model.onnx --input x=input.npy -f model.json -o golden
     """
-    set_up_logging(quiet, verbose)
     if everything and not oms:
         raise UsageError("--all goes with -f: without it every tensor is saved")
     chosen = DumpOptions(**options, **(_from_om(oms, everything) if oms else {}), decode=_decode)

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
-from goldwatch.adapters.tensorflow.jobs import GraphJob, JobResult, ScriptJob, drive_script, dump_graph, dump_script
+from goldwatch.adapters.tensorflow.jobs import GraphJob, JobResult, ScriptJob, dump_graph, run_script
 
 from ..errors import EXIT_FAIL, InputError, UsageError
 from .common import format_option, print_json, put, say
@@ -99,7 +99,7 @@ def dump(
             raise UsageError("--inputs, --outputs and --signature belong to --pb and --saved-model")
         wanted = {step: os.path.join(out, str(step)) for step in steps} if steps is not None else {run_index or 0: out}
         with golden_words():
-            result = dump_script(ScriptJob(wanted, list(words), estimator, **common), twice)
+            result = run_script(ScriptJob(wanted, list(words), estimator, **common), "dump", twice)
     return _tell(result, output_format)
 
 
@@ -144,7 +144,7 @@ def drive(out: str, run_index: int, python: Optional[str], force: bool, output_f
     """
     common = _common(python, force, output_format, quiet)
     with golden_words():
-        result = drive_script(ScriptJob({run_index: out}, list(words), False, **common))
+        result = run_script(ScriptJob({run_index: out}, list(words), False, **common), "drive")
     return _tell(result, output_format)
 
 

@@ -13,7 +13,7 @@ from ..pages.graph_page import Commands, graph_page
 from ..pages.graph_result import doubt, read_result
 from ..pages.models import OM, PageModel, read_page_model, within
 from ..submodel.original import read_original
-from .common import put, say, set_up_logging, verbosity_options
+from .common import put, say, verbosity_options
 from .outputs import refuse_replacing
 from .progress import ProgressBar
 
@@ -39,7 +39,6 @@ def graph(
     dump: Optional[str],
     golden: Optional[str],
     quiet: bool,
-    verbose: int,
 ) -> None:
     """Draw MODEL as one HTML page that needs no network and no server.
 
@@ -48,7 +47,6 @@ def graph(
 
     Example: goldwatch graph model.json --result out -o net.html
     """
-    set_up_logging(quiet, verbose)
     refuse_replacing("-o", output, {"MODEL": model, "--model": original, "--om": om}, [result])
     with ProgressBar("drawing", quiet) as bar:
         bar.update(0, 0)

@@ -11,7 +11,7 @@ from ..errors import EXIT_INCOMPLETE, EXIT_PASS, UsageError
 from ..inspect.file import inspect_file
 from ..inspect.tree import inspect_tree
 from ..wording import plural, size_text
-from .common import format_option, print_json, put_line, set_up_logging, verbosity_options
+from .common import format_option, print_json, put_line, verbosity_options
 from .progress import ProgressBar
 
 Document = Dict[str, Any]
@@ -26,14 +26,13 @@ _BAR = 30
 @click.option("--op", metavar="GLOB", help="In a folder: only ops whose name matches.")
 @format_option
 @verbosity_options
-def inspect(paths: Tuple[str, ...], stats: bool, op: Any, output_format: str, quiet: bool, verbose: int) -> int:
+def inspect(paths: Tuple[str, ...], stats: bool, op: Any, output_format: str, quiet: bool) -> int:
     """Tell what is in files and folders: dumps, golden files, models, manifests, stores.
 
     Exit code: 0 all is whole, 3 some file is damaged, 4 a PATH cannot be read.
 
     Example: goldwatch inspect dump/20260102030405 --op 'conv*' --stats
     """
-    set_up_logging(quiet, verbose)
     documents = []
     for path in paths:
         if os.path.isdir(path):

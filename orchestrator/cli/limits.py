@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sequence, Tuple, TypeVar
+from typing import Optional, Sequence, Tuple
 
 import click
 
@@ -11,23 +11,21 @@ from ..engine.user_code import find_user_code
 from ..errors import UsageError
 from ..naming import printable
 from ..verdict.limits import LIMITED, Limit, Limits, named_limits, natural_comparison, parse_limit
-from .common import format_option, print_json, put, put_wrapped
+from .common import format_option, option_group, print_json, put, put_wrapped
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def limit_options(function: F) -> F:
-    """Add ``--limit`` and ``--limits``; the command gets ``limit_texts`` and ``limits_name``."""
-    function = click.option(
-        "--limits", "limits_name", metavar="FILE|vendor", help="Limits of a file, or of the vendor's documents.  [default: goldwatch's]"
-    )(function)
-    return click.option(
+limit_options = option_group(
+    click.option(
         "--limit",
         "limit_texts",
         multiple=True,
         metavar="[dtype=T:|type=T:|op=N:]METRIC=VALUE",
         help="What a tensor must keep; may be repeated.",
-    )(function)
+    ),
+    click.option(
+        "--limits", "limits_name", metavar="FILE|vendor", help="Limits of a file, or of the vendor's documents.  [default: goldwatch's]"
+    ),
+)
+"""``--limit`` and ``--limits``; the command gets ``limit_texts`` and ``limits_name``."""
 
 
 def read_limits(name: Optional[str], texts: Sequence[str], own: Sequence[str] = ()) -> Limits:

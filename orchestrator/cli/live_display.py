@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import List, Optional, Type
+from typing import Any, List, Optional, Type
 
 from ..columns import cut, shorten, width_of
 from ..comparing.row import FAIL, NOT_COMPARED, Row
@@ -13,7 +13,7 @@ from ..engine.target_file import TargetFile
 from ..naming import printable
 from ..shortening import shorten_within
 from ..watching.standing import Standing
-from .common import columns_of, is_terminal, say, show_status
+from .common import columns_of, is_terminal, say, say_now, show_status
 from .progress import bar_text
 
 _LEAST_NAME, _FEWEST_LETTERS = 24, 6
@@ -101,6 +101,12 @@ class LiveDisplay:
     def _show(self, text: str) -> None:
         show_status(text)
         self._line = True
+
+
+def stop(work: Any, name: str) -> None:
+    """End a watch or a merge at a signal, and say at once what that means."""
+    work.stop(name)
+    say_now("%s: what has come is judged now; once more: stop at once (code 130)" % name)
 
 
 def standing_text(standing: Standing, megabytes_per_s: float, width: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Mapping, Tuple, TypeVar
+from typing import Any, Mapping, Tuple
 
 import click
 
@@ -13,12 +13,10 @@ from ..merging.merge import Merge, MergeStanding
 from ..merging.options import MOST_ROWS, MergeOptions
 from ..naming import printable
 from ..watching.ends import Signals
-from .common import columns_of, say_now, set_up_logging
-from .live_display import LiveDisplay
+from .common import columns_of, option_group
+from .live_display import LiveDisplay, stop
 from .report_options import FILES, planned_reports
 from .result_text import print_result
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 TAKEN = {"until_idle", "poll", "on_divergence", "stop_on_divergence", "strict", "force", "table", "output_format", "quiet", "verbose"}
 """Of the parameters of ``watch`` those that a merge takes besides its own and those of reports."""
@@ -26,19 +24,17 @@ TAKEN = {"until_idle", "poll", "on_divergence", "stop_on_divergence", "strict", 
 _LEAST_NAME = 12
 
 
-def merge_options(function: F) -> F:
-    """Add the options of a merge."""
-    rows = click.option("--max-rows", type=click.IntRange(1), metavar="N",
-                        help="With --merge: keep at most N of the rows that did not pass.  [default: %d]" % MOST_ROWS)  # fmt: skip
-    merge = click.option("--merge", is_flag=True, help="Merge the runs in these OUT folders, one a host, while they go on.")
-    return merge(rows(function))
+merge_options = option_group(
+    click.option("--merge", is_flag=True, help="Merge the runs in these OUT folders, one a host, while they go on."),
+    click.option("--max-rows", type=click.IntRange(1), metavar="N",
+                 help="With --merge: keep at most N of the rows that did not pass.  [default: %d]" % MOST_ROWS),
+)  # fmt: skip
 
 
 def merge_command(folders: Tuple[str, ...], out: str, given: Mapping[str, Any]) -> int:
     """Merge the runs of several hosts; return the exit code."""
     _refuse_others(given)
     quiet = given["quiet"]
-    set_up_logging(quiet, given["verbose"])
     if not folders:
         raise UsageError("--merge: no folder is named", hint="name the OUT folder of each host's watch")
     for option, value in (("--until-idle", given["until_idle"]), ("--poll", given["poll"])):
@@ -57,7 +53,7 @@ def merge_command(folders: Tuple[str, ...], out: str, given: Mapping[str, Any]) 
     planned = planned_reports(given, out)
     with LiveDisplay(quiet) as display:
         merge = Merge(options, given["force"], display.say, display.on_row, lambda standing: display.show(_live_line(standing)))
-        with Signals(lambda name: _stop(merge, name)), merge:
+        with Signals(lambda name: stop(merge, name)), merge:
             merge.follow()
             display.clear()
             result = merge.finish(display.on_stage)
@@ -75,11 +71,6 @@ def _refuse_others(given: Mapping[str, Any]) -> None:
             if value not in (default, None, False, ()):
                 option = next(text for text in reversed(parameter.opts) if text.startswith("--"))
                 raise UsageError("%s does not go with --merge" % option, hint="give it to the watch of each host, which compares")
-
-
-def _stop(merge: Merge, name: str) -> None:
-    merge.stop(name)
-    say_now("%s: what has come is judged now; once more: stop at once (code 130)" % name)
 
 
 def _live_line(standing: MergeStanding) -> str:

@@ -9,7 +9,7 @@ import click
 from ..processes import default_jobs
 from ..replay.options import AUTO, BACKENDS, ReplayOptions
 from ..replay.run import replay as run_replay
-from .common import format_option, say_note, set_up_logging, verbosity_options
+from .common import format_option, say_note, verbosity_options
 from .golden_words import golden_words
 from .limits import read_limit_texts
 from .option_values import parse_time
@@ -63,7 +63,6 @@ def replay(
     Example: goldwatch replay dump net.prototxt -f model.json -o replay --result out
     """
     quiet = given["quiet"]
-    set_up_logging(quiet, given["verbose"])
     options = ReplayOptions(
         target, original, model, out, weights, backend, python, ops, read_limit_texts(limit_texts), result, parse_time(time)
     )

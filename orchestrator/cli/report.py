@@ -9,7 +9,7 @@ import click
 
 from ..errors import UsageError
 from ..wording import size_text
-from .common import say, set_up_logging, verbosity_options
+from .common import say, verbosity_options
 from .progress import ProgressBar
 from .report_options import FILES, planned_reports, report_options, write_reports
 
@@ -26,7 +26,6 @@ def report(out: str, **given: Any) -> int:
 
     Example: goldwatch report out --csv rows.csv
     """
-    set_up_logging(given["quiet"], given["verbose"])
     planned = planned_reports(given, out)
     if not planned:
         raise UsageError("nothing is asked for", hint="name a file with %s" % " or ".join("--" + name for name in FILES))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Tuple, Type, TypeVar
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Tuple, Type
 
 import click
 
@@ -12,14 +12,13 @@ from ..dumps.place import Place
 from ..engine.options import ComparisonOptions
 from ..errors import UsageError
 from ..results.jsonfile import RESULT_FILE
+from .common import option_group
 from .outputs import own_files, refuse_foreign, require_room
 from .shell import command_words, shell_word
 from .verdict_text import closer_words
 
 if TYPE_CHECKING:
     from ..results.told import ReportFile
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 FILES: Mapping[str, Tuple[str, str]] = {
     "html": ("pages.report.HtmlFile", "an offline page to look at"),
@@ -33,11 +32,13 @@ FILES: Mapping[str, Tuple[str, str]] = {
 Reports = Dict[str, "Type[ReportFile]"]
 
 
-def report_options(function: F) -> F:
-    """Add the options that name the files of a report; the command gets a path or None as ``csv_file`` and so on."""
-    for name, (_, what) in reversed(list(FILES.items())):
-        function = click.option("--" + name, name + "_file", metavar="FILE", help="%s%s." % (what[0].upper(), what[1:]))(function)
-    return function
+report_options = option_group(
+    *[
+        click.option("--" + name, name + "_file", metavar="FILE", help="%s%s." % (what[0].upper(), what[1:]))
+        for name, (_, what) in FILES.items()
+    ]
+)
+"""The options that name the files of a report; the command gets a path or None as ``csv_file`` and so on."""
 
 
 def planned_reports(given: Mapping[str, Any], out: str) -> Reports:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple, TypeVar
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple
 
 import click
 
@@ -22,8 +22,6 @@ from .verdict_text import closer_words, verdict_lines
 
 if TYPE_CHECKING:
     from ..engine.result import RunResult
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 FIRST, ALL, NONE = "first", "all", "none"
 

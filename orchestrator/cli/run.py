@@ -18,13 +18,13 @@ from ..results.outfolder import make_folder
 from ..verdict.summary import exit_code
 from ..watching.ends import Signals
 from ..watching.watch import Watch
-from .common import say, set_up_logging
+from .common import say
 from .compare import make_options
-from .live_display import LiveDisplay
+from .live_display import LiveDisplay, stop
 from .replay_next import append_replay, planned_replay
 from .report_options import Reports, planned_reports
 from .result_text import print_end, print_found
-from .watch import make_watch_options, stop, tell_deleted, watch_options
+from .watch import make_watch_options, tell_deleted, watch_options
 
 
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
@@ -51,7 +51,6 @@ def run(program: Tuple[str, ...], golden: str, out: str, **given: Any) -> int:
 
     Example: goldwatch run --plan plan.json --golden golden -f model.json -o out -- ./infer --input data.bin
     """
-    set_up_logging(given["quiet"], given["verbose"])
     kind, path = _configuration(given)
     if not 0 <= given["grace"] < 1e6:
         raise UsageError("--grace %g: expected seconds, 0 or more" % given["grace"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import sys
@@ -10,7 +11,7 @@ from typing import Any, Optional, Tuple
 import click
 
 from ..errors import EnvironmentProblem, UsageError
-from .common import put, say_note, set_up_logging, verbosity_options
+from .common import put, say_note, verbosity_options
 from .report_options import closer_commands
 
 STATE_FOLDER = ".goldwatch-serve"
@@ -29,7 +30,7 @@ STATE_FOLDER = ".goldwatch-serve"
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), metavar="N", help="Jobs that run at a time.")
 @click.option("--state", metavar="DIR", help="Where the queue of jobs is kept.  [default: .goldwatch-serve in the first ROOT]")
 @click.option("--read-only", is_flag=True, help="Take no jobs.")
-@verbosity_options
+@functools.partial(verbosity_options, least=1)
 def serve(
     roots: Tuple[str, ...],
     listen: str,
@@ -49,7 +50,6 @@ def serve(
 
     Example: goldwatch serve /lab/runs --token-file token
     """
-    set_up_logging(given["quiet"], given["verbose"] or 1)
     require_serving()
     from ..service.access import Access, check_exposure, parse_address, read_token, token_warnings
     from ..service.application import make_service

@@ -10,7 +10,7 @@ import click
 from ..client import JOB, RUN, Client, Refused
 from ..errors import EXIT_INCOMPLETE, MissingPath
 from ..wording import plural
-from .common import format_option, print_json, put, put_line, set_up_logging, verbosity_options
+from .common import format_option, print_json, put, put_line, verbosity_options
 from .submit import job_code, server_options
 
 _NOT_FOUND = 404
@@ -22,7 +22,7 @@ _ASKED = 200
 @click.argument("run", required=False)
 @format_option
 @verbosity_options
-def status(server: str, token_file: Optional[str], run: Optional[str], output_format: str, quiet: bool, verbose: int) -> int:
+def status(server: str, token_file: Optional[str], run: Optional[str], output_format: str, quiet: bool) -> int:
     """Tell what the runs of a service have come to, or one RUN: its id, its folder, or a job's id.
 
     Exit code: without RUN 0; else the run's own, 3 while it is not finished, 130 when its job was cancelled, 4 when the service refuses or
@@ -30,7 +30,6 @@ def status(server: str, token_file: Optional[str], run: Optional[str], output_fo
 
     Example: goldwatch status --server http://127.0.0.1:8470 --token-file token --format json
     """
-    set_up_logging(quiet, verbose)
     client = Client(server, token_file)
     if run is None:
         found = client.get("/api/runs?limit=1000", {"runs": [RUN], "total": int})

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
+from typing import Any, Dict, List, Optional, Tuple
 
 import click
 
 from ..client import JOB, Client, Unreachable
 from ..errors import EXIT_BAD_INPUT, EXIT_FAIL, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_PASS, EXIT_USAGE, Interrupted, UsageError
-from .common import format_option, print_json, put, say, set_up_logging, verbosity_options
+from .common import format_option, option_group, print_json, put, say, verbosity_options
 from .shell import shell_word
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _LOOK_S = 0.5
 _PATIENCE = 120
@@ -21,10 +19,10 @@ _PATIENCE = 120
 _ENDED = ("done", "failed", "cancelled")
 
 
-def server_options(function: F) -> F:
-    """Add ``--server`` and ``--token-file``."""
-    function = click.option("--token-file", metavar="FILE", help="Holds the token.")(function)
-    return click.option("--server", required=True, metavar="URL", help="The service, such as https://goldwatch.example.org.")(function)
+server_options = option_group(
+    click.option("--server", required=True, metavar="URL", help="The service, such as https://goldwatch.example.org."),
+    click.option("--token-file", metavar="FILE", help="Holds the token."),
+)
 
 
 @click.command(context_settings={"ignore_unknown_options": False})
@@ -33,9 +31,7 @@ def server_options(function: F) -> F:
 @click.argument("words", metavar="-- COMMAND TARGET GOLDEN [OPTIONS]", nargs=-1, required=True, type=click.UNPROCESSED)
 @format_option
 @verbosity_options
-def submit(
-    server: str, token_file: Optional[str], detach: bool, words: Tuple[str, ...], output_format: str, quiet: bool, verbose: int
-) -> int:
+def submit(server: str, token_file: Optional[str], detach: bool, words: Tuple[str, ...], output_format: str, quiet: bool) -> int:
     """Have a service run compare, watch, replay or diff, and wait for it.
 
     Paths are those of the service's machine: absolute, or relative to its first ROOT. Exit code: the run's own; 3 when it was killed and
@@ -44,7 +40,6 @@ def submit(
 
     Example: goldwatch submit --server http://127.0.0.1:8470 --token-file token -- compare dump golden -f model.json -o out
     """
-    set_up_logging(quiet, verbose)
     request = job_document(words)
     client = Client(server, token_file)
     job = client.post("/api/runs", request, JOB)

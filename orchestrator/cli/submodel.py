@@ -16,7 +16,7 @@ from ..submodel.listing import ListedNode, list_nodes
 from ..submodel.plan import Plan, SubmodelOptions, make_plan, open_sources
 from ..submodel.search import Proposal
 from ..submodel.writing import write_export
-from .common import columns_of, format_option, print_json, put, put_cells, say, say_note, set_up_logging, verbosity_options
+from .common import columns_of, format_option, print_json, put, put_cells, say, say_note, verbosity_options
 from .shell import shell_lines, shell_word
 from .submodel_next import next_steps
 from .submodel_search import check_search, proposed
@@ -60,7 +60,6 @@ def submodel(
     dry_run: bool,
     output_format: str,
     quiet: bool,
-    verbose: int,
     **given: Any,
 ) -> int:
     """Cut a part out of MODEL (a prototxt, a frozen .pb, an .onnx) with its dumps, inputs and golden data. No framework is needed.
@@ -71,7 +70,6 @@ def submodel(
     Example: goldwatch submodel net.prototxt --start pool1 --end res2a --om net.json --dump dump --golden golden -o cuts
     """
     began_s = time.time()
-    set_up_logging(quiet, verbose)
     options = SubmodelOptions(model, inputs=_files(inputs), shapes=_shapes(shapes), **given)
     check_search(options, from_result, ladder, narrow, result)
     as_json = output_format == "json"

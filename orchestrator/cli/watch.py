@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Tuple, TypeVar
+from typing import Any, Tuple
 
 import click
 
@@ -11,35 +11,27 @@ from ..processes import default_jobs
 from ..watching.ends import Signals
 from ..watching.options import KEEP_ALL, KEEP_FAILED, KEEP_NONE, WatchOptions
 from ..watching.watch import Watch
-from .common import say, say_now, set_up_logging
+from .common import option_group, say
 from .compare import comparison_options, make_options
-from .live_display import LiveDisplay
+from .live_display import LiveDisplay, stop
 from .merge import merge_command, merge_options
 from .report_options import planned_reports
 from .result_text import print_result
 from .sizes import parse_size
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def watch_options(function: F) -> F:
-    """Add the options that ``watch`` and ``run`` share, those of ``compare`` behind them."""
-    function = comparison_options(function)
-    for option in reversed(
-        [
-            click.option("--until-idle", type=float, metavar="SECONDS", help="End when nothing changed in TARGET and GOLDEN so long."),
-            click.option("--pid", type=int, metavar="PID", help="End when this process, which makes the dumps, has ended."),
-            click.option("--expect-all", is_flag=True, help="End when every op of the json that can dump has come (needs -f)."),
-            click.option("--keep", type=click.Choice([KEEP_ALL, KEEP_FAILED, KEEP_NONE]), default=KEEP_ALL, show_default=True,
-                         help="Which dumps stay after their comparison."),
-            click.option("--min-free", metavar="SIZE", help="Delete (as --keep says) only while less is free, such as 20G; warn as well."),
-            click.option("--poll", type=float, metavar="SECONDS", help="List the folders so often instead of asking the kernel."),
-            click.option("--on-divergence", metavar="CMD", help="Run CMD once, with the first failing row as JSON on its stdin."),
-            click.option("--stop-on-divergence", is_flag=True, help="End at the first failing row."),
-        ]
-    ):  # fmt: skip
-        function = option(function)
-    return function
+watch_options = option_group(
+    click.option("--until-idle", type=float, metavar="SECONDS", help="End when nothing changed in TARGET and GOLDEN so long."),
+    click.option("--pid", type=int, metavar="PID", help="End when this process, which makes the dumps, has ended."),
+    click.option("--expect-all", is_flag=True, help="End when every op of the json that can dump has come (needs -f)."),
+    click.option("--keep", type=click.Choice([KEEP_ALL, KEEP_FAILED, KEEP_NONE]), default=KEEP_ALL, show_default=True,
+                 help="Which dumps stay after their comparison."),
+    click.option("--min-free", metavar="SIZE", help="Delete (as --keep says) only while less is free, such as 20G; warn as well."),
+    click.option("--poll", type=float, metavar="SECONDS", help="List the folders so often instead of asking the kernel."),
+    click.option("--on-divergence", metavar="CMD", help="Run CMD once, with the first failing row as JSON on its stdin."),
+    click.option("--stop-on-divergence", is_flag=True, help="End at the first failing row."),
+    comparison_options,
+)  # fmt: skip
+"""The options that ``watch`` and ``run`` share, those of ``compare`` behind them."""
 
 
 def make_watch_options(given: Any) -> WatchOptions:
@@ -86,7 +78,6 @@ def watch_command(folders: Tuple[str, ...], out: str, **given: Any) -> int:
         raise UsageError("--max-rows is about the rows of several hosts: it needs --merge")
     target, golden = two_folders(folders)
     quiet = given["quiet"]
-    set_up_logging(quiet, given["verbose"])
     options = make_options(target, golden, out, given)
     chosen, planned = make_watch_options(given), planned_reports(given, out)
     with LiveDisplay(quiet) as display:
@@ -110,12 +101,6 @@ def two_folders(folders: Tuple[str, ...]) -> Tuple[str, str]:
     if len(folders) < 2:
         raise UsageError("missing argument '%s'" % ("GOLDEN" if folders else "TARGET"))
     return folders[0], folders[1]
-
-
-def stop(watch: Watch, name: str) -> None:
-    """End a watch at a signal, and say at once what that means."""
-    watch.stop(name)
-    say_now("%s: what has come is judged now; once more: stop at once (code 130)" % name)
 
 
 def tell_deleted(watch: Watch, quiet: bool) -> None:

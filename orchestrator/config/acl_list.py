@@ -6,7 +6,7 @@ import re
 from typing import Any, Dict, List, Mapping, Optional
 
 from ..schemas.documents import schema_of
-from .cann import ACL_SINCE, Version
+from .cann import ACL_SINCE
 from .finding import Findings, Path
 from .key_rules import KeyRules, check_since
 from .models import Models
@@ -34,18 +34,17 @@ class ListRules:
         Where findings go.
     dump
         The whole dump section.
-    version, version_text
-        The CANN in use, or None.
+    cann
+        The version in use, or None.
     models
         The models, where names that look wrong may be right.
     """
 
-    def __init__(self, findings: Findings, dump: Mapping[str, Any], version: Optional[Version], version_text: str, models: Models) -> None:
+    def __init__(self, findings: Findings, dump: Mapping[str, Any], cann: Optional[str], models: Models) -> None:
         self.findings = findings
         self.models = models
         self.dump = dump
-        self.version = version
-        self.version_text = version_text
+        self.cann = cann
         self.level = dump.get("dump_level", "all")
         self.scene = dump.get("dump_scene")
         self.single = dump.get("dump_op_switch") == "on"
@@ -60,7 +59,7 @@ class ListRules:
             path: Path = ("dump", "dump_list", index)
             keys.unknown(entry, fields, path)
             self._unknown_below(keys, entry, fields, path)
-            check_since(self.findings, entry, path, _ITEM_SINCE, self.version, self.version_text)
+            check_since(self.findings, entry, path, _ITEM_SINCE, self.cann)
             if self.scene in EXCEPTION_SCENES or self.dump.get("dump_debug") == "on":
                 continue
             self._names(entry, path)

@@ -55,7 +55,7 @@ class AclRules(DumpRules):
         self._dump = dump
         keys = KeyRules(self.findings, dict.fromkeys(item_fields, "an entry of dump_list"))
         keys.unknown(dump, fields, _DUMP)
-        check_since(self.findings, dump, _DUMP, ACL_SINCE, self.version, self.version_text)
+        check_since(self.findings, dump, _DUMP, ACL_SINCE, self.cann)
         self._exclusions()
         self._path()
         self._step()
@@ -63,7 +63,7 @@ class AclRules(DumpRules):
         self._needs_dump(fields, item_fields)
         entries = dump.get("dump_list")
         if isinstance(entries, list):
-            rules = ListRules(self.findings, dump, self.version, self.version_text, self.models)
+            rules = ListRules(self.findings, dump, self.cann, self.models)
             rules.check(entries, fields["dump_list"]["items"])
         if self._entries() or self._on("dump_op_switch") or self._on("dump_debug") or self._scene():
             place = _DUMP + (("dump_path",) if "dump_path" in dump else ())

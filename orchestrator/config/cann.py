@@ -59,8 +59,3 @@ def parse_version(text: str) -> Version:
     year_named = 0 if major >= 20 else 1
     patch, extra = int(match.group("patch") or 0), int(match.group("extra") or 0)
     return (year_named, major, minor, released, patch, early, int(match.group("number") or 0), extra)
-
-
-def newer_than(since: str, version: Version) -> bool:
-    """Tell whether the sighting ``since`` is newer than ``version``."""
-    return parse_version(since) > version

@@ -8,11 +8,12 @@ from typing import Any, List, Optional, Sequence
 from ..errors import FormatError, require_file
 from ..filesystem.inputs import open_input
 from ..filesystem.mounts import nearest_folder
+from ..schemas.jsontext import MAX_BYTES, JsonText
 from .acl_rules import AclRules
-from .cann import Version, parse_version
+from .cann import parse_version
 from .dump_size import acl_size, check_size, npu_size
 from .finding import Finding, Findings, Report, in_file_order, placed
-from .jsontext import MAX_BYTES, JsonText, read_json
+from .jsontext import read_json
 from .model_rules import ModelRules
 from .models import Models, load_models
 from .npu_rules import NpuRules, looks_like_npu
@@ -51,12 +52,13 @@ def check_file(
     UsageError
         ``cann`` is no version.
     """
-    version = parse_version(cann) if cann else None
+    if cann:
+        parse_version(cann)
     require_file(path, "FILE")
     loaded = load_models(models, om_names)
     with open_input(path) as stream:
         data = stream.read(MAX_BYTES + 1)
-    return Checker(loaded, version, cann or "", elsewhere).check(path, data)
+    return Checker(loaded, cann, elsewhere).check(path, data)
 
 
 class Checker:
@@ -66,16 +68,15 @@ class Checker:
     ----------
     models
         The models to hold names against; may hold none.
-    version, version_text
-        The CANN in use, or None.
+    cann
+        The version in use, or None.
     elsewhere
         As in :func:`check_file`.
     """
 
-    def __init__(self, models: Models, version: Optional[Version] = None, version_text: str = "", elsewhere: bool = False) -> None:
+    def __init__(self, models: Models, cann: Optional[str] = None, elsewhere: bool = False) -> None:
         self.models = models
-        self.version = version
-        self.version_text = version_text
+        self.cann = cann
         self.elsewhere = elsewhere
 
     def check(self, file: str, data: bytes) -> Report:
@@ -100,7 +101,7 @@ class Checker:
         return Report(file, kind, tuple(in_file_order(_located(findings.items, text))))
 
     def _acl(self, document: Any, findings: Findings) -> None:
-        rules = AclRules(findings, self.version, self.version_text, self.models)
+        rules = AclRules(findings, self.cann, self.models)
         rules.check(document)
         if not self.models.graphs or not isinstance(document, dict) or not isinstance(document.get("dump"), dict):
             return
@@ -111,7 +112,7 @@ class Checker:
             check_size(findings, acl_size(document, self.models), document["dump"].get("dump_step"), folder, place)
 
     def _npu(self, document: Any, findings: Findings) -> None:
-        rules = NpuRules(findings, self.version, self.version_text, self.models)
+        rules = NpuRules(findings, self.cann, self.models)
         rules.check_document(document)
         self._npu_models(document, rules, findings)
 
@@ -144,7 +145,7 @@ class Checker:
             return
         for settings in configs:
             own = Findings(self.elsewhere)
-            rules = NpuRules(own, self.version, self.version_text, self.models)
+            rules = NpuRules(own, self.cann, self.models)
             values = check_settings(settings, rules)
             self._npu_models(values, rules, own)
             findings.items += settings.located(own.items)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Optional
 
-from .cann import Version
 from .finding import Findings
 from .models import Models
 
@@ -16,8 +15,8 @@ class DumpRules:
     ----------
     findings
         Where findings go.
-    version, version_text
-        The CANN in use, or None.
+    cann
+        The version in use, or None.
     models
         The models, where names that look wrong may be right.
 
@@ -29,12 +28,9 @@ class DumpRules:
         Whether ops of models would be dumped.
     """
 
-    def __init__(
-        self, findings: Findings, version: Optional[Version] = None, version_text: str = "", models: Optional[Models] = None
-    ) -> None:
+    def __init__(self, findings: Findings, cann: Optional[str] = None, models: Optional[Models] = None) -> None:
         self.findings = findings
         self.models = models or Models([])
-        self.version = version
-        self.version_text = version_text
+        self.cann = cann
         self.folder: Optional[str] = None
         self.dumps_models = False

@@ -6,8 +6,8 @@ from bisect import bisect_right
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..filesystem.mounts import free_bytes
-from ..model import ModelGraph, OpNode
-from ..model.nodes import execution_key
+from ..model.graph import ModelGraph
+from ..model.nodes import OpNode, execution_key
 from ..wording import size_text
 from .acl_rules import items_of, model_entries, strings_of
 from .estimate import Estimate, estimate, skipped_positions, step_count

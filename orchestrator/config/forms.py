@@ -10,9 +10,10 @@ from typing import Any, Callable, Dict, List, Mapping, Optional
 from ..errors import FormatError, UsageError
 from ..naming import printable
 from ..schemas.documents import read_document
+from ..schemas.jsontext import JsonText
 from .check import Checker
 from .finding import Finding, Findings
-from .jsontext import JsonText, read_json
+from .jsontext import read_json
 from .models import Models
 from .npu_rules import COMPUTED, OTHER_SETTINGS, looks_like_npu
 from .plan import DumpPlan

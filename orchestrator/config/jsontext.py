@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ..schemas.jsontext import MAX_BYTES, JsonProblem, JsonText, parse_json
+from ..schemas.jsontext import JsonProblem, JsonText, parse_json
 from .finding import ERROR, Finding, Findings
-
-__all__ = ["MAX_BYTES", "JsonText", "read_json"]
 
 _NOT_JSON = "aclInit fails with ACL_ERROR_PARSE_FILE (100006, EP0004); older releases only log it and dump nothing"
 _REFUSED = "aclInit refuses the file before parsing it (ACL_ERROR_INVALID_FILE 100003 or ACL_ERROR_PARSE_FILE 100006)"

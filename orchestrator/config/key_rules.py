@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ..naming import nearest_names
 from ..schemas.documents import MAX_SUGGESTIONS
-from .cann import Version, newer_than
+from .cann import parse_version
 from .finding import Findings, Path
 
 #: Sections of acl.json that have nothing to do with dumps.
@@ -122,17 +122,16 @@ def check_since(
     value: Mapping[str, Any],
     path: Path,
     since: Dict[Tuple[str, Optional[str]], str],
-    version: Optional[Version],
-    version_text: str,
+    cann: Optional[str],
 ) -> None:
-    """Warn about fields and values that were first seen in a newer CANN than ``version``."""
-    if version is None:
+    """Warn about fields and values that were first seen in a newer CANN than ``cann``."""
+    if not cann:
         return
     for (field, word), sighting in since.items():
-        if field not in value or (word is not None and value[field] != word) or not newer_than(sighting, version):
+        if field not in value or (word is not None and value[field] != word) or parse_version(sighting) <= parse_version(cann):
             continue
         what = field if word is None else '%s "%s"' % (field, word)
-        message = "%s was first seen in CANN %s, newer than %s" % (what, sighting, version_text)
+        message = "%s was first seen in CANN %s, newer than %s" % (what, sighting, cann)
         consumer = "an older CANN ignores a field that it does not know; a sighting is no proof of the first release"
         fix = "leave it out, or use CANN %s or later" % sighting
         findings.warning("newer-than-cann", path + (field,), message, consumer, fix, at_key=True)

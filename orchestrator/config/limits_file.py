@@ -8,9 +8,10 @@ from ..errors import InputError
 from ..filesystem.inputs import read_input
 from ..naming import nearest_names
 from ..schemas import load_schema
+from ..schemas.jsontext import JsonText
 from ..verdict.limits import LIMITED, OWN_HINT, SELECTORS, Limits, limits_with
 from .finding import ERROR, Findings, Path
-from .jsontext import JsonText, read_json
+from .jsontext import read_json
 
 MAX_LIMITS_BYTES = 1 << 20
 _FORM = 'for example {"RelativeEuclideanDistance": {"<": 0.05}, "rules": [{"type": "Softmax", "CosineSimilarity": {">": 0.98}}]}'
@@ -99,5 +100,3 @@ def _refuse(path: str, line: int, column: int, error: Any) -> NoReturn:
         expected = "a number, \"Infinity\" or \"-Infinity\""
     what = name or "the document"
     raise InputError("%s%s: %s was expected, got %.60r" % (where, what, expected or "another value", error.instance), hint=_FORM)
-
-

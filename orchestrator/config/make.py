@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import EnvironmentProblem
-from ..model import ModelGraph
+from ..model.graph import ModelGraph
 from .cann import parse_version
 from .check import Checker
 from .finding import ERROR, Finding, Report
@@ -270,8 +270,7 @@ def _checked(request: Request, plan: DumpPlan, text: str, models: Models) -> Rep
     """Check what would be written; raise for what the checker calls an error."""
     name = "config.py" if request.form in CODE_FORMS else "config.json"
     checked = write_plan(plan, "acl") if request.form == "plan" else text
-    version = parse_version(request.cann) if request.cann else None
-    report = Checker(models, version, request.cann or "", request.elsewhere).check(name, checked.encode("utf-8"))
+    report = Checker(models, request.cann, request.elsewhere).check(name, checked.encode("utf-8"))
     errors = [finding for finding in report.findings if finding.severity == ERROR]
     for finding in errors:
         if not finding.environment:

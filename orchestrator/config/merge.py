@@ -6,8 +6,9 @@ import json
 from typing import Any, List
 
 from ..errors import FormatError
+from ..schemas.jsontext import JsonText
 from .finding import Findings
-from .jsontext import JsonText, read_json
+from .jsontext import read_json
 
 _BOM = b"\xef\xbb\xbf"
 

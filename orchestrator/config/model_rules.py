@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..model import ModelGraph, OpNode, no_dump_reason
-from ..model.never import INPUT_TYPES
-from ..model.nodes import execution_key
+from ..model.graph import ModelGraph
+from ..model.never import INPUT_TYPES, no_dump_reason
+from ..model.nodes import OpNode, execution_key
 from ..schemas.documents import MAX_SUGGESTIONS
 from .acl_rules import items_of, model_entries, strings_of
 from .finding import Findings, Path

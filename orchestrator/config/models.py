@@ -6,8 +6,10 @@ import os
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import UsageError
-from ..model import ModelGraph, OpNode, computational_graphs, no_dump_reason
 from ..model import graphs as model_graphs
+from ..model.graph import ModelGraph, computational_graphs
+from ..model.never import no_dump_reason
+from ..model.nodes import OpNode
 from ..naming import nearest_names
 from ..schemas.documents import MAX_SUGGESTIONS
 from .plan import PlanError
@@ -176,5 +178,3 @@ def require_models(models: Models, what: str) -> None:
     """Raise UsageError when something needs a model and none was named."""
     if not models.graphs:
         raise PlanError("%s needs a model" % what, hint="name the model's json, which atc --mode=1 makes", field="om")
-
-

@@ -10,7 +10,7 @@ from ..comparing.row import FAIL, Row
 from ..errors import InputError, MissingPath
 from ..results.opening import STORE_FILE
 from ..results.store import RunStore
-from ..verdict import execution_key
+from ..verdict.seen import execution_key
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class NpuRules(DumpRules):
         """
         known = {name: value for name, value in values.items() if value is not COMPUTED}
         wrong = SchemaRules("npu", self.findings).check(known)
-        check_since(self.findings, known, (), NPU_SINCE, self.version, self.version_text)
+        check_since(self.findings, known, (), NPU_SINCE, self.cann)
         self._values = values
         self._switched(asked)
         self._others()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import List, Optional, Tuple
 
-from ..model import no_dump_reason
+from ..model.never import no_dump_reason
 from .models import Models
 from .select import Selection, choose, divided
 

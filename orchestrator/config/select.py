@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..errors import UsageError
-from ..model import ModelGraph, OpNode, no_dump_reason
-from ..model.nodes import execution_key
+from ..model.graph import ModelGraph
+from ..model.never import no_dump_reason
+from ..model.nodes import OpNode, execution_key
 from .key_rules import nearest_word
 from .models import Models, dumpable
 from .plan import PlanError

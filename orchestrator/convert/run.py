@@ -292,4 +292,3 @@ class _Job:
         entry: Document = {"source": self.source.path, "file": os.path.join(self.source.folder, name), "tensor": what, "dtype": dtype}
         entry.update(stored_dtype=stored, layout=layout, shape=None if shape is None else list(shape), notes=list(notes))
         self.report.files.append(entry)
-

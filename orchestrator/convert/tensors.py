@@ -167,4 +167,3 @@ def _to_original(tensor: Tensor, stored: Array, wanted: str, shape: Optional[Tup
 def _as_stored(tensor: Tensor, stored: Array) -> Tensor:
     dtype = tensor.dtype if tensor.dtype.bits >= 8 else dtype_by_numpy(stored.dtype)
     return Tensor(dtype, tensor.shape, tensor.format, tensor.source, tensor.sub_format, tensor.original_shape)
-

@@ -39,10 +39,8 @@ def copy_npy(path: str, tensor: Tensor) -> None:
 
 def copies_as_npy(tensor: Tensor) -> bool:
     """Tell whether the stored bytes of a tensor are those of an npy; one without bytes may have dims that numpy refuses."""
-    return _is_numpys(tensor) and tensor.source.nbytes > 0
-
-
-def _is_numpys(tensor: Tensor) -> bool:
+    if not tensor.source.nbytes:
+        return False
     # Not asked of numpy by name: where ml_dtypes is loaded, numpy knows bfloat16 too, and its storage here is another type.
     return tensor.dtype.name == "bool" or (tensor.dtype.storage is not None and np.dtype(tensor.dtype.storage).name == tensor.dtype.name)
 

@@ -40,18 +40,14 @@ def text_of(values: Array) -> Array:
         return integers(values.view(np.uint8))
     if kind in "iu":
         return integers(values)
-    return _shortest(values)
+    # Complex numbers and Python's own.
+    return matrix_of([_one(value) for value in values.tolist()])
 
 
 def matrix_of(texts: List[Any]) -> Array:
     """Return texts as such a matrix."""
     joined = np.array(texts, dtype="S") if texts else np.zeros(0, "S1")
     return joined.view(np.uint8).reshape(len(texts), -1)
-
-
-def _shortest(values: Array) -> Array:
-    """Return complex numbers and Python's own one by one."""
-    return matrix_of([_one(value) for value in values.tolist()])
 
 
 def _seventeen_digits(values: Array) -> Array:

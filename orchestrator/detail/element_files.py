@@ -165,4 +165,3 @@ def _lines(coordinates: Array, columns: Sequence[Array]) -> bytes:
         at += width
     out[:, -1] = ord("\n")
     return out.tobytes().translate(None, b"\0")
-

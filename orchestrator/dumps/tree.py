@@ -8,10 +8,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..filesystem.inputs import AnyPath, path_text
 from ..naming import DumpName, run_name
-from .listing import DumpEntry, FolderListing, list_folder, walk
+from .listing import DumpEntry, FolderListing, walk
 from .place import Place, name_order, place_of
-
-__all__ = ["Combo", "DumpEntry", "DumpTree", "list_folder", "tree_of"]
 
 ALL_TIMES = "all"
 

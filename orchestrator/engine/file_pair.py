@@ -172,5 +172,3 @@ def is_file_pair(target: str, golden: str) -> bool:
             target, "folder" if kinds[0] else "file", golden, "folder" if kinds[1] else "file",
         ))  # fmt: skip
     return not any(kinds)
-
-

@@ -56,4 +56,3 @@ class KnownFiles(Mapping[str, TargetFile]):
     def within(self, folder: str) -> List[TargetFile]:
         """Return the files of one folder."""
         return list(self._folders.get(folder, {}).values())
-

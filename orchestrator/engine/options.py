@@ -254,5 +254,3 @@ class ComparisonOptions:
 def _check_last(number: int, last: int) -> None:
     if number > last:
         raise UsageError("OpSequence %d is beyond the json's last, %d" % (number, last))
-
-

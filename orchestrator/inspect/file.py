@@ -218,4 +218,3 @@ def _add_statistics(entry: Document, tensor: Tensor) -> None:
         entry["stats"] = statistics(tensor)
     except (FormatError, NotComparable) as error:
         entry["problem"] = error.message
-

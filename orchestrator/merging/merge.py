@@ -329,9 +329,7 @@ class Merge:
         if now - self._told < _TOLD_S:
             return
         self._told = now
-        states: Dict[str, int] = {}
-        for source in self.sources:
-            states[source.state] = states.get(source.state, 0) + 1
+        states = Counter(source.state for source in self.sources)
         counts = self.merged.places.counts.values()
         rows = sum(sum(found[:4]) for found in counts)
         self.on_standing(MergeStanding(rows, sum(found[1] for found in counts), states, self.merged.first))

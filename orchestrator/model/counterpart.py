@@ -14,7 +14,7 @@ from ..wording import listed
 from .graph import ModelGraph
 from .groups import FOLLOWING_TYPES, Groups, groups_of
 from .never import FIXED_TYPES, INPUT_TYPES
-from .nodes import OpNode, TensorDesc
+from .nodes import OpNode, TensorDesc, desc_at
 from .quantised import is_quant, quantised_stretch
 from .row_plan import EXPECTED_ABSENT, NOT_COMPARED, PAIR, Counterpart
 
@@ -112,7 +112,7 @@ class Counterparts:
         """Return the golden tensor of a Cast that was in the original model (it may change the values), or None."""
         if not op.originals or not self._groups.stands_alone(op):
             return None
-        desc = _desc(op, 0)
+        desc = desc_at(op.output_descs, 0)
         name = op.originals[0] if len(op.originals) == 1 else desc.origin_name
         if name not in op.originals:
             return None
@@ -121,7 +121,7 @@ class Counterparts:
 
     def _own(self, op: OpNode, index: int) -> Counterpart:
         """Return the counterpart of an output by what its own op says."""
-        desc = _desc(op, index)
+        desc = desc_at(op.output_descs, index)
         reason = self.expected_absent(op)
         if reason is not None:
             return Counterpart(EXPECTED_ABSENT, reason)
@@ -191,10 +191,6 @@ class Counterparts:
             return Counterpart(PAIR, note, name, index, desc.origin_format, desc.origin_shape)
         reason = "no golden file for %s:%d (%s.%d.*)" % (name, index, sanitise_golden(name), index)
         return Counterpart(NOT_COMPARED, reason + note, name, index, desc.origin_format, desc.origin_shape)
-
-
-def _desc(op: OpNode, index: int) -> TensorDesc:
-    return op.output_descs[index] if index < len(op.output_descs) else TensorDesc()
 
 
 def _named(op: OpNode) -> str:

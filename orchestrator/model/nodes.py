@@ -6,7 +6,7 @@ Source of the attributes: GE's ModelDef as ``atc --mode=1`` and ``atc --mode=5``
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional, Tuple
+from typing import Optional, Sequence, Tuple
 
 from ..elements import BY_GE_NAME, UNDEFINED
 from ..records import quickly_made
@@ -126,3 +126,8 @@ class OpNode:
 def execution_key(op: OpNode) -> Tuple[int, int]:
     """Return what ops are sorted by to get the execution order: the graph's number, then the op's id."""
     return op.graph_index, op.id
+
+
+def desc_at(descs: Sequence[TensorDesc], index: int) -> TensorDesc:
+    """Return what the model says of an input or output; nothing where it lists none of this number."""
+    return descs[index] if index < len(descs) else TensorDesc()

@@ -11,7 +11,7 @@ from typing import Callable, Dict, List, Optional, Sequence, Tuple
 from .graph import ModelGraph
 from .groups import FOLLOWING_TYPES
 from .never import CONSTANT_TYPES
-from .nodes import OpNode, TensorDesc
+from .nodes import OpNode, TensorDesc, desc_at
 
 # From an original op's output (name, number) to what takes its place: the desc of the golden side; None where nothing does.
 _OutputOf = Callable[[str, int], Optional[TensorDesc]]
@@ -37,7 +37,7 @@ def through_quantisation(graph: ModelGraph, quantisation: ModelGraph) -> ModelGr
         op = quantisation.op(name)
         if op is None:
             return TensorDesc(origin_name=name, origin_index=index)
-        desc = op.output_descs[index] if index < len(op.output_descs) else TensorDesc()
+        desc = desc_at(op.output_descs, index)
         if desc.origin_name is not None:
             return replace(desc, origin_index=desc.origin_index if desc.origin_index is not None else index)
         if len(op.originals) > 1:
@@ -77,7 +77,7 @@ def onto_unfused(graph: ModelGraph, unfused: ModelGraph) -> ModelGraph:
         if len(found) != 1:
             return None
         op, number = found[0]
-        desc = op.output_descs[number] if number < len(op.output_descs) else TensorDesc()
+        desc = desc_at(op.output_descs, number)
         return replace(desc, origin_name=op.name, origin_index=number)
 
     return _led_on(graph, originals, output)

@@ -9,7 +9,8 @@ import os
 from typing import Dict, List, Optional, Tuple
 
 from ..errors import FormatError, InputError, MissingPath
-from ..protowire import BYTES, VARINT, read_varints
+from ..protowire import BYTES, VARINT
+from .onnx_values import numbers_of, signed
 from .tf_ops import OpOutputs, outputs_of_signature
 from .wirefile import Record, Span, WireFile
 
@@ -120,7 +121,7 @@ class GraphFile:
         """Return a list of types, or None."""
         for number, wire, first, last in self._attr(file, node, name):
             if (number, wire) == (1, BYTES):
-                return list(_packed(file, first, last, 6))
+                return numbers_of(file, (first, last), 6)
         return None
 
     def attr_shape(self, file: WireFile, node: GraphNode, name: str) -> Optional[Tuple[int, ...]]:
@@ -170,17 +171,6 @@ def _node(file: WireFile, record: Record) -> GraphNode:
     return node
 
 
-def _packed(file: WireFile, first: int, last: int, number: int) -> List[int]:
-    """Return the varints of a repeated field, packed or not."""
-    found: List[int] = []
-    for inner, kind, begin, end in file.inside(first, last):
-        if inner == number and kind == VARINT:
-            found.append(begin)
-        elif inner == number and kind == BYTES:
-            found += read_varints(file.window, begin, end)
-    return found
-
-
 def _shape(file: WireFile, first: int, last: int) -> Optional[Tuple[int, ...]]:
     dims: List[int] = []
     for number, wire, begin, end in file.inside(first, last):
@@ -188,5 +178,5 @@ def _shape(file: WireFile, first: int, last: int) -> Optional[Tuple[int, ...]]:
             return None
         if number == 2 and wire == BYTES:
             size = next((value for inner, kind, value, _ in file.inside(begin, end) if (inner, kind) == (1, VARINT)), 0)
-            dims.append(size - (1 << 64) if size >> 63 else size)
+            dims.append(signed(size))
     return tuple(dims)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO, Collection, List, Mapping, Sequence, Tuple, Union
+from typing import BinaryIO, Collection, List, Mapping, Sequence, Tuple
 
 from ..errors import InputError
 from ..naming import printable
 from ..protowire import BYTES, field, varint
 from .graphdef import GraphFile, GraphNode
 from .tf_ops import DTYPES
-from .wirefile import Span, WireFile
+from .wirefile import Piece, Span, WireFile, size_of
 
 Shape = Tuple[int, ...]
 _NUMBERS = {name: number for number, name in DTYPES.items()}
@@ -80,7 +80,7 @@ def _write_edited(
     stream: BinaryIO,
 ) -> None:
     """Write one node with other inputs or fewer; its attributes but ``_class`` stay byte for byte."""
-    pieces: List[Union[bytes, Span]] = []
+    pieces: List[Piece] = []
     start = node.record.first
     for number, wire, first, last in file.inner(node.record):
         if number == 3 and wire == BYTES:
@@ -94,13 +94,7 @@ def _write_edited(
         else:
             pieces.append((start, last))
         start = last
-    size = sum(len(piece) if isinstance(piece, bytes) else piece[1] - piece[0] for piece in pieces)
-    stream.write(varint(1 << 3 | BYTES) + varint(size))
-    for piece in pieces:
-        if isinstance(piece, bytes):
-            stream.write(piece)
-        else:
-            file.copy([piece], stream)
+    file.write([varint(1 << 3 | BYTES) + varint(size_of(pieces)), *pieces], stream)
 
 
 def _is_class(file: WireFile, first: int, last: int) -> bool:

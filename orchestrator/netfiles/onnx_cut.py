@@ -5,7 +5,7 @@ Source of the field numbers: onnx.proto.
 
 from __future__ import annotations
 
-from typing import BinaryIO, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
+from typing import BinaryIO, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..errors import TruncatedFile
 from ..filesystem.inputs import open_input
@@ -14,13 +14,12 @@ from .onnx_external import ExternalRange, external_range
 from .onnx_model import OnnxGraph, OnnxModel, OnnxNode
 from .onnx_types import BY_NAME
 from .onnx_values import OnnxTensor, OnnxValue, read_tensor, read_value
-from .wirefile import Span, WireFile
+from .wirefile import Piece, Span, WireFile, size_of
 
 _COPY_BYTES = 1 << 20
 _PAGE = 4096
 _TRAINING = 20
 Dims = Tuple[Optional[int], ...]
-Piece = Union[bytes, Span]
 
 
 class Border(NamedTuple):
@@ -142,18 +141,14 @@ class OnnxCut:
     @property
     def model_bytes(self) -> int:
         """About how long the model is."""
-        return _size(self._pieces)
+        return size_of(self._pieces)
 
     def write(self, stream: BinaryIO) -> None:
         """Write the model."""
         with self._model.open() as file:
             tags = [(read_varint(file.window, *span)[0] >> 3, span) for span in self._model.others]
             file.copy([span for number, span in tags if number != _TRAINING], stream)
-            for piece in self._pieces:
-                if isinstance(piece, bytes):
-                    stream.write(piece)
-                else:
-                    file.copy([piece], stream)
+            file.write(self._pieces, stream)
 
     def _graph(self, file: WireFile, nodes: Mapping[int, str], inputs: Sequence[Border], outputs: Sequence[Border]) -> List[Piece]:
         graph = self._model.graph
@@ -240,11 +235,7 @@ def _fields_but(file: WireFile, span: Span, left_out: int) -> Iterator[Span]:
 
 def _field(number: int, pieces: Sequence[Piece]) -> List[Piece]:
     """Return a message as a field of another."""
-    return [varint(number << 3 | BYTES) + varint(_size(pieces)), *pieces]
-
-
-def _size(pieces: Sequence[Piece]) -> int:
-    return sum(len(piece) if isinstance(piece, bytes) else piece[1] - piece[0] for piece in pieces)
+    return [varint(number << 3 | BYTES) + varint(size_of(pieces)), *pieces]
 
 
 def _value(border: Border, declared: Optional[OnnxValue]) -> List[Piece]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import BinaryIO, Iterable, Iterator, NamedTuple, Tuple
+from typing import BinaryIO, Iterable, Iterator, NamedTuple, Tuple, Union
 
 from ..errors import FormatError, TruncatedFile, require_file
 from ..filesystem.inputs import open_regular, read_at
@@ -12,6 +12,7 @@ from ..protowire import CutShort, Window, fields_of
 _COPY_BYTES = 1 << 20
 _LFS = b"version https://git-lfs"
 Span = Tuple[int, int]
+Piece = Union[bytes, Span]
 
 
 class Record(NamedTuple):
@@ -122,6 +123,19 @@ class WireFile:
                     raise TruncatedFile("the file has become shorter while it was read", self.path, last, first)
                 stream.write(piece)
                 first += len(piece)
+
+    def write(self, pieces: Iterable[Piece], stream: BinaryIO) -> None:
+        """Write bytes, and byte ranges of the file, to a stream, one behind the other."""
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                stream.write(piece)
+            else:
+                self.copy([piece], stream)
+
+
+def size_of(pieces: Iterable[Piece]) -> int:
+    """Return how many bytes :meth:`WireFile.write` writes."""
+    return sum(len(piece) if isinstance(piece, bytes) else piece[1] - piece[0] for piece in pieces)
 
 
 def _joined(spans: Iterable[Span]) -> Iterator[Span]:

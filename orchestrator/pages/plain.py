@@ -206,5 +206,3 @@ def _metric(name: str, value: Any) -> str:
     if name == COSINE and 0.0 < abs(rest) < _NEAR_ONE:
         return "1 %s %s" % ("−" if rest > 0 else "+", "%.3g" % abs(rest))
     return "1" if name == COSINE and rest == 0.0 else "%.4g" % number
-
-

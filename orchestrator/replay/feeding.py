@@ -10,7 +10,7 @@ from ..model.counterpart import Counterparts
 from ..model.graph import ModelGraph
 from ..model.groups import FOLLOWING_TYPES
 from ..model.never import FIXED_TYPES, INPUT_TYPES
-from ..model.nodes import OpNode, TensorDesc
+from ..model.nodes import OpNode, TensorDesc, desc_at
 from ..model.row_plan import PAIR
 from ..submodel.cut import CutInput
 from ..tensors.layouts import convert, plain_tensor
@@ -117,7 +117,7 @@ class Feeder:
         tensor, came_in = self._recorded.input(op, source.number)
         if tensor is None:
             return None, False
-        return Feed(tensor, _known(_desc(op.input_descs, source.number), _desc(source.producer.output_descs, source.output))), came_in
+        return Feed(tensor, _known(desc_at(op.input_descs, source.number), desc_at(source.producer.output_descs, source.output))), came_in
 
     def _feed(self, op: OpNode, source: _Source, entry: CutInput) -> Feed:
         own, came_in = self._own(op, source)
@@ -137,7 +137,7 @@ class Feeder:
         for _ in range(len(self._graph.ops)):
             tensor = self._recorded.output(producer, output)
             if tensor is not None:
-                return Feed(tensor, _desc(producer.output_descs, output))
+                return Feed(tensor, desc_at(producer.output_descs, output))
             source = next((source for source in producer.inputs if source is not None), None)
             before = self._graph.producer(producer, source[0]) if source is not None and producer.type in FOLLOWING_TYPES else None
             if source is None or before is None:
@@ -170,7 +170,7 @@ class Feeder:
                         tensor = self._recorded.output(other, index)
                         if tensor is not None:
                             key = (found.golden_op, found.golden_index or 0)
-                            self._holders.setdefault(key, Feed(tensor, _desc(other.output_descs, index)))
+                            self._holders.setdefault(key, Feed(tensor, desc_at(other.output_descs, index)))
         held = self._holders.get((entry.producer, entry.output_index))
         if held is None:
             raise Unreplayable("its input %s is a value inside another op, or was not dumped" % entry.tensor)
@@ -208,10 +208,6 @@ def original_values(feed: Feed, shape: Optional[Tuple[int, ...]]) -> Array:
         if values.size == int(np.prod(wanted, dtype=np.int64)):
             return values.reshape(wanted)
     raise Unreplayable("its input has the shape %s, the original's is %s" % (list(values.shape), list(shape)))
-
-
-def _desc(descs: Sequence[TensorDesc], index: int) -> TensorDesc:
-    return descs[index] if index < len(descs) else TensorDesc()
 
 
 def _known(first: TensorDesc, second: TensorDesc) -> TensorDesc:

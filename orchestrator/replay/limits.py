@@ -8,7 +8,7 @@ from typing import Iterable, List, Sequence
 from ..comparing.row import DIFFERENT, WORST_SLICE
 from ..model.graph import ModelGraph
 from ..model.never import CONSTANT_TYPES
-from ..model.nodes import OpNode, TensorDesc
+from ..model.nodes import OpNode, TensorDesc, desc_at
 from ..tensors.rounding import shortened
 from ..verdict.limits import AT_MOST, SMALLER, Limit, Limits
 
@@ -58,11 +58,11 @@ def terms_of(graph: ModelGraph, op: OpNode) -> int:
 
     A filter or matrix has as many elements for each output channel; where a whole axis is reduced, it is the ratio of the sizes.
     """
-    output = next((desc for desc in op.output_descs), TensorDesc())
+    output = desc_at(op.output_descs, 0)
     size = _count(output)
     most = 1
     for index, source in enumerate(op.inputs):
-        desc = op.input_descs[index] if index < len(op.input_descs) else TensorDesc()
+        desc = desc_at(op.input_descs, index)
         producer = graph.producer(op, source[0]) if source is not None else None
         fixed = producer is not None and producer.type in CONSTANT_TYPES
         if fixed and len(desc.origin_shape or ()) >= 2:

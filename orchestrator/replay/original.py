@@ -7,7 +7,7 @@ from typing import Dict, Iterable, List, Sequence, Set, Tuple
 
 from ..errors import InputError
 from ..submodel.caffe_original import CaffeOriginal
-from ..submodel.cut import Cut
+from ..submodel.cut import Cut, reached
 from ..submodel.device_ops import KEEPING
 from ..submodel.onnx_original import OnnxOriginal
 from ..submodel.original import Output, outputs_in, read_original
@@ -112,13 +112,8 @@ class Original:
 
     def _needed(self, members: Iterable[int], ends: Iterable[int]) -> List[int]:
         """Return the members whose data reaches an end by way of members, and what was folded away before them."""
-        inside, found, waiting = set(members) | self._folded, set(ends), list(ends)
-        while waiting:
-            for producer, _ in self.model.graph.sources[waiting.pop()]:
-                if producer in inside and producer not in found:
-                    found.add(producer)
-                    waiting.append(producer)
-        return sorted(found)
+        inside = set(members) | self._folded
+        return sorted(reached(ends, lambda number: (producer for producer, _ in self.model.graph.sources[number] if producer in inside)))
 
     def _is_weight(self, name: str) -> bool:
         return isinstance(self.model, OnnxOriginal) and self.model.is_weight(name)

@@ -144,10 +144,6 @@ def _from_slice(text: str) -> Tuple[int, int]:
     return int(place["axis"]), int(place["index"])
 
 
-def _to_verdict(verdict: str) -> str:
-    return verdict
-
-
 def _from_verdict(verdict: Any) -> str:
     if verdict not in VERDICTS:
         raise ValueError("an unknown verdict")
@@ -160,7 +156,7 @@ _LIST = _Kind(list_text, _from_list)
 _COUNTS = _Kind(counts_text, lambda text: dict(zip(("target", "golden"), _from_counts(text))))
 _SLICE = _Kind(slice_text, _from_slice)
 _FLAG = _Kind(int, bool)
-_VERDICT = _Kind(_to_verdict, _from_verdict)
+_VERDICT = _Kind(str, _from_verdict)
 
 FIELDS: Tuple[Tuple[str, _Kind], ...] = (
     ("time", _TEXT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from functools import lru_cache
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import FormatError
@@ -85,8 +86,8 @@ def worst_outputs(query: Query, metrics: Sequence[str]) -> Optional[OverDevices]
         return None
     if not all(isinstance(value, (int, float)) or value in _NOT_FINITE for *_, value in lines):
         raise FormatError("damaged: table step_op holds what is no number")
-    names = _Names()
-    return OverDevices(known[0], [(names[model], names[op], names[step], value) for model, op, step, value in lines])
+    name_of = lru_cache(maxsize=None)(from_sql_text)
+    return OverDevices(known[0], [(name_of(model), name_of(op), name_of(step), value) for model, op, step, value in lines])
 
 
 def write_step_ops(query: Query, path: str) -> None:
@@ -95,9 +96,9 @@ def write_step_ops(query: Query, path: str) -> None:
         with replacing(path) as stream:
             table = csv.writer(stream, lineterminator="\n")
             table.writerow(["Step", "Model", "OpName", "TensorIndex", "Metric", "Devices", "Worst", "Mean"])
-            cells = _Cells()
+            cell = lru_cache(maxsize=None)(lambda name: text_cell(from_sql_text(name)))
             for *names, count, worst, mean in _lines(query):
-                table.writerow([*(cells[name] for name in names), count, worst, mean])
+                table.writerow([*(cell(name) for name in names), count, worst, mean])
     except OSError as error:
         refuse_writing(path, error)
 
@@ -109,20 +110,3 @@ def _lines(query: Query) -> Iterator[Tuple[Any, ...]]:
         sql = "SELECT rowid, %s FROM step_op WHERE rowid IN (%s)" % (_NAMES, ", ".join("?" * len(page)))
         found = {line[0]: line[1:] for line in query(sql, page)}
         yield from (found[number] for number in page)
-
-
-class _Names(Dict[Any, str]):
-    """Names as the store has them, each read once."""
-
-    def __missing__(self, name: Any) -> str:
-        found: str = from_sql_text(name)
-        self[name] = found
-        return found
-
-
-class _Cells(Dict[Any, str]):
-    """Names as the store has them, each made a cell once."""
-
-    def __missing__(self, name: Any) -> str:
-        found = self[name] = text_cell(from_sql_text(name))
-        return found

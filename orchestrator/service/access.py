@@ -11,7 +11,7 @@ import re
 import socket
 import time
 from http.cookies import CookieError, SimpleCookie
-from typing import Deque, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Deque, Dict, List, NamedTuple, Optional, Set
 from urllib.parse import urlsplit
 
 from ..errors import FormatError, UsageError
@@ -227,8 +227,3 @@ def token_warnings(path: str, token: str) -> List[str]:
     if mode & 0o077:
         found.append("warning: others than its owner may read %s (mode %03o): chmod 600" % (path, mode & 0o777))
     return found
-
-
-def client_of(scope_client: Optional[Tuple[str, int]]) -> str:
-    """Return the address of who asks, without its port."""
-    return scope_client[0] if scope_client else ""

@@ -27,7 +27,7 @@ from .job_routes import JobRoutes
 from .merge_routes import MergeRoutes
 from .metrics import MEDIA_TYPE, metrics_text
 from .openapi import openapi_document
-from .page_routes import PageRoutes
+from .page_routes import PAGE_ROUTES
 from .queue import STATES
 from .roots import Roots
 from .run_routes import RunRoutes
@@ -83,7 +83,7 @@ def make_service(
         *MergeRoutes(runs).routes(),
         *EventRoutes(runs, tails).routes(),
         *GraphRoutes(runs, book).routes(),
-        *PageRoutes().routes(),
+        *PAGE_ROUTES,
         *FileRoutes(runs).routes(),
         *JobRoutes(foreman, runs, may_send=not read_only).routes(),
     ]

@@ -6,7 +6,7 @@ on, data layers at the border replaced.
 
 from __future__ import annotations
 
-from typing import Collection, Dict, Iterable, List, Mapping, Optional, Set, Tuple
+from typing import Collection, Dict, Iterable, List, Mapping, Optional, Set
 
 from ..adapters.caffe.netinputs import net_inputs
 from ..adapters.caffe.weights import needs_weights
@@ -169,13 +169,10 @@ class CaffeOriginal(NamedNodes):
                     raise InputError("two versions of blob %s cross the border; Caffe refuses such a net" % printable(blob))
                 name = free_name("%s_input_%d" % (layer.name or layer.type, place), taken)
                 readers = self._readers(value, inside)
-                kind = "start" if any(number in starts for number, _ in self.graph.reading[value] if number in inside) else "side"
+                kind = self._kind(value, inside, starts)
                 producer = self.names[value[0]] if value[0] >= 0 else blob
                 found[value] = CutInput(name, blob, producer, max(value[1], 0) if value[0] >= 0 else 0, value, kind, readers)
         return list(found.values())
-
-    def _readers(self, value: Value, inside: Set[int]) -> Tuple[Tuple[str, int], ...]:
-        return tuple((self.names[number], place) for number, place in self.graph.reading.get(value, ()) if number in inside)
 
     def _refuse_duplicates(self, inside: Set[int], border: Set[int]) -> None:
         for number in sorted(inside | {number for number in border if number >= 0}):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Collection, Dict, Iterable, List, Optional, Sequence, Set, Tuple
+from typing import Callable, Collection, Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..errors import InputError
 from ..naming import printable
@@ -136,11 +136,11 @@ class Graph:
 
     def descendants(self, starts: Iterable[int]) -> Set[int]:
         """Return the nodes that data of ``starts`` reaches, and ``starts``."""
-        return _reached(starts, [{reader for reader, _, _ in readers} for readers in self.readers])
+        return reached(starts, lambda number: (reader for reader, _, _ in self.readers[number]))
 
     def ancestors(self, ends: Iterable[int]) -> Set[int]:
         """Return the nodes whose data reaches ``ends``, and ``ends``."""
-        return _reached(ends, [{producer for producer, _ in values if producer >= 0} for values in self.sources])
+        return reached(ends, lambda number: (producer for producer, _ in self.sources[number] if producer >= 0))
 
     def between(self, starts: Iterable[int], ends: Iterable[int]) -> Set[int]:
         """Return the nodes on any path from a start to an end, both included."""
@@ -165,20 +165,23 @@ class Graph:
         return self.between(nodes, nodes)
 
 
-def _reached(begin: Iterable[int], steps: Sequence[Set[int]]) -> Set[int]:
-    seen = set(begin)
-    waiting = list(seen)
+def reached(begin: Iterable[int], following: Callable[[int], Iterable[int]]) -> Set[int]:
+    """Return the nodes of ``begin`` and all that are reached from them, by what follows each node."""
+    found = set(begin)
+    waiting = list(found)
     while waiting:
-        for other in steps[waiting.pop()]:
-            if other not in seen:
-                seen.add(other)
+        for other in following(waiting.pop()):
+            if other not in found:
+                found.add(other)
                 waiting.append(other)
-    return seen
+    return found
 
 
 class NamedNodes:
     """Nodes that are found by their names, without lines and without a file of weights, as those of ONNX and TensorFlow."""
 
+    names: List[str]
+    graph: Graph
     _numbers: Dict[str, List[int]]
 
     def numbers(self, name: str) -> List[int]:
@@ -192,6 +195,14 @@ class NamedNodes:
     def weighted(self, number: int) -> bool:
         """Tell whether a node has a record in a file of weights: never, the model holds them."""
         return False
+
+    def _readers(self, value: Value, inside: Collection[int]) -> Tuple[Tuple[str, int], ...]:
+        """Return the names of the nodes inside that read a value, and of each which of its inputs it is."""
+        return tuple((self.names[number], place) for number, place in self.graph.reading.get(value, ()) if number in inside)
+
+    def _kind(self, value: Value, inside: Collection[int], starts: Collection[int]) -> str:
+        """Return which kind of input a value is: ``start`` when a start node inside reads it, else ``side``."""
+        return "start" if any(number in starts and number in inside for number, _ in self.graph.reading.get(value, ())) else "side"
 
 
 def numbers_of(names: Sequence[str]) -> Dict[str, List[int]]:
@@ -233,14 +244,8 @@ def outputs_of(
 
 def quantised(graph: Graph, types: Sequence[str]) -> Set[int]:
     """Return the nodes whose values are integers: from one that quantises to before one that dequantises."""
-    inner: Set[int] = set()
-    waiting = [number for number, kind in enumerate(types) if kind in _QUANT]
-    while waiting:
-        number = waiting.pop()
-        if number not in inner:
-            inner.add(number)
-            waiting += [reader for reader, _, _ in graph.readers[number] if types[reader] not in _DEQUANT]
-    return inner
+    quantising = [number for number, kind in enumerate(types) if kind in _QUANT]
+    return reached(quantising, lambda number: (reader for reader, _, _ in graph.readers[number] if types[reader] not in _DEQUANT))
 
 
 def refuse_quantised(

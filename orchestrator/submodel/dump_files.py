@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
@@ -174,8 +173,3 @@ def recorded_array(tensor: Tensor, shape: Shape, layout: Optional[str]) -> Array
     if array.size != int(np.prod(shape, dtype=np.int64)):
         raise InputError("%d elements are recorded, the shape %s has %d" % (array.size, list(shape), np.prod(shape, dtype=np.int64)))
     return np.ascontiguousarray(array).reshape(shape)
-
-
-def base_name(entry: DumpEntry) -> str:
-    """Return the name that a file has on the disk."""
-    return os.path.basename(entry.path)

@@ -159,5 +159,3 @@ def mapping_lines(paths: Iterable[str]) -> str:
             known[folder] = read_mapping(os.path.join(folder, MAPPING_FILE))
         lines += [mapping_line(key, known[folder][key]) for key in (name, os.path.splitext(name)[0]) if key in known[folder]][:1]
     return "".join(dict.fromkeys(lines))
-
-

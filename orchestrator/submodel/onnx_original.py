@@ -22,7 +22,7 @@ from ..netfiles.onnx_ranks import Ranks
 from ..netfiles.onnx_types import type_name
 from ..netfiles.onnx_values import OnnxValue
 from ..netfiles.wirefile import WireFile
-from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised
+from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, reached, refuse_quantised
 
 DATA_FILE = "dump.onnx.data"
 _INPUT = "Input"
@@ -216,14 +216,7 @@ class OnnxOriginal(NamedNodes):
         return found
 
     def _with_pulled(self, chosen: Set[int]) -> Set[int]:
-        inside = set(chosen)
-        waiting = sorted(chosen)
-        while waiting:
-            for source, _ in self.graph.sources[waiting.pop()]:
-                if source not in inside and source in self._pulled:
-                    inside.add(source)
-                    waiting.append(source)
-        return inside
+        return reached(chosen, lambda number: (source for source, _ in self.graph.sources[number] if source in self._pulled))
 
     def _find_constants(self) -> Set[int]:
         found: Set[int] = set()
@@ -286,10 +279,9 @@ class OnnxOriginal(NamedNodes):
         number, index = value
         name = self.tensors[number][index]
         self._refuse_other(name, True)
-        reading = [(reader, place) for reader, place in self.graph.reading.get(value, ()) if reader in inside]
-        readers = tuple((self.names[reader], place) for reader, place in reading)
+        readers = self._readers(value, inside)
         kept = number in inside
-        kind = "start" if kept or any(reader in starts for reader, _ in reading) else "side"
+        kind = "start" if kept else self._kind(value, inside, starts)
         return CutInput(name, name, self.names[number], index, value, kind, readers, self.dtypes[number][index], kept)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
@@ -15,7 +16,7 @@ from .caffe_original import DATA_TYPES, CaffeOriginal
 from .choose import chosen_nodes
 from .cut import Cut, Shape
 from .device_ops import DeviceOps, SpanningOp
-from .dump_files import RunDumps, base_name
+from .dump_files import RunDumps
 from .gather import Collection, gather_dumps, gather_goldens
 from .input_files import FLOAT16, InputFile, input_files, warnings_of
 from .onnx_original import OnnxOriginal, Told
@@ -324,7 +325,7 @@ def _warnings(plan: Plan, sources: Sources, options: SubmodelOptions) -> List[Tu
         text = "%s read outside as well; here they are no outputs, so the compiler may fuse more than in the whole model"
         found.append(("fusion", text % count))
     for entry in plan.gathered.older:
-        found.append(("older-dump", "%s is left out: a later run of the same op is there" % base_name(entry)))
+        found.append(("older-dump", "%s is left out: a later run of the same op is there" % os.path.basename(entry.path)))
     if plan.cut.dropped_controls:
         text = "control edges from outside are left out (%d); values of nodes without a state do not depend on them"
         found.append(("control-edges", text % len(plan.cut.dropped_controls)))

@@ -7,7 +7,7 @@ checked against real TensorFlow, bit for bit.
 
 from __future__ import annotations
 
-from typing import BinaryIO, Collection, Dict, Iterable, List, Mapping, Optional, Set, Tuple
+from typing import BinaryIO, Collection, Dict, Iterable, List, Mapping, Optional, Set
 
 from ..errors import InputError
 from ..naming import free_name, printable
@@ -15,7 +15,7 @@ from ..netfiles.graphdef import GraphFile, GraphNode
 from ..netfiles.graphdef_cut import write_graph
 from ..netfiles.tf_ops import DTYPES, OpOutputs, op_outputs, output_types
 from ..netfiles.wirefile import WireFile
-from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, refuse_quantised
+from .cut import Cut, CutInput, Graph, NamedNodes, Shape, Value, numbers_of, outputs_of, quantised, reached, refuse_quantised
 from .tf_flow import CONTROL_FLOW, Flow
 
 INPUT_TYPES = frozenset(["Placeholder", "PlaceholderWithDefault", "PlaceholderV2"])
@@ -192,18 +192,12 @@ class TfOriginal(NamedNodes):
 
     def _with_pulled(self, chosen: Set[int]) -> Set[int]:
         """Return the chosen nodes with all that must come with them."""
-        inside = set(chosen)
-        waiting = sorted(chosen)
-        while waiting:
-            number = waiting.pop()
-            data = [source for source, _ in self.graph.sources[number]]
-            needed = [source for source in data if self.is_constant(source) or self.flow.inside(source)]
-            needed += [source for source in self.controls[number] if self.flow.together(source, number)]
-            for source in needed:
-                if source not in inside:
-                    inside.add(source)
-                    waiting.append(source)
-        return inside
+
+        def needed(number: int) -> List[int]:
+            data = [source for source, _ in self.graph.sources[number] if self.is_constant(source) or self.flow.inside(source)]
+            return data + [source for source in self.controls[number] if self.flow.together(source, number)]
+
+        return reached(chosen, needed)
 
     def is_constant(self, number: int) -> bool:
         """Tell whether a node depends on constants only and gives the same values each time: weights, axes, shapes."""
@@ -249,9 +243,6 @@ class TfOriginal(NamedNodes):
                 what = "a %s, so this graph is not frozen" % self.types[number] if self.types[number] in _VARIABLES else "of type " + dtype
                 hint = "freeze it (freeze_graph)" if self.types[number] in _VARIABLES else "start before it"
                 raise InputError("%s crosses the border and is %s" % (printable(tensor), what), hint=hint)
-            kind = "start" if any(node in starts for node, _ in self.graph.reading[value] if node in inside) else "side"
+            kind = self._kind(value, inside, starts)
             found.append(CutInput(name, tensor, self.names[number], index, value, kind, self._readers(value, inside), dtype))
         return found
-
-    def _readers(self, value: Value, inside: Set[int]) -> Tuple[Tuple[str, int], ...]:
-        return tuple((self.names[reader], place) for reader, place in self.graph.reading.get(value, ()) if reader in inside)

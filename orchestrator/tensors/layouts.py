@@ -9,13 +9,11 @@ import numpy as np
 
 from ..elements import element_count
 from ..errors import FormatError, NotComparable, UsageError
-from .axes import Dims, Layout, default_c0, device_layout, device_shape, layout_of, pack, padded_dims, plain_shape, unpack
+from .axes import Dims, Layout, default_c0, device_layout, layout_of, pack, padded_dims, unpack
 from .dtypes import Array, nbytes
 from .formats import format_code
 from .geometry import match_layouts
 from .tensor import MemorySource, Tensor
-
-__all__ = ["convert", "device_shape", "original_array", "plain_shape", "plain_tensor"]
 
 
 def original_array(tensor: Tensor) -> Array:

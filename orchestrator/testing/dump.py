@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from functools import partial
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..dumps.write import Part, TensorData, dump_parts
 from ..errors import UsageError
@@ -256,19 +257,9 @@ def recorded(root: str) -> Iterator[DeviceDump]:
             name = compose_dump_name(entry.name) if entry.hash_name else os.path.basename(entry.path)
             found.append((entry.name.timestamp_us, listing.rel, name, entry.path))
     for _, folder, name, path in sorted(found):
-        yield DeviceDump(folder, name, source=_Reader(path))
+        yield DeviceDump(folder, name, source=partial(_read, path))
 
 
-class _Reader:
-    """The bytes of a file, read when they are asked for."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __call__(self) -> Iterator[Part]:
-        with open(self.path, "rb") as stream:
-            while True:
-                data: Union[bytes, memoryview] = stream.read(WINDOW_BYTES)
-                if not data:
-                    return
-                yield data
+def _read(path: str) -> Iterator[Part]:
+    with open(path, "rb") as stream:
+        yield from iter(lambda: stream.read(WINDOW_BYTES), b"")

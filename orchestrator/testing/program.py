@@ -214,4 +214,3 @@ def _devices(source: str, mode: str, given: Any) -> List[Iterable[DeviceDump]]:
 def main() -> NoReturn:
     """Run the program and exit: 0, or the documented code of the error."""
     run_command(program, name="python -m goldwatch.testing")
-

@@ -162,5 +162,3 @@ def _fits(x: Any, y: Any) -> bool:
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     with np.errstate(all="ignore"):
         return x.shape == y.shape and bool(np.linalg.norm((x - y).reshape(-1)) <= _FITS * np.linalg.norm(y.reshape(-1)))
-
-

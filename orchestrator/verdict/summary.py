@@ -265,27 +265,18 @@ class _Walk:
 
 
 def _of_tensors(tensors: Mapping[int, List[str]]) -> Tuple[str, ...]:
-    throughout = _about(tensors[GOLDEN_NAN], "golden data that are NaN throughout, which no device's output fits")
-    return (*_without_finite(tensors[EMPTY]), *_with_nan(tensors[WITH_NAN]), *throughout, *_sampled(tensors[SAMPLE]))
+    """Return the warnings about tensors whose verdict says less than it seems to."""
+    findings = {
+        EMPTY: "no finite element on either side, so that passing says nothing",
+        WITH_NAN: "NaN at the same places on both sides, which were left out",
+        GOLDEN_NAN: "golden data that are NaN throughout, which no device's output fits",
+        SAMPLE: "been compared by a sample of the elements, which misses what lies elsewhere",
+    }
+    return tuple(text for mark, finding in findings.items() for text in _about(tensors[mark], finding))
 
 
 def _without_limits(limits: Limits) -> Tuple[str, ...]:
     return () if limits.metrics else ("no limit is in force: nothing was judged, whatever the numbers are",)
-
-
-def _without_finite(tensors: List[str]) -> Tuple[str, ...]:
-    """Return the warning about tensors that pass although nothing of them could be compared."""
-    return _about(tensors, "no finite element on either side, so that passing says nothing")
-
-
-def _with_nan(tensors: List[str]) -> Tuple[str, ...]:
-    """Return the warning about tensors that pass by what is beside their NaN."""
-    return _about(tensors, "NaN at the same places on both sides, which were left out")
-
-
-def _sampled(tensors: List[str]) -> Tuple[str, ...]:
-    """Return the warning about tensors of which not all was compared."""
-    return _about(tensors, "been compared by a sample of the elements, which misses what lies elsewhere")
 
 
 def _about(tensors: List[str], finding: str) -> Tuple[str, ...]:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from goldwatch.cli.limits import limits, read_limits
 from goldwatch.errors import InputError, UsageError
 from goldwatch.schemas import load_schema
-from goldwatch.verdict import VENDOR, Limits, Subject, parse_limits
+from goldwatch.verdict.limits import VENDOR, Limits, Subject, parse_limits
 
 
 def table(*arguments):

@@ -16,7 +16,8 @@ from goldwatch.dumps.tree import DumpTree
 from goldwatch.dumps.write import TensorData, write_dump
 from goldwatch.tensors.dtypes import dtype_by_code
 from goldwatch.tensors.tensor import MemorySource, Tensor
-from goldwatch.verdict import Limits, RowJudge, parse_limits
+from goldwatch.verdict.judging import RowJudge
+from goldwatch.verdict.limits import Limits, parse_limits
 
 ENTRY = GoldenEntry("", "", "a", 0, 0, "npy")
 

@@ -22,7 +22,7 @@ from goldwatch.tensors.blocks import placed_blocks
 from goldwatch.tensors.geometry import match_layouts
 from goldwatch.tensors.layouts import convert
 from goldwatch.tensors.tensor import Tensor
-from goldwatch.verdict import Limits
+from goldwatch.verdict.limits import Limits
 
 WANTED = ("RelativeEuclideanDistance", "WorstSliceDistance", "DifferentElements")
 

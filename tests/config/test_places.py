@@ -8,10 +8,11 @@ import pytest
 
 from goldwatch.config.check import Checker
 from goldwatch.config.finding import Findings
-from goldwatch.config.jsontext import MAX_BYTES, read_json
+from goldwatch.config.jsontext import read_json
 from goldwatch.config.key_rules import nearest_word
 from goldwatch.config.models import Models
 from goldwatch.config.steps import step_problems
+from goldwatch.schemas.jsontext import MAX_BYTES
 
 
 def check(text, name="acl.json"):

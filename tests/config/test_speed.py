@@ -8,7 +8,7 @@ import pytest
 
 import goldwatch.config.models
 from goldwatch.config.check import check_file
-from goldwatch.model import ModelGraph
+from goldwatch.model.graph import ModelGraph
 from goldwatch.naming import nearest_names
 from goldwatch.schemas.jsontext import MAX_BYTES
 

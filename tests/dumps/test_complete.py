@@ -5,7 +5,9 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 
-from goldwatch.dumps import Completeness, dump_parts, probe
+from goldwatch.dumps import probe
+from goldwatch.dumps.complete import Completeness
+from goldwatch.dumps.write import dump_parts
 from goldwatch.errors import MissingPath
 
 

@@ -9,7 +9,8 @@ from typing import Any, Callable, Dict, List
 import numpy as np
 import pytest
 
-from goldwatch.dumps import DumpFile, TensorData, dump_parts, probe, write_dump
+from goldwatch.dumps import DumpFile, TensorData, probe, write_dump
+from goldwatch.dumps.write import dump_parts
 from goldwatch.errors import FormatError, InputError, MissingPath, NotComparable, TruncatedFile, UsageError
 from goldwatch.proto import load_messages
 from goldwatch.tensors.layouts import convert

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from goldwatch.dumps import FileSource
-from goldwatch.dumps.source import MAX_OPEN_FILES
+from goldwatch.dumps.source import MAX_OPEN_FILES, FileSource
 from goldwatch.errors import FormatError, InputError, MissingPath, TruncatedFile
 
 

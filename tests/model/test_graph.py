@@ -7,7 +7,9 @@ import json
 import pytest
 
 from goldwatch.errors import FormatError, InputError, MissingPath
-from goldwatch.model import DumpedOp, Pairing, computational_graphs, execution_key, load_model
+from goldwatch.model import DumpedOp, Pairing, load_model
+from goldwatch.model.graph import computational_graphs
+from goldwatch.model.nodes import execution_key
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from in_process import run_here
 
-from goldwatch.adapters.child import Task
+from goldwatch.adapters.child.parent import Task
 from goldwatch.adapters.replaying.child import rounded
 from goldwatch.adapters.replaying.run import Piece, run_pieces
 from goldwatch.comparing.row import Row
@@ -21,9 +21,9 @@ from goldwatch.errors import InputError
 from goldwatch.model.graph import load_model
 from goldwatch.replay.limits import limits_for, own_error_limits, terms_of
 from goldwatch.testing import DeviceModel, DeviceOp, DeviceTensor
-from goldwatch.verdict import Limits, parse_limit, summarise
 from goldwatch.verdict.culprits import replayed
-from goldwatch.verdict.limits import Subject
+from goldwatch.verdict.limits import Limits, Subject, parse_limit
+from goldwatch.verdict.summary import summarise
 
 
 def nearest(value, bits, least):

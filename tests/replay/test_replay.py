@@ -19,7 +19,7 @@ from goldwatch.errors import EnvironmentProblem, FormatError, InputError, Missin
 from goldwatch.results.outfolder import OtherResults
 from goldwatch.schemas import load_text
 from goldwatch.testing import DeviceModel, DeviceOp
-from goldwatch.verdict import parse_limit
+from goldwatch.verdict.limits import parse_limit
 from replaying import culprits, outputs, reasons
 
 STANDIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "adapters", "caffe", "standin")

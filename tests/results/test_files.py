@@ -23,7 +23,8 @@ from goldwatch.results.rowsql import plain_tree
 from goldwatch.results.store import RunStore
 from goldwatch.results.table import Chosen, render_table
 from goldwatch.schemas import load_schema
-from goldwatch.verdict import Limits, parse_limits, summarise
+from goldwatch.verdict.limits import Limits, parse_limits
+from goldwatch.verdict.summary import summarise
 
 DOCUMENTED = (
     "Index,OpType,NPUDump,DataType,Address,GroundTruth,DataType,TensorIndex,Shape,CosineSimilarity,MaxAbsoluteError,"

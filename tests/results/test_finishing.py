@@ -19,7 +19,8 @@ from goldwatch.results.network import GRAPHS, SUMMARY, network_document
 from goldwatch.results.rowsql import RowReader, row_key, row_line
 from goldwatch.results.store import RunStore
 from goldwatch.testing.model import DeviceModel, DeviceOp, DeviceTensor
-from goldwatch.verdict import Limits, summarise
+from goldwatch.verdict.limits import Limits
+from goldwatch.verdict.summary import summarise
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from goldwatch.results.rowsql import plain_tree
 from goldwatch.results.tablefile import CsvFile, JsonFile
 from goldwatch.results.told import Told, write_files
 from goldwatch.results.worst import Worst
-from goldwatch.verdict import Limits, summarise
+from goldwatch.verdict.limits import Limits
+from goldwatch.verdict.summary import summarise
 
 NAUGHTY = "a|b`c``d<script>&amp;@team #12 \x00\x1b[31m\ud800\udcff\ufffe\u202e*_[x](http://e.x)\n# h\r|~~s~~ :tada: www.e.x $x$ !1 'q\" ]]>"
 # Of the schema junit-10: for each element its attributes (those that must be there first, then the others) and what may be in it.

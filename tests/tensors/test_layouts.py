@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goldwatch.errors import FormatError, UsageError
+from goldwatch.tensors.axes import device_shape, plain_shape
 from goldwatch.tensors.dtypes import dtype_by_code
-from goldwatch.tensors.layouts import convert, device_shape, plain_shape
+from goldwatch.tensors.layouts import convert
 
 from .conftest import slow_pack
 

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from chains import OPS, TYPES, chain, normals_of, row
 
-from goldwatch.verdict import Limits, summarise
 from goldwatch.verdict.first_divergence import first_divergence
 from goldwatch.verdict.inputs import Inputs
+from goldwatch.verdict.limits import Limits
 from goldwatch.verdict.observations import Observations
 from goldwatch.verdict.own_error.amplification import amplification
 from goldwatch.verdict.own_error.estimates import Estimator
 from goldwatch.verdict.own_error.expected import Normal, rounding
 from goldwatch.verdict.sentences import explain
+from goldwatch.verdict.summary import summarise
 
 
 def network(random, factors=lambda number: 1.0, wrong=(), **place):

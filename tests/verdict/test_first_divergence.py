@@ -8,8 +8,11 @@ import pytest
 from goldwatch.comparing.row import Row
 from goldwatch.model.graph import ModelGraph
 from goldwatch.model.nodes import OpNode
-from goldwatch.verdict import Limits, execution_key, exit_code, explain, summarise
 from goldwatch.verdict.first_divergence import first_divergence
+from goldwatch.verdict.limits import Limits
+from goldwatch.verdict.seen import execution_key
+from goldwatch.verdict.sentences import explain
+from goldwatch.verdict.summary import exit_code, summarise
 
 GOOD = {
     "CosineSimilarity": 1.0,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from goldwatch.comparing.row import MEASURES, Row
 from goldwatch.errors import InputError, UsageError
 from goldwatch.schemas import load_schema
-from goldwatch.verdict import VENDOR, Limit, Limits, Subject, decides, judge, not_applicable, number_text, parse_limit, parse_limits
-from goldwatch.verdict.judging import beside_limit
-from goldwatch.verdict.limits import LIMITED
+from goldwatch.verdict.deciding import decides
+from goldwatch.verdict.judging import beside_limit, judge, not_applicable, number_text
+from goldwatch.verdict.limits import LIMITED, VENDOR, Limit, Limits, Subject, parse_limit, parse_limits
 
 GOOD = {
     "CosineSimilarity": 0.999,

@@ -194,4 +194,3 @@ class Estimates(Sequence[Estimate]):
         number = range(len(self))[number]
         others = len(self.fed_otherwise)
         return self.fed_otherwise[number] if number < others else self.of_output(number - others)
-
