@@ -15,6 +15,8 @@ NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ce
 _MOUNTS = "/proc/self/mountinfo"
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 
+_NEXT_TO_NOTHING = 64 << 10
+
 
 def free_bytes(path: str) -> Optional[int]:
     """Return the bytes that this user may still write where ``path`` is (or will be); None when it cannot be told."""
@@ -24,6 +26,15 @@ def free_bytes(path: str) -> Optional[int]:
     except OSError:
         return None
     return None if found is None else found.f_bavail * found.f_frsize
+
+
+def is_full(path: str) -> bool:
+    """Tell whether next to nothing (64 KiB, or no file at all) may be written any more where ``path`` is."""
+    try:
+        found = os.statvfs(nearest_folder(path) or os.curdir)
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize < _NEXT_TO_NOTHING or (found.f_files > 0 and found.f_favail == 0)
 
 
 def nearest_folder(path: str) -> Optional[str]:

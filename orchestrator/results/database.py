@@ -9,7 +9,7 @@ import sqlite3
 from typing import Iterator, Optional
 
 from ..errors import EnvironmentProblem, GoldwatchError
-from ..filesystem.mounts import NETWORK_FILE_SYSTEMS, file_system
+from ..filesystem.mounts import NETWORK_FILE_SYSTEMS, file_system, is_full
 from .identity import DamagedStore
 
 BUSY_TIMEOUT_S = 30.0
@@ -113,7 +113,8 @@ def translate(error: sqlite3.Error, path: str) -> GoldwatchError:
     """Return goldwatch's error for one of sqlite3's."""
     text = str(error)
     folder = os.path.dirname(path) or "."
-    if "full" in text:
+    # Where SQLite finds no room for a journal, or no file, it says "disk I/O error" or "unable to open database file".
+    if "full" in text or (isinstance(error, sqlite3.OperationalError) and ("I/O" in text or "unable to open" in text) and is_full(folder)):
         return EnvironmentProblem(
             "%s: the disk is full; the rows stored so far are safe" % path,
             hint="free space in %s, and the same again goes on where it was" % folder,

@@ -164,6 +164,20 @@ def _opened_to_read(path: str) -> Tuple[sqlite3.Connection, int, List[str]]:
     return connection, version, ["%s was made by an earlier goldwatch: its rows carry no checksums, damage would not be seen" % path]
 
 
+def tables_of(path: str) -> List[Any]:
+    """Return the names of the result tables that the store at ``path`` noted; none where it cannot be told."""
+    try:
+        connection = connect_reader(path)
+        try:
+            with translated(path):
+                found = read_fact(connection, path, "result_files")
+        finally:
+            connection.close()
+    except GoldwatchError:
+        return []
+    return found if isinstance(found, list) else []
+
+
 def highest_id(path: str) -> int:
     """Return the highest id that the store at ``path`` ever gave to a row; 0 where it cannot be told."""
     try:

@@ -22,7 +22,7 @@ from .eventlog import EventLog
 from .facts import read_fact, write_fact
 from .identity import LAYOUT_VERSION, DamagedStore, ForeignStore, may_discard
 from .lock import OutLock
-from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write
+from .opening import STORE_FILE, Opened, highest_id, open_to_read, open_to_write, tables_of
 from .outfolder import SIDE_FILES, OtherResults, discard_store, make_folder
 from .records import VOID, FileRecord
 from .rowsql import HOST, PLACE_COLUMNS, RowReader, from_sql_text, row_line, to_sql_text
@@ -109,10 +109,11 @@ class RunStore:
             except (OtherResults, FormatError) as error:
                 if not force or isinstance(error, ForeignStore) or not may_discard(path):
                     raise
-                given = highest_id(path)
+                # Its tables go with the first that this run writes.
+                given, tables = highest_id(path), tables_of(path)
                 discard_store(path)
                 opened = open_to_write(path, inputs, hosts)
-                opened.facts[VOID] = given
+                opened.facts.update({VOID: given, "result_files": tables})
             return cls._started_with(path, opened, inputs, lock)
         except BaseException:
             lock.release()

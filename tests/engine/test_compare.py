@@ -327,3 +327,16 @@ def test_what_is_printed_fits_the_terminal(make_network, on_terminal, columns) -
     assert "is the first operator outside its limits" in plain[-2] and plain[-2] in " ".join(lines)
     assert "warning: the limit for op=no_such_operator decided nothing" in " ".join(line.strip() for line in lines)
     assert any(line.startswith("note: took") for line in lines)
+
+
+def test_results_that_are_discarded_go_with_their_tables(network) -> None:
+    network.dump()
+    assert network.compare("--mapping").returncode == 0
+    before = sorted(name for name in os.listdir(network.out) if name.endswith(".csv"))
+    assert [name.split("_")[0] for name in before] == ["mapping", "result"]
+    with open(os.path.join(network.out, "result_of_mine.csv"), "w"):
+        pass
+    assert network.compare("--overflow", "--force").returncode == 0
+    now = [name for name in os.listdir(network.out) if name.endswith(".csv") and name != "result_of_mine.csv"]
+    assert [name.split("_")[0] for name in now] == ["result"] and len(now) == 1
+    assert os.path.exists(os.path.join(network.out, "result_of_mine.csv"))

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import types
 
 import pytest
 from stores import INPUTS, reader
@@ -14,6 +15,7 @@ from stores import INPUTS, reader
 import goldwatch.results.database as database
 import goldwatch.results.store as store_module
 from goldwatch.errors import EnvironmentProblem, MissingPath
+from goldwatch.filesystem import mounts
 from goldwatch.results.store import RunStore
 
 
@@ -184,3 +186,12 @@ def test_ids_of_a_store_that_was_here_before_do_not_come_again(out, make_row, mo
         assert store.numbers(store.places())[0][0] == store.get("void") + 1 == 1795385815619473
     monkeypatch.undo()
     assert store_module.microseconds() < 2**53
+
+
+@pytest.mark.parametrize("text", ["disk I/O error", "unable to open database file"])
+@pytest.mark.parametrize("left, files, full", [(20000, 5, True), (1 << 30, 0, True), (1 << 30, 5, False)])
+def test_what_sqlite_says_where_there_is_no_room_is_told_as_that(tmp_path, monkeypatch, text, left, files, full):
+    """It says so where its journal finds no room, or no file can be made any more."""
+    monkeypatch.setattr(mounts.os, "statvfs", lambda path: types.SimpleNamespace(f_bavail=left, f_frsize=1, f_files=9, f_favail=files))
+    error = database.translate(sqlite3.OperationalError(text), str(tmp_path / "run.sqlite"))
+    assert ("the disk is full" in error.message) is full and error.exit_code == 4
