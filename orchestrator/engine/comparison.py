@@ -144,7 +144,8 @@ class Run:
         entered = entered_now()
         self.options.require_own_out()
         for path, what in self.options.named_models:
-            if not os.path.isdir(path):
+            # A training's models may be a folder.
+            if not (path == self.options.model and os.path.isdir(path)):
                 require_file(path, what)
         self.workers = Workers(self.jobs, self.options.settings())
         try:

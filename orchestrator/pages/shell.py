@@ -13,6 +13,7 @@ import html
 import io
 import json
 import pkgutil
+import re
 from typing import Any, Mapping, Sequence
 
 from ..naming import printable
@@ -21,6 +22,7 @@ from ..shortening import shorten_within
 PACKED_BYTES = 200000
 """JSON of so many bytes or more is packed."""
 
+_CONTROLS = re.compile("[\x01-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _ESCAPES = {ord(letter): "\\u%04x" % ord(letter) for letter in "<>&\u2028\u2029"}
 
 
@@ -35,8 +37,11 @@ def sentence(value: object) -> str:
 
 
 def attribute(value: str) -> str:
-    """Return a text for the inside of a quoted attribute, its characters kept; what UTF-8 and HTML cannot hold is shown as ``\\xNN``."""
-    kept = html.escape(value).replace("\r", "&#13;").replace("\n", "&#10;").replace("\0", "\\x00")
+    """Return a text for the inside of a quoted attribute, its characters kept; what UTF-8 and HTML cannot hold is shown as ``\\xNN``.
+
+    What would change how a terminal shows the file is written as a reference.
+    """
+    kept = _CONTROLS.sub(lambda match: "&#%d;" % ord(match.group()), html.escape(value).replace("\0", "\\x00"))
     return kept.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -145,10 +145,10 @@ def test_the_network_is_drawn_around_the_suspect_and_whole_and_leads_to_rows(dri
     assert element(driver, "#detail").get_attribute("data-tensor") == "block20/unit3/Conv2D:output:0"
 
 
-def test_the_commands_can_be_copied(driver, page):
+def test_the_commands_can_be_copied(driver, page, until):
     show(driver, page)
     element(driver, "#suspects button.copy").click()
-    assert element(driver, "#suspects button.copy").text in ("copied", "select it")
+    until(lambda: element(driver, "#suspects button.copy").text in ("copied", "select it"))
     assert element(driver, "#suspects pre").text == "goldwatch compare-op dump golden 'block12/unit0/Conv2D'"
 
 
@@ -182,6 +182,13 @@ def test_a_hostile_name_is_harmless(driver, tmp_path):
     show(driver, tmp_path / "page.html", "#row-1")
     assert driver.title != "ran" and tensors(driver) == [row.tensor for row in rows]
     assert "\u202e" not in element(driver, "body").text and "\\u202egnp" in element(driver, "#detail h2").text
+
+
+def test_control_characters_of_a_name_are_read_from_its_attribute(driver, tmp_path):
+    row = make_row(1, 0.5, op="a\x1b[31m\x7f\u202eb")
+    write_page(tmp_path / "page.html", [make_row(), row])
+    show(driver, tmp_path / "page.html")
+    assert row.tensor in tensors(driver)
 
 
 def test_names_are_never_cut_to_another(driver, tmp_path):

@@ -38,6 +38,13 @@ def test_a_name_stays_text():
     assert json.loads(data) == [HOSTILE] and "\u2028" not in data
 
 
+def test_no_attribute_moves_a_terminals_cursor():
+    """A browser makes the characters of the references again (test_report_browser.py)."""
+    name = "a\x1b[31m\x7f\r\n\u202eb"
+    found = attribute(name)
+    assert found.isprintable() and re.sub("&#([0-9]+);", lambda match: chr(int(match.group(1))), found) == name
+
+
 def test_large_data_are_packed_and_come_back():
     document = {"x": list(range(PACKED_BYTES // 2))}
     block = data_block("data", document)
