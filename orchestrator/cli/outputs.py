@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Iterable, List, Mapping, Optional
+from typing import Iterable, List, Mapping, Optional, Tuple
 
 from ..errors import EnvironmentProblem, MissingPath, UsageError
 from ..filesystem.inputs import open_input
@@ -13,14 +13,15 @@ from ..results.lock import LOCK_FILE
 from ..results.opening import STORE_FILE
 from ..results.outfolder import SIDE_FILES
 
-REPORT_HEADS: Mapping[str, bytes] = {
-    "html": b"<!DOCTYPE html>",
-    "junit": b"<?xml version=",
-    "markdown": b"## goldwatch",
-    "csv": b"Index,",
-    "json": b'{"summary": ',
+REPORT_HEADS: Mapping[str, Tuple[bytes, ...]] = {
+    "html": (b"<!DOCTYPE html>",),
+    "junit": (b"<?xml version=",),
+    "markdown": (b"## goldwatch",),
+    # Of several hosts or places these come first.
+    "csv": (b"Index,", b"Time,", b"Host,"),
+    "json": (b'{"summary": ', b'{"comparison": '),
 }
-"""What the files of a report begin with, by the name of the option."""
+"""What the files of a report may begin with, by the name of the option."""
 
 
 def refuse_replacing(option: str, path: str, inputs: Mapping[str, Optional[str]], runs: Iterable[Optional[str]] = ()) -> None:
@@ -52,15 +53,14 @@ def refuse_replacing(option: str, path: str, inputs: Mapping[str, Optional[str]]
 
 def refuse_foreign(option: str, path: str, kind: str) -> None:
     """Raise UsageError where there is a file with something else in it than an earlier report of this kind: a model, say."""
-    head = REPORT_HEADS[kind]
     try:
         with open_input(path) as stream:
-            found = stream.read(len(head))
+            found = stream.read(64)
     except MissingPath:
         if os.path.lexists(path):
             raise
         return
-    if found and found != head:
+    if found and not found.startswith(REPORT_HEADS[kind]):
         message = "%s %s: a file that is no earlier report of this kind is there; it is not replaced" % (option, path)
         raise UsageError(message, hint="name another file, or remove that one")
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from importlib import import_module
 from xml.etree import ElementTree
 
 import pytest
 
+from goldwatch.cli.outputs import REPORT_HEADS
+from goldwatch.cli.report_options import FILES
 from goldwatch.dumps.place import Place
 from goldwatch.results.csvfile import Columns
 from goldwatch.results.junit import JunitFile
@@ -215,6 +218,18 @@ def test_a_table_of_several_places_names_them(tmp_path, make_row):
     assert lines[0].startswith("Time,Device,Model,ModelId,Step,Index,OpType")
     assert [line.split(",")[:6] for line in lines[1:]] == [["NaN", "0", "NaN", "NaN", "1", "0"], ["NaN", "'=1", "NaN", "NaN", "1", "0"]]
     assert write(tmp_path, JsonFile, rows, told_of(rows, comparison="replay")).startswith('{"comparison": "replay",\n"summary"')
+
+
+@pytest.mark.parametrize("comparison", ["", "replay"])
+@pytest.mark.parametrize("places", [[{}], [{"device": "0"}, {"device": "1"}], [{"device": "0", "host": "a"}, {"device": "0", "host": "b"}]])
+def test_what_a_report_begins_with_is_known(tmp_path, make_row, places, comparison):
+    """A later report takes its place; nothing else is replaced."""
+    rows = [make_row(number, **place) for number, place in enumerate(places)]
+    for name, (home, _) in FILES.items():
+        module, _, kind = home.rpartition(".")
+        text = write(tmp_path, getattr(import_module("goldwatch." + module), kind), rows, told_of(rows, comparison=comparison))
+        assert text.encode("utf-8").startswith(REPORT_HEADS[name]), (name, text[:80])
+    assert len(FILES) == len(REPORT_HEADS)
 
 
 def test_the_worst_rows(make_row):
