@@ -21,6 +21,7 @@ from ..naming import (
 )
 from ..records import quickly_made
 from ..tensors.tensor import Tensor
+from ..wording import plural
 from .container import DumpFile
 from .golden_dumps import GoldenDumps, Like
 from .listing import DumpEntry, FolderListing, GoldenFile, full_name_of, walk
@@ -151,6 +152,9 @@ class GoldenSet:
     def paths(self) -> List[str]:
         """Return the files that it knows."""
         return list(self._known)
+
+    def __repr__(self) -> str:
+        return "GoldenSet(%r, %s)" % (self.folder, plural(len(self), "tensor"))
 
     def __len__(self) -> int:
         """Return the number of golden tensors, a device's dump file counted as one."""

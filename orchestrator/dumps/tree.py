@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..filesystem.inputs import AnyPath, path_text
 from ..naming import DumpName, run_name
+from ..wording import plural
 from .listing import DumpEntry, FolderListing, walk
 from .place import Place, name_order, place_of
 
@@ -87,6 +88,9 @@ class DumpTree:
     def __init__(self, root: AnyPath, time: Optional[str] = None, what: str = "TARGET") -> None:
         root = path_text(root, what)
         self._take(root, list(walk(root, what)), time)
+
+    def __repr__(self) -> str:
+        return "DumpTree(%r, %s)" % (self.root, plural(len(self.combos), "place"))
 
     def _take(self, root: str, listings: List[FolderListing], time: Optional[str]) -> None:
         self.root = root

@@ -10,6 +10,7 @@ from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 from ..errors import FormatError, InputError, require_file
 from ..filesystem.inputs import AnyPath, open_input, path_text
 from ..naming import find_collisions, sanitise_device, sanitise_golden
+from ..wording import plural
 from .build import GraphBuilder, Notes
 from .getext import parse_text
 from .nodes import OpNode
@@ -63,6 +64,9 @@ class ModelGraph:
             self._in_graph.setdefault((op.graph_index, op.name), op)
         self._consumers: Optional[Dict[Tuple[int, Optional[int]], List[OpNode]]] = None
         self.notes = tuple(notes) + tuple(_repeated(self._by_name))
+
+    def __repr__(self) -> str:
+        return "ModelGraph(%r, %s)" % (self.name, plural(len(self.ops), "op"))
 
     def ops_named(self, name: str) -> List[OpNode]:
         """Return the ops of this name: as it is; else as the device writes it; else as golden files carry it. Empty when there is none."""
