@@ -238,7 +238,7 @@ def test_a_result_outlives_its_watch(folder):
 def test_what_was_read_says_what_it_is(folder):
     assert repr(goldwatch.DumpTree(folder / "dump")) == "DumpTree(%r, 1 place)" % str(folder / "dump")
     assert repr(goldwatch.GoldenSet(folder / "net" / "golden")) == "GoldenSet(%r, 5 tensors)" % str(folder / "net" / "golden")
-    assert repr(goldwatch.load_model(folder / "net" / "model.json")) == "ModelGraph('net', 5 ops)"
+    assert repr(goldwatch.load_model(folder / "net" / "model.json")) == "ModelGraph('net', 6 ops)"
 
 
 def test_a_temporary_folder_lives_as_long_as_any_copy_of_its_result(folder):
