@@ -19,9 +19,9 @@ from ...netfiles.onnx_model import OnnxModel
 from ...netfiles.onnx_names import name_nodes
 from ...netfiles.onnx_ranks import Ranks, fitted
 from ...netfiles.onnx_types import BY_NAME
-from ...netfiles.onnx_values import OnnxTensor, OnnxValue, numbers_of
+from ...netfiles.onnx_values import OnnxTensor, OnnxValue
 from ...netfiles.wirefile import Piece as Bytes
-from ...netfiles.wirefile import Span, WireFile
+from ...netfiles.wirefile import Span, WireFile, numbers_of
 from ...protowire import VARINT, field
 from ..child.parent import Task
 from ..child.serve import Parent

@@ -11,8 +11,8 @@ import numpy as np
 
 from ...errors import FormatError
 from ...netfiles.onnx_types import TYPES, type_name
-from ...netfiles.onnx_values import OnnxTensor, numbers_of, read_tensor
-from ...netfiles.wirefile import WireFile
+from ...netfiles.onnx_values import OnnxTensor, read_tensor
+from ...netfiles.wirefile import WireFile, numbers_of
 from ...protowire import BYTES, FIXED32, FIXED64
 from .narrow import decode, held_as, is_narrow
 

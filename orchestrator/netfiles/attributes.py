@@ -8,10 +8,10 @@ from typing import Callable, Dict, FrozenSet, Iterator, List, Optional, Tuple
 from ..protowire import BYTES, VARINT, read_varints
 from .caffe_net import Layer
 from .onnx_types import type_name
-from .onnx_values import numbers_of, read_tensor, signed
+from .onnx_values import read_tensor
 from .textformat import Message
 from .tf_ops import DTYPES
-from .wirefile import Span, WireFile
+from .wirefile import Span, WireFile, numbers_of, signed
 
 Parameters = List[Tuple[str, str]]
 

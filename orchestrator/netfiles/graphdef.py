@@ -10,9 +10,8 @@ from typing import Dict, List, Optional, Tuple
 
 from ..errors import FormatError, InputError, MissingPath
 from ..protowire import BYTES, VARINT
-from .onnx_values import numbers_of, signed
 from .tf_ops import OpOutputs, outputs_of_signature
-from .wirefile import Record, Span, WireFile
+from .wirefile import Record, Span, WireFile, numbers_of, signed
 
 _NODE, _LIBRARY, _VERSIONS = 1, 2, 4
 _HINT = "give a frozen graph (.pb): freeze_graph makes one"

@@ -7,8 +7,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..elements import element_count
 from .onnx_model import OnnxModel, OnnxNode
-from .onnx_values import numbers_of
-from .wirefile import WireFile
+from .wirefile import WireFile, numbers_of
 
 _LIKE_FIRST = frozenset(
     "Abs Acos Acosh Asin Asinh Atan Atanh AveragePool BatchNormalization Bernoulli BitShift Cast CastLike Ceil Celu Clip Concat Conv "

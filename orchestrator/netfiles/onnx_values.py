@@ -10,7 +10,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple, Union
 from ..errors import FormatError
 from ..protowire import BYTES, VARINT, read_varints
 from .onnx_types import TYPES
-from .wirefile import Span, WireFile
+from .wirefile import Span, WireFile, signed
 
 Dim = Union[int, str, None]
 _EXTERNAL = 1
@@ -147,19 +147,3 @@ def _dim(file: WireFile, start: int, end: int) -> Dim:
         if number == 2 and wire == BYTES:
             return file.text(first, last) or None
     return None
-
-
-def signed(value: int) -> int:
-    """Return the number that a varint of 64 bits stands for."""
-    return value - (1 << 64) if value >> 63 else value
-
-
-def numbers_of(file: WireFile, span: Span, field: int) -> List[int]:
-    """Return the numbers of a repeated varint field of a message, packed or not."""
-    found: List[int] = []
-    for number, wire, first, last in file.inside(*span):
-        if number == field and wire == VARINT:
-            found.append(signed(first))
-        elif number == field and wire == BYTES:
-            found += (signed(value) for value in read_varints(file.window, first, last))
-    return found

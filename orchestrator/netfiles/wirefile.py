@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import BinaryIO, Iterable, Iterator, NamedTuple, Tuple, Union
+from typing import BinaryIO, Iterable, Iterator, List, NamedTuple, Tuple, Union
 
 from ..errors import FormatError, TruncatedFile, require_file
 from ..filesystem.inputs import open_regular, read_at
-from ..protowire import CutShort, Window, fields_of
+from ..protowire import BYTES, VARINT, CutShort, Window, fields_of, read_varints
 
 _COPY_BYTES = 1 << 20
 _LFS = b"version https://git-lfs"
@@ -136,6 +136,22 @@ class WireFile:
 def size_of(pieces: Iterable[Piece]) -> int:
     """Return how many bytes :meth:`WireFile.write` writes."""
     return sum(len(piece) if isinstance(piece, bytes) else piece[1] - piece[0] for piece in pieces)
+
+
+def signed(value: int) -> int:
+    """Return the number that a varint of 64 bits stands for."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def numbers_of(file: WireFile, span: Span, field: int) -> List[int]:
+    """Return the numbers of a repeated varint field of a message, packed or not."""
+    found: List[int] = []
+    for number, wire, first, last in file.inside(*span):
+        if number == field and wire == VARINT:
+            found.append(signed(first))
+        elif number == field and wire == BYTES:
+            found += (signed(value) for value in read_varints(file.window, first, last))
+    return found
 
 
 def _joined(spans: Iterable[Span]) -> Iterator[Span]:
