@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import FrozenSet, Iterator, Optional, Tuple
+from typing import FrozenSet, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -28,12 +28,30 @@ _UNTOLD = ("ND", "RESERVED")
 def open_counterpart(task: PairTask) -> Tuple[Tensor, Optional[int]]:
     """Return a task's golden tensor and its device address; that of a device with another layout than the target's in its original layout.
 
-    Raises as :func:`goldwatch.dumps.golden.open_golden` and :func:`goldwatch.tensors.layouts.plain_tensor`.
+    A file's tensor that the target's op reads in another shape is in that shape, unless it fits as it is. Raises as
+    :func:`goldwatch.dumps.golden.open_golden` and :func:`goldwatch.tensors.layouts.plain_tensor`.
     """
     golden, address = open_golden(task.golden)
+    if task.reshaped is not None and task.golden.kind != "npu" and _fits_reshaped(task, golden):
+        return replace(golden.in_c_order(), shape=task.reshaped, format="ND"), address
     if task.as_stored or task.golden.kind != "npu" or is_stored_alike(task.target, golden):
         return golden, address
     return plain_tensor(golden, task.origin_format, task.origin_shape), address
+
+
+def _fits_reshaped(task: PairTask, golden: Tensor) -> bool:
+    """Tell whether a golden tensor is in the shape in which the network makes it, and the target fits only that in which it is read."""
+    if _without_ones(golden.shape) != _without_ones(task.origin_shape or ()):
+        return False
+    try:
+        match_layouts(task.target, golden.shape, task.origin_format, task.origin_shape, None)
+        return False
+    except NotComparable:
+        return True
+
+
+def _without_ones(shape: Sequence[int]) -> List[int]:
+    return [size for size in shape if size != 1]
 
 
 def geometry_of(task: PairTask, golden: Tensor) -> Geometry:
@@ -54,6 +72,10 @@ def geometry_of(task: PairTask, golden: Tensor) -> Geometry:
         geometry = match_stored(target, golden)
         return replace(geometry, notes=(*geometry.notes, text))
     golden_format = golden.format if golden.format not in ("ND", "RESERVED") else None
+    if task.reshaped is not None and golden.shape == task.reshaped:
+        geometry = match_layouts(target, golden.shape, None, golden.shape, None)
+        note = "reshaped from %s to %s on the way, as the model says" % (list(task.origin_shape or ()), list(golden.shape))
+        return replace(geometry, notes=(*geometry.notes, note))
     return match_layouts(target, golden.shape, task.origin_format, task.origin_shape, golden_format)
 
 

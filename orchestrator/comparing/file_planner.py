@@ -247,7 +247,8 @@ class Planner:
         if isinstance(dump, JoinedDump) and dump.slices > 1:
             row = replace(row, reason="; ".join(filter(None, (row.reason, "joined from %d slices" % dump.slices))))
         beside = () if self.two_dumps else beside_of(dump, info, plan.op_type)
-        tasks.append(PairTask(row, target, found, plan.origin_format, plan.origin_shape, as_stored=self.two_dumps, beside=beside))
+        origin = (plan.origin_format, plan.origin_shape)
+        tasks.append(PairTask(row, target, found, *origin, as_stored=self.two_dumps, beside=beside, reshaped=plan.reshaped))
 
     def _golden_of(self, plan: RowPlan, dumped: DumpedOp, iteration: Optional[Tuple[int, int]] = None) -> Optional[GoldenEntry]:
         like = (dumped.op_type, dumped.slice)

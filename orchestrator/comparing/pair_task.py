@@ -92,6 +92,8 @@ class PairTask:
         Where the golden tensor is.
     origin_format, origin_shape
         The golden's layout and shape as the json says; None when it does not.
+    reshaped
+        The shape in which the target is read, where its golden tensor has another with as many elements (:class:`RowPlan`).
     as_stored
         Compare element by element as stored on the device, padding included (two dumps of one model).
     beside
@@ -106,6 +108,7 @@ class PairTask:
     origin_shape: Optional[Tuple[int, ...]] = None
     as_stored: bool = False
     beside: Tuple[Tensor, ...] = ()
+    reshaped: Optional[Tuple[int, ...]] = None
 
     @property
     def nbytes(self) -> int:

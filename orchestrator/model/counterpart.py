@@ -5,10 +5,12 @@ Source: the vendor's description of the ``_datadump_*`` attributes, corrected by
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Callable, Dict, List, Optional, Tuple
 
 from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
+from ..elements import element_count
 from ..naming import sanitise_golden
 from ..wording import listed
 from .graph import ModelGraph
@@ -19,6 +21,7 @@ from .quantised import is_quant, quantised_stretch
 from .row_plan import EXPECTED_ABSENT, NOT_COMPARED, PAIR, Counterpart
 
 HasGolden = Callable[[str, int], bool]
+Shape = Tuple[int, ...]
 
 _SOURCE_TYPES = FIXED_TYPES | INPUT_TYPES
 _PARSER_MADE = "PartitionedCall_"
@@ -63,8 +66,8 @@ class Counterparts:
             return "its original names are empty: it has no counterpart in the golden model"
         return "inserted by the compiler: it has no counterpart in the golden model"
 
-    def of_input(self, op: OpNode, source: Optional[Tuple[str, int]]) -> Counterpart:
-        """Return what the input that comes from ``source`` (producer's name, output index) is compared with."""
+    def of_input(self, op: OpNode, number: int, source: Optional[Tuple[str, int]]) -> Counterpart:
+        """Return what input ``number``, which comes from ``source`` (producer's name, output index), is compared with."""
         if source is None:
             return Counterpart(EXPECTED_ABSENT, "an optional input that is not connected")
         producer = self._graph.producer(op, source[0])
@@ -72,7 +75,7 @@ class Counterparts:
             return Counterpart(NOT_COMPARED, "its producer %s is not in the model file" % source[0])
         found = self.of_output(producer, source[1])
         if found.status == PAIR or found.golden_op is not None:
-            return found
+            return read_as(found, desc_at(op.input_descs, number))
         return Counterpart(found.status, "input from %s:%d: %s" % (source[0], source[1], found.reason))
 
     def of_output(self, op: OpNode, index: int) -> Counterpart:
@@ -191,6 +194,18 @@ class Counterparts:
             return Counterpart(PAIR, note, name, index, desc.origin_format, desc.origin_shape)
         reason = "no golden file for %s:%d (%s.%d.*)" % (name, index, sanitise_golden(name), index)
         return Counterpart(NOT_COMPARED, reason + note, name, index, desc.origin_format, desc.origin_shape)
+
+
+def read_as(found: Counterpart, desc: TensorDesc) -> Counterpart:
+    """Return a counterpart for a tensor of this description, which may say that it is read in another shape than it was made in."""
+    return replace(found, reshaped=desc.origin_shape) if _is_reshaped(found.origin_shape, desc.origin_shape) else found
+
+
+def _is_reshaped(made: Optional[Shape], read: Optional[Shape]) -> bool:
+    """Tell whether a tensor is read in another shape than it is made in; with the same sizes in another order it may be a transpose."""
+    if made is None or read is None or made == read or min(*made, *read, 1) < 1 or element_count(made) != element_count(read):
+        return False
+    return sorted(size for size in made if size != 1) != sorted(size for size in read if size != 1)
 
 
 def _named(op: OpNode) -> str:

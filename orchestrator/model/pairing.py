@@ -10,11 +10,11 @@ from typing import Callable, Dict, Iterable, List, Optional, Sequence, Set, Tupl
 
 from ..naming import sanitise_device, whole_name
 from ..records import changed
-from .counterpart import Counterparts, HasGolden
+from .counterpart import Counterparts, HasGolden, read_as
 from .graph import ModelGraph
 from .groups import FOLLOWING_TYPES, Group, ground_truth, groups_of
 from .never import never_dumps, no_dump_reason
-from .nodes import OpNode, TensorDesc
+from .nodes import OpNode, TensorDesc, desc_at
 from .quantised import is_dequant, is_quant
 from .row_plan import DEQUANTISED, EXPECTED_ABSENT, INPUT, NOT_COMPARED, OMITTED, OP, OUTPUT, PAIR, Counterpart, DumpedOp, RowPlan
 
@@ -232,17 +232,17 @@ class Pairing:
         found = self._counterparts.of_output(op, index)
         if found.status == PAIR and op.type in FOLLOWING_TYPES and found.golden_op not in op.originals:
             note = "%s keeps the values of what precedes it: compared with %s:%s" % (op.type, found.golden_op, found.golden_index)
-            return found.noted(note)
+            return read_as(found, desc_at(op.output_descs, index)).noted(note)
         return found
 
     def _of_quantised(self, op: OpNode) -> Counterpart:
         """Return the counterpart of AscendQuant's output: that of its input, where scale and offset are known."""
         assert self._counterparts is not None
         text = "the output of AscendQuant is quantised: it has no counterpart in the golden model"
-        source = next((source for source in op.inputs if source is not None), None)
+        number, source = next(((number, source) for number, source in enumerate(op.inputs) if source is not None), (0, None))
         if op.quantisation is None or source is None:
             return Counterpart(EXPECTED_ABSENT, text + (", and the model does not give scale and offset" if source is not None else ""))
-        found = self._counterparts.of_input(op, source)
+        found = self._counterparts.of_input(op, number, source)
         if found.status != PAIR:
             return Counterpart(EXPECTED_ABSENT, text)
         return replace(found.noted(DEQUANTISED % op.quantisation), quantisation=op.quantisation)
@@ -253,16 +253,16 @@ class Pairing:
         A dump lists either every input of the json, those without a producer included, or only the connected ones.
         """
         assert self._counterparts is not None
-        sources: List[Optional[Tuple[str, int]]] = list(op.inputs)
-        connected = [source for source in sources if source is not None]
+        sources = list(enumerate(op.inputs))
+        connected = [(number, source) for number, source in sources if source is not None]
         if n_inputs != len(sources) and len(connected) != len(sources):
             if n_inputs != len(connected):
                 text = "the dump holds %d inputs, the model file lists %d, of which %d are connected: which is which cannot be told"
                 return Counterpart(NOT_COMPARED, text % (n_inputs, len(sources), len(connected)))
-            sources = list(connected)
+            sources = connected
         if index >= len(sources):
             return Counterpart(NOT_COMPARED, "the model file gives this op %d inputs, the dump holds %d" % (len(sources), n_inputs))
-        return self._counterparts.of_input(op, sources[index])
+        return self._counterparts.of_input(op, *sources[index])
 
     def _absent_row(self, group: Group) -> RowPlan:
         """Return the one row of a group without any dump: that of its first member that should have one, else of its first."""
@@ -359,4 +359,5 @@ def _with(base: RowPlan, kind: str, index: Optional[int], found: Counterpart) ->
         origin_shape=found.origin_shape,
         reason=found.reason,
         quantisation=found.quantisation,
+        reshaped=found.reshaped,
     )

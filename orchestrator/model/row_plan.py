@@ -67,6 +67,9 @@ class Counterpart:
         ``output``, or ``input`` of a device dump on the golden side.
     quantisation
         (scale, offset) of integers that are to be dequantised, x = (q − offset) / scale, before they are compared; None: none.
+    reshaped
+        Of an input that its op reads in another shape than its producer made it in, with as many elements: that shape in the original
+        model. The compiler takes Reshape, Flatten and their like out of a network.
     """
 
     status: str
@@ -77,6 +80,7 @@ class Counterpart:
     origin_shape: Optional[Tuple[int, ...]] = None
     golden_kind: str = OUTPUT
     quantisation: Optional[Tuple[float, float]] = None
+    reshaped: Optional[Tuple[int, ...]] = None
 
     def noted(self, note: str) -> Counterpart:
         """Return the same with one more note."""
@@ -114,7 +118,7 @@ class RowPlan:
         Layout and shape in the original model, as far as the json says.
     reason
         Why there is no pair, or notes on it; may be empty for a pair.
-    quantisation
+    quantisation, reshaped
         As for :class:`Counterpart`.
     dumped
         False where the dump lacks the tensor: an output that the model declares.
@@ -139,3 +143,4 @@ class RowPlan:
     reason: str = ""
     dumped: bool = True
     quantisation: Optional[Tuple[float, float]] = None
+    reshaped: Optional[Tuple[int, ...]] = None

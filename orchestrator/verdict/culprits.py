@@ -15,6 +15,11 @@ from .summary import Summary
 REPLAY = "replay"
 """``comparison`` of such a result."""
 
+_ALL_RIGHT = (
+    "The golden comparison fails but no operator has an error of its own: the difference is accumulated rounding, or an input is not what "
+    "its producer wrote."
+)
+"""With its own inputs each operator is right; where a value overflowed in one, golden data and device agree here."""
 _SHOWN = 5
 
 
@@ -96,7 +101,7 @@ def _sentence(culprits: Tuple[Culprit, ...], left: List[str], golden_fails: bool
         head = "The golden comparison fails; no" if golden_fails else "No"
         return "%s %s has an error of its own (%d replayed); nothing is known of the others." % (head, whose, ran) + stay
     if golden_fails and not left:
-        return "The golden comparison fails but no operator has an error of its own: the difference is accumulated rounding."
+        return _ALL_RIGHT
     if golden_fails:
         return "The golden comparison fails but no operator that was replayed has an error of its own." + stay
     return "No operator%s has an error of its own." % (" that was replayed" if left else "") + stay

@@ -44,6 +44,8 @@ class FirstDivergence:
         Of the rows.
     reason
         The row's reason.
+    written
+        The output row that compares the same tensor as the failing input, where it passes: as its producer wrote it.
     """
 
     op: str
@@ -58,6 +60,7 @@ class FirstDivergence:
     skipped: Optional[Skipped] = None
     place: Place = NOWHERE
     reason: str = ""
+    written: Optional[str] = None
 
     def document(self) -> Dict[str, Any]:
         """Return the fields of result.json's ``first_divergence``; numbers that are not finite stay floats."""
@@ -115,6 +118,7 @@ def divergence_of(first: Row, inputs: Inputs, seen: Observations, limits: Limits
         bad_input=next((state.tensor for state in states if state.state == BAD), None),
         unknown_input=next((state.tensor for state in states if state.state == UNKNOWN), None),
         skipped=_skipped(states, op, inputs, seen),
+        written=next((tensor for state in states for tensor in [inputs.written(op, state)] if tensor is not None), None),
         place=first.place,
         reason=first.reason,
     )

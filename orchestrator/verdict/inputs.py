@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..comparing.row import FAIL
+from ..comparing.row import FAIL, PASS
 from ..dumps.place import Place
 from ..model.graph import ModelGraph
 from ..model.graphs import AnyGraph, ModelGraphs
@@ -136,6 +136,16 @@ class Inputs:
         if made is None or made.verdict not in COMPARED:
             return InputState(number, UNKNOWN, name, None, source)
         return InputState(number, BAD if made.verdict == FAIL else GOOD, made.tensor, made, source, producer)
+
+    def written(self, op: ObservedOp, state: InputState) -> Optional[str]:
+        """Return the producer's output row of an input that fails by its own row, where that passes, much nearer to the same golden."""
+        if state.state != BAD or state.owner is not op or state.source is None or state.seen is None:
+            return None
+        producer = self._seen.find(op.place, state.source)
+        output = next((feed.output for feed in self._known(op).feeds if feed.number == state.number), 0)
+        made = producer.outputs.get(output) if producer is not None else None
+        # By limits for one op alone the same values may fail here and pass there.
+        return made.tensor if made is not None and made.verdict == PASS and not made.distance >= 0.5 * state.seen.distance else None
 
     def behind(self, op: ObservedOp) -> List[Observation]:
         """Return the compared tensors that reach an operator's unknown inputs through operators that were not compared."""

@@ -94,7 +94,7 @@ def _out_of_good(estimate: Optional[Estimate]) -> str:
     if estimate.inputs_distance == 0 and not any(state.seen is not None and state.seen.different for state in estimate.inputs):
         return "; its inputs are equal to golden data, so the error is its own."
     if estimate.decision is not None and not estimate.suspect:
-        return "; it decides between values, and its inputs differ by rounding only (%s): the difference is inherited." % differs
+        return "; it decides between values, and that its inputs differ by %s explains the difference: it is inherited." % differs
     if estimate.suspect or not 0 < estimate.distance < math.inf:
         return "%s (they differ by %s), so the error is its own." % (within, differs)
     already = "%s, but differ by %s already" % (within, differs)
@@ -110,6 +110,10 @@ def _out_of_good(estimate: Optional[Estimate]) -> str:
 
 
 def _out_of_bad(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
+    if first.written is not None:
+        which = "this input" if first.bad_input in (None, first.tensor) else first.bad_input
+        found = "; %s, which %s was written as, is within its limits: what was written is not what was read " % (first.written, which)
+        return found + "(memory overwritten in between, inputs exchanged, or a dump of another run)."
     if first.bad_input in (None, first.tensor):
         return "; the error came in through this input, so it is inherited from what feeds the operator."
     bad = "; %s was already outside its limits" % first.bad_input

@@ -127,7 +127,8 @@ LIMITS = Limits((parse_limit("RelativeEuclideanDistance=0.01"),))
         (
             [row("a", "pass", 0.0)],
             True,
-            "The golden comparison fails but no operator has an error of its own: the difference is accumulated rounding.",
+            "The golden comparison fails but no operator has an error of its own: the difference is accumulated rounding, or an input is "
+            "not what its producer wrote.",
         ),
         (
             [row("a", "pass", 0.0), row("b", "not_compared")],

@@ -195,7 +195,8 @@ def failing(device, **options):
 def test_the_golden_comparisons_verdict_goes_into_the_sentence(device) -> None:
     device.write()
     failing(device)
-    said = "The golden comparison fails but no operator has an error of its own: the difference is accumulated rounding."
+    said = "The golden comparison fails but no operator has an error of its own: the difference is accumulated rounding, or an input is "
+    said += "not what its producer wrote."
     result = device.replay(result=device.path("plain"))
     assert result.sentence == said and result.exit_code == 0
     opened = goldwatch.open_result(device.path("out"))

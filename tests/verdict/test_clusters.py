@@ -137,7 +137,7 @@ def test_decisions_by_their_share_alone(random, op_type, dtype, share, suspect):
     found = suspects([*rows, decision], graph)
     assert [one.op for one in found] == (["op2"] if suspect else [])
     sentence = summarise([*rows, decision], 3, Limits(), graph=graph).sentence
-    assert sentence.endswith("the error is its own." if suspect else "the difference is inherited.")
+    assert sentence.endswith("the error is its own." if suspect else "explains the difference: it is inherited.")
 
 
 def test_one_wrong_label_of_one_may_be_inherited(random):

@@ -345,3 +345,37 @@ def test_what_a_few_elements_tell_of_the_values_holds_for_all(random, levels, ma
     many = second_look._has_many_values(pair)
     assert not many or lattice_step(second_look._sides(pair)[0]) is None
     assert many == (levels > 256 and masks < 0.9)
+
+
+@pytest.mark.parametrize("golden_mask, device_mask", [(-1e9, -np.inf), (-3.4e38, -np.inf), (-1e9, -65504.0), (-np.inf, -np.inf)])
+def test_a_mask_that_was_not_added_is_seen_where_it_is_infinite(random, golden_mask, device_mask):
+    scores = random.standard_normal((4, 8, 8))
+    masks = [np.where(np.tri(8) > 0, 0.0, value) for value in (golden_mask, device_mask)]
+    inputs = [whole(scores), whole(masks[1], masks[0])]
+    right, wrong = scores + masks[1], scores
+    assert own_error("Add", inputs, whole(right, scores + masks[0])).odd == 0
+    found = own_error("Add", inputs, whole(wrong, scores + masks[0]))
+    assert found.odd == (112 if device_mask == -np.inf else 0) and (found.odd or found.distance > 0.9)
+    # A device that stores the lowest number of its type for -inf has added it all the same.
+    assert own_error("Add", inputs, whole(np.maximum(right, -65504.0), scores + masks[0])).odd == 0
+
+
+def test_where_nothing_can_be_computed_nothing_is_odd(random):
+    """A row of a softmax that is masked throughout is NaN here; a device may make anything of it."""
+    golden, target = (np.vstack([random.standard_normal((3, 8)), np.full((1, 8), value)]) for value in (-1e9, -np.inf))
+    made = np.vstack([slow_softmax(target[:3], 1), np.full((1, 8), 0.125)])
+    assert own_error("SoftmaxV2", [whole(target, golden)], whole(made, slow_softmax(golden, 1))).odd == 0
+
+
+def test_the_operator_that_leaves_out_an_infinite_mask_is_the_suspect(scene, random):
+    scores = random.standard_normal((4, 16, 16)).astype(np.float32)
+    scene.data(scores, "scores")
+    with np.errstate(over="ignore"):
+        scene.data(np.where(np.tri(16) > 0, 0.0, -1e9).astype(np.float32)[None].repeat(4, 0), "mask")
+    scene.made["mask"] = np.where(scene.golden["mask"] < 0, -np.inf, 0.0).astype(np.float16)
+    scene.op("scale", "Muls", ["scores"], scores * 0.25, scene.made["scores"].astype(np.float32) * np.float32(0.25))
+    scene.op("add", "Add", ["scale", "mask"], scene.golden["scale"] + scene.golden["mask"], scene.made["scale"].astype(np.float32))
+    code, summary, text = scene.compare()
+    assert code == 1 and [suspect["op"] for suspect in summary["suspects"]] == ["add"] and "inherited" not in text
+    assert "finite where what is computed of the device's own inputs is not" in summary["suspects"][0]["evidence"]
+    assert "shift" not in [entry["kind"] for entry in summary["suspects"][0]["explanations"]]

@@ -181,7 +181,7 @@ def test_decisions_that_follow_from_the_devices_input_are_inherited(scene, rando
     scene.op("decision", op_type, ["fc"], DECISIONS[op_type](golden), DECISIONS[op_type](made))
     code, summary, text = scene.compare()
     assert (code, summary["suspects"]) == (1, [])
-    assert "it decides between values, and its inputs differ by rounding only (0.036 %): the difference is inherited." in text
+    assert "it decides between values, and that its inputs differ by 0.036 % explains the difference: it is inherited." in text
 
 
 @pytest.mark.parametrize("op_type", sorted(DECISIONS))

@@ -16,6 +16,8 @@ _PROFILE_ELEMENTS = 1 << 16
 _MOST_CHANNELS = 4096
 _MOST_WORK = 1 << 28
 _SMALL_PART = 8
+# Of what x is, as squares: of unrelated values a shift leaves twice as much, of others that its numbers tell next to nothing.
+_UNLIKE = 0.5
 
 
 def moved(d: Difference, letters: Sequence[str]) -> List[Finding]:
@@ -109,7 +111,8 @@ def _shifted(d: Difference, letters: Sequence[str]) -> Optional[Finding]:
             continue
         rest = d.x[here] - d.y[there]
         left = float((rest * rest).sum())
-        if by_chance(left / error, float(np.count_nonzero(d.e[here]))):
+        # Large golden values that a shift moves out of sight (a mask, say) are no evidence that what is left is where it should be.
+        if left > _UNLIKE * float((d.x[here] ** 2).sum()) or by_chance(left / error, float(np.count_nonzero(d.e[here]))):
             continue
         own = max(error - (d.total - d.own) * error / d.total, 0.02 * error)
         # Values that go round come from both sides alike: the shorter way is told.

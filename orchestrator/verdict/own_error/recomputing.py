@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from itertools import permutations
 from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ...comparing.masks import MASKED
 from ...comparing.patterns import AlignedPair
 from .normalising import NORMALISING, normalisations
 
@@ -96,11 +98,14 @@ class OwnError(NamedTuple):
         The largest of any slice along any axis: its norm over that of the slice, or of the mean slice where that is larger.
     factor
         The common factor of all elements, 1 where nothing is wrong.
+    odd
+        How many elements are finite where they should not be, or the reverse.
     """
 
     distance: float
     slice_distance: float
     factor: float = 1.0
+    odd: int = 0
 
 
 def own_error(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Optional[OwnError]:
@@ -126,9 +131,10 @@ def own_error(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) 
     with np.errstate(all="ignore"):
         for one in _formulas(op_type.lower(), goldens, golden):
             try:
-                off = _distance(golden, one(*goldens).reshape(golden.shape))
+                values = one(*goldens).reshape(golden.shape)
             except ValueError:
                 continue
+            off = math.inf if _odd(golden, values) else _distance(golden, values)
             if off <= best:
                 best, formula = off, one
             if off <= _EQUAL:
@@ -136,7 +142,7 @@ def own_error(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) 
         if formula is None:
             return None
         computed = formula(*targets).reshape(made.shape)
-        return OwnError(_distance(made, computed), _worst_slice(made, computed), _factor(made, computed))
+        return OwnError(_distance(made, computed), _worst_slice(made, computed), _factor(made, computed), _odd(made, computed))
 
 
 def contradicts(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int) -> bool:
@@ -186,6 +192,17 @@ def _formulas(name: str, inputs: Sequence[Array], output: Array) -> Iterator[For
         moved = [axis for axis in range(x.ndim) if x.shape[axis] > 1]
         for axes in permutations(range(len(moved))) if len(moved) <= _MOST_AXES else ():
             yield lambda x, axes=axes: x.squeeze().transpose(axes)
+
+
+def _odd(x: Array, y: Array) -> int:
+    """Return how many elements are finite on one side only, or another infinity; where y is NaN nothing can be told.
+
+    What overflows on one side, or is masked there, is large on the other.
+    """
+    with np.errstate(invalid="ignore"):
+        alike = (x == y) | np.isnan(y) | (np.isfinite(x) & np.isfinite(y))
+        large = (np.sign(x) == np.sign(y)) & (np.minimum(np.absolute(x), np.absolute(y)) >= -MASKED)
+    return int(np.count_nonzero(~(alike | large)))
 
 
 def _distance(x: Array, y: Array) -> float:

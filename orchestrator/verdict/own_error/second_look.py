@@ -154,6 +154,10 @@ def _of_factor(number: int, factors: Mapping[int, float], found: Mapping[int, Es
 
 def _computed(entry: Estimate, own: OwnError) -> Estimate:
     """Return the estimate of an operator that is computed once more: cleared where it does what it should, accused where it does not."""
+    if own.odd:
+        which = "1 of its elements is" if own.odd == 1 else "%d of its elements are" % own.odd
+        sentence = "%s finite where what is computed of the device's own inputs is not, or the reverse" % which
+        return replace(entry, score=_HIGHEST, told=Told(sentence), inherited=min(entry.inherited, entry.distance))
     rounded = rounding(entry.output.dtype, entry.output.rms)
     usual = 2.0 * rounded if only_rounds(entry.op.type) else math.hypot(rounded, sum_noise(entry.output.dtype))
     if own.distance <= usual and own.slice_distance <= _SLICES * usual:
