@@ -253,7 +253,7 @@ class Pairing:
         A dump lists either every input of the json, those without a producer included, or only the connected ones.
         """
         assert self._counterparts is not None
-        sources = list(enumerate(op.inputs))
+        sources: Sequence[Tuple[int, Optional[Tuple[str, int]]]] = list(enumerate(op.inputs))
         connected = [(number, source) for number, source in sources if source is not None]
         if n_inputs != len(sources) and len(connected) != len(sources):
             if n_inputs != len(connected):
