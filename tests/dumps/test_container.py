@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List
 import numpy as np
 import pytest
 
+import goldwatch.dumps.header as header
 from goldwatch.dumps import DumpFile, TensorData, probe, write_dump
 from goldwatch.dumps.write import dump_parts
 from goldwatch.errors import FormatError, InputError, MissingPath, NotComparable, TruncatedFile, UsageError
@@ -362,3 +363,16 @@ def test_what_is_no_kind_or_index_of_a_tensor(tmp_path: Any, container: Make, ki
     with pytest.raises(UsageError, match="a tensor's (kind is input or output|index is a whole number), got"):
         dump.array(kind, index)
     assert dump.array("output", np.int64(0)).tolist() == [1, 1, 1]
+
+
+def test_trouble_with_loading_protobuf_is_none_of_the_files(tmp_path, monkeypatch):
+    """As where the process has no descriptor left."""
+    path = str(tmp_path / "Add.a.1.2.1767323045000000")
+    write_dump(path, [], [np.zeros(3, np.float16)])
+
+    def none_left():
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(header, "load_messages", none_left)
+    with pytest.raises(OSError, match="Too many open files"):
+        header.load_header(path)

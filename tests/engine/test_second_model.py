@@ -401,3 +401,11 @@ def test_python_compares_the_files_of_a_quantised_net(tmp_path, values):
         str(tmp_path / "quantised"), str(tmp_path / "golden"), quantisation=quantisation(tmp_path / "quant.json"), jobs=1
     )
     assert {row.tensor for row in result.rows("pass")} == {"relu_q:output:0", "prob_q:output:0"}
+
+
+def test_a_folder_in_place_of_the_second_file_is_named_as_what_it_is(tmp_path):
+    for name in ("dump", "golden", "folder"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "net.json").write_text('{"graph": [{"name": "net", "op": []}]}')
+    done = run_here(["goldwatch", "compare", "dump", "golden", "-f", "net.json", "--unfused-om", "folder", "-o", "out"], tmp_path)
+    assert done.returncode == 4 and "the json of the unfused build: folder is not a regular file" in done.stderr

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
 
 from goldwatch.errors import FormatError, InputError, MissingPath
 from goldwatch.model import DumpedOp, Pairing, load_model
+from goldwatch.model import graph as graph_module
 from goldwatch.model.graph import computational_graphs
 from goldwatch.model.nodes import execution_key
 
@@ -246,3 +248,18 @@ def test_consumers(load, write):
     a, b, c = graph.ops
     assert graph.consumers(a) == [b, c] and graph.consumers(a, 0) == [b] and graph.consumers(a, 1) == [b, c]
     assert graph.consumers(b) == [] and graph.consumers(c, 3) == []
+
+
+def test_no_more_memory_is_asked_for_than_the_file_has_bytes(tmp_path, monkeypatch):
+    path = tmp_path / "net.json"
+    path.write_text('{"graph": [{"name": "net", "op": []}]}')
+    asked = []
+
+    class Watched(io.BytesIO):
+        def read(self, size=-1):
+            asked.append(size)
+            return super().read(size)
+
+    monkeypatch.setattr(graph_module, "open_input", lambda name: Watched(path.read_bytes()))
+    load_model(str(path))
+    assert max(asked) <= 4096 and min(asked) > 0

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from goldwatch.comparing.row import Row
 from goldwatch.dumps.place import Place
 from goldwatch.pages.diff_page import diff_page
+from goldwatch.results import difference_words
 from goldwatch.results.difference import BETTER, WORSE, difference_of
 from goldwatch.results.difference_words import MOST_CHARACTERS, change_words, counts_words, markdown
 from goldwatch.results.distances import COSINE_DISTANCE, distances, grown
@@ -311,3 +312,8 @@ def test_a_comment_with_room_for_all_leaves_nothing_out(made):
     many = [row("op%d" % number + "x" * 40, "fail") for number in range(450)]
     text = markdown(difference_of(made([row(one.op) for one in many]), made(many)))
     assert "Left out" not in text and text.count("| `op") == 450 and 30000 < len(text) <= MOST_CHARACTERS
+
+
+def test_nan_in_both_runs_is_no_change():
+    assert not difference_words._apart(math.nan, math.nan) and not difference_words._apart(0.5, 0.5)
+    assert difference_words._apart(0.5, math.nan) and difference_words._apart(0.5, 0.25)
