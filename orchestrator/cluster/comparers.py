@@ -120,8 +120,6 @@ class Cluster:
         who = self._client, self._name, self._places
         self._dispatcher = Dispatcher(*who, merging.order, merging.take, merging.lose, self._revive)
         self._dispatcher.run(units)
-        if len({unit.place for unit in units}) < len(units):
-            run.engine.cancelled.judge_stored()
         if isinstance(self._places, OwnDisks):
             run.reader = RemoteReader(self._client, self._places, run.engine, merging.order_of)
             run.overflow_files = self._places.overflow_files

@@ -13,12 +13,14 @@ from ..dumps.header import COMPLETE, HEADERLESS, SHORT, size_error
 from ..dumps.listing import DumpEntry
 from ..dumps.place import Place
 from ..dumps.slices import JoinedDump
+from ..elements import element_count
 from ..errors import GoldwatchError, MissingPath, NotComparable, TruncatedFile
 from ..model.counterpart import KnownCounterparts
 from ..model.graph import ModelGraph
 from ..model.pairing import Pairing
 from ..model.row_plan import INPUT, OMITTED, OP, OUTPUT, PAIR, DumpedOp, RowPlan
 from ..naming import sanitise_golden, whole_name
+from .decisions import may_redo
 from .dequantised import dequantised, is_integer, not_integers
 from .dumped_file import AnyDump, beside_of, dumped_op, is_overwritten, open_dump
 from .file_plan import UNREADABLE, FilePlan
@@ -201,6 +203,7 @@ class Planner:
                 (waiting if missing or plan.status == EXPECTED_ABSENT else rows).append(row)
             else:
                 self._pair(row, plan, dumped, dump, info, tasks, rows, waiting, iteration)
+        tasks = _with_inputs(tasks, dump)
         return FilePlan(
             tuple(tasks),
             tuple(rows),
@@ -388,6 +391,17 @@ class Planner:
 def _slice_text(part: Optional[Tuple[int, int]]) -> str:
     """Return what the TensorIndex of a slice's rows ends with."""
     return "" if part is None else ":context%d:thread%d" % part
+
+
+def _with_inputs(tasks: List[PairTask], dump: AnyDump) -> List[PairTask]:
+    """Return the tasks, those of outputs of an op that decides with the tasks of its inputs, where all but single numbers have one."""
+    if not any(may_redo(task.row.op_type) for task in tasks):
+        return tasks
+    inputs = tuple(task for task in tasks if task.row.kind == INPUT)
+    paired = {task.row.tensor_index for task in inputs}
+    if not inputs or any(info.index not in paired and element_count(info.shape) > 1 for info in dump.inputs):
+        return tasks
+    return [task if task.row.kind == INPUT or not may_redo(task.row.op_type) else replace(task, inputs=inputs) for task in tasks]
 
 
 def _without_model(plan: RowPlan) -> RowPlan:

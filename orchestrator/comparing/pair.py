@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from functools import partial
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..dumps.golden import open_golden
 from ..dumps.source import START_BYTES
@@ -21,7 +21,7 @@ from .metric_result import DISTANCE, MetricResult
 from .metrics import DIVERGENCE, Accumulator, overflow
 from .pair_task import Decision, PairTask, Settings
 from .passing import passing
-from .row import CORRUPT, EXPECTED_ABSENT, FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, WORST_SLICE, Row
+from .row import CORRUPT, DECIDED_OTHERWISE, EXPECTED_ABSENT, FAIL, NOT_COMPARED, NOTHING_FINITE, PASS, SAMPLED, WORST_SLICE, Row
 from .same_dump import CANCELLED, OVERWRITTEN, cancelling_slack, may_cancel, same_bytes
 from .second_pass import KLPass, compare_blocks
 from .slack import Slack, explained, rounding_slack
@@ -57,7 +57,7 @@ def compare_pairs(tasks: Sequence[PairTask], settings: Settings, first: Optional
         done[_reading(tasks[0], settings)] = [(tasks[0], first)]
     for task in tasks[len(rows) :]:
         alike = done.setdefault(_reading(task, settings), [])
-        twin = next(filter(None, (_taken_over(task, other, row) for other, row in alike)), None)
+        twin = next(filter(None, (_taken_over(task, other, row) for other, row in alike if not _judged_by_inputs(task, row))), None)
         if twin is not None:
             rows.append(in_its_memory(task, twin))
             continue
@@ -66,6 +66,11 @@ def compare_pairs(tasks: Sequence[PairTask], settings: Settings, first: Optional
             alike.append((task, row))
         rows.append(row)
     return rows
+
+
+def _judged_by_inputs(task: PairTask, row: Row) -> bool:
+    """Tell whether an output may pass by what its op was given, where another row of the same bytes fails, an input's."""
+    return row.verdict == FAIL and (bool(task.inputs) or (bool(task.beside) and may_cancel(task.row.op_type)))
 
 
 def in_its_memory(task: PairTask, row: Row) -> Row:
@@ -243,7 +248,7 @@ def row_of(
     sampled = result.count < count
     if sampled:
         notes.append("a sample: %d of %d elements were compared" % (result.count, count))
-    verdict, outside, decided_by, remarks = _decide(task, golden, geometry, result, settings)
+    verdict, outside, decided_by, remarks, warning = _decide(task, golden, geometry, result, settings)
     notes += remarks
     places = _places(result, geometry, golden.order, decided_by if verdict == FAIL else "")
     reasons = [outside, *places, *result.reasons, row.reason, *result.notes, *notes]
@@ -260,18 +265,25 @@ def row_of(
         verdict=verdict,
         reason="; ".join(filter(None, reasons)),
         decided_by=decided_by,
-        warning=NOTHING_FINITE if result.nothing_finite else SAMPLED if sampled else "",
+        warning=NOTHING_FINITE if result.nothing_finite else SAMPLED if sampled else warning,
         cause="",
     )
 
 
-def _decide(
-    task: PairTask, golden: Tensor, geometry: Geometry, result: MetricResult, settings: Settings
-) -> Tuple[str, str, str, List[str]]:
-    """Return verdict, what is outside its limit, the limits that decided, and remarks."""
+class _Decided(NamedTuple):
+    """What became of a pair: what is outside its limit, the limits that decided, remarks, and the row's warning."""
+
+    verdict: str
+    outside: str = ""
+    decided_by: str = ""
+    remarks: Sequence[str] = ()
+    warning: str = ""
+
+
+def _decide(task: PairTask, golden: Tensor, geometry: Geometry, result: MetricResult, settings: Settings) -> _Decided:
     row, dtype = task.row, task.target.dtype.name
     if settings.judge is None:
-        return result.outcome or PASS, "", "", []
+        return _Decided(result.outcome or PASS)
     if result.outcome is None:
         decision = settings.judge(row, dtype, result.deciding, result.not_applicable)
         verdict, outside, decided_by = FAIL if decision.text else PASS, decision.text, decision.decided_by
@@ -282,15 +294,29 @@ def _decide(
     if verdict == FAIL and row.kind == "output" and result.positions_agree and may_cancel(row.op_type):
         forgiven = _cancelled(task, golden, geometry, result, settings)
         if forgiven is not None:
-            return PASS, "", forgiven.decided_by, [CANCELLED % row.op_type] + [outside + ", but no more than that explains"] * bool(outside)
+            but = [outside + ", but no more than that explains"] * bool(outside)
+            return _Decided(PASS, "", forgiven.decided_by, [CANCELLED % row.op_type] + but)
     if outside and result.beyond_chance is not None and settings.judge.leaves_to_chance(decision):
         rest = settings.judge(row, dtype, {**result.deciding, WORST_SLICE: result.beyond_chance}, result.not_applicable)
         if not rest.text:
-            return PASS, "", rest.decided_by, [outside + BY_CHANCE]
+            return _Decided(PASS, "", rest.decided_by, [outside + BY_CHANCE])
+    if outside and task.inputs and settings.judge.leaves_to_inputs(decision):
+        remark = _near_ties(task, golden, geometry, settings)
+        if remark:
+            return _Decided(PASS, "", decided_by, ["%s; %s" % (outside, remark)], DECIDED_OTHERWISE)
     if not result.judged or result.outcome is not None:
-        return verdict, outside, decided_by, []
+        return _Decided(verdict, outside, decided_by)
     missed = outside or settings.judge(row, dtype, result.values, result.not_applicable).text
-    return verdict, outside, decided_by, [explained(missed, slack_of(task, golden), verdict == PASS)] if missed else []
+    return _Decided(verdict, outside, decided_by, [explained(missed, slack_of(task, golden), verdict == PASS)] if missed else [])
+
+
+def _near_ties(task: PairTask, golden: Tensor, geometry: Geometry, settings: Settings) -> str:
+    """Return a remark where the decisions of an output all follow from the device's own inputs, and these are within their limits."""
+    # Few runs need it.
+    from .near_ties import FOLLOWS, follows
+
+    fits = follows(task, golden, geometry, settings) and all(compare_pair(one, settings).verdict == PASS for one in task.inputs)
+    return FOLLOWS if fits else ""
 
 
 def _cancelled(task: PairTask, golden: Tensor, geometry: Geometry, result: MetricResult, settings: Settings) -> Optional[Decision]:

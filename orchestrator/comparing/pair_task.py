@@ -42,6 +42,9 @@ class Judge(Protocol):
     def leaves_to_chance(self, decision: Decision) -> bool:
         """Tell whether nothing but a limit is missed that allows for chance."""
 
+    def leaves_to_inputs(self, decision: Decision) -> bool:
+        """Tell whether nothing but a limit is missed that decisions near a tie may miss."""
+
     def alike(self, row: Row) -> Tuple[Any, ...]:
         """Return equal values for rows of which equal findings are judged alike."""
 
@@ -99,6 +102,8 @@ class PairTask:
     beside
         Other tensors of the same dump file: of an input the outputs that may lie in its memory, of an output of an op that may cancel its
         inputs those (:mod:`goldwatch.comparing.same_dump`).
+    inputs
+        Of an output of an op that decides the pairs of all its inputs (:mod:`goldwatch.comparing.decisions`), where each has one.
     """
 
     row: Row
@@ -109,6 +114,7 @@ class PairTask:
     as_stored: bool = False
     beside: Tuple[Tensor, ...] = ()
     reshaped: Optional[Tuple[int, ...]] = None
+    inputs: Tuple[PairTask, ...] = ()
 
     @property
     def nbytes(self) -> int:

@@ -160,6 +160,18 @@ def _vanished(engine: Engine, file: TargetFile) -> None:
     engine.put_rows(rows, file)
 
 
+def judge_by_others(engine: Engine) -> None:
+    """Judge rows by others, whatever order they came in; those of ops whose inputs were not dumped by what the producers wrote."""
+    with engine.store.transaction():
+        engine.rejudging.judge_stored()
+        if engine.rejudging.doubtful:
+            # Few runs need it.
+            from .by_producers import judge_by_producers
+
+            while judge_by_producers(engine):
+                engine.rejudging.judge_stored()
+
+
 def finish_rows(
     engine: Engine, empty: Sequence[Combo] = (), unlisted: Sequence[Tuple[str, str]] = (), absent: Sequence[Row] = ()
 ) -> None:

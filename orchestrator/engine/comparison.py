@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator, List, Mapping, Optional, Tuple, Type
 
+from ..comparing.row import Row
 from ..comparing.workers import Workers
 from ..dumps.place import Place
 from ..errors import Interrupted, require_file
@@ -175,7 +176,14 @@ class Run:
         dumps_too = os.path.realpath(self.options.golden) != self.catalogue.root
         self.goldens = Goldens(self.options.golden, self.options.golden_steps, self.store, dumps_too)
         self.engine = Engine(self.options, self.graphs, self.store, self.workers, self.catalogue, self.goldens, self.on_row)
+        self.engine.rejudging.follows = self._follows
         self.prepare_rows()
+
+    def _follows(self, row: Row) -> bool:
+        # Few runs need it.
+        from .rereading import RunReader
+
+        return RunReader(self.engine).follows(row)
 
     def prepare_rows(self) -> None:
         """Have rows prepared as they are made, for the tables that are known by now to be written."""

@@ -17,13 +17,13 @@ from ..results.kept import KeptRows, Renderer
 from ..results.prepared import PreparedRow, Preparer
 from ..results.rowsql import row_key, row_line
 from ..results.store import RunStore
-from .cancelled import CancelledOutputs
 from .catalogue import Catalogue
 from .goldens import Goldens
 from .options import ComparisonOptions
 from .pair_queue import PairQueue
 from .places import Places
 from .progress import Progress
+from .rejudging import Rejudging
 from .signature import OUTDATED, look_at
 from .slices import Slices
 from .stored import Believed, believe, same_model
@@ -56,8 +56,8 @@ class Engine:
         Those seen, and whether anything still comes to them.
     slices
         Files that hold slices of one op.
-    cancelled
-        What judges inputs like the outputs that they are.
+    rejudging
+        What judges rows by others.
     closing
         Whatever was held for the end is planned now.
     kept
@@ -83,7 +83,7 @@ class Engine:
         self.options = options
         self.graphs = graphs
         self.store = store
-        self.cancelled = CancelledOutputs(store)
+        self.rejudging = Rejudging(store, self.put_rows)
         self.workers = workers
         self.catalogue = catalogue
         self.goldens = goldens
@@ -377,7 +377,7 @@ class Engine:
                 for task, row, known in zip_longest(tasks, rows, prepared):
                     file = self._take_result(task, row)
                     if file is not None:
-                        judged = self.cancelled.judged(row)
+                        judged = self.rejudging.judged(row)
                         taken.append(judged)
                         made.append(known if judged is row else None)
                         file.has_rows = True

@@ -11,7 +11,7 @@ from ..dumps.tree import DumpTree
 from ..errors import InputError
 from ..model.graphs import ModelGraphs
 from ..results.records import EXPECTED
-from .closing import finish_rows
+from .closing import finish_rows, judge_by_others
 from .comparers import Comparers, Here
 from .comparison import Run, Source, compare_from
 from .engine import OnRow
@@ -99,6 +99,7 @@ class _Listing(Source):
         sizes = array("q", map(self.comparers.size_of, files))
         run.store.set(EXPECTED, {"files": len(files), "bytes": sum(sizes)})
         run.left_out += self.comparers.compare(run, files, sizes, self.tell)
+        judge_by_others(engine)
         finish_rows(engine, self.tree.empty, self.tree.unlisted)
         run.left_out += run.unpaired()
 

@@ -1,4 +1,4 @@
-"""The tensors of finished rows, read again for the explanations of suspects."""
+"""The tensors of finished rows, read again: for the explanations of suspects, and where rows are judged by others."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from typing import Optional
 from ..comparing.aligned import converted, geometry_of, open_counterpart
 from ..comparing.pair_task import PairTask
 from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, align
+from ..comparing.row import Row
 from ..dumps.place import Place
 from ..errors import GoldwatchError
+from ..model.row_plan import INPUT
 from ..verdict.explaining import TensorReader
 from ..verdict.observations import ObservedOp
+from ..verdict.own_error.recomputing import follows, known
 from ..verdict.seen import Observation
 from .engine import Engine
 
@@ -46,6 +49,17 @@ class RunReader(TensorReader):
             return align(task.target, golden, geometry_of(task, golden), task.as_stored, most)
         except (GoldwatchError, OSError, MemoryError):
             return None
+
+    def follows(self, row: Row) -> bool:
+        """Tell whether an output is what its operator makes of the device's own inputs; False where a file is gone, or the op unknown."""
+        file = self._engine.catalogue.of_row(row.target_file)
+        if file is None or row.target_file is None or not known(row.op_type):
+            return False
+        made = self.read(row.target_file, row.tensor)
+        tasks = self._engine.plan_again(file).tasks if made is not None else ()
+        inputs = [self.read(row.target_file, task.row.tensor) for task in tasks if task.row.kind == INPUT and task.row.op == row.op]
+        pairs = [pair for pair in inputs if pair is not None]
+        return made is not None and len(pairs) == len(inputs) and follows(row.op_type, pairs, made)
 
     def task(self, target_file: str, tensor: str) -> Optional[PairTask]:
         """Return a pair by its dump file's name in the rows; None when the file is gone."""

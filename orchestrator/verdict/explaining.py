@@ -8,14 +8,14 @@ from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ..comparing.decisions import Redone, redo
 from ..comparing.patterns import MOST_ELEMENTS, AlignedPair
 from ..comparing.row import FAIL, PASS
-from .explanations import BLAMELESS, Other, Surroundings, explanations_of
+from .explanations import GOLDEN, READER, Other, Surroundings, explanations_of
 from .inputs import Inputs, InputState
 from .observations import Observations, ObservedOp
-from .own_error.decisions import Redone, redo
 from .own_error.estimated import Estimate
-from .own_error.recomputing import contradicts
+from .own_error.recomputing import confirms, contradicts, follows, known, own_error
 from .seen import Observation
 from .suspects import Suspect
 
@@ -72,11 +72,13 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inp
                 first=estimate.fed_otherwise or inputs.stands_first(estimate.op),
                 right_behind=_right_behind(estimate, inputs, reader),
                 contradicted=_contradicted(estimate, inputs, reader),
+                golden_right=_golden_right(estimate, inputs, reader),
+                unread=_unread(estimate, inputs, reader),
                 stale=reader.stale(estimate.op),
             )
             explanations = explanations_of(estimate, pair, others, around)
             skipped = [other.op for other in others if other.source and pair is not None and _fits(pair.target, other.golden)]
-            if skipped and estimate.distance > _FITS and not any(entry.kind in BLAMELESS for entry in explanations):
+            if skipped and estimate.distance > _FITS and not any(entry.blameless for entry in explanations):
                 nothing = "its output is that of its input (%s): it did nothing" % skipped[0]
                 suspect = replace(suspect, evidence="%s; %s" % (suspect.evidence, nothing))
             suspect = replace(suspect, explanations=tuple(explanations))
@@ -97,25 +99,68 @@ def _right_behind(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> O
     return not any(row.distance > _RIGHT * estimate.distance * _handed_on(op, row, estimate, reader) for op, row in linear)
 
 
-def _contradicted(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> bool:
-    """Tell whether a reader of an output shows that its golden data are wrong: the device's output fits the reader's golden data better."""
-    if estimate.fed_otherwise or estimate.output.verdict != FAIL:
-        return False
-    for op in inputs.consumers(estimate.op, estimate.output.number)[:_MOST_READERS]:
-        row = next((row for row in op.outputs.values() if row.compared), None)
-        states = inputs.of(op)
-        fed = [number for number, state in enumerate(states) if state.source == estimate.op.name]
-        if row is None or row.whole or len(fed) != 1:
-            continue
+def _contradicted(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> str:
+    """Return how a reader of an output shows that its golden data may be wrong (:class:`Surroundings`); empty where none does."""
+    for op, row, number in _readers(estimate, inputs):
         if op.type.lower() in _LINEAR and row.distance <= _TELLING * estimate.distance:
             if row.distance <= _TELLING * estimate.distance * _handed_on(op, row, estimate, reader):
-                return True
+                return READER
             continue
-        pairs = [reader.pair(state.owner, state.seen) for state in states if state.owner is not None and state.seen is not None]
-        read, made = [pair for pair in pairs if pair is not None], reader.pair(op, row)
-        if made is not None and len(read) == len(states) and contradicts(op.type, read, made, fed[0]):
+        read, made = _whole(op, row, inputs.of(op), reader)
+        if made is not None and contradicts(op.type, read, made, number):
+            return GOLDEN
+    return ""
+
+
+def _golden_right(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> bool:
+    """Tell whether golden data of an output are right beyond doubt: readers were given them, or they fit the golden data around them."""
+    for op, row, number in _readers(estimate, inputs):
+        given = inputs.of(op)[number].seen if inputs.of(op)[number].owner is op else None
+        if given is not None and given.verdict == PASS and given.golden_file == estimate.output.golden_file:
             return True
+        read, made = _whole(op, row, inputs.of(op), reader) if known(op.type) else ([], None)
+        if made is not None and confirms(op.type, read, made, number):
+            return True
+    if estimate.fed_otherwise or not known(estimate.op.type):
+        return False
+    fed, output = _whole(estimate.op, estimate.output, estimate.inputs, reader)
+    return output is not None and own_error(estimate.op.type, fed, output) is not None
+
+
+def _unread(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> bool:
+    """Tell whether a reader of an output was right and shows that it was given something else than what was dumped."""
+    for op, row, number in _readers(estimate, inputs):
+        state = inputs.of(op)[number]
+        if row.verdict != PASS:
+            continue
+        if state.owner is op and state.seen is not None:
+            return state.seen.verdict == PASS
+        read, made = _whole(op, row, inputs.of(op), reader) if known(op.type) else ([], None)
+        if made is not None and own_error(op.type, read, made) is not None:
+            return not follows(op.type, read, made)
+        if op.type.lower() in _LINEAR:
+            return not row.distance > _TELLING * estimate.distance * _handed_on(op, row, estimate, reader)
     return False
+
+
+def _readers(estimate: Estimate, inputs: Inputs) -> Iterator[Tuple[ObservedOp, Observation, int]]:
+    """Yield the first operators that read a failing output once, with an output of their own and the number of the input."""
+    if estimate.fed_otherwise or estimate.output.verdict != FAIL:
+        return
+    for op in inputs.consumers(estimate.op, estimate.output.number)[:_MOST_READERS]:
+        row = next((row for row in op.outputs.values() if row.compared), None)
+        fed = [number for number, state in enumerate(inputs.of(op)) if state.source == estimate.op.name]
+        if row is not None and not row.whole and len(fed) == 1:
+            yield op, row, fed[0]
+
+
+def _whole(
+    op: ObservedOp, row: Observation, states: Sequence[InputState], reader: TensorReader
+) -> Tuple[List[AlignedPair], Optional[AlignedPair]]:
+    """Return the tensors of all inputs and of one output; None in place of the output where one cannot be read."""
+    pairs = [reader.pair(state.owner, state.seen) for state in states if state.owner is not None and state.seen is not None]
+    read = [pair for pair in pairs if pair is not None]
+    return read, reader.pair(op, row) if read and len(read) == len(states) else None
 
 
 def _handed_on(op: ObservedOp, row: Observation, estimate: Estimate, reader: TensorReader) -> float:

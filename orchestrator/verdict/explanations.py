@@ -23,8 +23,7 @@ KINDS = (
 )  # fmt: skip
 """Stable ids, listed in docs/verdict.md."""
 
-BLAMELESS = frozenset(["wrong-golden", "other-input"])
-"""Kinds that clear the operator: something else than it is wrong."""
+_BLAMELESS = frozenset(["wrong-golden", "other-input"])
 
 _OF_PATTERN = {
     "nan": "nan", "inf": "overflow", "healthy": "rounding", "other-tensor": "wrong-golden", "axis-swap": "layout", "axis-flip": "layout",
@@ -40,7 +39,7 @@ _NEXT = {
     "shift": "look at the operator's padding, stride and crop attributes in the model's json",
     "scale": "compare the operator's scale, epsilon, alpha and quantisation factors with those of the original model",
     "bias": "look whether the operator's bias (or beta, or zero point) reached the compiled model",
-    "wrong-golden": "make the golden data again: in-place layers must be written out of place (goldwatch golden caffe deinplace)",
+    "wrong-golden": "make the golden data again; in-place layers of Caffe must be written out of place (goldwatch golden caffe deinplace)",
     "other-input": "compare the input file of the device with that of the golden run, preprocessing (AIPP, mean, channel order) included",
     "random": "run the same input twice on the device and compare the two dumps: an operator that reads foreign memory gives other values",
     "dequantisation": "look for the scale and offset of the operator in the quantisation's record: one side is not dequantised",
@@ -51,6 +50,9 @@ _NEXT = {
     "nan": "look for 0/0, the root of a negative number, or memory that was not written, in this operator",
 }
 _CONTRADICTED = "its golden data do not fit those of the operator that reads them, and the device's output does: the golden data are wrong"
+_OTHER_FILE = "its golden data are right, and so is what the operators behind it make of its output: its dump is not what they read"
+_EITHER = "the operators that read it are right: either its golden data are wrong, or its dump file is of another run"
+_NEXT_FOR_EITHER = "look at the times of its dump file and of its golden file beside those of other operators, and make again what is older"
 _QUANTISED_FACTOR = 4.0
 _UNRELATED = 0.3
 _ENOUGH_ELEMENTS = 32
@@ -79,6 +81,11 @@ class Explanation:
     share: float
     sentence: str
     next: str
+
+    @property
+    def blameless(self) -> bool:
+        """Whether it clears the operator: something else is wrong."""
+        return self.kind in _BLAMELESS or (self.kind == "stale-dump" and self.share > 0)
 
     def document(self) -> Dict[str, Any]:
         """Return an entry of result.json's ``explanations``."""
@@ -120,16 +127,26 @@ class Surroundings(NamedTuple):
     right_behind
         All operators that it feeds are right; None where it feeds none that was compared.
     contradicted
-        What an operator behind it holds fits the device's output, and not the golden one.
+        How an operator behind it contradicts its golden data: ``GOLDEN`` where its golden output fits the device's tensor and not the
+        golden one, ``READER`` where it is right though the two differ; else empty.
+    golden_right
+        Its golden data are right beyond doubt.
+    unread
+        What an operator behind it was given is not what was dumped of it.
     stale
         A sentence that the dump is older than the model; empty where it is not.
     """
 
     first: bool = False
     right_behind: Optional[bool] = None
-    contradicted: bool = False
+    contradicted: str = ""
+    golden_right: bool = False
+    unread: bool = False
     stale: str = ""
 
+
+GOLDEN, READER = "golden", "reader"
+"""How golden data are contradicted, see :class:`Surroundings`."""
 
 NOTHING_AROUND = Surroundings()
 
@@ -157,8 +174,11 @@ def explanations_of(
         return _of_integers(estimate, pair) + stale
     found = _golden_spoiled(estimate, around)
     found += _of_patterns(estimate, pair, others, around) if pair is not None else _of_row(estimate)
-    if around.contradicted and not any(entry.kind in BLAMELESS or entry.kind == "padding" for entry in found):
-        found.insert(0, _explanation("wrong-golden", 1.0, _CONTRADICTED))
+    if around.golden_right and around.right_behind and around.unread:
+        found.insert(0, _explanation("stale-dump", 1.0, _OTHER_FILE))
+    elif around.contradicted and not any(entry.blameless or entry.kind == "padding" for entry in found):
+        either = Explanation("wrong-golden", 1.0, _EITHER, _NEXT_FOR_EITHER)
+        found.insert(0, either if around.contradicted == READER else _explanation("wrong-golden", 1.0, _CONTRADICTED))
     told = estimate.told
     if told is not None:
         found.sort(key=lambda entry: entry.kind != told.kind)

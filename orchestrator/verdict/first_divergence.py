@@ -46,6 +46,8 @@ class FirstDivergence:
         The row's reason.
     written
         The output row that compares the same tensor as the failing input, where it passes: as its producer wrote it.
+    otherwise
+        An input that was decided otherwise than in golden data, near a tie, where no other is bad.
     """
 
     op: str
@@ -61,6 +63,7 @@ class FirstDivergence:
     place: Place = NOWHERE
     reason: str = ""
     written: Optional[str] = None
+    otherwise: Optional[str] = None
 
     def document(self) -> Dict[str, Any]:
         """Return the fields of result.json's ``first_divergence``; numbers that are not finite stay floats."""
@@ -106,6 +109,7 @@ def divergence_of(first: Row, inputs: Inputs, seen: Observations, limits: Limits
     """Return the divergence that the run's first failing row stands for."""
     op = seen.op(first.place, first.op, first.target_file or "")
     states = inputs.of(op)
+    bad = [state for state in states if state.state == BAD]
     judgement = judge_row(first, limits)
     return FirstDivergence(
         op=first.op,
@@ -115,10 +119,11 @@ def divergence_of(first: Row, inputs: Inputs, seen: Observations, limits: Limits
         value=judgement.value,
         limit=judgement.limit,
         inputs=overall(states),
-        bad_input=next((state.tensor for state in states if state.state == BAD), None),
+        bad_input=bad[0].tensor if bad else None,
         unknown_input=next((state.tensor for state in states if state.state == UNKNOWN), None),
         skipped=_skipped(states, op, inputs, seen),
         written=next((tensor for state in states for tensor in [inputs.written(op, state)] if tensor is not None), None),
+        otherwise=bad[0].tensor if bad and all(state.seen is not None and state.seen.otherwise for state in bad) else None,
         place=first.place,
         reason=first.reason,
     )

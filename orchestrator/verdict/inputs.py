@@ -29,7 +29,7 @@ class InputState(NamedTuple):
     number
         Its index.
     state
-        ``good``, ``bad``, or ``unknown`` where no row compares it.
+        ``good``, ``bad`` (outside its limits, or decided otherwise than in golden data), or ``unknown`` where no row compares it.
     tensor
         The row that decided, its own or its producer's output; where there is none, the input's own name.
     seen
@@ -119,7 +119,7 @@ class Inputs:
         for number, source, output, fixed in feeds:
             own = op.inputs.get(number)
             if own is not None and own.verdict in COMPARED and not (own.address and op.in_place(number)):
-                state = BAD if own.verdict == FAIL else GOOD
+                state = BAD if own.verdict == FAIL or own.otherwise else GOOD
                 # As the class' own __new__ does, half as fast: a large run has a million.
                 found.append(tuple.__new__(InputState, (number, state, own.tensor, own, source, op)))
             elif not fixed:
@@ -135,7 +135,8 @@ class Inputs:
         made = producer.outputs.get(output) if producer is not None else None
         if made is None or made.verdict not in COMPARED:
             return InputState(number, UNKNOWN, name, None, source)
-        return InputState(number, BAD if made.verdict == FAIL else GOOD, made.tensor, made, source, producer)
+        state = BAD if made.verdict == FAIL or made.otherwise else GOOD
+        return InputState(number, state, made.tensor, made, source, producer)
 
     def written(self, op: ObservedOp, state: InputState) -> Optional[str]:
         """Return the producer's output row of an input that fails by its own row, where that passes, much nearer to the same golden."""

@@ -20,6 +20,8 @@ DISTANCES = ("CosineSimilarity", "RelativeEuclideanDistance", WORST_SLICE)
 
 _BY_CHANCE = frozenset(str(limit) for limit in DEFAULTS if limit.metric == WORST_SLICE)
 
+_BY_DECISION = frozenset(str(limit) for limit in DEFAULTS if limit.metric == DIFFERENT)
+
 _NOT_FOR_BOOL = frozenset(MEASURES) - frozenset(BOOL_METRICS)
 
 
@@ -139,9 +141,18 @@ class RowJudge:
         """Tell whether nothing but a default limit of the worst slice is missed: those that users set mean what they say."""
         return decision.decided_by in _BY_CHANCE
 
+    def leaves_to_inputs(self, decision: Decision) -> bool:
+        """Tell whether nothing but the default limit of elements that differ is missed."""
+        return left_to_inputs(decision.decided_by)
+
     def alike(self, row: Row) -> Tuple[Limit, ...]:
         """Return what tells rows of equal findings apart: those of ops with the same answer are judged alike."""
         return self.limits.for_op(row.op_type, row.op)
+
+
+def left_to_inputs(decided_by: str) -> bool:
+    """Tell whether of a failing row nothing but the default limit of elements that differ is missed."""
+    return decided_by in _BY_DECISION
 
 
 def metric_number(value: Any) -> float:

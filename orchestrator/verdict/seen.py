@@ -10,6 +10,7 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from ..comparing.row import (
     CORRUPT,
+    DECIDED_OTHERWISE,
     EXPECTED_ABSENT,
     FAIL,
     MISSING_CAUSES,
@@ -41,8 +42,8 @@ COMPARED = (PASS, FAIL)
 _KIND_RANK = {"output": 0, "op": 1, "input": 2}
 
 LACKING, OUTPUT_COMPARED, PAIRED, READABLE, LACKS_FILE = 1, 2, 4, 8, 16
-EMPTY, WITH_NAN, GOLDEN_NAN, SAMPLE = 32, 64, 128, 256
-REMARKABLE = EMPTY | WITH_NAN | GOLDEN_NAN | SAMPLE
+EMPTY, WITH_NAN, GOLDEN_NAN, SAMPLE, OTHERWISE = 32, 64, 128, 256, 512
+REMARKABLE = EMPTY | WITH_NAN | GOLDEN_NAN | SAMPLE | OTHERWISE
 """Marks of a row, see :class:`SeenRow`."""
 
 
@@ -61,6 +62,8 @@ class Observation(NamedTuple):
         The golden tensor's name and file.
     nan, inf
         How many elements of target and golden are NaN, and how many are infinite.
+    otherwise
+        Decisions near a tie, or what follows from such: the device is right, and golden data do not fit.
     distance, slice_distance
         RelativeEuclideanDistance and WorstSliceDistance; NaN where there is none. Masked elements (−1e4 among attention scores) rule the
         norm of a tensor, and leave a small distance where everything else is wrong; slices leave them out. Where the worst slice alone
@@ -103,6 +106,7 @@ class Observation(NamedTuple):
     golden_file: Optional[str]
     nan: Tuple[int, int]
     inf: Tuple[int, int]
+    otherwise: bool
     distance: float
     slice_distance: float
     masked: bool
@@ -146,7 +150,8 @@ class SeenRow(NamedTuple):
     marks
         Bits: the op lacks this output (``LACKING``); ``OUTPUT_COMPARED``; the tensor has a counterpart (``PAIRED``); its file could be
         read (``READABLE``); a file is missing (``LACKS_FILE``); nothing finite on either side (``EMPTY``); it passes beside NaN
-        (``WITH_NAN``); its golden data are NaN throughout (``GOLDEN_NAN``); only a sample was compared (``SAMPLE``).
+        (``WITH_NAN``); its golden data are NaN throughout (``GOLDEN_NAN``); only a sample was compared (``SAMPLE``); it was decided
+        otherwise near a tie (``OTHERWISE``).
     found
         What was found in the tensor.
     """
@@ -235,6 +240,8 @@ def _marks(row: Row, judged: Row) -> int:
         marks = GOLDEN_NAN
     if row.warning == SAMPLED:
         marks |= SAMPLE
+    if row.warning == DECIDED_OTHERWISE:
+        marks |= OTHERWISE
     if judged.verdict == NOT_COMPARED and kind != "input":
         marks |= LACKING
     if kind == "output" and (verdict == FAIL or (verdict == PASS and row.warning != NOTHING_FINITE)):
@@ -286,6 +293,7 @@ def _observe(row: Row) -> Observation:
         worst_slice=row.worst_slice,
         nan=nan,
         inf=inf,
+        otherwise=row.warning == DECIDED_OTHERWISE,
     )
 
 

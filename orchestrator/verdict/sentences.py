@@ -6,7 +6,6 @@ import math
 from typing import Optional, Sequence
 
 from ..dumps.place import Place
-from .explanations import BLAMELESS
 from .first_divergence import FirstDivergence
 from .inputs import BAD, GOOD
 from .judging import beside_limit
@@ -53,12 +52,10 @@ def explain(
 def _blameless(first: FirstDivergence, suspects: Sequence[Suspect]) -> str:
     """Return what is wrong instead of the operator, where that is known."""
     found = next((suspect for suspect in suspects if suspect.op == first.op and suspect.place == first.place), None)
-    kind = found.explanations[0].kind if found is not None and found.explanations else ""
-    if found is None or kind not in BLAMELESS:
+    best = found.explanations[0] if found is not None and found.explanations else None
+    if best is None or not best.blameless:
         return ""
-    if kind == "wrong-golden":
-        return "; %s." % found.explanations[0].sentence
-    return "; %s, so no operator need be wrong." % found.explanations[0].sentence
+    return "; %s." % best.sentence if best.kind != "other-input" else "; %s, so no operator need be wrong." % best.sentence
 
 
 def _stands_out(suspect: Suspect) -> str:
@@ -117,6 +114,10 @@ def _out_of_bad(first: FirstDivergence, estimate: Optional[Estimate]) -> str:
     if first.bad_input in (None, first.tensor):
         return "; the error came in through this input, so it is inherited from what feeds the operator."
     bad = "; %s was already outside its limits" % first.bad_input
+    if first.otherwise is not None:
+        bad = "; %s was decided otherwise than in golden data, near a tie" % first.otherwise
+        if estimate is None or not estimate.suspect:
+            return bad + ", and these do not fit what is computed from it: whether the operator is right cannot be told."
     if first.skipped is not None and (estimate is None or not estimate.suspect):
         name, before = first.skipped
         if before == GOOD:

@@ -19,6 +19,7 @@ from .seen import (
     EMPTY,
     GOLDEN_NAN,
     LACKS_FILE,
+    OTHERWISE,
     OUTPUT_COMPARED,
     PAIRED,
     READABLE,
@@ -234,7 +235,7 @@ class _Walk:
 
     def __init__(self, rows: Iterable[Union[Row, SeenRow]]) -> None:
         self.models: Dict[Optional[str], JudgedModel] = {}
-        self.tensors: Dict[int, List[str]] = {EMPTY: [], WITH_NAN: [], GOLDEN_NAN: [], SAMPLE: []}
+        self.tensors: Dict[int, List[str]] = {EMPTY: [], WITH_NAN: [], GOLDEN_NAN: [], SAMPLE: [], OTHERWISE: []}
         self.dtypes: Set[str] = set()
         self._marks: Dict[int, int] = {}
         last: Optional[Place] = None
@@ -270,6 +271,7 @@ def _of_tensors(tensors: Mapping[int, List[str]]) -> Tuple[str, ...]:
         EMPTY: "no finite element on either side, so that passing says nothing",
         WITH_NAN: "NaN at the same places on both sides, which were left out",
         GOLDEN_NAN: "golden data that are NaN throughout, which no device's output fits",
+        OTHERWISE: "other decisions than golden data, near a tie, or values that follow from such: inherited",
         SAMPLE: "been compared by a sample of the elements, which misses what lies elsewhere",
     }
     return tuple(text for mark, finding in findings.items() for text in _about(tensors[mark], finding))

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator, List, Mapping, Optional, Sequence, T
 from ..comparing.row import Row
 from ..dumps.tree import ALL_TIMES, DumpTree, tree_of
 from ..engine.addresses import note_regions
-from ..engine.closing import finish_rows, settle
+from ..engine.closing import finish_rows, judge_by_others, settle
 from ..engine.comparison import Run
 from ..engine.engine import OnRow
 from ..engine.options import ComparisonOptions
@@ -361,6 +361,7 @@ class Watch:
         tree = DumpTree(self.options.target, ALL_TIMES) if there else tree_of(self.options.target, [])
         root = self.folders.target_root
         empty = [combo for combo in tree.empty if not self.catalogue.is_left(combo.place)]
+        judge_by_others(self.engine)
         finish_rows(
             self.engine,
             [combo for combo in empty if not root.excludes(os.path.join(root.path, combo.rel))],

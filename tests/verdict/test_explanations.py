@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import numpy as np
 import pytest
+from scenes import dense, relu
 
 from goldwatch.dumps import TensorData
 
@@ -125,6 +127,46 @@ def test_a_dump_of_a_younger_time_folder_is_not_stale(scene, random):
         for name in names:
             os.utime(os.path.join(folder, name), (1.6e9, 1.6e9))
     assert "stale-dump" not in [entry["kind"] for entry in explanations(scene)[0]]
+
+
+def one_stale_file(scene, random, name, **options):
+    """A network of which one dump file is of a run with another input; everything else is of one run."""
+    scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    for number, source in enumerate(["data", "fc0", "relu1", "fc2", "relu3", "fc4", "fc5"]):
+        here = "relu%d" % number if number in (1, 3, 6) else "fc%d" % number
+        other = (lambda made: made[::-1]) if here == name else None
+        (relu if here.startswith("relu") else partial(dense, random=random))(scene=scene, name=here, source=source, wrong=other, **options)
+        if here == name:
+            scene.made[here] = scene.made[here][::-1]
+
+
+@pytest.mark.parametrize("name", ["fc0", "relu1", "fc2", "relu3"])
+@pytest.mark.parametrize("with_inputs", [True, False])
+def test_one_dump_file_of_another_run_is_neither_the_operators_fault_nor_that_of_golden_data(scene, random, name, with_inputs):
+    one_stale_file(scene, random, name, with_inputs=with_inputs)
+    code, summary, text = scene.compare()
+    (suspect,) = summary["suspects"]
+    assert (code, suspect["op"], suspect["explanations"][0]["kind"]) == (1, name, "stale-dump")
+    assert "its golden data are right, and so is what the operators behind it make of its output: its dump is not what they read." in text
+    assert "error is its own" not in text and "inherited" not in text and "deinplace" not in text
+
+
+def test_either_golden_data_or_the_dump_is_wrong_where_nothing_tells(scene, random):
+    one_stale_file(scene, random, "fc4", with_inputs=False)
+    found, text = explanations(scene)
+    assert found[0]["kind"] == "wrong-golden" and "either its golden data are wrong, or its dump file is of another run" in text
+    assert "look at the times" in found[0]["next"]
+
+
+def test_what_a_relu_hides_is_the_operators_fault_all_the_same(scene, random):
+    data = scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    made = scene.made["data"].astype(np.float32)
+    scene.op("twice", "Mul", ["data"], data * 2, made * 2)
+    right = scene.made["twice"].astype(np.float32) + made
+    scene.op("sum", "Add", ["twice", "data"], scene.golden["twice"] + data, np.where(right < 0, 3 * right, right))
+    relu(scene, "relu", "sum")
+    found, text = explanations(scene)
+    assert "stale-dump" not in [entry["kind"] for entry in found] and "so the error is its own." in text
 
 
 def test_rubbish_in_the_padding_of_tensors_compared_as_stored(scene, random):

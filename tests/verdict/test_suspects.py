@@ -4,23 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-
-def half(values):
-    return values.astype(np.float16)
-
-
-def dense(scene, random, name, source, wrong=None, **options):
-    """A product of matrices with a bias, computed on the device from the device's own input."""
-    size = scene.golden[source].shape[-1]
-    weights, bias = (random.standard_normal(shape).astype(np.float32) * scale for shape, scale in (((size, 64), size**-0.5), ((64,), 0.1)))
-    made = scene.made[source].astype(np.float32) @ half(weights).astype(np.float32) + half(bias)
-    scene.op(name, "MatMulV2", [source], scene.golden[source] @ weights + bias, wrong(made) if wrong else made, **options)
-
-
-def relu(scene, name, source, wrong=None, **options):
-    made = np.maximum(scene.made[source].astype(np.float32), 0)
-    scene.op(name, "Relu", [source], np.maximum(scene.golden[source], 0), wrong(made) if wrong else made, **options)
+from scenes import before_the_command, dense, half, kinds, only, relu
 
 
 def chain(scene, random, ops, wrong=None, dumped=True, **options):
@@ -36,20 +20,6 @@ def chain(scene, random, ops, wrong=None, dumped=True, **options):
         else:
             dense(scene, random, name, source, change, **options)
         source = name
-
-
-def kinds(suspect):
-    return [entry["kind"] for entry in suspect["explanations"]]
-
-
-def before_the_command(text):
-    """What is said before the command that goes on."""
-    return text.rpartition(" next: goldwatch ")[0]
-
-
-def only(summary):
-    (suspect,) = summary["suspects"]
-    return suspect
 
 
 @pytest.mark.parametrize("ops", [1, 2, 3, 6])
@@ -154,56 +124,6 @@ def test_equal_inputs_explain_nothing_between_two_dumps(scene, random, ops):
     code, summary, text = scene.compare(model=False, golden=target)
     assert (code, only(summary)["op"], kinds(only(summary))[0]) == (1, "op%d" % (ops - 1), "scale")
     assert before_the_command(text).endswith("its inputs are equal to golden data, so the error is its own.")
-
-
-def logits(scene, random):
-    scene.data(random.standard_normal((256, 64)).astype(np.float32))
-    dense(scene, random, "fc", "data")
-    return scene.golden["fc"], scene.made["fc"]
-
-
-DECISIONS = {
-    "ArgMaxV2": lambda x: x.argmax(1).astype(np.int32),
-    "Greater": lambda x: x > 0.25,
-    "Cast": lambda x: x.astype(np.int32),
-    "Argsort": lambda x: np.argsort(-x.astype(np.float64), 1, kind="stable")[:, :9].astype(np.int32),
-}
-
-
-@pytest.mark.parametrize("op_type", sorted(DECISIONS))
-def test_decisions_that_follow_from_the_devices_input_are_inherited(scene, random, op_type):
-    golden, made = logits(scene, random)
-    # Rows at a tie, which the rounding of the input decides: in every way to decide something differs.
-    golden[0], golden[1] = 1.5 * (1 + 1e-5 * np.arange(64)), 1.0 - 1e-5
-    golden[2] = np.where(np.arange(64) % 2, 0.25 - 1e-5, 0.25 + 1e-5)
-    made[:3] = half(golden[:3])
-    scene.op("fc", "MatMulV2", ["data"], golden, made)
-    scene.op("decision", op_type, ["fc"], DECISIONS[op_type](golden), DECISIONS[op_type](made))
-    code, summary, text = scene.compare()
-    assert (code, summary["suspects"]) == (1, [])
-    assert "it decides between values, and that its inputs differ by 0.036 % explains the difference: it is inherited." in text
-
-
-@pytest.mark.parametrize("op_type", sorted(DECISIONS))
-@pytest.mark.parametrize("with_inputs", [True, False])
-def test_decisions_that_do_not_follow_from_the_devices_input_are_its_own(scene, random, op_type, with_inputs):
-    golden, made = logits(scene, random)
-    right = DECISIONS[op_type](made)
-    wrong = ~right if right.dtype == bool else right + 1 if op_type == "Cast" else (right + 1) % 64
-    scene.op("decision", op_type, ["fc"], DECISIONS[op_type](golden), wrong, with_inputs=with_inputs)
-    code, summary, text = scene.compare()
-    suspect = only(summary)
-    assert (code, suspect["op"], kinds(suspect)) == (1, "decision", ["not-equal"])
-    assert "do not follow from the device's own inputs" in suspect["evidence"]
-    assert before_the_command(text).endswith("so the error is its own.")
-
-
-def test_one_wrong_label_of_256_is_found(scene, random):
-    golden, made = logits(scene, random)
-    label = made.argmax(1).astype(np.int32)
-    label[77] = (label[77] + 7) % 64
-    scene.op("label", "ArgMaxV2", ["fc"], golden.argmax(1).astype(np.int32), label)
-    assert only(scene.compare()[1])["evidence"].startswith("1 of its 256 values do not follow")
 
 
 def test_large_indices_are_no_large_error(scene, random):

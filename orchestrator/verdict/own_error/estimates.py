@@ -9,13 +9,14 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 import numpy as np
 
+from ...comparing.decisions import Redone
 from ...dumps.place import Place
 from ...elements import element_count
 from ..inputs import BAD, Inputs, InputState, joined
 from ..observations import Observations, ObservedOp
 from ..seen import FACTOR_SHARE, Observation
 from .chance import scatter
-from .decisions import Decision, Redone, decided, orders
+from .decisions import Decision, decided, orders
 from .estimated import ALL, FACTOR, HIGHEST_SCORE, SLICE, Estimate, Estimates, Plain, Shown
 from .expected import (
     HOPELESS,

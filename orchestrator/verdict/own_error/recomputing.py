@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from itertools import permutations
 from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
@@ -10,11 +11,13 @@ import numpy as np
 
 from ...comparing.masks import MASKED
 from ...comparing.patterns import AlignedPair
+from .expected import rounding, sum_noise
 from .normalising import NORMALISING, normalisations
 
 Array = Any
 Formula = Callable[..., Array]
 
+_SLICES = 3.0
 _FITS = 1e-3
 """A formula is the operator's where golden data follow from golden data by it up to this relative distance."""
 _EQUAL = 1e-6
@@ -61,7 +64,13 @@ _SOFTMAX = frozenset(("softmax", "softmaxv2"))
 _MOVING = frozenset(
     "transpose transposed permute reshape squeeze squeezev2 unsqueeze unsqueezev2 expanddims expanddimsd flatten identity".split()
 )
-_EXACT = frozenset((*_TWO, *_MOVING, "relu", "relu6", "abs", "neg"))
+_TAKING = frozenset("gather gatherv2 gatherv2d".split())
+_TAKING_EACH = frozenset("gatherd gatherelements".split())
+_TAKING_ND = frozenset(("gathernd",))
+_CONCAT = frozenset("concat concatd concatv2 concatv2d".split())
+_CAST = frozenset("cast castd todtype".split())
+_HANDING_ON = _TAKING | _TAKING_EACH | _TAKING_ND | _CONCAT | _CAST
+_EXACT = frozenset((*_TWO, *_MOVING, *_HANDING_ON, "relu", "relu6", "abs", "neg"))
 _MOST_RANGES = 12
 _MOST_AXES = 4
 
@@ -69,7 +78,7 @@ _MOST_AXES = 4
 def known(op_type: str) -> bool:
     """Tell whether operators of a type can be computed once more."""
     name = op_type.lower()
-    return any(name in names for names in (_ONE, _TWO, _ALONG, _SOFTMAX, _MOVING, NORMALISING))
+    return any(name in names for names in (_ONE, _TWO, _ALONG, _SOFTMAX, _MOVING, _HANDING_ON, NORMALISING))
 
 
 def normalises(op_type: str) -> bool:
@@ -106,6 +115,10 @@ class OwnError(NamedTuple):
     slice_distance: float
     factor: float = 1.0
     odd: int = 0
+
+    def within(self, usual: float) -> bool:
+        """Tell whether the output is right, where a right one may be off by so much."""
+        return not self.odd and self.distance <= usual and self.slice_distance <= _SLICES * usual
 
 
 def own_error(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Optional[OwnError]:
@@ -145,6 +158,29 @@ def own_error(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) 
         return OwnError(_distance(made, computed), _worst_slice(made, computed), _factor(made, computed), _odd(made, computed))
 
 
+def usual_error(op_type: str, dtype: str, rms: float) -> float:
+    """Return what a right operator's output may be off by: its rounding, and the noise of sums where it sums.
+
+    Parameters
+    ----------
+    rms
+        Root mean square of the golden output.
+    """
+    rounded = rounding(dtype, rms)
+    return 2.0 * rounded if only_rounds(op_type) else math.hypot(rounded, sum_noise(dtype))
+
+
+def follows(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> bool:
+    """Tell whether an output is what its operator makes of the device's own inputs, but for rounding; parameters as :func:`own_error`."""
+    own = own_error(op_type, inputs, output)
+    if own is None:
+        return False
+    golden = np.asarray(output.golden, np.float64)
+    finite = golden[np.isfinite(golden)]
+    usual = usual_error(op_type, output.dtype, float(np.sqrt(np.mean(finite * finite))) if finite.size else math.nan)
+    return own.within(usual)
+
+
 def contradicts(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int) -> bool:
     """Tell whether an operator that reads a golden tensor shows that this tensor is wrong, not the device's.
 
@@ -155,20 +191,29 @@ def contradicts(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair
     doubted
         Which input: golden outputs follow from the device's tensor in its place, and not from the golden one.
     """
+    return any(apart > _APART and near < _NEARER * apart for apart, near in _replaced(op_type, inputs, output, doubted))
+
+
+def confirms(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int) -> bool:
+    """Tell whether an operator that reads a golden tensor shows that it is right; parameters as for :func:`contradicts`.
+
+    Golden outputs follow from the golden tensor, and not from the device's in its place.
+    """
+    return any(apart <= _FITS and near > _APART for apart, near in _replaced(op_type, inputs, output, doubted))
+
+
+def _replaced(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int) -> Iterator[Tuple[float, float]]:
+    """Yield, of each formula, how far golden outputs are from it with the golden inputs, and with the device's in place of the doubted."""
     if any(pair.sampled for pair in (*inputs, output)) or op_type.lower() not in (*_ONE, *_TWO):
-        return False
+        return
     golden = np.asarray(output.golden, np.float64)
     goldens = [np.asarray(pair.golden, np.float64) for pair in inputs]
     replaced = [np.asarray(pair.target, np.float64) if number == doubted else goldens[number] for number, pair in enumerate(inputs)]
     with np.errstate(all="ignore"):
         for formula in _formulas(op_type.lower(), goldens, golden):
-            try:
+            with contextlib.suppress(ValueError):
                 apart, near = (_distance(golden, formula(*sides).reshape(golden.shape)) for sides in (goldens, replaced))
-            except ValueError:
-                continue
-            if apart > _APART and near < _NEARER * apart:
-                return True
-    return False
+                yield apart, near
 
 
 def _formulas(name: str, inputs: Sequence[Array], output: Array) -> Iterator[Formula]:
@@ -187,11 +232,54 @@ def _formulas(name: str, inputs: Sequence[Array], output: Array) -> Iterator[For
         ranges = [tuple(range(first, last)) for last in range(x.ndim, 0, -1) for first in range(last)]
         for axes in [axes for axes in ranges if count * np.prod([x.shape[axis] for axis in axes]) == x.size][:_MOST_RANGES]:
             yield lambda x, axes=axes: _ALONG[name](x, axis=axes)
+    elif name in _HANDING_ON:
+        yield from _handing_on(name, inputs, output)
     elif name in _MOVING and x.size == count:
         yield lambda x: x
         moved = [axis for axis in range(x.ndim) if x.shape[axis] > 1]
         for axes in permutations(range(len(moved))) if len(moved) <= _MOST_AXES else ():
             yield lambda x, axes=axes: x.squeeze().transpose(axes)
+
+
+def _handing_on(name: str, inputs: Sequence[Array], output: Array) -> Iterator[Formula]:
+    """Yield how elements of the inputs may become those of the output: of Gather and Concat one for each axis."""
+    x, axes = inputs[0], range(inputs[0].ndim)
+    if name in _CAST and len(inputs) == 1:
+        yield lambda x: x
+    elif name in _CONCAT and all(one.ndim == x.ndim for one in inputs):
+        for axis in axes:
+            yield lambda *parts, axis=axis: np.concatenate(parts, axis)
+    elif len(inputs) < 2:
+        return
+    elif name in _TAKING_ND and inputs[1].ndim and 0 < inputs[1].shape[-1] <= x.ndim:
+        yield lambda x, at, *rest: _taken(x, tuple(np.moveaxis(at, -1, 0)))
+    elif name in _TAKING_EACH and inputs[1].ndim == x.ndim:
+        for axis in axes:
+            yield lambda x, at, *rest, axis=axis: _taken(x, _each(at, axis))
+    elif name in _TAKING:
+        for axis in axes:
+            if x.shape[axis] and x.size // x.shape[axis] * inputs[1].size == output.size:
+                yield lambda x, at, *rest, axis=axis: _taken(x, (*[slice(None)] * axis, at))
+
+
+def _each(at: Array, axis: int) -> Tuple[Array, ...]:
+    """Return the indices of elements of which that along an axis is given."""
+    return tuple(at if number == axis else place for number, place in enumerate(np.indices(at.shape, sparse=True)))
+
+
+def _taken(x: Array, at: Tuple[Any, ...]) -> Array:
+    """Return elements by their indices (whole numbers, negative ones from the end), infinite where one is outside."""
+    numbers = [one for one in at if not isinstance(one, slice)]
+    sizes = [size for size, one in zip(x.shape, at) if not isinstance(one, slice)]
+    outside = np.zeros((), bool)
+    clipped = []
+    for size, one in zip(sizes, numbers):
+        outside = outside | ~((one >= -size) & (one < size))
+        clipped.append(np.clip(np.nan_to_num(one), -size, size - 1).astype(np.int64))
+    before: Tuple[Any, ...] = at[: len(at) - len(numbers)]
+    found = np.array(x[(*before, *clipped)], np.float64)
+    found[(*before, np.broadcast_to(outside, np.broadcast(*clipped, np.empty(())).shape))] = np.inf
+    return found
 
 
 def _odd(x: Array, y: Array) -> int:

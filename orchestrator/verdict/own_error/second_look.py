@@ -23,7 +23,7 @@ from .estimated import Estimate, Estimates, Told
 from .expected import HOPELESS, PRIOR_SPREAD, RARE_SPREAD, SUSPECT_SCORE, rounding, sum_noise
 from .feeding import Kind
 from .outliers import each_by_itself, ordinary
-from .recomputing import OwnError, known, normalises, only_rounds, own_error
+from .recomputing import OwnError, known, normalises, own_error, usual_error
 
 MOST_LOOKED_AT = 64
 """Outputs of which the tensors are read; those outside their limits though their inputs are not, then those nearest to a suspicion."""
@@ -36,7 +36,6 @@ _SURE = 2.0 * SUSPECT_SCORE
 _HIGHEST = 2.0 * _SURE
 _FEW = 256
 _COARSER = 4.0
-_SLICES = 3.0
 _ELEMENTS = 32768
 _ENOUGH_ALIKE = 2
 _MOST_ELEMENTS = 1 << 23
@@ -158,9 +157,8 @@ def _computed(entry: Estimate, own: OwnError) -> Estimate:
         which = "1 of its elements is" if own.odd == 1 else "%d of its elements are" % own.odd
         sentence = "%s finite where what is computed of the device's own inputs is not, or the reverse" % which
         return replace(entry, score=_HIGHEST, told=Told(sentence), inherited=min(entry.inherited, entry.distance))
-    rounded = rounding(entry.output.dtype, entry.output.rms)
-    usual = 2.0 * rounded if only_rounds(entry.op.type) else math.hypot(rounded, sum_noise(entry.output.dtype))
-    if own.distance <= usual and own.slice_distance <= _SLICES * usual:
+    usual = usual_error(entry.op.type, entry.output.dtype, entry.output.rms)
+    if own.within(usual):
         return replace(entry, score=0.0, follows=True)
     score = min(math.log(own.distance / usual) / RARE_SPREAD, _HIGHEST) if usual and own.distance > 0 else 0.0
     if score <= max(SUSPECT_SCORE, entry.score):

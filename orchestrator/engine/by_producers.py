@@ -1,0 +1,69 @@
+"""Outputs of which decisions are others than golden ones, judged by what the producers of their inputs wrote.
+
+A dump of outputs only (``dump_mode`` ``output``) holds no inputs. The model knows which tensors they are, and at the end all are there.
+"""
+
+from __future__ import annotations
+
+from typing import List, Sequence
+
+from ..comparing.decisions import may_redo, redo
+from ..comparing.near_ties import FOLLOWS
+from ..comparing.patterns import AlignedPair
+from ..comparing.row import DECIDED_OTHERWISE, FAIL, PASS, Row
+from ..verdict.inputs import Inputs, InputState
+from ..verdict.judging import left_to_inputs
+from ..verdict.observations import Observations, ObservedOp
+from ..verdict.own_error.recomputing import follows, known
+from ..verdict.seen import seen_row
+from .engine import Engine
+from .rejudging import BEHIND
+from .rereading import RunReader
+
+
+def judge_by_producers(engine: Engine) -> bool:
+    """Let failing outputs pass that are what their operators make of the device's own inputs; tell whether there are any.
+
+    Of inputs within their limits those of operators that decide, behind an input that was decided otherwise those of any simple operator.
+    """
+    seen = Observations(engine.store.rows())
+    inputs, reader = Inputs(seen, engine.graphs), RunReader(engine)
+    changed = False
+    for op in seen.ordered():
+        failing = {output.tensor for output in op.outputs.values() if output.verdict == FAIL}
+        states = inputs.of(op) if failing else ()
+        if not states or any(state.seen is None or state.seen.verdict != PASS for state in states):
+            continue
+        behind = any(state.seen is not None and state.seen.otherwise for state in states)
+        if not (known if behind else may_redo)(op.type):
+            continue
+        rows = [row for row in engine.store.rows(place=op.place, op=op.name) if row.tensor in failing and row.target_file == op.file]
+        passed = [_passed(row, behind) for row in rows if _follows(row, op, states, behind, reader)]
+        engine.put_rows(passed)
+        for row in passed:
+            engine.rejudging.note(row)
+            seen.add(seen_row(row))
+        changed |= bool(passed)
+    return changed
+
+
+def _passed(row: Row, behind: bool) -> Row:
+    return row.but(verdict=PASS, reason="%s; %s" % (row.reason, BEHIND if behind else FOLLOWS), warning=DECIDED_OTHERWISE)
+
+
+def _follows(row: Row, op: ObservedOp, states: Sequence[InputState], behind: bool, reader: RunReader) -> bool:
+    if not behind and not left_to_inputs(row.decided_by):
+        return False
+    made = reader.read(op.file, row.tensor)
+    read: List[AlignedPair] = []
+    for state in states:
+        pair = reader.pair(state.owner, state.seen) if state.owner is not None and state.seen is not None and made is not None else None
+        if pair is None:
+            return False
+        read.append(pair)
+    if made is None:
+        return False
+    if behind:
+        return follows(op.type, read, made)
+    redone = redo(op.type, read, made)
+    return redone is not None and not redone.wrong

@@ -1,0 +1,292 @@
+"""Decisions near a tie: a healthy device decides otherwise than golden data, and so does what reads the decision."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+from in_process import run_here
+from scenes import before_the_command, dense, half, kinds, only
+
+from goldwatch.comparing.decisions import redo
+from goldwatch.comparing.patterns import AlignedPair
+from goldwatch.comparing.row import DECIDED_OTHERWISE, Row
+from goldwatch.engine.rejudging import Rejudging
+from goldwatch.results.store import RunStore
+from goldwatch.verdict.own_error.recomputing import follows
+
+INHERITED = "it is inherited: every decision follows from the device's own inputs, which are within their limits"
+
+
+def logits(scene, random):
+    scene.data(random.standard_normal((256, 64)).astype(np.float32))
+    dense(scene, random, "fc", "data")
+    return scene.golden["fc"], scene.made["fc"]
+
+
+DECISIONS = {
+    "ArgMaxV2": lambda x: x.argmax(1).astype(np.int32),
+    "Greater": lambda x: x > 0.25,
+    "Cast": lambda x: x.astype(np.int32),
+    "Argsort": lambda x: np.argsort(-x.astype(np.float64), 1, kind="stable")[:, :9].astype(np.int32),
+}
+
+
+def rows(scene):
+    with open(os.path.join(scene.out, "result.json"), encoding="utf-8") as stream:
+        return {row["tensor"]: row for row in json.load(stream)["rows"]}
+
+
+def tied(scene, random):
+    """Scores of which the largest nine of rows 0 to 2 lie so near to each other that rounding orders them."""
+    golden, made = logits(scene, random)
+    golden[0], golden[1] = 1.5 * (1 + 1e-5 * np.arange(64)), 1.0 - 1e-5
+    golden[2] = np.where(np.arange(64) % 2, 0.25 - 1e-5, 0.25 + 1e-5)
+    made[:3] = half(golden[:3])
+    return scene.op("fc", "MatMulV2", ["data"], golden, made)
+
+
+def chosen(values):
+    return np.argsort(-values.astype(np.float64), 1, kind="stable")[:, :9].astype(np.int32)
+
+
+def taken(values, at):
+    return np.take_along_axis(values, at.astype(np.int64), 1)
+
+
+def detection(scene, random, wrong_gather=False, behind=(), **options):
+    """TopK's indices, a Cast of them, and the scores that they choose; ``behind``: ops that read these."""
+    golden, made = tied(scene, random)
+    at = [chosen(side) for side in (golden, made)]
+    scene.op("top", "TopKV2", ["fc"], *at, **options)
+    scene.op("wide", "Cast", ["top"], *(one.astype(np.int64) for one in at), **options)
+    dense(scene, random, "side", "data", **options)
+    others = scene.golden["side"], scene.made["side"]
+    found = [taken(side, one) for side, one in zip(others, at)]
+    if wrong_gather:
+        found[1] = np.roll(found[1], 1, 1)
+    scene.op("boxes", "GatherElements", ["side", "wide"], *found, **options)
+    for name, op_type, function in behind:
+        scene.op(name, op_type, ["boxes"], *(function(side["boxes"]) for side in (scene.golden, scene.made)), **options)
+    return at
+
+
+@pytest.mark.parametrize("op_type", sorted(DECISIONS))
+def test_decisions_that_follow_from_inputs_within_their_limits_pass_with_a_warning(scene, random, op_type):
+    golden, made = tied(scene, random)
+    scene.op("decision", op_type, ["fc"], DECISIONS[op_type](golden), DECISIONS[op_type](made))
+    code, summary, text = scene.compare()
+    row = rows(scene)["decision:output:0"]
+    assert (code, summary["suspects"], row["verdict"]) == (0, [], "pass")
+    assert row["metrics"]["RelativeEuclideanDistance"] > 0 and INHERITED in row["reason"] and "elements differ" in row["reason"]
+    assert any("decision:output:0" in one and "other decisions than golden data" in one for one in summary["warnings"])
+    assert "decision:output:0" in text
+
+
+@pytest.mark.parametrize("op_type", sorted(DECISIONS))
+def test_behind_inputs_outside_their_limits_they_fail(scene, random, op_type):
+    golden, made = tied(scene, random)
+    scene.op("fc", "MatMulV2", ["data"], golden, half(made * 1.1))
+    scene.op("decision", op_type, ["fc"], DECISIONS[op_type](golden), DECISIONS[op_type](scene.made["fc"]))
+    assert scene.compare()[0] == 1 and rows(scene)["decision:output:0"]["verdict"] == "fail"
+
+
+def test_a_limit_of_the_users_own_holds(scene, random):
+    golden, made = tied(scene, random)
+    scene.op("decision", "ArgMaxV2", ["fc"], *(DECISIONS["ArgMaxV2"](side) for side in (golden, made)))
+    code, _, text = scene.compare("--limit", "type=ArgMax*:DifferentElements<=0")
+    assert code == 1 and "it decides between values" in before_the_command(text)
+    assert scene.compare("--limit", "DifferentElements<=0")[0] == 0
+
+
+def test_one_wrong_decision_among_those_near_a_tie_fails(scene, random):
+    golden, made = tied(scene, random)
+    label = made.argmax(1).astype(np.int32)
+    label[77] = (label[77] + 7) % 64
+    scene.op("label", "ArgMaxV2", ["fc"], golden.argmax(1).astype(np.int32), label)
+    code, summary, _ = scene.compare()
+    assert code == 1 and only(summary)["evidence"].startswith("1 of its 256 values do not follow")
+
+
+@pytest.mark.parametrize("op_type", sorted(DECISIONS))
+@pytest.mark.parametrize("with_inputs", [True, False])
+def test_decisions_that_do_not_follow_from_the_devices_input_are_its_own(scene, random, op_type, with_inputs):
+    golden, made = logits(scene, random)
+    right = DECISIONS[op_type](made)
+    wrong = ~right if right.dtype == bool else right + 1 if op_type == "Cast" else (right + 1) % 64
+    scene.op("decision", op_type, ["fc"], DECISIONS[op_type](golden), wrong, with_inputs=with_inputs)
+    code, summary, text = scene.compare()
+    suspect = only(summary)
+    assert (code, suspect["op"], kinds(suspect)) == (1, "decision", ["not-equal"])
+    assert "do not follow from the device's own inputs" in suspect["evidence"]
+    assert before_the_command(text).endswith("so the error is its own.")
+
+
+def test_one_wrong_label_of_256_is_found(scene, random):
+    golden, made = logits(scene, random)
+    label = made.argmax(1).astype(np.int32)
+    label[77] = (label[77] + 7) % 64
+    scene.op("label", "ArgMaxV2", ["fc"], golden.argmax(1).astype(np.int32), label)
+    assert only(scene.compare()[1])["evidence"].startswith("1 of its 256 values do not follow")
+
+
+@pytest.mark.parametrize("op_type", sorted(DECISIONS))
+def test_without_inputs_in_the_dump_the_producers_outputs_tell(scene, random, op_type):
+    golden, made = tied(scene, random)
+    scene.op("decision", op_type, ["fc"], DECISIONS[op_type](golden), DECISIONS[op_type](made), with_inputs=False)
+    assert scene.compare(model=False)[0] == 1
+    code, summary, _ = scene.compare()
+    assert (code, summary["failed"]) == (0, 0) and INHERITED in rows(scene)["decision:output:0"]["reason"]
+    assert scene.compare("--limit", "type=%s:DifferentElements<=0" % op_type)[0] == 1
+
+
+def test_without_inputs_in_the_dump_what_reads_decisions_passes_too(scene, random):
+    detection(scene, random, behind=[("out", "Sigmoid", lambda x: 1 / (1 + np.exp(-x.astype(np.float32))))], with_inputs=False)
+    code, summary, _ = scene.compare()
+    assert (code, summary["failed"], summary["suspects"]) == (0, 0, [])
+    otherwise = [tensor for tensor, row in rows(scene).items() if "it is inherited" in row["reason"]]
+    assert otherwise == ["top:output:0", "wide:output:0", "boxes:output:0", "out:output:0"]
+
+
+def test_without_inputs_in_the_dump_wrong_readers_fail(scene, random):
+    detection(scene, random, wrong_gather=True, with_inputs=False)
+    code, summary, _ = scene.compare()
+    assert (code, only(summary)["op"], summary["first_divergence"]["inputs"]) == (1, "boxes", "bad")
+
+
+def test_what_reads_them_passes_where_it_is_computed_rightly(scene, random):
+    golden, made = detection(scene, random, behind=[("out", "Sigmoid", lambda x: 1 / (1 + np.exp(-x.astype(np.float32))))])
+    assert (golden != made).any()
+    code, summary, _ = scene.compare()
+    found = rows(scene)
+    otherwise = {tensor for tensor, row in found.items() if "it is inherited" in row["reason"]}
+    assert (code, summary["failed"], summary["suspects"]) == (0, 0, [])
+    assert otherwise == {
+        *("top:output:0", "wide:input:0", "wide:output:0", "boxes:input:1", "boxes:output:0", "out:input:0", "out:output:0")
+    }
+    assert found["boxes:output:0"]["metrics"]["RelativeEuclideanDistance"] > 0.03
+
+
+def test_what_reads_them_wrongly_is_the_suspect(scene, random):
+    detection(scene, random, wrong_gather=True)
+    code, summary, text = scene.compare()
+    assert (code, summary["first_divergence"]["op"], summary["first_divergence"]["inputs"]) == (1, "boxes", "bad")
+    assert only(summary)["op"] == "boxes" and "from what is computed of the device's own inputs" in only(summary)["evidence"]
+    assert "boxes:input:1 was decided otherwise than in golden data, near a tie, but explains" in text
+    assert "only: the operator adds an error of its own." in text
+
+
+def test_of_what_cannot_be_computed_once_more_it_is_said(scene, random):
+    weights = random.standard_normal((9, 16)).astype(np.float32)
+    detection(scene, random, behind=[("out", "MatMulV2", lambda x: x.astype(np.float32) @ weights)])
+    code, summary, text = scene.compare()
+    assert (code, summary["first_divergence"]["op"], summary["suspects"]) == (1, "out", [])
+    expected = "out:input:0 was decided otherwise than in golden data, near a tie, and these do not fit what is computed from it"
+    assert expected in text and "whether the operator is right cannot be told." in text
+
+
+def row(op, kind, number, verdict, file, golden, **changes):
+    made = {"metrics": {"RelativeEuclideanDistance": 0.5, "CosineSimilarity": 0.8, "DifferentElements": 0.5}, **changes}
+    tensor = "%s:%s:%d" % (op, kind, number)
+    return Row(0, op, "Gather", tensor, kind, verdict, number, target_file=file, golden_file=golden, **made)
+
+
+def test_rows_come_in_any_order(tmp_path):
+    every = [
+        row("top", "output", 0, "pass", "t", "top.npy", warning=DECIDED_OTHERWISE, reason="near a tie"),
+        row("take", "input", 1, "fail", "g", "top.npy"),
+        row("take", "output", 0, "fail", "g", "take.npy"),
+        row("next", "input", 0, "fail", "n", "take.npy"),
+        row("next", "output", 0, "fail", "n", "next.npy"),
+        row("other", "input", 0, "fail", "o", "other.npy"),
+        row("other", "output", 0, "fail", "o", "out.npy"),
+    ]
+    for number, order in enumerate(itertools.permutations(every)):
+        if number % 97:
+            continue
+        with RunStore.begin(str(tmp_path / str(number)), {}) as store:
+            judging = Rejudging(store, store.put_all)
+            judging.follows = lambda one: one.op != "next"
+            for one in order:
+                store.put(judging.judged(one))
+            judging.judge_stored()
+            found = {one.tensor: (one.verdict, one.warning) for one in store.rows()}
+        passed = {"top:output:0", "take:input:1", "take:output:0", "next:input:0"}
+        assert {tensor for tensor, what in found.items() if what == ("pass", DECIDED_OTHERWISE)} == passed
+        assert sum(what[0] == "fail" for what in found.values()) == 3
+
+
+def test_unlike_inputs_of_one_golden_tensor_fail(tmp_path):
+    made = row("top", "output", 0, "pass", "t", "top.npy", warning=DECIDED_OTHERWISE)
+    unlike = row("take", "input", 1, "fail", "g", "top.npy", metrics={"RelativeEuclideanDistance": 0.6})
+    unknown = row("take", "input", 1, "fail", "g", "top.npy", metrics={})
+    with RunStore.begin(str(tmp_path / "run"), {}) as store:
+        judging = Rejudging(store, store.put_all)
+        judging.judged(made)
+        assert judging.judged(unlike) is unlike and judging.judged(unknown) is unknown
+
+
+def aligned(target, golden, dtype="float32"):
+    return AlignedPair(np.asarray(target), np.asarray(golden), dtype, (), np.asarray(target).size)
+
+
+def test_an_index_that_is_chosen_twice_is_wrong():
+    values = aligned([[3.0, 3.0, 1.0]], [[3.0, 2.9, 1.0]])
+    assert redo("TopKV2", [values], aligned([[1, 0]], [[0, 1]], "int32")).wrong == 0
+    assert redo("TopKV2", [values], aligned([[1, 1]], [[0, 1]], "int32")).wrong == 1
+
+
+GATHERS = {
+    "Gather": ((5, 4, 3), (2, 6), lambda x, at: [[x[number] for number in line] for line in at], 5),
+    "GatherV2": ((5, 4, 3), (6,), lambda x, at: [[line[number] for number in at] for line in x], 4),
+    "GatherV2D": ((2, 4, 3), (3,), lambda x, at: [[[line[number] for number in at] for line in part] for part in x], 3),
+    "GatherElements": ((4, 6), (4, 3), lambda x, at: [[x[i][number] for number in line] for i, line in enumerate(at)], 6),
+    "GatherNd": ((5, 4, 3), (7, 2), lambda x, at: [x[i][j] for i, j in at], 4),
+    "GatherD": ((6, 4), (3, 4), lambda x, at: [[x[number][j] for j, number in enumerate(line)] for line in at], 6),
+}
+
+
+@pytest.mark.parametrize("op_type", sorted(GATHERS))
+def test_gathers_are_computed_once_more(random, op_type):
+    shape, at_shape, gather, size = GATHERS[op_type]
+    golden = random.standard_normal(shape).astype(np.float32)
+    made = golden.astype(np.float16)
+    at = [random.randint(0, size, at_shape) for _ in range(2)]
+    outputs = [np.array(gather(x.tolist(), one.tolist()), x.dtype) for x, one in zip((made, golden), at)]
+    inputs = [aligned(made, golden, "float16"), aligned(*at, dtype="int32")]
+    assert follows(op_type, inputs, aligned(*outputs, dtype="float16"))
+    wrong = outputs[0].copy()
+    wrong[(-1,) * wrong.ndim] += 1
+    assert not follows(op_type, inputs, aligned(wrong, outputs[1], "float16"))
+    outside = at[0].copy()
+    outside.flat[-1] = 99
+    assert not follows(op_type, [inputs[0], aligned(outside, at[1], "int32")], aligned(*outputs, dtype="float16"))
+
+
+def test_concats_and_casts_are_computed_once_more(random):
+    first, second = random.standard_normal((2, 3, 4)).astype(np.float32)
+    goldens, mades = (first, second), (half(first), half(second * 2))
+    for axis in (0, 1):
+        output = aligned(np.concatenate(mades, axis), np.concatenate(goldens, axis), "float16")
+        inputs = [aligned(made, golden, "float16") for made, golden in zip(mades, goldens)]
+        assert follows("ConcatD", inputs, output) and not follows("ConcatD", inputs[::-1], output)
+    ids = random.randint(0, 9, (2, 7))
+    assert follows("Cast", [aligned(*ids, dtype="int64")], aligned(*ids.astype(np.int32), dtype="int32"))
+    assert not follows("Cast", [aligned(*ids, dtype="int64")], aligned(ids[0] + 1, ids[1], "int32"))
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+def test_a_watch_says_the_same(scene, random, with_inputs):
+    detection(scene, random, behind=[("out", "Sigmoid", lambda x: 1 / (1 + np.exp(-x.astype(np.float32))))], with_inputs=with_inputs)
+    assert scene.compare()[0] == 0
+    batch = rows(scene)
+    out = os.path.join(scene.folder, "watched")
+    watch = ["watch", scene.target, scene.golden_dir, "-f", scene.model, "-o", out, "--until-idle", "0.5", "-q"]
+    done = run_here([sys.executable, "-m", "goldwatch", *watch])
+    with open(os.path.join(out, "result.json"), encoding="utf-8") as stream:
+        document = json.load(stream)
+    assert done.returncode == 0 and {row["tensor"]: row for row in document["rows"]} == batch
