@@ -27,6 +27,7 @@ SIGN = frozenset(("sign",))
 
 _STEPS: Sequence[Callable[[Array], Array]] = (np.trunc, np.rint, np.floor, np.ceil, lambda x: np.trunc(x + np.copysign(0.5, x)))
 _AGREE = 0.99
+_NEAR = 2.0
 
 
 class Redone(NamedTuple):
@@ -43,7 +44,7 @@ def may_redo(op_type: str) -> bool:
     return any(name in names for names in (ARG, ORDER, COMPARE, STEP, SIGN))
 
 
-def redo(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Optional[Redone]:
+def redo(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, exactly: bool = False) -> Optional[Redone]:
     """Make the decisions once more, from the device's inputs.
 
     How an operator decides (its axis, its rounding, the constant it compares with) is learnt from golden data.
@@ -52,6 +53,9 @@ def redo(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Op
     ----------
     inputs, output
         Whole tensors, not samples.
+    exactly
+        Only equal values may be chosen either way, and of float32 those that are alike in float16, in which a device may order them. Else
+        values within two steps of the type may go either way.
 
     Returns
     -------
@@ -63,11 +67,11 @@ def redo(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Op
         return None
     with np.errstate(all="ignore"):
         if name in ARG | ORDER:
-            wrong = _by_order(name, inputs[0], output)
+            wrong = _by_order(name, inputs[0], output, exactly)
         elif name in COMPARE:
-            wrong = _by_comparison(name, inputs, output)
+            wrong = _by_comparison(name, inputs, output, 0.0 if exactly else _NEAR)
         elif name in STEP | SIGN:
-            wrong = _by_step(name, inputs[0], output)
+            wrong = _by_step(name, inputs[0], output, 0.0 if exactly else _NEAR)
         else:
             wrong = None
     if wrong is None:
@@ -76,19 +80,20 @@ def redo(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Op
     return Redone(int(wrong.sum()), int(wrong.size), first)
 
 
-def _fuzz(values: Array, dtype: str) -> Array:
-    """Return how near to a tie a device may decide either way: two steps of its type, of float32 those of float16."""
-    return 2.0 * np.abs(values) * 2.0**-shortened(dtype).fraction_bits
+def _fuzz(values: Array, dtype: str, steps: float) -> Array:
+    """Return how near to a tie a device may decide either way: so many steps of its type, of float32 those of float16."""
+    return steps * np.abs(values) * 2.0**-shortened(dtype).fraction_bits
 
 
 def _numbers(values: Array) -> Array:
     return np.asarray(values, np.float64)
 
 
-def _by_order(name: str, source: AlignedPair, output: AlignedPair) -> Optional[Array]:
+def _by_order(name: str, source: AlignedPair, output: AlignedPair, exactly: bool) -> Optional[Array]:
     """ArgMax, ArgMin, and the indices of TopK and Sort: the values that are chosen, against the right ones."""
     if np.asarray(output.golden).dtype.kind not in "iu" or np.asarray(output.target).dtype.kind not in "iu":
         return None
+    steps = 0.0 if exactly and source.dtype != "float32" else _NEAR
     for axis in range(source.golden.ndim):
         for sign in (1.0, -1.0) if name not in ARG else (-1.0,) if "min" in name else (1.0,):
             golden = _chosen(sign * _numbers(source.golden), np.asarray(output.golden), axis, name in ARG)
@@ -98,7 +103,7 @@ def _by_order(name: str, source: AlignedPair, output: AlignedPair) -> Optional[A
             if made is None:
                 return None
             got, best = made
-            wrong = ~(np.abs(got - best) <= _fuzz(best, source.dtype)) & (got != best)
+            wrong = ~(np.abs(got - best) <= _fuzz(best, source.dtype, steps)) & (got != best)
             if name in ORDER and not _repeated(np.asarray(output.golden), axis).any():
                 wrong |= _repeated(np.asarray(output.target), axis)
             return wrong.reshape(np.shape(output.target))
@@ -132,7 +137,7 @@ def _chosen(values: Array, indices: Array, axis: int, one: bool) -> Optional[Tup
     return got, best
 
 
-def _by_comparison(name: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Optional[Array]:
+def _by_comparison(name: str, inputs: Sequence[AlignedPair], output: AlignedPair, steps: float) -> Optional[Array]:
     test, golden, made = COMPARE[name], _numbers(output.golden) != 0, _numbers(output.target) != 0
     if len(inputs) == 2:
         goldens, targets = ([_numbers(side) for side in sides] for sides in zip(*[(pair.golden, pair.target) for pair in inputs]))
@@ -142,29 +147,29 @@ def _by_comparison(name: str, inputs: Sequence[AlignedPair], output: AlignedPair
             right = test(*targets).reshape(made.shape)
         except ValueError:
             return None
-        near = apart <= _fuzz(np.broadcast_to(targets[0], made.shape), inputs[0].dtype)
+        near = (apart <= _fuzz(np.broadcast_to(targets[0], made.shape), inputs[0].dtype, steps)) & (steps > 0)
         return (right != made) & ~near if fits else None
     values, target = _numbers(inputs[0].golden), _numbers(inputs[0].target)
     if values.shape != golden.shape or name in ("equal", "notequal"):
         return None
-    return _by_threshold(values, golden, target, made, inputs[0].dtype)
+    return _by_threshold(values, golden, target, made, inputs[0].dtype, steps)
 
 
-def _by_threshold(values: Array, golden: Array, target: Array, made: Array, dtype: str) -> Optional[Array]:
+def _by_threshold(values: Array, golden: Array, target: Array, made: Array, dtype: str, steps: float) -> Optional[Array]:
     """Compare with a constant that was not dumped: it lies between the golden values decided one way and those decided the other."""
     if golden.all() or not golden.any():
         return None
     for sign in (1.0, -1.0):
         low, high = float((sign * values)[~golden].max()), float((sign * values)[golden].min())
         if low <= high:
-            wrong = (made & (sign * target < low - _fuzz(np.float64(low), dtype))) | (
-                ~made & (sign * target > high + _fuzz(np.float64(high), dtype))
+            wrong = (made & (sign * target < low - _fuzz(np.float64(low), dtype, steps))) | (
+                ~made & (sign * target > high + _fuzz(np.float64(high), dtype, steps))
             )
             return np.asarray(wrong)
     return None
 
 
-def _by_step(name: str, source: AlignedPair, output: AlignedPair) -> Optional[Array]:
+def _by_step(name: str, source: AlignedPair, output: AlignedPair, steps: float) -> Optional[Array]:
     """Casts and roundings: the integer next to the value, in the direction that golden data show."""
     values, target = _numbers(source.golden), _numbers(source.target)
     golden, made = _numbers(output.golden), _numbers(output.target)
@@ -176,6 +181,6 @@ def _by_step(name: str, source: AlignedPair, output: AlignedPair) -> Optional[Ar
     for way in ways:
         if not (way(values) == golden).mean() >= _AGREE:
             continue
-        fuzz = _fuzz(target, source.dtype)
+        fuzz = _fuzz(target, source.dtype, steps)
         return ~((made >= way(target - fuzz)) & (made <= way(target + fuzz)))
     return None

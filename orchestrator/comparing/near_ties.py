@@ -34,7 +34,7 @@ def follows(task: PairTask, golden: Tensor, geometry: Geometry, settings: Settin
         return False
     inputs = [_opened(one, settings) for one in task.inputs]
     pairs = [pair for pair in inputs if pair is not None]
-    redone = redo(task.row.op_type, pairs, output) if len(pairs) == len(inputs) else None
+    redone = redo(task.row.op_type, pairs, output, exactly=True) if len(pairs) == len(inputs) else None
     return redone is not None and not redone.wrong
 
 

@@ -65,5 +65,5 @@ def _follows(row: Row, op: ObservedOp, states: Sequence[InputState], behind: boo
         return False
     if behind:
         return follows(op.type, read, made)
-    redone = redo(op.type, read, made)
+    redone = redo(op.type, read, made, exactly=True)
     return redone is not None and not redone.wrong

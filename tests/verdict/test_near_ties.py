@@ -240,6 +240,30 @@ def test_an_index_that_is_chosen_twice_is_wrong():
     assert redo("TopKV2", [values], aligned([[1, 1]], [[0, 1]], "int32")).wrong == 1
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_only_equal_values_may_be_chosen_either_way(dtype):
+    golden = np.array([[3.0, 2.0, 1.0], [5.0, 1.0, 2.0]])
+    source = aligned([[2.998, 2.0, 3.0], [5.0, 1.0, 2.0]], golden, dtype)
+    label = aligned([0, 0], [0, 0], "int32")
+    assert redo("ArgMax", [source], label).wrong == 0
+    assert redo("ArgMax", [source], label, exactly=True).wrong == 1
+    tied = aligned([[3.0, 2.0, 3.0], [5.0, 1.0, 2.0]], golden, dtype)
+    assert [redo("ArgMax", [tied], aligned([at, 0], [0, 0], "int32"), exactly=True).wrong for at in (0, 1, 2)] == [0, 1, 0]
+
+
+def test_a_cast_of_large_values_may_not_be_off_by_one(scene, random):
+    ids = random.uniform(1000, 2000, (32, 64)).astype(np.float32)
+    scene.data(ids)
+    scene.made["data"] = ids
+    right = (ids * 1.0001).astype(np.float32)
+    scene.op("scaled", "Muls", ["data"], ids, right, dtype=np.float32)
+    made = right.astype(np.int32)
+    scene.op("cast", "Cast", ["scaled"], ids.astype(np.int32), made)
+    assert scene.compare()[0] == 0 and "it is inherited" in rows(scene)["cast:output:0"]["reason"]
+    scene.op("cast", "Cast", ["scaled"], ids.astype(np.int32), np.where(np.arange(64) == 7, made + 1, made))
+    assert scene.compare()[0] == 1
+
+
 GATHERS = {
     "Gather": ((5, 4, 3), (2, 6), lambda x, at: [[x[number] for number in line] for line in at], 5),
     "GatherV2": ((5, 4, 3), (6,), lambda x, at: [[line[number] for number in at] for line in x], 4),
