@@ -32,7 +32,7 @@ class GraphResult(NamedTuple):
     inputs
         TARGET, GOLDEN and the model's file of the run where they still exist.
     ops, originals
-        The names of all ops that have rows, and of the original nodes that they came from.
+        The names of all ops that have rows, and of the original nodes that those came from of which something could be expected.
     """
 
     verdicts: Dict[str, str]
@@ -57,7 +57,8 @@ def read_result(out: str) -> GraphResult:
         for row in store.rows():
             originals = row.golden.split(",") if row.golden != "*" else []
             found.ops.add(row.op)
-            found.originals.update(originals)
+            # Constants, and what the compiler adds, are no nodes of the original network.
+            found.originals.update(originals if row.verdict != EXPECTED_ABSENT else ())
             for name in dict.fromkeys([row.op, *originals]):
                 _take(found, name, row)
             if originals and row.kind == "output" and row.shape is not None and row.tensor_index is not None:
