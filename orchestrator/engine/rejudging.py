@@ -15,7 +15,7 @@ from ..comparing.row import DECIDED_OTHERWISE, FAIL, PASS, Row
 from ..comparing.same_dump import CANCELLED
 from ..dumps.place import Place
 from ..results.store import RunStore
-from ..verdict.judging import metric_number
+from ..verdict.judging import left_to_inputs, metric_number
 
 _CANCELLED = CANCELLED.partition("%s")[2]
 BEHIND = "it is inherited: the operator makes it of the device's own inputs, of which one was decided otherwise near a tie"
@@ -76,7 +76,7 @@ class Rejudging:
     def note(self, row: Row) -> None:
         """Take note of a finished row that may judge others."""
         if row.verdict != PASS:
-            self.doubtful |= row.verdict == FAIL and row.kind == "output" and may_redo(row.op_type)
+            self.doubtful |= row.verdict == FAIL and row.kind == "output" and left_to_inputs(row.decided_by) and may_redo(row.op_type)
             return
         otherwise = row.warning == DECIDED_OTHERWISE
         if row.kind == "output" and (otherwise or _CANCELLED in row.reason):

@@ -220,6 +220,22 @@ def test_rows_come_in_any_order(tmp_path):
         assert sum(what[0] == "fail" for what in found.values()) == 3
 
 
+def test_only_decisions_by_the_default_limit_are_doubtful(tmp_path):
+    cases = [
+        (row("cast", "output", 0, "fail", "c", "cast.npy", decided_by="DifferentElements<=0").but(op_type="Cast"), True),
+        (row("cast", "output", 0, "fail", "c", "cast.npy", decided_by="CosineSimilarity>0.99").but(op_type="Cast"), False),
+        (row("cast", "output", 0, "fail", "c", "cast.npy", decided_by="type=Cast:DifferentElements<=0").but(op_type="Cast"), False),
+        (row("take", "output", 0, "fail", "c", "take.npy", decided_by="DifferentElements<=0"), False),
+        (row("cast", "input", 0, "fail", "c", "cast.npy", decided_by="DifferentElements<=0").but(op_type="Cast"), False),
+        (row("cast", "output", 0, "pass", "c", "cast.npy", decided_by="DifferentElements<=0").but(op_type="Cast"), False),
+    ]
+    for number, (one, doubtful) in enumerate(cases):
+        with RunStore.begin(str(tmp_path / str(number)), {}) as store:
+            judging = Rejudging(store, store.put_all)
+            judging.judged(one)
+            assert judging.doubtful == doubtful
+
+
 def test_unlike_inputs_of_one_golden_tensor_fail(tmp_path):
     made = row("top", "output", 0, "pass", "t", "top.npy", warning=DECIDED_OTHERWISE)
     unlike = row("take", "input", 1, "fail", "g", "top.npy", metrics={"RelativeEuclideanDistance": 0.6})
