@@ -300,10 +300,12 @@ def _decide(task: PairTask, golden: Tensor, geometry: Geometry, result: MetricRe
         rest = settings.judge(row, dtype, {**result.deciding, WORST_SLICE: result.beyond_chance}, result.not_applicable)
         if not rest.text:
             return _Decided(PASS, "", rest.decided_by, [outside + BY_CHANCE])
-    if outside and task.inputs and settings.judge.leaves_to_inputs(decision):
-        remark = _near_ties(task, golden, geometry, settings)
+    if verdict == FAIL and task.inputs and result.differing:
+        # Golden data of zeros leave nothing to the limits, but such decisions are like any others.
+        decision = settings.judge(row, dtype, result.deciding, result.not_applicable)
+        remark = _near_ties(task, golden, geometry, settings) if settings.judge.leaves_to_inputs(decision) else ""
         if remark:
-            return _Decided(PASS, "", decided_by, ["%s; %s" % (outside, remark)], DECIDED_OTHERWISE)
+            return _Decided(PASS, "", decision.decided_by, ["; ".join(filter(None, (decision.text, remark)))], DECIDED_OTHERWISE)
     if not result.judged or result.outcome is not None:
         return _Decided(verdict, outside, decided_by)
     missed = outside or settings.judge(row, dtype, result.values, result.not_applicable).text

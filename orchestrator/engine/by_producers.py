@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import List, Sequence
 
-from ..comparing.decisions import may_redo, redo
+from ..comparing.decisions import may_redo, near_ties
 from ..comparing.near_ties import FOLLOWS
 from ..comparing.patterns import AlignedPair
 from ..comparing.row import DECIDED_OTHERWISE, FAIL, PASS, Row
 from ..verdict.inputs import Inputs, InputState
-from ..verdict.judging import left_to_inputs
+from ..verdict.judging import by_defaults, left_to_inputs
 from ..verdict.observations import Observations, ObservedOp
-from ..verdict.own_error.recomputing import follows, known
+from ..verdict.own_error.recomputing import known
 from ..verdict.seen import seen_row
 from .engine import Engine
 from .rejudging import BEHIND
-from .rereading import RunReader
+from .rereading import RunReader, made_of_inputs
 
 
 def judge_by_producers(engine: Engine) -> bool:
@@ -35,15 +35,16 @@ def judge_by_producers(engine: Engine) -> bool:
         if not states or any(state.seen is None or state.seen.verdict != PASS for state in states):
             continue
         behind = any(state.seen is not None and state.seen.otherwise for state in states)
-        if not (known if behind else may_redo)(op.type):
+        if not may_redo(op.type) and not (behind and known(op.type)):
             continue
         rows = [row for row in engine.store.rows(place=op.place, op=op.name) if row.tensor in failing and row.target_file == op.file]
-        passed = [_passed(row, behind) for row in rows if _follows(row, op, states, behind, reader)]
-        engine.put_rows(passed)
-        for row in passed:
-            engine.rejudging.note(row)
-            seen.add(seen_row(row))
-        changed |= bool(passed)
+        for row in rows:
+            if _follows(row, op, states, behind, reader):
+                passed = _passed(row, behind)
+                engine.put_rows([passed])
+                engine.rejudging.note(passed)
+                seen.add(seen_row(passed))
+                changed = True
     return changed
 
 
@@ -52,7 +53,7 @@ def _passed(row: Row, behind: bool) -> Row:
 
 
 def _follows(row: Row, op: ObservedOp, states: Sequence[InputState], behind: bool, reader: RunReader) -> bool:
-    if not behind and not left_to_inputs(row.decided_by):
+    if not (by_defaults if behind else left_to_inputs)(row.decided_by):
         return False
     made = reader.read(op.file, row.tensor)
     read: List[AlignedPair] = []
@@ -63,7 +64,4 @@ def _follows(row: Row, op: ObservedOp, states: Sequence[InputState], behind: boo
         read.append(pair)
     if made is None:
         return False
-    if behind:
-        return follows(op.type, read, made)
-    redone = redo(op.type, read, made, exactly=True)
-    return redone is not None and not redone.wrong
+    return made_of_inputs(op.type, read, made) if behind else near_ties(op.type, read, made)

@@ -8,19 +8,22 @@ than in golden data an output passes that is what its operator makes of the devi
 from __future__ import annotations
 
 import math
-from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
+import re
+from typing import Callable, Container, Dict, List, Optional, Sequence, Set, Tuple
 
 from ..comparing.decisions import may_redo
 from ..comparing.row import DECIDED_OTHERWISE, FAIL, PASS, Row
 from ..comparing.same_dump import CANCELLED
 from ..dumps.place import Place
+from ..results.rowsql import row_key
 from ..results.store import RunStore
-from ..verdict.judging import left_to_inputs, metric_number
+from ..verdict.judging import by_defaults, left_to_inputs, metric_number
 
 _CANCELLED = CANCELLED.partition("%s")[2]
 BEHIND = "it is inherited: the operator makes it of the device's own inputs, of which one was decided otherwise near a tie"
 """Remark on such an output."""
-_SAME = ("RelativeEuclideanDistance", "CosineSimilarity", "DifferentElements")
+
+_DIFFER = re.compile(r"\d+ of \d+ elements differ [^;]*")
 
 Key = Tuple[Place, Optional[str]]
 
@@ -49,34 +52,28 @@ class Rejudging:
         self.follows: Callable[[Row], bool] = lambda row: False
         self.doubtful = store.continued
         self._outputs: Dict[Key, Row] = {}
-        self._otherwise: Set[Tuple[Place, Optional[str]]] = set()
-        self._read_store = not store.continued
+        self._otherwise: Set[Key] = set()
+        self._as_compared: Dict[str, Row] = {}
+        self._read_store = False
 
     def judged(self, row: Row) -> Row:
-        """Return a finished row, with another verdict where the rows that came before it say so."""
-        if row.verdict == FAIL:
-            self._recall()
-            row = self._like_output(row) if row.kind == "input" else self._by_inputs(row)
-        self.note(row)
-        return row
-
-    def judge_stored(self) -> None:
-        """Judge all stored rows until none of them changes another."""
-        self._recall()
-        changed: Optional[List[Row]] = None
-        while changed != [] and self._outputs:
-            changed = []
-            for row in self._store.rows("arrival", verdict=FAIL):
-                judged = self.judged(row)
-                if judged is not row:
-                    changed.append(judged)
-            if changed:
-                self._put(changed)
+        """Return a row that has just been compared, with another verdict where the rows that came before it say so."""
+        if self._as_compared:
+            self._as_compared.pop(row_key(row), None)
+        known = self._outputs.get((row.place, row.golden_file))
+        if known is not None and (known.tensor, known.target_file) == (row.tensor, row.target_file):
+            del self._outputs[row.place, row.golden_file]
+        if row.verdict != FAIL:
+            self.note(row)
+            return row
+        if not self._read_store:
+            self._note_stored()
+        self.doubtful |= row.kind == "output" and left_to_inputs(row.decided_by) and may_redo(row.op_type)
+        return self._judged(row)
 
     def note(self, row: Row) -> None:
         """Take note of a finished row that may judge others."""
         if row.verdict != PASS:
-            self.doubtful |= row.verdict == FAIL and row.kind == "output" and left_to_inputs(row.decided_by) and may_redo(row.op_type)
             return
         otherwise = row.warning == DECIDED_OTHERWISE
         if row.kind == "output" and (otherwise or _CANCELLED in row.reason):
@@ -84,12 +81,49 @@ class Rejudging:
         elif row.kind == "input" and otherwise:
             self._otherwise.add((row.place, row.target_file))
 
-    def _recall(self) -> None:
-        """Take note of what an earlier start of the run stored."""
-        if not self._read_store:
-            self._read_store = True
-            for row in self._store.rows(verdict=PASS):
+    def judge_stored(self) -> None:
+        """Judge stored rows until none of them changes another; those that others judged before are judged anew."""
+        compared: Dict[str, Row] = {}
+        if self._as_compared:
+            before, self._as_compared, self._outputs, self._otherwise = self._as_compared, {}, {}, set()
+            # Those of a file that went since are no longer there.
+            compared = {key: before[key] for key in self._note_stored(before)}
+        elif not self._store.counted.all().get(FAIL):
+            return
+        elif not self._read_store:
+            self._note_stored()
+        if not self._outputs and not compared:
+            return
+        waiting: List[Row] = [*compared.values(), *self._store.rows("arrival", verdict=FAIL)]
+        found = True
+        while found and self._outputs:
+            found = False
+            for row in list(waiting):
+                now = self._judged(row)
+                if now is not row:
+                    found = True
+                    waiting.remove(row)
+                    if row_key(row) not in compared:
+                        self._put([now])
+        self._put([row for row in waiting if row_key(row) in compared])
+
+    def _note_stored(self, but: Container[str] = ()) -> List[str]:
+        """Take note of the stored rows that may judge others, but for some by their keys; return the keys of those."""
+        self._read_store = True
+        left_out = []
+        for row in self._store.rows(verdict=PASS):
+            if but and row_key(row) in but:
+                left_out.append(row_key(row))
+            else:
                 self.note(row)
+        return left_out
+
+    def _judged(self, row: Row) -> Row:
+        now = self._like_output(row) if row.kind == "input" else self._by_inputs(row)
+        if now is not row:
+            self._as_compared[row_key(row)] = row
+            self.note(now)
+        return now
 
     def _like_output(self, row: Row) -> Row:
         output = self._outputs.get((row.place, row.golden_file))
@@ -98,13 +132,28 @@ class Rejudging:
         return row.but(verdict=PASS, reason=output.reason, decided_by=output.decided_by, warning=output.warning)
 
     def _by_inputs(self, row: Row) -> Row:
-        if row.kind != "output" or (row.place, row.target_file) not in self._otherwise or not self.follows(row):
+        judged = row.kind == "output" and (row.place, row.target_file) in self._otherwise and by_defaults(row.decided_by)
+        if not judged or not self.follows(row):
             return row
         return row.but(verdict=PASS, reason="%s; %s" % (row.reason, BEHIND), warning=DECIDED_OTHERWISE)
 
 
+def judged_by_others(row: Row) -> bool:
+    """Tell whether a row's verdict may hang on other rows: it holds only as long as those do."""
+    return row.warning == DECIDED_OTHERWISE or (row.kind == "input" and _CANCELLED in row.reason)
+
+
 def _alike(row: Row, other: Row) -> bool:
-    mine, theirs = ([metric_number(one.metrics.get(name)) for name in _SAME] for one in (row, other))
+    """Tell whether two rows of one golden tensor are of equal target tensors, as far as rows tell: all they measured is equal."""
+    if row.shape == other.shape and _differing(row) != _differing(other):
+        return False
+    names = [name for name in other.metrics if not isinstance(other.metrics[name], dict)]
+    mine, theirs = ([metric_number(one.metrics.get(name)) for name in names] for one in (row, other))
     pairs = list(zip(mine, theirs))
     same = all(x == y or (math.isnan(x) and math.isnan(y)) or math.isclose(x, y, rel_tol=1e-9) for x, y in pairs)
     return same and not all(math.isnan(x) for x in mine)
+
+
+def _differing(row: Row) -> List[str]:
+    """Return the phrases that tell which elements of whole numbers differ."""
+    return _DIFFER.findall(row.reason)

@@ -11,8 +11,8 @@ import numpy as np
 from ..comparing.decisions import Redone, redo
 from ..comparing.patterns import MOST_ELEMENTS, AlignedPair
 from ..comparing.row import FAIL, PASS
-from .explanations import GOLDEN, READER, Other, Surroundings, explanations_of
-from .inputs import Inputs, InputState
+from .explanations import GIVEN, GOLDEN, READER, Other, Surroundings, explanations_of
+from .inputs import BAD, Inputs, InputState
 from .observations import Observations, ObservedOp
 from .own_error.estimated import Estimate
 from .own_error.recomputing import confirms, contradicts, follows, known, own_error
@@ -104,7 +104,8 @@ def _contradicted(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> s
     for op, row, number in _readers(estimate, inputs):
         if op.type.lower() in _LINEAR and row.distance <= _TELLING * estimate.distance:
             if row.distance <= _TELLING * estimate.distance * _handed_on(op, row, estimate, reader):
-                return READER
+                given = inputs.of(op)[number]
+                return GIVEN if given.owner is op and given.state == BAD else READER
             continue
         read, made = _whole(op, row, inputs.of(op), reader)
         if made is not None and contradicts(op.type, read, made, number):
@@ -138,8 +139,6 @@ def _unread(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> bool:
         read, made = _whole(op, row, inputs.of(op), reader) if known(op.type) else ([], None)
         if made is not None and own_error(op.type, read, made) is not None:
             return not follows(op.type, read, made)
-        if op.type.lower() in _LINEAR:
-            return not row.distance > _TELLING * estimate.distance * _handed_on(op, row, estimate, reader)
     return False
 
 

@@ -51,7 +51,12 @@ _NEXT = {
 }
 _CONTRADICTED = "its golden data do not fit those of the operator that reads them, and the device's output does: the golden data are wrong"
 _OTHER_FILE = "its golden data are right, and so is what the operators behind it make of its output: its dump is not what they read"
-_EITHER = "the operators that read it are right: either its golden data are wrong, or its dump file is of another run"
+_WHAT_DIFFERS = "or what differs does not count there"
+_BEHIND = {
+    "given": "what reads it is right: either its golden data are wrong, %s" % _WHAT_DIFFERS,
+    "reader": "what reads it is right: either its golden data are wrong, or its dump file is of another run, %s" % _WHAT_DIFFERS,
+}
+_PERHAPS = "what reads it is right: its dump file may be of another run, %s" % _WHAT_DIFFERS
 _NEXT_FOR_EITHER = "look at the times of its dump file and of its golden file beside those of other operators, and make again what is older"
 _QUANTISED_FACTOR = 4.0
 _UNRELATED = 0.3
@@ -128,7 +133,7 @@ class Surroundings(NamedTuple):
         All operators that it feeds are right; None where it feeds none that was compared.
     contradicted
         How an operator behind it contradicts its golden data: ``GOLDEN`` where its golden output fits the device's tensor and not the
-        golden one, ``READER`` where it is right though the two differ; else empty.
+        golden one, ``READER`` where it is right though the two differ, ``GIVEN`` where that was moreover what it was given; else empty.
     golden_right
         Its golden data are right beyond doubt.
     unread
@@ -145,7 +150,7 @@ class Surroundings(NamedTuple):
     stale: str = ""
 
 
-GOLDEN, READER = "golden", "reader"
+GOLDEN, READER, GIVEN = "golden", "reader", "given"
 """How golden data are contradicted, see :class:`Surroundings`."""
 
 NOTHING_AROUND = Surroundings()
@@ -176,9 +181,12 @@ def explanations_of(
     found += _of_patterns(estimate, pair, others, around) if pair is not None else _of_row(estimate)
     if around.golden_right and around.right_behind and around.unread:
         found.insert(0, _explanation("stale-dump", 1.0, _OTHER_FILE))
+    elif around.golden_right:
+        found += [_explanation("stale-dump", 0.0, _PERHAPS)] if around.contradicted == READER else []
     elif around.contradicted and not any(entry.blameless or entry.kind == "padding" for entry in found):
-        either = Explanation("wrong-golden", 1.0, _EITHER, _NEXT_FOR_EITHER)
-        found.insert(0, either if around.contradicted == READER else _explanation("wrong-golden", 1.0, _CONTRADICTED))
+        sentence = _BEHIND.get(around.contradicted)
+        certain = _explanation("wrong-golden", 1.0, _CONTRADICTED)
+        found.insert(0, certain if sentence is None else Explanation("wrong-golden", 1.0, sentence, _NEXT_FOR_EITHER))
     told = estimate.told
     if told is not None:
         found.sort(key=lambda entry: entry.kind != told.kind)

@@ -20,6 +20,7 @@ DISTANCES = ("CosineSimilarity", "RelativeEuclideanDistance", WORST_SLICE)
 
 _BY_CHANCE = frozenset(str(limit) for limit in DEFAULTS if limit.metric == WORST_SLICE)
 
+_DEFAULTS = frozenset(map(str, DEFAULTS))
 _BY_DECISION = frozenset(str(limit) for limit in DEFAULTS if limit.metric == DIFFERENT)
 
 _NOT_FOR_BOOL = frozenset(MEASURES) - frozenset(BOOL_METRICS)
@@ -153,6 +154,11 @@ class RowJudge:
 def left_to_inputs(decided_by: str) -> bool:
     """Tell whether of a failing row nothing but the default limit of elements that differ is missed."""
     return decided_by in _BY_DECISION
+
+
+def by_defaults(decided_by: str) -> bool:
+    """Tell whether of a failing row nothing but default limits are missed."""
+    return all(limit in _DEFAULTS for limit in decided_by.split("; "))
 
 
 def metric_number(value: Any) -> float:

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scenes import dense, relu
+from scenes import dense, half, relu
 
 from goldwatch.dumps import TensorData
 
@@ -140,8 +140,7 @@ def one_stale_file(scene, random, name, **options):
             scene.made[here] = scene.made[here][::-1]
 
 
-@pytest.mark.parametrize("name", ["fc0", "relu1", "fc2", "relu3"])
-@pytest.mark.parametrize("with_inputs", [True, False])
+@pytest.mark.parametrize("name, with_inputs", [("fc0", True), ("relu1", True), ("fc2", True), ("fc0", False), ("fc2", False)])
 def test_one_dump_file_of_another_run_is_neither_the_operators_fault_nor_that_of_golden_data(scene, random, name, with_inputs):
     one_stale_file(scene, random, name, with_inputs=with_inputs)
     code, summary, text = scene.compare()
@@ -151,11 +150,36 @@ def test_one_dump_file_of_another_run_is_neither_the_operators_fault_nor_that_of
     assert "error is its own" not in text and "inherited" not in text and "deinplace" not in text
 
 
+@pytest.mark.parametrize("name", ["relu1", "relu3"])
+def test_where_only_a_product_reads_it_a_stale_dump_is_one_of_two_possibilities(scene, random, name):
+    one_stale_file(scene, random, name, with_inputs=False)
+    found, text = explanations(scene)
+    assert found[-1]["kind"] == "stale-dump" and found[-1]["share"] == 0 and "wrong-golden" not in [entry["kind"] for entry in found]
+    assert "its dump file may be of another run, or what differs does not count there" in found[-1]["sentence"]
+    assert "so the error is its own." in text
+
+
 def test_either_golden_data_or_the_dump_is_wrong_where_nothing_tells(scene, random):
     one_stale_file(scene, random, "fc4", with_inputs=False)
     found, text = explanations(scene)
     assert found[0]["kind"] == "wrong-golden" and "either its golden data are wrong, or its dump file is of another run" in text
     assert "look at the times" in found[0]["next"]
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+def test_an_error_that_no_weight_reads_is_the_operators_own(scene, random, with_inputs):
+    scene.data(random.standard_normal((32, 64)).astype(np.float32))
+    dense(scene, random, "first", "data", with_inputs=with_inputs)
+    unread = np.arange(64) >= 40
+    weights = np.where(unread[:, None], 0, random.standard_normal((64, 64))).astype(np.float32) / 8
+    made = np.maximum(scene.made["first"].astype(np.float32), 0)
+    scene.op("relu", "Relu", ["first"], np.maximum(scene.golden["first"], 0), np.where(unread, 5 * made + 1, made), with_inputs=with_inputs)
+    outputs = [scene.golden["relu"] @ weights, scene.made["relu"].astype(np.float32) @ half(weights).astype(np.float32)]
+    scene.op("fc", "MatMulV2", ["relu"], *outputs, with_inputs=with_inputs)
+    dense(scene, random, "next", "fc", with_inputs=with_inputs)
+    found, text = explanations(scene)
+    assert not any(entry["share"] == 1 for entry in found if entry["kind"] in ("stale-dump", "wrong-golden"))
+    assert "relu (Relu) is the first operator outside its limits" in text and "error is its own" in text
 
 
 def test_what_a_relu_hides_is_the_operators_fault_all_the_same(scene, random):

@@ -12,11 +12,14 @@ import pytest
 from in_process import run_here
 from scenes import before_the_command, dense, half, kinds, only
 
-from goldwatch.comparing.decisions import redo
+from goldwatch.comparing.decisions import LARGEST_ERROR, redo
 from goldwatch.comparing.patterns import AlignedPair
 from goldwatch.comparing.row import DECIDED_OTHERWISE, Row
+from goldwatch.dumps import write_dump
 from goldwatch.engine.rejudging import Rejudging
+from goldwatch.results.rowsql import row_key
 from goldwatch.results.store import RunStore
+from goldwatch.verdict.limits import Limits, Subject
 from goldwatch.verdict.own_error.recomputing import follows
 
 INHERITED = "it is inherited: every decision follows from the device's own inputs, which are within their limits"
@@ -190,7 +193,8 @@ def test_of_what_cannot_be_computed_once_more_it_is_said(scene, random):
 
 
 def row(op, kind, number, verdict, file, golden, **changes):
-    made = {"metrics": {"RelativeEuclideanDistance": 0.5, "CosineSimilarity": 0.8, "DifferentElements": 0.5}, **changes}
+    metrics = {"RelativeEuclideanDistance": 0.5, "CosineSimilarity": 0.8, "DifferentElements": 0.5}
+    made = {"metrics": metrics, "decided_by": "CosineSimilarity>0.99", **changes}
     tensor = "%s:%s:%d" % (op, kind, number)
     return Row(0, op, "Gather", tensor, kind, verdict, number, target_file=file, golden_file=golden, **made)
 
@@ -218,6 +222,24 @@ def test_rows_come_in_any_order(tmp_path):
         passed = {"top:output:0", "take:input:1", "take:output:0", "next:input:0"}
         assert {tensor for tensor, what in found.items() if what == ("pass", DECIDED_OTHERWISE)} == passed
         assert sum(what[0] == "fail" for what in found.values()) == 3
+
+
+def test_what_was_judged_by_a_row_that_was_compared_again_is_judged_again(tmp_path):
+    top = row("top", "output", 0, "pass", "t", "top.npy", warning=DECIDED_OTHERWISE, reason="near a tie")
+    behind = [row("take", "input", 1, "fail", "g", "top.npy"), row("take", "output", 0, "fail", "g", "take.npy")]
+    gone = row("gone", "input", 0, "fail", "x", "top.npy")
+    with RunStore.begin(str(tmp_path / "run"), {}) as store:
+        judging = Rejudging(store, store.put_all)
+        judging.follows = lambda one: True
+        for one in [top, *behind, gone]:
+            store.put(judging.judged(one))
+        assert {one.verdict for one in store.rows()} == {"pass"}
+        store.table.remove([row_key(gone)], "its file went")
+        store.put(judging.judged(top.but(verdict="fail", warning="", reason="wrong now", decided_by="DifferentElements<=0")))
+        judging.judge_stored()
+        assert [(one.tensor, one.verdict, one.warning, one.reason) for one in store.rows("arrival")] == [
+            ("top:output:0", "fail", "", "wrong now"), ("take:input:1", "fail", "", ""), ("take:output:0", "fail", "", ""),
+        ]  # fmt: skip
 
 
 def test_only_decisions_by_the_default_limit_are_doubtful(tmp_path):
@@ -254,6 +276,146 @@ def test_an_index_that_is_chosen_twice_is_wrong():
     values = aligned([[3.0, 3.0, 1.0]], [[3.0, 2.9, 1.0]])
     assert redo("TopKV2", [values], aligned([[1, 0]], [[0, 1]], "int32")).wrong == 0
     assert redo("TopKV2", [values], aligned([[1, 1]], [[0, 1]], "int32")).wrong == 1
+
+
+def label(x):
+    return x.argmax(1).astype(np.int32)
+
+
+def scored(scene, golden, made, op_type="ArgMaxV2", decide=label, wrong=None, dtype=np.float16):
+    """Scores that nothing computes once more, and what decides between them (wrongly: ``wrong`` of the device's decisions)."""
+    scene.data(golden)
+    scene.op("scores", "Custom", ["data"], golden, made, dtype=dtype)
+    right = decide(scene.made["scores"].astype(np.float32))
+    scene.op("decision", op_type, ["scores"], decide(golden), right if wrong is None else wrong(right))
+    return scene.compare()
+
+
+def test_a_row_that_is_wrong_by_more_than_rounding_is_no_near_tie(scene, random):
+    golden = random.standard_normal((64, 16)).astype(np.float32)
+    golden[::2] /= 1000
+    code, _, _ = scored(scene, golden, np.where(np.arange(64)[:, None] % 2, golden, -golden))
+    assert code == 1 and rows(scene)["scores:output:0"]["verdict"] == "pass"
+
+
+def test_one_class_that_is_too_large_is_no_near_tie(scene, random):
+    golden = (5 + 0.1 * random.standard_normal((256, 64))).astype(np.float32)
+    code, _, _ = scored(scene, golden, np.where(np.arange(64) == 7, 1.1 * golden, golden))
+    assert code == 1 and rows(scene)["scores:output:0"]["verdict"] == "pass"
+
+
+def test_of_many_decisions_a_quarter_may_be_others(scene, random):
+    golden = (20 * random.standard_normal((64, 64))).astype(np.float32)
+    cast = {"op_type": "Cast", "decide": lambda x: x.astype(np.int32)}
+    assert scored(scene, golden, golden * 0.995, **cast)[0] == 0
+    assert scored(scene, golden, golden * 0.975, **cast)[0] == 1
+
+
+@pytest.mark.parametrize("wrong", [lambda at: at * 0, lambda at: 63 - at])
+def test_scores_with_an_offset_are_not_all_alike(scene, random, wrong):
+    golden = (100 + 0.15 * random.uniform(size=(32, 64))).astype(np.float32)
+    made = golden + (1e-5 * random.standard_normal(golden.shape)).astype(np.float32)
+    assert scored(scene, golden, made, wrong=wrong, dtype=np.float32)[0] == 1
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+def test_golden_labels_that_are_all_0_are_labels_too(scene, random, with_inputs):
+    golden = np.tile(np.array([[1.0, 0.5]], np.float32), (8, 1))
+    golden[3] = 1.0001, 1.0
+    made = half(golden)
+    made[3] = 1.0, 1.001
+    scene.data(golden)
+    scene.op("scores", "Custom", ["data"], golden, made, with_inputs=with_inputs)
+    scene.op("label", "ArgMaxV2", ["scores"], label(golden), label(made), with_inputs=with_inputs)
+    assert not label(golden).any() and scene.compare()[0] == (not with_inputs)
+
+
+@pytest.mark.parametrize("op_type, right, other", [
+    ("ArgMaxV2", lambda x: x.argmax(1).astype(np.int32), lambda x: (15 - x[:, ::-1].argmax(1)).astype(np.int32)),
+    ("Greater", lambda x: x > 3, lambda x: x >= 3),
+])  # fmt: skip
+def test_equal_inputs_leave_no_choice(scene, random, op_type, right, other):
+    golden = random.randint(0, 9, (32, 16)).astype(np.float32)
+    scene.data(golden)
+    scene.op("scores", "Custom", ["data"], golden)
+    scene.op("decision", op_type, ["scores"], right(golden), other(golden))
+    assert scene.compare()[0] == 1 and only(scene.compare()[1])["score"] == 99
+
+
+def test_other_elements_that_differ_are_another_tensor(scene, random):
+    golden, made = tied(scene, random)
+    decided = [side > 0.25 for side in (golden, made)]
+    scene.op("mask", "Greater", ["fc"], *decided)
+    count = int((decided[0] != decided[1]).sum())
+    scene.made["mask"] = decided[0].copy()
+    scene.made["mask"].reshape(-1)[-count:] ^= True
+    scene.op("not", "LogicalNot", ["mask"], ~decided[0], ~scene.made["mask"])
+    assert scene.compare()[0] == 1 and rows(scene)["not:input:0"]["verdict"] == "fail"
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+@pytest.mark.parametrize("limit", [
+    "op=wide:DifferentElements<=0", "type=Cast:DifferentElements<=0", "type=Gather*:RelativeEuclideanDistance<0.01",
+    "op=boxes:CosineSimilarity>0.9999", "op=boxes:MaxAbsoluteError<0.01",
+])  # fmt: skip
+def test_limits_of_the_users_own_hold_behind_them_too(scene, random, limit, with_inputs):
+    detection(scene, random, with_inputs=with_inputs)
+    assert scene.compare()[0] == 0 and scene.compare("--limit", limit)[0] == 1
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+@pytest.mark.parametrize("name, op_type, function, own", [
+    ("reshape", "Reshape", lambda x: x.reshape(9, 256), [9, 256]), ("transpose", "Transpose", lambda x: x.T, [1, 0]),
+    ("max", "ReduceMax", lambda x: x.max(1), [1]),
+])  # fmt: skip
+def test_behind_them_computed_shapes_and_axes_are_no_values(scene, random, name, op_type, function, own, with_inputs):
+    golden, made = tied(scene, random)
+    at = [chosen(side) for side in (golden, made)]
+    scene.op("top", "TopKV2", ["fc"], *at, with_inputs=with_inputs)
+    scene.op("own", "Pack", ["data"], np.array(own, np.int32), with_inputs=with_inputs)
+    scene.op(name, op_type, ["top", "own"], *map(function, at), with_inputs=with_inputs)
+    assert scene.compare()[0] == 0
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+def test_a_decision_behind_a_decision(scene, random, with_inputs):
+    golden, made = tied(scene, random)
+    at = [side.argmax(1).astype(np.int32) for side in (golden, made)]
+    scene.op("label", "ArgMaxV2", ["fc"], *at, with_inputs=with_inputs)
+    scene.op("other", "GreaterEqual", ["label", "label"], *(one >= one for one in at), with_inputs=with_inputs)
+    scene.op("few", "Less", ["label"], *(one < 30 for one in at), with_inputs=with_inputs)
+    assert (at[0] < 30).any() and ((at[0] < 30) != (at[1] < 30)).any() and scene.compare()[0] == 0
+    scene.op("few", "Less", ["label"], at[0] < 30, np.roll(at[1] < 30, 1), with_inputs=with_inputs)
+    assert scene.compare()[0] == 1
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+def test_shapes_that_do_not_fit_cost_no_run(scene, random, with_inputs):
+    wide = [random.standard_normal((1, 64)).astype(np.float32) for _ in range(2)]
+    column = [random.standard_normal((40_000, 1)).astype(np.float32) for _ in range(2)]
+    line = [side.reshape(-1) for side in column]
+    scene.data(wide[0])
+    for name, sides in (("wide", wide), ("column", column), ("line", line)):
+        scene.op(name, "Custom", ["data"], sides[0], sides[0] + 1e-3 * sides[1], with_inputs=with_inputs)
+    scene.op("few", "Greater", ["wide", "wide"], wide[0][0] > 0, wide[1][0] > 0, with_inputs=with_inputs)
+    scene.op("many", "Greater", ["column", "line"], line[0] > 0, line[1] > 0, with_inputs=with_inputs)
+    scene.op("sum", "Add", ["column", "line"], line[0], line[1], with_inputs=with_inputs)
+    code, summary, _ = scene.compare()
+    assert code == 1 and summary["not_compared"] == 0 and "internal" not in str(rows(scene))
+
+
+def test_a_watch_judges_again_what_a_later_dump_of_the_op_decides(scene, random):
+    at = detection(scene, random)
+    out = os.path.join(scene.folder, "watched")
+    watch = ["watch", scene.target, scene.golden_dir, "-f", scene.model, "-o", out, "--until-idle", "0.5", "-q"]
+    assert run_here([sys.executable, "-m", "goldwatch", *watch]).returncode == 0
+    (name,) = [name for name in os.listdir(scene.target) if ".top." in name]
+    write_dump(os.path.join(scene.target, name), [scene.made["fc"]], [np.roll(at[1], 1, 1)])
+    done = run_here([sys.executable, "-m", "goldwatch", *watch])
+    with open(os.path.join(out, "result.json"), encoding="utf-8") as stream:
+        watched = {row["tensor"]: row["verdict"] for row in json.load(stream)["rows"]}
+    assert done.returncode == scene.compare()[0] == 1
+    assert watched == {tensor: row["verdict"] for tensor, row in rows(scene).items()}
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -330,3 +492,9 @@ def test_a_watch_says_the_same(scene, random, with_inputs):
     with open(os.path.join(out, "result.json"), encoding="utf-8") as stream:
         document = json.load(stream)
     assert done.returncode == 0 and {row["tensor"]: row for row in document["rows"]} == batch
+
+
+def test_rounding_is_as_much_as_the_default_limits_allow():
+    for dtype in ("float16", "float32", "float64", *LARGEST_ERROR):
+        limits = {limit.metric: limit.value for limit in Limits().for_subject(Subject(dtype, "", ""))}
+        assert LARGEST_ERROR.get(dtype, 0.03) == limits["RelativeEuclideanDistance"]

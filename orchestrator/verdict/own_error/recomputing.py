@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from itertools import permutations
 from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ...comparing.decisions import broadcast_size
 from ...comparing.masks import MASKED
 from ...comparing.patterns import AlignedPair
 from .expected import rounding, sum_noise
@@ -50,11 +50,11 @@ _ONE: Dict[str, Tuple[Formula, ...]] = {
     "relu": (lambda x: np.maximum(x, 0.0),), "relu6": (lambda x: np.clip(x, 0.0, 6.0),), "abs": (np.abs,), "neg": (np.negative,),
     "exp": (np.exp,), "sigmoid": (_sigmoid,), "tanh": (np.tanh,), "sqrt": (np.sqrt,), "rsqrt": (lambda x: 1.0 / np.sqrt(x),),
     "square": (np.square,), "reciprocal": (np.reciprocal,), "log": (np.log,), "swish": (lambda x: x * _sigmoid(x),),
-    "gelu": _GELU, "fastgelu": _GELU, "geluv2": _GELU,
+    "logicalnot": (lambda x: x == 0,), "gelu": _GELU, "fastgelu": _GELU, "geluv2": _GELU,
 }  # fmt: skip
 _TWO: Dict[str, Formula] = {
     "add": np.add, "addv2": np.add, "sub": np.subtract, "mul": np.multiply, "realdiv": np.divide, "div": np.divide,
-    "maximum": np.maximum, "minimum": np.minimum,
+    "maximum": np.maximum, "minimum": np.minimum, "logicaland": np.logical_and, "logicalor": np.logical_or,
 }  # fmt: skip
 _ALONG: Dict[str, Formula] = {
     "reducemean": np.mean, "reducemeand": np.mean, "globalaveragepool": np.mean, "reducesum": np.sum, "reducesumd": np.sum,
@@ -62,7 +62,7 @@ _ALONG: Dict[str, Formula] = {
 }  # fmt: skip
 _SOFTMAX = frozenset(("softmax", "softmaxv2"))
 _MOVING = frozenset(
-    "transpose transposed permute reshape squeeze squeezev2 unsqueeze unsqueezev2 expanddims expanddimsd flatten identity".split()
+    "transpose transposed permute reshape squeeze squeezev2 unsqueeze unsqueezev2 expanddims expanddimsd flatten identity transdata".split()
 )
 _TAKING = frozenset("gather gatherv2 gatherv2d".split())
 _TAKING_EACH = frozenset("gatherd gatherelements".split())
@@ -143,18 +143,17 @@ def own_error(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) 
     best, formula = _FITS, None
     with np.errstate(all="ignore"):
         for one in _formulas(op_type.lower(), goldens, golden):
-            try:
-                values = one(*goldens).reshape(golden.shape)
-            except ValueError:
+            values = _values(one, goldens, golden)
+            if values is None:
                 continue
             off = math.inf if _odd(golden, values) else _distance(golden, values)
             if off <= best:
                 best, formula = off, one
             if off <= _EQUAL:
                 break
-        if formula is None:
+        computed = None if formula is None else _values(formula, targets, made)
+        if computed is None:
             return None
-        computed = formula(*targets).reshape(made.shape)
         return OwnError(_distance(made, computed), _worst_slice(made, computed), _factor(made, computed), _odd(made, computed))
 
 
@@ -211,9 +210,17 @@ def _replaced(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, 
     replaced = [np.asarray(pair.target, np.float64) if number == doubted else goldens[number] for number, pair in enumerate(inputs)]
     with np.errstate(all="ignore"):
         for formula in _formulas(op_type.lower(), goldens, golden):
-            with contextlib.suppress(ValueError):
-                apart, near = (_distance(golden, formula(*sides).reshape(golden.shape)) for sides in (goldens, replaced))
-                yield apart, near
+            values = [_values(formula, sides, golden) for sides in (goldens, replaced)]
+            if values[0] is not None and values[1] is not None:
+                yield _distance(golden, values[0]), _distance(golden, values[1])
+
+
+def _values(formula: Formula, inputs: Sequence[Array], output: Array) -> Optional[Array]:
+    """Return what a formula makes of inputs, in the shape of the output; None where they do not fit it."""
+    try:
+        return np.asarray(formula(*inputs), np.float64).reshape(output.shape)
+    except (ValueError, TypeError, IndexError, MemoryError):
+        return None
 
 
 def _formulas(name: str, inputs: Sequence[Array], output: Array) -> Iterator[Formula]:
@@ -222,23 +229,25 @@ def _formulas(name: str, inputs: Sequence[Array], output: Array) -> Iterator[For
     if name in _ONE and len(inputs) == 1:
         yield from _ONE[name]
     elif name in _TWO and len(inputs) == 2:
-        yield _TWO[name]
+        if broadcast_size(inputs) == count:
+            yield _TWO[name]
     elif name in NORMALISING:
         yield from normalisations(name, x, output)
+    elif name in _HANDING_ON and x.size:
+        yield from _handing_on(name, inputs, output)
+    # A second input, where there is one, tells axes or a shape.
     elif name in _SOFTMAX:
         for axis in range(x.ndim - 1, -1, -1):
-            yield lambda x, axis=axis: _softmax(x, axis)
+            yield lambda x, *rest, axis=axis: _softmax(x, axis)
     elif name in _ALONG:
         ranges = [tuple(range(first, last)) for last in range(x.ndim, 0, -1) for first in range(last)]
         for axes in [axes for axes in ranges if count * np.prod([x.shape[axis] for axis in axes]) == x.size][:_MOST_RANGES]:
-            yield lambda x, axes=axes: _ALONG[name](x, axis=axes)
-    elif name in _HANDING_ON:
-        yield from _handing_on(name, inputs, output)
+            yield lambda x, *rest, axes=axes: _ALONG[name](x, axis=axes)
     elif name in _MOVING and x.size == count:
-        yield lambda x: x
+        yield lambda x, *rest: x
         moved = [axis for axis in range(x.ndim) if x.shape[axis] > 1]
         for axes in permutations(range(len(moved))) if len(moved) <= _MOST_AXES else ():
-            yield lambda x, axes=axes: x.squeeze().transpose(axes)
+            yield lambda x, *rest, axes=axes: x.squeeze().transpose(axes)
 
 
 def _handing_on(name: str, inputs: Sequence[Array], output: Array) -> Iterator[Formula]:
@@ -246,14 +255,16 @@ def _handing_on(name: str, inputs: Sequence[Array], output: Array) -> Iterator[F
     x, axes = inputs[0], range(inputs[0].ndim)
     if name in _CAST and len(inputs) == 1:
         yield lambda x: x
-    elif name in _CONCAT and all(one.ndim == x.ndim for one in inputs):
+    elif name in _CONCAT and all(one.ndim == x.ndim for one in inputs) and sum(one.size for one in inputs) == output.size:
         for axis in axes:
             yield lambda *parts, axis=axis: np.concatenate(parts, axis)
     elif len(inputs) < 2:
         return
     elif name in _TAKING_ND and inputs[1].ndim and 0 < inputs[1].shape[-1] <= x.ndim:
-        yield lambda x, at, *rest: _taken(x, tuple(np.moveaxis(at, -1, 0)))
-    elif name in _TAKING_EACH and inputs[1].ndim == x.ndim:
+        depth = inputs[1].shape[-1]
+        if inputs[1].size // depth * int(np.prod(x.shape[depth:])) == output.size:
+            yield lambda x, at, *rest: _taken(x, tuple(np.moveaxis(at, -1, 0)))
+    elif name in _TAKING_EACH and inputs[1].ndim == x.ndim and inputs[1].size == output.size:
         for axis in axes:
             yield lambda x, at, *rest, axis=axis: _taken(x, _each(at, axis))
     elif name in _TAKING:
@@ -294,10 +305,10 @@ def _odd(x: Array, y: Array) -> int:
 
 
 def _distance(x: Array, y: Array) -> float:
-    """Return ‖x − y‖ / ‖y‖ over what is finite in both; NaN for a y of zeros."""
+    """Return ‖x − y‖ / ‖y‖ over what is finite in both; for a y of zeros 0 where x is too, else NaN."""
     kept = np.isfinite(x) & np.isfinite(y)
-    norm = float(np.linalg.norm(y[kept]))
-    return float(np.linalg.norm((x - y)[kept])) / norm if norm else float("nan")
+    norm, off = (float(np.linalg.norm(values[kept])) for values in (y, x - y))
+    return off / norm if norm else math.nan if off else 0.0
 
 
 def _factor(x: Array, y: Array) -> float:
