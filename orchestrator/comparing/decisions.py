@@ -6,6 +6,7 @@ device gave it. How an operator decides (its axis, its rounding, the constant it
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -48,6 +49,7 @@ class Redone(NamedTuple):
     first: Tuple[int, ...]
 
 
+@lru_cache(maxsize=1024)
 def may_redo(op_type: str) -> bool:
     """Tell whether the decisions of operators of a type can be made once more."""
     name = op_type.lower()
