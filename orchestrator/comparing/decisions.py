@@ -7,12 +7,14 @@ device gave it. How an operator decides (its axis, its rounding, the constant it
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..tensors.rounding import shortened, ulp
-from .patterns import AlignedPair
+
+if TYPE_CHECKING:
+    from .patterns import AlignedPair
 
 Array = Any
 
