@@ -6,6 +6,8 @@ device gave it. How an operator decides (its axis, its rounding, the constant it
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -36,6 +38,8 @@ _AGREE = 0.99
 _NEAR = 2.0
 _FEW = 8
 _MOST = 0.25
+_MASK = -5000.0
+_CHANCE = 1e-6
 _USUAL_ERROR = 0.03
 LARGEST_ERROR: Mapping[str, float] = {
     "bfloat16": 0.2, **dict.fromkeys(("hifloat8", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "int8", "uint8", "int4"), 0.3)
@@ -75,22 +79,23 @@ def redo(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, exact
     Redone or None
         None where the operator is none of those known here, or golden data do not fit any way to decide.
     """
-    name, steps = op_type.lower(), 0.0 if exactly else _NEAR
-    if not inputs or any(pair.sampled for pair in (*inputs, output)) or not output.golden.size:
-        return None
-    with np.errstate(all="ignore"):
-        if name in ARG | ORDER:
-            wrong = _by_order(name, inputs[0], output, steps)
-        elif name in COMPARE:
-            wrong = _by_comparison(name, inputs, output, steps)
-        elif name in STEP | SIGN:
-            wrong = _by_step(name, inputs[0], output, steps)
-        else:
-            wrong = None
+    wrong = _wrong(op_type.lower(), inputs, output, 0.0 if exactly else _NEAR)
     if wrong is None:
         return None
     first = tuple(int(part) for part in np.unravel_index(int(np.argmax(wrong)), wrong.shape)) if wrong.ndim else ()
     return Redone(int(wrong.sum()), int(wrong.size), first)
+
+
+def _wrong(name: str, inputs: Sequence[AlignedPair], output: AlignedPair, steps: float) -> Optional[Array]:
+    """Tell which decisions do not follow, where values within so many steps of their type may go either way."""
+    if not inputs or any(pair.sampled for pair in (*inputs, output)) or not output.golden.size:
+        return None
+    with np.errstate(all="ignore"):
+        if name in ARG | ORDER:
+            return _by_order(name, inputs[0], output, steps)
+        if name in COMPARE:
+            return _by_comparison(name, inputs, output, steps)
+        return _by_step(name, inputs[0], output, steps) if name in STEP | SIGN else None
 
 
 def _fuzz(values: Array, dtype: str, steps: float) -> Array:
@@ -119,15 +124,21 @@ def _by_order(name: str, source: AlignedPair, output: AlignedPair, steps: float)
 
 
 def _order_of(name: str, source: AlignedPair, output: AlignedPair) -> Optional[Tuple[int, float]]:
-    """Return the axis along which golden indices were chosen, and 1 for the largest values or -1 for the smallest."""
+    """Return the axis along which golden indices were chosen, and 1 for the largest values or -1 for the smallest.
+
+    Of several that fit golden data alike that which fits the device's better.
+    """
     if np.asarray(output.golden).dtype.kind not in "iu" or np.asarray(output.target).dtype.kind not in "iu":
         return None
+    best, found = (_AGREE, 0.0), None
     for axis in range(source.golden.ndim):
         for sign in (1.0, -1.0) if name not in ARG else (-1.0,) if "min" in name else (1.0,):
-            golden = _chosen(sign * _numbers(source.golden), np.asarray(output.golden), axis, name in ARG)
-            if golden is not None and (golden[0] == golden[1]).mean() >= _AGREE:
-                return axis, sign
-    return None
+            sides = ((source.golden, output.golden), (source.target, output.target))
+            chosen = [_chosen(sign * _numbers(values), np.asarray(indices), axis, name in ARG) for values, indices in sides]
+            fits = [float((one[0] == one[1]).mean()) for one in chosen if one is not None]
+            if len(fits) == 2 and (fits[0], fits[1]) >= best and (found is None or (fits[0], fits[1]) > best):
+                best, found = (fits[0], fits[1]), (axis, sign)
+    return found
 
 
 def _repeated(indices: Array, axis: int) -> Array:
@@ -177,13 +188,19 @@ def _by_threshold(values: Array, golden: Array, target: Array, made: Array, dtyp
     """Compare with a constant that was not dumped: it lies between the golden values decided one way and those decided the other."""
     if golden.all() or not golden.any():
         return None
+    known = np.isfinite(target)
     for sign in (1.0, -1.0):
-        low, high = float((sign * values)[~golden].max()), float((sign * values)[golden].min())
-        if low <= high:
-            wrong = (made & (sign * target < low - _fuzz(np.float64(low), dtype, steps))) | (
-                ~made & (sign * target > high + _fuzz(np.float64(high), dtype, steps))
-            )
-            return np.asarray(wrong)
+        low, high = float(np.nanmax((sign * values)[~golden])), float(np.nanmin((sign * values)[golden]))
+        if not low < high:
+            continue
+        if steps:
+            least, most = (float(side + off * _fuzz(np.float64(side), dtype, steps)) for side, off in ((low, -1.0), (high, 1.0)))
+            return np.asarray((made & (sign * target < least)) | (~made & (sign * target > most)))
+        # One constant has to lie between all that were decided one way and all that were decided the other, golden or not.
+        least = max(low, float((sign * target)[known & ~made].max(initial=low)))
+        most = min(high, float((sign * target)[known & made].min(initial=high)))
+        wrong = (made & (sign * target <= low)) | (~made & (sign * target >= high))
+        return np.asarray(wrong if least < most else wrong | (made != golden))
     return None
 
 
@@ -196,29 +213,34 @@ def _by_step(name: str, source: AlignedPair, output: AlignedPair, steps: float) 
     ways: Sequence[Callable[[Array], Array]] = _WAYS.get(name, _STEPS)
     if np.asarray(output.golden).dtype.kind == "b":
         ways = [lambda x: (x != 0).astype(np.float64)]
-    fuzz, best = _fuzz(target, source.dtype, steps), None
-    for way in ways:
-        if (way(values) == golden).mean() >= _AGREE:
-            # Golden values that are nearly whole fit several ways.
-            wrong = ~((made >= way(target - fuzz)) & (made <= way(target + fuzz)))
-            best = wrong if best is None or wrong.sum() < best.sum() else best
-    return best
+    fits = [float((way(values) == golden).mean()) for way in ways]
+    if max(fits) < _AGREE:
+        return None
+    fuzz = _fuzz(target, source.dtype, steps)
+    # Golden values that are nearly whole fit several ways.
+    likely = [way for way, fit in zip(ways, fits) if fit == max(fits)]
+    found = [~((made >= way(target - fuzz)) & (made <= way(target + fuzz))) for way in likely]
+    return min(found, key=lambda wrong: int(wrong.sum()))
 
 
 def near_ties(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> bool:
     """Tell whether decisions that are others than golden ones follow exactly from the device's inputs, and these are off by rounding there.
 
-    What an input may be off by where the decision is another: of the root mean square of its row as much as the default limit of the
-    relative distance, and two steps of its type; the row is that along which is chosen, else the last axis. It is off by something; a
-    step (a cast to integers) is to the next number; and of many decisions a quarter are others at most. Parameters as for :func:`redo`.
+    Golden decisions follow from golden inputs there, too. An input is off by something where the decision is another, and by no more than
+    normally distributed errors may be: d·√(2·ln(n/p)) times the root mean square of its row, and two steps of its type. The row is that
+    along which is chosen, else the last axis; d is its relative distance or the whole input's, the default limit at most; p = 10⁻⁶, n the
+    number of elements.
+    A step (a cast to integers) is to the next number; of many decisions a quarter are others at most. Parameters as for :func:`redo`.
     """
-    name, redone = op_type.lower(), redo(op_type, inputs, output, exactly=True)
-    if redone is None or redone.wrong:
+    name = op_type.lower()
+    wrong = _wrong(name, inputs, output, 0.0)
+    if wrong is None or wrong.any():
         return False
     golden, target = _numbers(output.golden), _numbers(output.target)
     other = golden != target
     count = _newly_chosen(inputs[0], output) if name in ORDER else int(other.sum())
-    if count > max(_FEW, _MOST * other.size):
+    of_golden = _wrong(name, [replace(pair, target=pair.golden) for pair in inputs], replace(output, target=output.golden), 0.0)
+    if count > max(_FEW, _MOST * other.size) or of_golden is None or of_golden[other].any():
         return False
     with np.errstate(all="ignore"):
         if name in ARG | ORDER:
@@ -246,21 +268,28 @@ def _near_order(name: str, source: AlignedPair, output: AlignedPair) -> Array:
     assert found is not None
     axis = found[0]
     off, allowed = _off(source, axis)
-    indices = [np.asarray(side) for side in (output.golden, output.target)]
+    size = off.shape[axis]
     shape = list(off.shape)
-    shape[axis] = indices[0].size // max(1, off.size // off.shape[axis])
-    chosen = [np.take_along_axis(off, one.reshape(shape).astype(np.int64), axis) for one in indices]
-    near = (chosen[0] <= allowed) & (chosen[1] <= allowed) & (off > 0).any(axis=axis, keepdims=True)
-    return np.broadcast_to(near, shape).reshape(indices[0].shape)
+    shape[axis] = np.size(output.golden) // max(1, off.size // size)
+    near = np.broadcast_to((off > 0).any(axis=axis, keepdims=True), shape)
+    for side in (output.golden, output.target):
+        # One that is outside follows from nothing, which was looked at before.
+        at = np.clip(np.asarray(side).reshape(shape).astype(np.int64), 0, size - 1)
+        near = near & (np.take_along_axis(off, at, axis) <= np.take_along_axis(allowed, at, axis))
+    return near.reshape(np.shape(output.golden))
 
 
 def _off(pair: AlignedPair, axis: Optional[int]) -> Tuple[Array, Array]:
-    """Return by how much each element differs from golden data, and by how much it may."""
-    golden = _numbers(pair.golden)
-    rows = np.sqrt(np.mean(golden * golden, axis=axis, keepdims=True))
-    return np.abs(_numbers(pair.target) - golden), LARGEST_ERROR.get(pair.dtype, _USUAL_ERROR) * rows + _NEAR * ulp(golden, pair.dtype).max(
-        axis=axis, keepdims=True
-    )
+    """Return by how much each element differs from golden data, and by how much it may; masked elements count for nothing else."""
+    golden, target = _numbers(pair.golden), _numbers(pair.target)
+    off = np.abs(target - golden)
+    kept = np.isfinite(golden) & np.isfinite(target) & (golden > _MASK)
+    squares, errors = (np.where(kept, values * values, 0.0) for values in (golden, off))
+    rows = squares.sum(axis=axis, keepdims=True)
+    distance = np.sqrt(np.maximum(errors.sum(axis=axis, keepdims=True) / rows, errors.sum() / squares.sum()))
+    most = np.minimum(distance, LARGEST_ERROR.get(pair.dtype, _USUAL_ERROR)) * math.sqrt(2.0 * math.log(max(1, golden.size) / _CHANCE))
+    rows = np.sqrt(rows / np.maximum(kept.sum(axis=axis, keepdims=True), 1))
+    return off, most * rows + _NEAR * ulp(golden, pair.dtype)
 
 
 def _row_axis(values: Array) -> Optional[int]:

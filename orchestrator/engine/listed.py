@@ -99,8 +99,8 @@ class _Listing(Source):
         sizes = array("q", map(self.comparers.size_of, files))
         run.store.set(EXPECTED, {"files": len(files), "bytes": sum(sizes)})
         run.left_out += self.comparers.compare(run, files, sizes, self.tell)
-        judge_by_others(engine)
         finish_rows(engine, self.tree.empty, self.tree.unlisted)
+        judge_by_others(engine)
         run.left_out += run.unpaired()
 
 

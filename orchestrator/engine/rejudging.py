@@ -84,10 +84,12 @@ class Rejudging:
     def judge_stored(self) -> None:
         """Judge stored rows until none of them changes another; those that others judged before are judged anew."""
         compared: Dict[str, Row] = {}
+        stored: Dict[str, Row] = {}
         if self._as_compared:
             before, self._as_compared, self._outputs, self._otherwise = self._as_compared, {}, {}, set()
-            # Those of a file that went since are no longer there.
-            compared = {key: before[key] for key in self._note_stored(before)}
+            # Those of a file that went since are no longer there, and ops that the model does not know were numbered.
+            stored = self._note_stored(before)
+            compared = {key: before[key].but(index=row.index) for key, row in stored.items()}
         elif not self._store.counted.all().get(FAIL):
             return
         elif not self._read_store:
@@ -103,17 +105,17 @@ class Rejudging:
                 if now is not row:
                     found = True
                     waiting.remove(row)
-                    if row_key(row) not in compared:
+                    if not _judged_alike(now, stored.get(row_key(row))):
                         self._put([now])
         self._put([row for row in waiting if row_key(row) in compared])
 
-    def _note_stored(self, but: Container[str] = ()) -> List[str]:
-        """Take note of the stored rows that may judge others, but for some by their keys; return the keys of those."""
+    def _note_stored(self, but: Container[str] = ()) -> Dict[str, Row]:
+        """Take note of the stored rows that may judge others, but for some by their keys; return those."""
         self._read_store = True
-        left_out = []
+        left_out: Dict[str, Row] = {}
         for row in self._store.rows(verdict=PASS):
             if but and row_key(row) in but:
-                left_out.append(row_key(row))
+                left_out[row_key(row)] = row
             else:
                 self.note(row)
         return left_out
@@ -136,6 +138,10 @@ class Rejudging:
         if not judged or not self.follows(row):
             return row
         return row.but(verdict=PASS, reason="%s; %s" % (row.reason, BEHIND), warning=DECIDED_OTHERWISE)
+
+
+def _judged_alike(row: Row, other: Optional[Row]) -> bool:
+    return other is not None and (row.verdict, row.reason, row.warning) == (other.verdict, other.reason, other.warning)
 
 
 def judged_by_others(row: Row) -> bool:

@@ -361,12 +361,12 @@ class Watch:
         tree = DumpTree(self.options.target, ALL_TIMES) if there else tree_of(self.options.target, [])
         root = self.folders.target_root
         empty = [combo for combo in tree.empty if not self.catalogue.is_left(combo.place)]
-        judge_by_others(self.engine)
         finish_rows(
             self.engine,
             [combo for combo in empty if not root.excludes(os.path.join(root.path, combo.rel))],
             [(rel, why) for rel, why in tree.unlisted if not root.excludes(os.path.join(root.path, rel))],
         )
+        judge_by_others(self.engine)
 
     def _tell_left_out(self, texts: Sequence[str]) -> None:
         for text in texts:

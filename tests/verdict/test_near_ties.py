@@ -311,6 +311,92 @@ def test_of_many_decisions_a_quarter_may_be_others(scene, random):
     assert scored(scene, golden, golden * 0.975, **cast)[0] == 1
 
 
+@pytest.mark.parametrize("distance", [0.001, 0.012])
+@pytest.mark.parametrize("op_type", [*sorted(DECISIONS), "Less"])
+def test_errors_as_large_as_healthy_networks_reach_make_near_ties(scene, random, op_type, distance):
+    golden = random.standard_normal((256, 250)).astype(np.float32)
+    made = golden + distance * random.standard_normal(golden.shape)
+    decide = DECISIONS.get(op_type, lambda x: x < 0.3)
+    assert scored(scene, golden, made, op_type, decide)[0] == 0
+    assert distance < 0.01 or (decide(golden) != decide(scene.made["scores"].astype(np.float32))).any()
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+@pytest.mark.parametrize("index", [-1, 64, 2])
+@pytest.mark.parametrize("op_type, count", [("ArgMaxV2", 1), ("TopKV2", 5)])
+def test_golden_indices_that_follow_from_nothing_are_no_near_tie(scene, random, op_type, count, index, with_inputs):
+    golden = random.standard_normal((256, 64)).astype(np.float32)
+    golden[:, 2] -= 9
+    scene.data(golden)
+    scene.op("scores", "Custom", ["data"], golden, golden + 1e-4, with_inputs=with_inputs)
+    at = np.argsort(-golden, 1, kind="stable")[:, :count].astype(np.int32)
+    wrong = at.copy()
+    wrong[7, 0] = index
+    shape = (256, 5) if count > 1 else (256,)
+    made = np.argsort(-scene.made["scores"].astype(np.float64), 1, kind="stable")[:, :count].astype(np.int32)
+    scene.op("decision", op_type, ["scores"], wrong.reshape(shape), made.reshape(shape), with_inputs=with_inputs)
+    assert scene.compare()[0] == 1 and rows(scene)["decision:output:0"]["verdict"] == "fail"
+
+
+def test_of_several_ways_that_nearly_fit_the_best_counts(scene, random):
+    golden = random.uniform(-0.45, 0.45, (64, 64)).astype(np.float32)
+    golden.reshape(-1)[::137] = random.uniform(3.55, 3.95, golden.reshape(-1)[::137].shape)
+    cast = {"op_type": "Cast", "decide": lambda x: x.astype(np.int32)}
+    code, summary, _ = scored(scene, golden, golden + 1e-4, wrong=lambda right: np.where(right == 3, 4, right), **cast)
+    assert code == 1 and only(summary)["op"] == "decision"
+
+
+def test_the_axis_that_fits_best_is_that_of_the_choice(scene, random):
+    golden = (random.standard_normal((128, 128)) + 30 * np.eye(128)).astype(np.float32)
+    golden[5, 5], golden[5, 7] = 31.0, 30.9999
+    made = golden.copy()
+    made[5, 5] = 30.97
+    scene.data(golden)
+    scene.op("scores", "Custom", ["data"], golden, made)
+    scene.op("decision", "ArgMaxV2", ["scores"], label(golden), label(half(made).astype(np.float32)))
+    assert (label(golden) != label(half(made).astype(np.float32))).sum() == 1
+    assert scene.compare()[0] == 0
+    golden[9, 5] = 40.0
+    made[9, 5] = 40.0
+    scene.op("scores", "Custom", ["data"], golden, made)
+    scene.op("decision", "ArgMaxV2", ["scores"], label(golden), half(made).astype(np.float32).argmax(0).astype(np.int32))
+    assert scene.compare()[0] == 1
+
+
+def test_one_constant_lies_between_all_that_are_decided_either_way(scene, random):
+    golden = (random.uniform(size=(64, 64)) > 0.5).astype(np.float32)
+    made = np.where(golden, 1, 1e-4 * random.randint(1, 4, golden.shape))
+    some = random.uniform(size=golden.shape) > 0.9
+    assert scored(scene, golden, made, "Greater", lambda x: x > 0.5, lambda right: right | some)[0] == 1
+    assert scored(scene, golden, made, "Greater", lambda x: x > 0.5)[0] == 0
+
+
+@pytest.mark.parametrize("mask", [-np.inf, -1e4, -65504.0])
+def test_masks_make_no_room_for_errors(scene, random, mask):
+    golden = random.standard_normal((64, 64)).astype(np.float32)
+    golden[:, 0] = mask
+    golden[3, 4], golden[3, 5] = 4.0, 3.9
+    made = golden.copy()
+    made[3, 5] += 0.2
+    code, _, _ = scored(scene, golden, made)
+    assert code == 1 and rows(scene)["scores:output:0"]["verdict"] == "pass"
+
+
+def test_what_hangs_on_a_dump_that_went_is_judged_as_without_it(scene, random):
+    detection(scene, random)
+    compare = [sys.executable, "-m", "goldwatch", "compare", scene.target, scene.golden_dir, "-f", scene.model, "-q", "--jobs", "1", "-o"]
+    out = os.path.join(scene.folder, "continued")
+    assert run_here([*compare, out]).returncode == 0
+    (name,) = [name for name in os.listdir(scene.target) if ".top." in name]
+    os.remove(os.path.join(scene.target, name))
+    found = []
+    for folder in (out, os.path.join(scene.folder, "fresh")):
+        assert run_here([*compare, folder]).returncode == 1
+        with open(os.path.join(folder, "result.json"), encoding="utf-8") as stream:
+            found.append({row["tensor"]: (row["verdict"], row["warning"]) for row in json.load(stream)["rows"]})
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize("wrong", [lambda at: at * 0, lambda at: 63 - at])
 def test_scores_with_an_offset_are_not_all_alike(scene, random, wrong):
     golden = (100 + 0.15 * random.uniform(size=(32, 64))).astype(np.float32)
