@@ -97,16 +97,16 @@ class Rejudging:
         if not self._outputs and not compared:
             return
         waiting: List[Row] = [*compared.values(), *self._store.rows("arrival", verdict=FAIL)]
-        found = True
-        while found and self._outputs:
-            found = False
-            for row in list(waiting):
+        before_this = -1
+        while len(waiting) != before_this and self._outputs:
+            before_this, left = len(waiting), []
+            for row in waiting:
                 now = self._judged(row)
-                if now is not row:
-                    found = True
-                    waiting.remove(row)
-                    if not _judged_alike(now, stored.get(row_key(row))):
-                        self._put([now])
+                if now is row:
+                    left.append(row)
+                elif not _judged_alike(now, stored.get(row_key(row))):
+                    self._put([now])
+            waiting = left
         self._put([row for row in waiting if row_key(row) in compared])
 
     def _note_stored(self, but: Container[str] = ()) -> Dict[str, Row]:
