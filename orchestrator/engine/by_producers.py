@@ -5,11 +5,10 @@ A dump of outputs only (``dump_mode`` ``output``) holds no inputs. The model kno
 
 from __future__ import annotations
 
-from typing import List, Sequence
+from typing import Sequence
 
 from ..comparing.decisions import may_redo, near_ties
 from ..comparing.near_ties import FOLLOWS
-from ..comparing.patterns import AlignedPair
 from ..comparing.row import DECIDED_OTHERWISE, FAIL, PASS, Row
 from ..verdict.inputs import Inputs, InputState
 from ..verdict.judging import by_defaults, left_to_inputs
@@ -55,13 +54,7 @@ def _passed(row: Row, behind: bool) -> Row:
 def _follows(row: Row, op: ObservedOp, states: Sequence[InputState], behind: bool, reader: RunReader) -> bool:
     if not (by_defaults if behind else left_to_inputs)(row.decided_by):
         return False
-    made = reader.read(op.file, row.tensor)
-    read: List[AlignedPair] = []
-    for state in states:
-        pair = reader.pair(state.owner, state.seen) if state.owner is not None and state.seen is not None and made is not None else None
-        if pair is None:
-            return False
-        read.append(pair)
+    read, made = reader.whole(op, op.outputs[row.tensor_index or 0], states)
     if made is None:
         return False
     return made_of_inputs(op.type, read, made) if behind else near_ties(op.type, read, made)

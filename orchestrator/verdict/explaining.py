@@ -43,6 +43,14 @@ class TensorReader:
         """Return a sentence where an operator's dump is older than the model file; empty where it is not."""
         return ""
 
+    def whole(
+        self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]
+    ) -> Tuple[List[AlignedPair], Optional[AlignedPair]]:
+        """Return the tensors of all inputs and of one output; None in place of the output where one cannot be read."""
+        pairs = [self.pair(state.owner, state.seen) for state in inputs if state.owner is not None and state.seen is not None]
+        read = [pair for pair in pairs if pair is not None]
+        return read, self.pair(op, output) if read and len(read) == len(inputs) else None
+
     def redo(self, op: ObservedOp, output: Observation, inputs: Sequence[InputState]) -> Optional[Redone]:
         """Make the decisions of an output once more; None where its tensors or its inputs' cannot be read."""
         made = self.pair(op, output)
@@ -107,7 +115,7 @@ def _contradicted(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> s
                 given = inputs.of(op)[number]
                 return GIVEN if given.owner is op and given.state == BAD else READER
             continue
-        read, made = _whole(op, row, inputs.of(op), reader)
+        read, made = reader.whole(op, row, inputs.of(op))
         if made is not None and contradicts(op.type, read, made, number):
             return GOLDEN
     return ""
@@ -119,12 +127,12 @@ def _golden_right(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> b
         given = inputs.of(op)[number].seen if inputs.of(op)[number].owner is op else None
         if given is not None and given.verdict == PASS and given.golden_file == estimate.output.golden_file:
             return True
-        read, made = _whole(op, row, inputs.of(op), reader) if known(op.type) else ([], None)
+        read, made = reader.whole(op, row, inputs.of(op)) if known(op.type) else ([], None)
         if made is not None and confirms(op.type, read, made, number):
             return True
     if estimate.fed_otherwise or not known(estimate.op.type):
         return False
-    fed, output = _whole(estimate.op, estimate.output, estimate.inputs, reader)
+    fed, output = reader.whole(estimate.op, estimate.output, estimate.inputs)
     return output is not None and own_error(estimate.op.type, fed, output) is not None
 
 
@@ -136,7 +144,7 @@ def _unread(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> bool:
             continue
         if state.owner is op and state.seen is not None:
             return state.seen.verdict == PASS
-        read, made = _whole(op, row, inputs.of(op), reader) if known(op.type) else ([], None)
+        read, made = reader.whole(op, row, inputs.of(op)) if known(op.type) else ([], None)
         if made is not None and own_error(op.type, read, made) is not None:
             return not follows(op.type, read, made)
     return False
@@ -151,15 +159,6 @@ def _readers(estimate: Estimate, inputs: Inputs) -> Iterator[Tuple[ObservedOp, O
         fed = [number for number, state in enumerate(inputs.of(op)) if state.source == estimate.op.name]
         if row is not None and not row.whole and len(fed) == 1:
             yield op, row, fed[0]
-
-
-def _whole(
-    op: ObservedOp, row: Observation, states: Sequence[InputState], reader: TensorReader
-) -> Tuple[List[AlignedPair], Optional[AlignedPair]]:
-    """Return the tensors of all inputs and of one output; None in place of the output where one cannot be read."""
-    pairs = [reader.pair(state.owner, state.seen) for state in states if state.owner is not None and state.seen is not None]
-    read = [pair for pair in pairs if pair is not None]
-    return read, reader.pair(op, row) if read and len(read) == len(states) else None
 
 
 def _handed_on(op: ObservedOp, row: Observation, estimate: Estimate, reader: TensorReader) -> float:
