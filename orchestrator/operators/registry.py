@@ -1,0 +1,227 @@
+"""Operators by dialect and type: a function that computes each, and what kind of operator it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from .value import Arithmetic, Value
+
+ONNX, CAFFE, TENSORFLOW, ASCEND = "onnx", "caffe", "tensorflow", "ascend"
+
+Array = Any
+Inputs = Sequence[Optional[Value]]
+Compute = Callable[["Node", Inputs, Arithmetic], List[Value]]
+Check = Callable[["Node", Inputs, Arithmetic, Sequence[Optional[Array]]], List[Optional[Array]]]
+
+_REQUIRED: Any = object()
+
+
+class CannotCompute(Exception):
+    """Why an operator cannot be computed; its text is shown behind the operator's name."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operator of a model, as a dialect describes it.
+
+    Attributes
+    ----------
+    dialect
+        ``onnx``, ``caffe``, ``tensorflow`` or ``ascend`` (Ascend IR).
+    type
+        As the dialect spells it: ``Conv``, ``Convolution``, ``Conv2D``.
+    attributes
+        By the dialect's names. Numbers, str, lists of these, ndarrays. Of Caffe the fields of the layer's own parameter message, enums as
+        their names, repeated fields always as lists.
+    name
+        For messages.
+    version
+        Of ONNX the opset of the node's domain; else 0.
+    outputs
+        How many outputs are wanted.
+    layouts
+        Of Ascend IR and TensorFlow the original formats (``NCHW``, ``NHWC``, ``HWCN``, ``ND``) of the inputs as they are given; empty where not known.
+    """
+
+    dialect: str
+    type: str
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    version: int = 0
+    outputs: int = 1
+    layouts: Tuple[str, ...] = ()
+
+    def get(self, name: str, default: Any = _REQUIRED) -> Any:
+        """Return an attribute.
+
+        Raises
+        ------
+        CannotCompute
+            It is not there and there is no default: what an operator does without it would be a guess.
+        """
+        if name in self.attributes:
+            return self.attributes[name]
+        if default is _REQUIRED:
+            raise CannotCompute("its attribute %s is not known" % name)
+        return default
+
+
+@dataclass(frozen=True)
+class Operator:
+    """How an operator is computed.
+
+    Attributes
+    ----------
+    name
+        The function's, for messages and tests.
+    compute
+        Returns the outputs of a node, each a :class:`Value`.
+    moves
+        It only moves or copies its first input's values (Transpose, Reshape, Concat, Slice, Pad …): its output is exact.
+    decides
+        Its output is a decision (ArgMax, TopK, comparisons, casts to whole numbers, rounding), which may go either way near a tie.
+    sums
+        It adds products or many values (convolutions, MatMul, pooling by average, reductions): its error depends on the accumulator.
+    per_row
+        Output row n along the first axis depends on row n of the inputs (of the first one, where others are weights) alone.
+    check
+        Of an operator that decides: tells which elements of a device's outputs do not follow from its inputs. None: unequal ones.
+    """
+
+    name: str
+    compute: Compute
+    moves: bool = False
+    decides: bool = False
+    sums: bool = False
+    per_row: bool = False
+    check: Optional[Check] = None
+
+
+_OPERATORS: Dict[Tuple[str, str], Operator] = {}
+_loaded = False
+
+
+def operator(
+    onnx: Sequence[str] = (),
+    caffe: Sequence[str] = (),
+    tensorflow: Sequence[str] = (),
+    ascend: Sequence[str] = (),
+    *,
+    moves: bool = False,
+    decides: bool = False,
+    sums: bool = False,
+    per_row: bool = False,
+    check: Optional[Check] = None,
+) -> Callable[[Compute], Compute]:
+    """Register a function as the computation of operators with these spellings; see :class:`Operator` for the rest."""
+
+    def register(function: Compute) -> Compute:
+        entry = Operator(function.__name__, function, moves, decides, sums, per_row, check)
+        for dialect, types in ((ONNX, onnx), (CAFFE, caffe), (TENSORFLOW, tensorflow), (ASCEND, ascend)):
+            for spelling in types:
+                key = (dialect, spelling)
+                if key in _OPERATORS:
+                    raise ValueError("%s %s is registered twice: %s, %s" % (*key, _OPERATORS[key].name, entry.name))
+                _OPERATORS[key] = entry
+        return function
+
+    return register
+
+
+def find(dialect: str, kind: str) -> Optional[Operator]:
+    """Return the operator of a type; None where nobody knows how to compute it."""
+    _load()
+    return _OPERATORS.get((dialect, kind))
+
+
+def spellings(dialect: str) -> List[str]:
+    """Return all types of a dialect that can be computed, sorted."""
+    _load()
+    return sorted(kind for known, kind in _OPERATORS if known == dialect)
+
+
+def compute(node: Node, inputs: Sequence[Union[Value, Array, None]], arithmetic: Optional[Arithmetic] = None) -> List[Value]:
+    """Compute a node.
+
+    Parameters
+    ----------
+    inputs
+        In the dialect's order: arrays in the layout that the node's attributes speak of, None for an optional input that is not there. Floats narrower than
+        float32 are widened.
+
+    Returns
+    -------
+    list of Value
+        As many outputs as the operator has; None never.
+
+    Raises
+    ------
+    CannotCompute
+        The operator is not known, an attribute is missing or has a value that is not known, or the inputs do not fit.
+    """
+    found = _require(node)
+    try:
+        with np.errstate(all="ignore"):
+            return found.compute(node, [_value(entry) for entry in inputs], arithmetic or Arithmetic())
+    except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
+        raise CannotCompute("%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])) from error
+
+
+def check(
+    node: Node, inputs: Sequence[Union[Value, Array, None]], outputs: Sequence[Optional[Array]], arithmetic: Optional[Arithmetic] = None
+) -> List[Optional[Array]]:
+    """Tell, of an operator that decides, which elements of its outputs do not follow from its inputs.
+
+    Parameters
+    ----------
+    outputs
+        The device's; None where one is not known.
+
+    Returns
+    -------
+    list
+        For each output an array of bool, True where an element does not follow; None where the output was not given.
+
+    Raises
+    ------
+    CannotCompute
+        As of :func:`compute`.
+    """
+    found = _require(node)
+    values = [_value(entry) for entry in inputs]
+    try:
+        with np.errstate(all="ignore"):
+            if found.check is not None:
+                return found.check(node, values, arithmetic or Arithmetic(), outputs)
+            right = found.compute(node, values, arithmetic or Arithmetic())
+            return [None if made is None else np.asarray(made) != value.array for made, value in zip(outputs, right)]
+    except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
+        raise CannotCompute("%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])) from error
+
+
+def _require(node: Node) -> Operator:
+    found = find(node.dialect, node.type)
+    if found is None:
+        raise CannotCompute("%s is no operator that can be computed here" % node.type)
+    return found
+
+
+def _value(entry: Union[Value, Array, None]) -> Optional[Value]:
+    if entry is None:
+        return None
+    value = entry if isinstance(entry, Value) else Value(np.asarray(entry))
+    array = value.array
+    if array.dtype.kind == "f" and array.dtype.itemsize < 4:
+        return Value(array.astype(np.float32), value.error)
+    return value
+
+
+def _load() -> None:
+    """Import the modules that register operators, once."""
+    global _loaded
+    if not _loaded:
+        _loaded = True
+        from . import activations, decisions, elementwise, movement, normalising, pooling, quantising, recurrent, reducing, resizing, sums  # noqa: F401
