@@ -37,6 +37,12 @@ comparison_options = option_group(
                  help="The quantisation json: a quantised model (without -f: its npy or quant files) against the net before."),
     click.option("--unfused-om", "unfused", metavar="JSON",
                  help="The model of a build without fusion, whose dumps GOLDEN holds."),
+    click.option("--original", metavar="MODEL",
+                 help="The original model (.prototxt, .pb, .onnx), by which operators are computed again.  [default: the one that "
+                      "golden data were made of]"),
+    click.option("--recompute", type=click.Choice(["auto", "all", "none"]), default="auto", show_default=True,
+                 help="Which operators are computed again from the device's own inputs; auto: those that fail or are suspect, and others "
+                      "for half of the time that comparing takes."),
     click.option("--jobs", type=click.IntRange(1, 1024), metavar="N",
                  help="Processes that compare, at most.  [default: all processors]"),
     click.option("--metrics", metavar="NAME,…",
@@ -96,6 +102,8 @@ def make_options(target: str, golden: str, out: str, given: Any) -> ComparisonOp
         custom=given["custom"],
         metric_arguments=arguments,
         max_elements=given["max_elements"] or 0,
+        original=given["original"],
+        recompute=given["recompute"],
     )
 
 

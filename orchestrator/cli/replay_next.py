@@ -35,7 +35,7 @@ def replay_words(result: RunResult) -> List[str]:
         return []
     if options.model is None or os.path.isdir(options.model) or not os.path.isdir(options.golden):
         return []
-    from ..replay.nearby import model_near
+    from ..recomputing.nearby import model_near
 
     found = model_near(options.model, options.golden)
     if found is None:
@@ -58,9 +58,9 @@ def planned_replay(original: Optional[str], model: Optional[str], target: str, o
         return None
     if model is None:
         raise UsageError("--replay needs -f: which original layers an op was made from is told by the model's json")
+    from ..recomputing.original import Original
     from ..replay.backends import runner_for
     from ..replay.options import ReplayOptions
-    from ..replay.original import Original
 
     options = ReplayOptions(target, original, model, os.path.join(out, FOLDER), result=out)
     runner_for(options, Original(original))

@@ -62,6 +62,10 @@ class ComparisonOptions:
         Folder with the user's own metrics and conversions, whose code is run; None: there are none.
     metric_arguments
         For the names of the user's metrics their options.
+    original
+        The original model, from which operators are computed again; None: the one that golden data were made of, where it is found.
+    recompute
+        Which operators are computed again: ``auto``, ``all`` or ``none``.
     max_elements
         Of larger tensors only a sample of at most so many elements is compared; 0: everything is.
     """
@@ -86,6 +90,8 @@ class ComparisonOptions:
     custom: Optional[str] = None
     metric_arguments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     max_elements: int = 0
+    original: Optional[str] = None
+    recompute: str = AUTO
 
     def __post_init__(self) -> None:
         if (self.op_range or self.select) and self.model is None:

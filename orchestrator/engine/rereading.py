@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Optional, Sequence
+from typing import Mapping, Optional, Sequence, Tuple
 
 from ..comparing.aligned import converted, geometry_of, open_counterpart
 from ..comparing.decisions import may_redo, redo
@@ -13,12 +13,14 @@ from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, align
 from ..comparing.row import Row
 from ..dumps.place import Place
 from ..errors import GoldwatchError
+from ..judging.computed import Judged
 from ..model.row_plan import INPUT
 from ..verdict.explaining import TensorReader
 from ..verdict.observations import ObservedOp
 from ..verdict.own_error.recomputing import follows, known
 from ..verdict.seen import Observation
 from .engine import Engine
+from .recomputation import Recomputation
 
 _YOUNGER_S = 60.0
 
@@ -30,10 +32,17 @@ class RunReader(TensorReader):
     ----------
     engine
         The run's.
+    recomputation
+        Computes operators again; None: none are.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, recomputation: Optional[Recomputation] = None) -> None:
         self._engine = engine
+        self._recomputation = recomputation
+
+    def recompute(self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]) -> Mapping[Tuple[Place, str, int], Judged]:
+        """Compute operators again; parameters and result as :meth:`TensorReader.recompute`."""
+        return {} if self._recomputation is None else self._recomputation.recompute(urgent, others)
 
     def pair(self, op: ObservedOp, row: Observation, most: int = MOST_ELEMENTS) -> Optional[AlignedPair]:
         """Return a row's elements; None where a file is gone (deleted after its comparison, say) or has become unreadable."""

@@ -127,7 +127,7 @@ class GraphFile:
         """Return a shape attribute with -1 for unknown dims; None where there is none, or of unknown rank."""
         for number, wire, first, last in self._attr(file, node, name):
             if (number, wire) == (7, BYTES):
-                return _shape(file, first, last)
+                return shape_at(file, first, last)
         return None
 
     def colocations(self, file: WireFile, node: GraphNode) -> List[str]:
@@ -170,7 +170,8 @@ def _node(file: WireFile, record: Record) -> GraphNode:
     return node
 
 
-def _shape(file: WireFile, first: int, last: int) -> Optional[Tuple[int, ...]]:
+def shape_at(file: WireFile, first: int, last: int) -> Optional[Tuple[int, ...]]:
+    """Return the TensorShapeProto between two bytes, -1 for an unknown dim; None of unknown rank."""
     dims: List[int] = []
     for number, wire, begin, end in file.inside(first, last):
         if number == 3 and wire == VARINT and begin:

@@ -9,9 +9,9 @@ from ..adapters.onnx.replay import OnnxReplay
 from ..adapters.tensorflow.replay import TensorflowReplay
 from ..errors import InputError, UsageError
 from ..naming import printable
+from ..recomputing.original import Original
 from ..submodel.weights import find_weights
 from .options import AUTO, ReplayOptions
-from .original import Original
 
 Runner = Union[CaffeReplay, OnnxReplay, TensorflowReplay]
 

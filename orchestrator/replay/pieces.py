@@ -19,13 +19,13 @@ from ..filesystem.outputs import create_new
 from ..model.row_plan import RowPlan
 from ..naming import compose_golden_name, fits
 from ..netfiles.onnx_types import BY_NAME as ONNX_TYPES
+from ..recomputing.feeding import Feed, original_values
+from ..recomputing.original import NotComputable, Original, caffe_shapes
+from ..recomputing.plan import Plan, PlannedOp
 from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.cut import CutInput
 from ..submodel.onnx_original import OnnxOriginal
 from .caffe_text import piece_text
-from .feeding import Feed, original_values
-from .original import Original, Unreplayable, caffe_shapes
-from .plan import Plan, PlannedOp
 
 Shape = Tuple[int, ...]
 _SHORT = 180
@@ -84,7 +84,7 @@ class Pieces:
                 inputs[entry.tensor], shapes[entry.name] = (path, dtype, shape), shape
             text = piece_text(model, planned.cut, shapes) if isinstance(model, CaffeOriginal) else ""
             nodes = tuple(model.names[number] for number in planned.cut.layers) if isinstance(model, OnnxOriginal) else ()
-        except Unreplayable as error:
+        except NotComputable as error:
             self.rows += planned.refused(str(error))
             return
         except (GoldwatchError, NotComparable) as error:
@@ -99,12 +99,12 @@ class Pieces:
         self._ops.append((planned, names))
 
     def _dtype(self, entry: CutInput, feed: Feed) -> str:
-        """Return the type in which an input is fed; raises Unreplayable where nobody knows it, or it cannot be fed."""
+        """Return the type in which an input is fed; raises NotComputable where nobody knows it, or it cannot be fed."""
         kind, dtype = self._original.kind, entry.dtype
         if kind == "caffe" or (kind == "onnx" and (dtype in _WIDENED or (not dtype and feed.tensor.dtype.name in _FLOATS))):
             return dtype if kind == "caffe" and dtype else "float32"
         if not dtype or dtype in _NOT_FED or (kind == "onnx" and (dtype not in ONNX_TYPES or ONNX_TYPES[dtype].numpy is None)):
-            raise Unreplayable("its input %s is of a type that cannot be fed (%s)" % (entry.tensor, dtype or "unknown"))
+            raise NotComputable("its input %s is of a type that cannot be fed (%s)" % (entry.tensor, dtype or "unknown"))
         return dtype
 
     def _write(self, feed: Feed, shape: Optional[Shape]) -> Tuple[str, Shape]:

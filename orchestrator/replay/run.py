@@ -22,6 +22,8 @@ from ..model.graph import ModelGraph
 from ..model.graphs import ModelGraphs, load_models
 from ..model.never import CONSTANT_TYPES
 from ..naming import parse_golden_name
+from ..recomputing.original import Original
+from ..recomputing.plan import Plan
 from ..results.finishing import ResultFiles
 from ..results.network import GRAPHS, network_document
 from ..results.store import RunStore
@@ -31,9 +33,7 @@ from .backends import runner_for
 from .golden_verdict import golden_fails
 from .limits import limits_for
 from .options import ReplayOptions
-from .original import Original
 from .pieces import Pieces
-from .plan import Plan
 
 FOLDER = "replayed"
 """Where in OUT the computed values are kept, as golden files."""

@@ -19,6 +19,7 @@ from .first_divergence import FirstDivergence, divergence_of
 from .inputs import Inputs
 from .limits import Limits
 from .observations import Observations, ObservedOp
+from .own_error.computed import in_order_of_urgency, with_computed
 from .own_error.estimated import Estimate
 from .own_error.estimates import Estimator
 from .own_error.second_look import looked_at
@@ -160,7 +161,9 @@ class JudgedModel:
     def judge(self, limits: Limits, graphs: ModelGraphs, reader: TensorReader, whole: Callable[[SeenRow], Row]) -> None:
         """Find the first divergence and the suspects, once all rows have come; ``whole`` returns all that there is of a row."""
         inputs = Inputs(self.seen, graphs)
-        estimates = looked_at(Estimator(self.seen, inputs, decides, reader.redo).run(), reader.pair)
+        estimates = Estimator(self.seen, inputs, decides, reader.redo).run()
+        estimates = with_computed(estimates, reader.recompute(*in_order_of_urgency(estimates, inputs)))
+        estimates = looked_at(estimates, reader.pair)
         if self.first_row is not None:
             self.first = divergence_of(self._whole or whole(self.first_row), inputs, self.seen, limits)
             self.own = estimates.worst_of(self.first.op, self.first.place)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..comparing.decisions import Redone, redo
 from ..comparing.patterns import MOST_ELEMENTS, AlignedPair
 from ..comparing.row import FAIL, PASS
+from ..dumps.place import Place
+from ..judging.computed import Judged
 from .explanations import GIVEN, GOLDEN, READER, Other, Surroundings, explanations_of
 from .inputs import BAD, Inputs, InputState
 from .observations import Observations, ObservedOp
@@ -38,6 +40,16 @@ class TensorReader:
     def pair(self, op: ObservedOp, row: Observation, most: int = MOST_ELEMENTS) -> Optional[AlignedPair]:
         """Return a row's target and golden elements, of more than ``most`` a sample; None where they cannot be read any more."""
         return None
+
+    def recompute(self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]) -> Mapping[Tuple[Place, str, int], Judged]:
+        """Compute operators again from the device's own inputs: the urgent ones, and others as far as the time allows.
+
+        Returns
+        -------
+        dict
+            What is said of each output that could be computed, or why it could not, by place, op and number.
+        """
+        return {}
 
     def stale(self, op: ObservedOp) -> str:
         """Return a sentence where an operator's dump is older than the model file; empty where it is not."""

@@ -193,6 +193,23 @@ class Inputs:
             return self._graph(op) is None and self._is_first(op) and self._seen.count_at(op.place) > 1
         return not self.behind(op)
 
+    def before(self, op: ObservedOp) -> List[ObservedOp]:
+        """Return the observed operators whose data reach an operator, nearest first; none without a model."""
+        node, graph = self.node(op), self._graph(op)
+        if node is None or graph is None:
+            return []
+        seen, found, waiting = {node.position}, [], [node]
+        for at in waiting:
+            for source in at.inputs:
+                producer = graph.producer(at, source[0]) if source is not None else None
+                if producer is not None and producer.position not in seen:
+                    seen.add(producer.position)
+                    waiting.append(producer)
+                    made = self._seen.find(op.place, producer.name)
+                    if made is not None:
+                        found.append(made)
+        return found
+
     def _is_first(self, op: ObservedOp) -> bool:
         if self._first is None:
             self._first = {}

@@ -15,7 +15,7 @@ from in_process import run_here
 
 from goldwatch.adapters.manifest import sha256_of_file
 from goldwatch.naming import compose_golden_name
-from goldwatch.replay.nearby import model_near
+from goldwatch.recomputing.nearby import model_near
 from replaying import DATA
 
 

@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional,
 import numpy as np
 
 from ...dumps.place import Place
+from ...judging.computed import Judged
 from ...records import quickly_made
 from ..inputs import InputState, joined
 from ..observations import ObservedOp
@@ -71,6 +72,8 @@ class Estimate:
         What the tensors told where the distances did not (:mod:`.second_look`).
     follows
         The output was computed once more from the device's own inputs: it is what they make.
+    computed
+        What computing said of an output that is wrong; None where it was not computed, or is right.
     """
 
     op: ObservedOp
@@ -89,6 +92,7 @@ class Estimate:
     fed_otherwise: bool = False
     told: Optional[Told] = None
     follows: bool = False
+    computed: Optional[Judged] = None
 
     @property
     def suspect(self) -> bool:

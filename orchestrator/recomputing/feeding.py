@@ -15,7 +15,7 @@ from ..model.row_plan import PAIR
 from ..submodel.cut import CutInput
 from ..tensors.layouts import convert, plain_tensor
 from ..tensors.tensor import Tensor
-from .original import Unreplayable, Value
+from .original import NotComputable, Value
 from .recorded import Recorded
 
 Array = Any
@@ -62,7 +62,7 @@ class Feeder:
 
         Raises
         ------
-        Unreplayable
+        NotComputable
             An input was not recorded, or cannot be told.
         """
         sources = self._sources(op)
@@ -86,6 +86,18 @@ class Feeder:
             else:
                 feeds.append(self._held(entry))
         return feeds
+
+    def copied(self, op: OpNode) -> Optional[Feed]:
+        """Return the recorded tensor that a Cast or TransData of the compiler's copies; None where it was not recorded."""
+        source = next((number for number, source in enumerate(op.inputs) if source is not None), None)
+        if source is None:
+            return None
+        name, output = op.inputs[source] or ("", 0)
+        producer = self._graph.producer(op, name)
+        tensor, came_in = self._recorded.input(op, source)
+        if tensor is not None and came_in:
+            return Feed(tensor, desc_at(op.input_descs, source))
+        return self._made(producer, output) if producer is not None else None
 
     def _sources(self, op: OpNode) -> List[_Source]:
         found = []
@@ -127,10 +139,10 @@ class Feeder:
         if found is not None:
             return found
         if own is not None:
-            raise Unreplayable("its input %d lies in the memory of its output, and what came in was not recorded" % source.number)
+            raise NotComputable("its input %d lies in the memory of its output, and what came in was not recorded" % source.number)
         if source.root.type in INPUT_TYPES:
-            raise Unreplayable("its input %s is the model's own, and the op's inputs were not dumped" % entry.tensor)
-        raise Unreplayable("its input %s was not dumped, neither by itself nor by %s" % (entry.tensor, source.producer.name))
+            raise NotComputable("its input %s is the model's own, and the op's inputs were not dumped" % entry.tensor)
+        raise NotComputable("its input %s was not dumped, neither by itself nor by %s" % (entry.tensor, source.producer.name))
 
     def _made(self, producer: OpNode, output: int) -> Optional[Feed]:
         """Return the recorded output of an op, or of what precedes it by way of Cast and TransData."""
@@ -173,7 +185,7 @@ class Feeder:
                             self._holders.setdefault(key, Feed(tensor, desc_at(other.output_descs, index)))
         held = self._holders.get((entry.producer, entry.output_index))
         if held is None:
-            raise Unreplayable("its input %s is a value inside another op, or was not dumped" % entry.tensor)
+            raise NotComputable("its input %s is a value inside another op, or was not dumped" % entry.tensor)
         return held
 
 
@@ -194,7 +206,7 @@ def original_values(feed: Feed, shape: Optional[Tuple[int, ...]]) -> Array:
     ------
     NotComparable, GoldwatchError
         The layout cannot be undone, or the file cannot be read.
-    Unreplayable
+    NotComputable
         It has another number of elements.
     """
     desc = feed.desc
@@ -207,7 +219,7 @@ def original_values(feed: Feed, shape: Optional[Tuple[int, ...]]) -> Array:
     for wanted in (shape, values.shape[:1] + shape[1:]):
         if values.size == int(np.prod(wanted, dtype=np.int64)):
             return values.reshape(wanted)
-    raise Unreplayable("its input has the shape %s, the original's is %s" % (list(values.shape), list(shape)))
+    raise NotComputable("its input has the shape %s, the original's is %s" % (list(values.shape), list(shape)))
 
 
 def _known(first: TensorDesc, second: TensorDesc) -> TensorDesc:

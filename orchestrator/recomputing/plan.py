@@ -23,7 +23,7 @@ from ..model.row_plan import INPUT, OMITTED, OP, PAIR, RowPlan
 from ..naming import nearest_names
 from ..submodel.cut import Cut
 from .feeding import Feed, Feeder
-from .original import Original, Unreplayable
+from .original import NotComputable, Original
 from .recorded import OpDump, Recorded
 
 _KEEPS = "%s keeps the values of what precedes it: it is not replayed"
@@ -70,6 +70,8 @@ class Plan:
         Those that are run again, in the order of the execution.
     rows
         The rows that are known without that.
+    recorded, feeder
+        What the device recorded, and how the inputs of its ops are found there.
 
     Raises
     ------
@@ -87,8 +89,8 @@ class Plan:
         self._pairing = Pairing(graph, original.has)
         self._stretch = quantised_stretch(graph)
         original.fold(name for op in graph.ops if op.type not in CONSTANT_TYPES for name in op.originals)
-        recorded = Recorded(combo, graph, self._pairing)
-        feeder = Feeder(graph, Counterparts(graph, groups_of(graph), original.has), recorded, original.joins)
+        self.recorded = recorded = Recorded(combo, graph, self._pairing)
+        self.feeder = feeder = Feeder(graph, Counterparts(graph, groups_of(graph), original.has), recorded, original.joins)
         for file in recorded.files:
             self._plan(file, feeder)
         for plan in self._pairing.absent_rows([file.dumped for file in recorded.files]):
@@ -140,7 +142,7 @@ class Plan:
         try:
             cut = self._original.cut(op.originals, values)
             feeds = feeder.feeds(op, cut.inputs)
-        except Unreplayable as error:
+        except NotComputable as error:
             self.rows += [not_replayed(row, str(error)) for _, row in pairs]
             return
         self.ops.append(PlannedOp(op, file, cut, tuple(feeds), tuple(pairs)))

@@ -17,8 +17,8 @@ _JOINS = ("Exit", "RefExit", "Merge", "RefMerge")
 _RANDOM = ("Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
 
 
-class Unreplayable(Exception):
-    """Why an op cannot be run again; its text goes into the op's row."""
+class NotComputable(Exception):
+    """Why an op cannot be computed again; its text is shown with the op."""
 
 
 class Original:
@@ -89,26 +89,26 @@ class Original:
 
         Raises
         ------
-        Unreplayable
+        NotComputable
             An original is not in the model, an output is another's, or the border cannot be cut.
         """
         names = [name for name in originals if self.model.numbers(name) or not self._is_weight(name)]
         unknown = [name for name in names if len(self.model.numbers(name)) != 1]
         if unknown:
-            raise Unreplayable("its original %s is not one %s of %s" % (unknown[0], self.node, os.path.basename(self.path)))
+            raise NotComputable("its original %s is not one %s of %s" % (unknown[0], self.node, os.path.basename(self.path)))
         members = {self.model.numbers(name)[0] for name in names}
         foreign = [name for name, _ in outputs if name not in names]
         if foreign:
-            raise Unreplayable("its output is that of %s, which is none of its originals" % foreign[0])
+            raise NotComputable("its output is that of %s, which is none of its originals" % foreign[0])
         ends = {self.model.numbers(name)[0] for name, _ in outputs}
         needed = self._needed(members, ends)
         for number in sorted(needed):
             if self._is_random(number):
-                raise Unreplayable("%s (%s) gives other values each time" % (self.model.names[number], self.model.types[number]))
+                raise NotComputable("%s (%s) gives other values each time" % (self.model.names[number], self.model.types[number]))
         try:
             return self.model.cut(needed, (), ends)
         except InputError as error:
-            raise Unreplayable(error.message) from None
+            raise NotComputable(error.message) from None
 
     def _needed(self, members: Iterable[int], ends: Iterable[int]) -> List[int]:
         """Return the members whose data reaches an end by way of members, and what was folded away before them."""

@@ -1,0 +1,93 @@
+"""What a computed output says of its operator: right, wrong, or that it cannot be told.
+
+A device may compute in float32 inside of an operator, or in the type of its tensors. Which it does is told by the other operators of the run: where most
+of those of a kind are explained by float32 inside, none of them is excused by less (:func:`judged`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Dict, Hashable, List, Mapping, NamedTuple, Optional, TypeVar
+
+from ..recomputing.measured import OwnError
+from ..recomputing.recomputed import DECISION, MOVE, Recomputed
+
+RIGHT, WRONG, UNKNOWN = "right", "wrong", "unknown"
+
+MOST_RATIO = 4.0
+"""Times what rounding explains, root mean square, up to which an output is right."""
+MOST_SLICE = 8.0
+"""The same of the worst slice along any axis."""
+MOST_ELEMENT = 24.0
+"""The same of a single element."""
+ENOUGH_OTHERS = 2
+"""Other operators of a kind from which on they tell how the device computes."""
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Judged(NamedTuple):
+    """What is said of one output.
+
+    Attributes
+    ----------
+    state
+        ``right``, ``wrong`` or ``unknown``.
+    own
+        Its error by the arithmetic that it was judged by; None where it was not computed.
+    times
+        By how many times it exceeds what is allowed; at most 1 where it is right.
+    reason
+        Why it is not known.
+    """
+
+    state: str
+    own: Optional[OwnError] = None
+    times: float = 0.0
+    reason: str = ""
+
+
+def judged(computed: Mapping[Key, Recomputed]) -> Dict[Key, Judged]:
+    """Judge all computed outputs of one device.
+
+    Parameters
+    ----------
+    computed
+        By whatever names an output.
+    """
+    habits: Dict[object, List[Key]] = defaultdict(list)
+    for key, one in computed.items():
+        if one.tight is not None and one.kind not in (MOVE, DECISION):
+            habits[one.kind, one.dtype].append(key)
+    return {key: _judged(key, one, habits, computed) for key, one in computed.items()}
+
+
+def beyond(own: OwnError, moves: bool = False) -> float:
+    """Return by how many times an error exceeds what is allowed; above 1 it is wrong."""
+    if own.odd or own.unequal:
+        return math.inf
+    if moves:
+        # Values that are only moved are those of the input, rounded once at most: half a step is 1.7 standard deviations.
+        return own.worst / 2.0
+    return max(own.ratio / MOST_RATIO, own.slice_ratio / MOST_SLICE, own.worst / MOST_ELEMENT)
+
+
+def _judged(key: Key, one: Recomputed, habits: Mapping[object, List[Key]], computed: Mapping[Key, Recomputed]) -> Judged:
+    if one.tight is None:
+        return Judged(UNKNOWN, None, 0.0, one.reason)
+    times = beyond(one.tight, one.kind == MOVE)
+    if times <= 1.0:
+        return Judged(RIGHT, one.tight, times)
+    if one.loose is None:
+        return Judged(WRONG, one.tight, times)
+    excused = beyond(one.loose)
+    if excused > 1.0:
+        return Judged(WRONG, one.loose, excused)
+    others = [computed[other] for other in habits[one.kind, one.dtype] if other != key]
+    if len(others) < ENOUGH_OTHERS:
+        return Judged(RIGHT, one.loose, excused)
+    coarse = sum(1 for other in others if other.tight is not None and beyond(other.tight) > 1.0)
+    if 2 * coarse >= len(others):
+        return Judged(RIGHT, one.loose, excused)
+    return Judged(WRONG, one.tight, times)

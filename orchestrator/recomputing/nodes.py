@@ -1,0 +1,93 @@
+"""Nodes of an original model as :mod:`goldwatch.operators` takes them: with attributes, and with what each input is."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+
+import numpy as np
+
+from ..netfiles.onnx_arrays import attributes_of, tensor_array
+from ..operators import ONNX, Node
+from ..submodel.onnx_original import OnnxOriginal
+from .original import NotComputable
+
+Array = Any
+Argument = Union[Tuple[int, int], Array, None]
+"""What an input of a node is: (number of the node that makes it, output), an array that the model holds, or nothing."""
+
+
+class Call(NamedTuple):
+    """A node and its inputs; of a constant its value."""
+
+    node: Node
+    arguments: List[Argument]
+    constant: Optional[Array] = None
+
+
+class Nodes:
+    """The nodes of an original model by number."""
+
+    def call(self, number: int) -> Call:
+        """Return a node by its number in the original.
+
+        Raises
+        ------
+        NotComputable
+            It has a body, is of another domain, or needs more than arrays.
+        FormatError, InputError, MissingPath
+            The model's data cannot be read.
+        """
+        raise NotImplementedError
+
+
+class OnnxNodes(Nodes):
+    """The nodes of an ONNX model.
+
+    Parameters
+    ----------
+    original
+        The model.
+    """
+
+    def __init__(self, original: OnnxOriginal) -> None:
+        self._original = original
+        self._first = len(original.model.graph.data_inputs)
+        self._values = {name: (n, k) for n, names in enumerate(original.tensors) for k, name in enumerate(names) if name}
+
+    def call(self, number: int) -> Call:
+        """Return a node; raises as :meth:`Nodes.call`."""
+        model = self._original.model
+        found = model.graph.nodes[number - self._first]
+        if found.domain not in ("", "ai.onnx"):
+            raise NotComputable("%s is of the domain %s" % (found.op_type, found.domain))
+        if found.graphs:
+            raise NotComputable("%s has a body, which is not computed" % found.op_type)
+        with model.open() as file:
+            attributes = attributes_of(model, file, found)
+        name = self._original.names[number]
+        node = Node(ONNX, found.op_type, attributes, name, model.opsets.get("", 0), len(found.outputs))
+        if found.op_type == "Constant":
+            return Call(node, [], _constant(attributes))
+        return Call(node, [self._argument(name) for name in found.inputs])
+
+    def _argument(self, name: str) -> Argument:
+        if not name:
+            return None
+        if name in self._values:
+            return self._values[name]
+        return self._array(name)
+
+    def _array(self, name: str) -> Array:
+        model = self._original.model
+        tensor = model.graph.initializers.get(name)
+        if tensor is None:
+            raise NotComputable("the values of %s are not in the model" % name)
+        with model.open() as file:
+            return tensor_array(model, file, tensor)
+
+
+def _constant(attributes: Dict[str, Any]) -> Array:
+    for name, dtype in (("value", None), ("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64), ("value_ints", np.int64)):
+        if name in attributes:
+            return np.asarray(attributes[name], dtype)
+    raise NotComputable("a constant without a value that is an array")

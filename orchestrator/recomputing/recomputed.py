@@ -1,0 +1,40 @@
+"""An operator's output that was computed again, with how far the device's is from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+from .measured import OwnError
+
+SUM, VECTOR, MOVE, DECISION = "sum", "vector", "move", "decision"
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """An output of an operator that was computed again.
+
+    Attributes
+    ----------
+    op, op_type, number
+        The device's op and which of its outputs.
+    kind
+        ``sum`` (adds products or many values), ``vector``, ``move`` (only moves values) or ``decision``.
+    dtype
+        Of the output on the device.
+    tight
+        Its own error where the device computes in float32 inside.
+    loose
+        The same where it computes in its own type inside; None where ``tight`` needs no such excuse, or there is no difference.
+    reason
+        Why it could not be computed; empty where it was.
+    """
+
+    op: str
+    op_type: str
+    number: int
+    kind: str = ""
+    dtype: str = ""
+    tight: Optional[OwnError] = None
+    loose: Optional[OwnError] = None
+    reason: str = ""

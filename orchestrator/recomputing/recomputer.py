@@ -1,0 +1,229 @@
+"""The operators of one step computed again from the device's own inputs, each with how far the device's output is from that."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .. import operators
+from ..dumps.tree import Combo
+from ..elements import element_count
+from ..errors import GoldwatchError, NotComparable
+from ..model.graph import ModelGraph
+from ..model.groups import FOLLOWING_TYPES
+from ..model.nodes import OpNode, desc_at
+from ..operators import Arithmetic, CannotCompute, Value
+from ..submodel.caffe_original import CaffeOriginal
+from ..submodel.onnx_original import OnnxOriginal
+from ..submodel.weights import find_weights
+from .caffe_nodes import CaffeNodes
+from .evaluating import Piece
+from .feeding import Feed, original_values
+from .measured import OwnError, decided_error, own_error
+from .nodes import Nodes, OnnxNodes
+from .original import NotComputable, Original
+from .plan import Plan, PlannedOp
+from .recomputed import DECISION, MOVE, SUM, VECTOR, Recomputed
+from .tf_nodes import TfNodes
+
+Array = Any
+
+_BITS = {"DT_FLOAT16": "float16", "DT_BF16": "bfloat16", "DT_FLOAT": "float32", "DT_DOUBLE": "float64"}
+_COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
+_LOOSE = {
+    "float16": Arithmetic(2.0**-11, 2.0**-11, 0.0),
+    "bfloat16": Arithmetic(2.0**-8, 2.0**-11, 0.0),
+    "float32": Arithmetic(2.0**-24, 2.0**-24, 2.0**-11),
+}
+_MOST_ELEMENTS = 1 << 27
+
+
+class Recomputer:
+    """Computes the operators of one step again.
+
+    Parameters
+    ----------
+    combo
+        The step's folder.
+    graph
+        The device's model.
+    original
+        The model that it was made from.
+    """
+
+    def __init__(self, combo: Combo, graph: ModelGraph, original: Original) -> None:
+        self._original = original
+        self._plan = Plan(combo, graph, original)
+        self._nodes = nodes_of(original)
+        self._order = original.model.graph.order()
+        self._planned: Dict[str, PlannedOp] = {planned.op.name: planned for planned in self._plan.ops}
+        self._copies = {op.name: op for op in graph.ops if op.type in FOLLOWING_TYPES and op.name not in self._planned}
+        self._shapes = _shapes(original)
+
+    @property
+    def ops(self) -> List[str]:
+        """The names of the ops that may be computed."""
+        return [*self._planned, *self._copies]
+
+    def knows(self, name: str) -> bool:
+        """Tell whether an op of this name is among :attr:`ops`."""
+        return name in self._planned or name in self._copies
+
+    def cost(self, name: str) -> float:
+        """Return roughly how many multiplications or elements computing an op takes."""
+        planned = self._planned.get(name)
+        if planned is None:
+            return 0.0
+        output = _elements(desc_at(planned.op.output_descs, 0).shape)
+        inputs = sum(_elements(feed.tensor.shape) for feed in planned.feeds)
+        return float(inputs + output * max(1, self._terms(planned)))
+
+    def _terms(self, planned: PlannedOp) -> int:
+        """Return how many products an element of the output sums, as far as the shape of a filter tells."""
+        sizes = [desc.origin_shape for desc in planned.op.input_descs[1:2] if desc.origin_shape and len(desc.origin_shape) > 1]
+        return max((_elements(shape) // max(shape) for shape in sizes), default=1)
+
+    def recompute(self, name: str) -> List[Recomputed]:
+        """Compute an op again; its outputs, or why they cannot be computed."""
+        if name in self._copies:
+            return self._copied(self._copies[name])
+        planned = self._planned[name]
+        try:
+            return self._recomputed(planned)
+        except (NotComputable, CannotCompute) as error:
+            return self._refused(planned, str(error))
+        except (GoldwatchError, NotComparable) as error:
+            return self._refused(planned, error.message)
+        except MemoryError:
+            return self._refused(planned, "there is not enough memory")
+
+    def _copied(self, op: OpNode) -> List[Recomputed]:
+        """Compare the output of a Cast or TransData with its input: it changes nothing but type and layout."""
+        try:
+            feed, made = self._plan.feeder.copied(op), self._plan.recorded.output(op, 0)
+            if feed is None or made is None:
+                raise NotComputable("its input or its output was not dumped")
+            expected = widened(original_values(feed, None))
+            actual = original_values(Feed(made, desc_at(op.output_descs, 0)), expected.shape)
+            if expected.dtype.kind != "f" or actual.dtype.kind != "f":
+                raise NotComputable("it converts between other types than floats")
+            if actual.size != expected.size:
+                raise NotComputable("its output has the shape %s, its input %s" % (list(actual.shape), list(expected.shape)))
+            own = own_error(actual.reshape(expected.shape), Value(expected), made.dtype.name)
+            return [Recomputed(op.name, op.type, 0, MOVE, made.dtype.name, own)]
+        except NotComputable as error:
+            return [Recomputed(op.name, op.type, 0, reason=str(error))]
+        except (GoldwatchError, NotComparable) as error:
+            return [Recomputed(op.name, op.type, 0, reason=error.message)]
+
+    def _refused(self, planned: PlannedOp, reason: str) -> List[Recomputed]:
+        return [Recomputed(planned.op.name, planned.op.type, plan.tensor_index or 0, reason=reason) for plan, _ in planned.rows]
+
+    def _recomputed(self, planned: PlannedOp) -> List[Recomputed]:
+        op = planned.op
+        dtype = compute_type(op)
+        piece = Piece(planned.cut, self._nodes, self._order, dtype)
+        fed = self._fed(planned)
+        tight = piece.values(fed, Arithmetic())
+        loose: Optional[Mapping[Tuple[int, int], Value]] = None
+        found = []
+        for plan, row in planned.rows:
+            number = self._original.model.numbers(plan.golden_op or "")[0]
+            value = tight.get((number, plan.golden_index or 0))
+            if value is None:
+                raise CannotCompute("its output %d is not computed here" % (plan.golden_index or 0))
+            actual, stored = self._actual(planned, plan.tensor_index or 0, value.array.shape)
+            kind = SUM if piece.adds else DECISION if piece.decides else MOVE if piece.moves else VECTOR
+            if value.array.dtype.kind != "f" or actual.dtype.kind != "f":
+                wrong = self._decided(piece, tight, value, actual, number, plan.golden_index or 0)
+                found.append(Recomputed(op.name, op.type, plan.tensor_index or 0, DECISION, stored, decided_error(wrong)))
+                continue
+            own = own_error(actual, value, stored)
+            excused: Optional[OwnError] = None
+            if dtype in _LOOSE and kind != MOVE and own.ratio > 1.0:
+                if loose is None:
+                    loose = piece.values(fed, _LOOSE[dtype])
+                excused = own_error(actual, loose[number, plan.golden_index or 0], stored)
+            found.append(Recomputed(op.name, op.type, plan.tensor_index or 0, kind, stored, own, excused))
+        return found
+
+    def _fed(self, planned: PlannedOp) -> Dict[Tuple[int, int], Array]:
+        fed: Dict[Tuple[int, int], Array] = {}
+        total = 0
+        for entry, feed in zip(planned.cut.inputs, planned.feeds):
+            values = original_values(feed, self._shapes.get((entry.producer, entry.output_index)))
+            total += values.size
+            if total > _MOST_ELEMENTS:
+                raise NotComputable("its inputs have more than %d elements" % _MOST_ELEMENTS)
+            fed[entry.value] = widened(values)
+        return fed
+
+    @staticmethod
+    def _actual(planned: PlannedOp, index: int, shape: Tuple[int, ...]) -> Tuple[Array, str]:
+        dump = planned.file.dump
+        if dump is None:
+            raise NotComputable("its dump cannot be read")
+        tensor = dump.tensor("output", index)
+        values = original_values(Feed(tensor, desc_at(planned.op.output_descs, index)), shape)
+        if values.shape != shape:
+            if values.size != element_count(shape):
+                raise NotComputable("its output has the shape %s, what is computed %s" % (list(values.shape), list(shape)))
+            values = values.reshape(shape)
+        return values, tensor.dtype.name
+
+    @staticmethod
+    def _decided(
+        piece: Piece, made: Mapping[Tuple[int, int], Value], value: Value, actual: Array, number: int, index: int
+    ) -> Array:
+        last, _ = piece.calls[-1]
+        if last == number and piece.decides:
+            node, inputs = piece.inputs_of_last(made)
+            outputs: List[Optional[Array]] = [None] * (index + 1)
+            outputs[index] = actual
+            wrong = operators.check(node, inputs, outputs)[index]
+            if wrong is not None:
+                return wrong
+        return np.asarray(actual) != value.array
+
+
+def nodes_of(original: Original, weights: Optional[str] = None) -> Nodes:
+    """Return the nodes of an original model.
+
+    Parameters
+    ----------
+    weights
+        Of a Caffe net its .caffemodel; None: the one beside it.
+    """
+    model = original.model
+    if isinstance(model, OnnxOriginal):
+        return OnnxNodes(model)
+    if isinstance(model, CaffeOriginal):
+        return CaffeNodes(model, weights or find_weights(model.path))
+    return TfNodes(model)
+
+
+def compute_type(op: OpNode) -> str:
+    """Return the coarsest floating-point type among an op's inputs and outputs, as in the DataType column; empty where there is none."""
+    there = {_BITS.get(desc.dtype, "") for desc in (*op.input_descs, *op.output_descs)}
+    return next((dtype for dtype in _COARSEST_FIRST if dtype in there), "")
+
+
+def widened(values: Array) -> Array:
+    """Return floats as float32 at least."""
+    return values.astype(np.float32) if values.dtype.kind == "f" and values.dtype.itemsize < 4 else values
+
+
+def _shapes(original: Original) -> Dict[Tuple[str, int], Tuple[int, ...]]:
+    from .original import caffe_shapes
+
+    model = original.model
+    if isinstance(model, CaffeOriginal):
+        return dict(caffe_shapes(model))
+    if isinstance(model, OnnxOriginal):
+        return {(model.names[number], index): shape for (number, index), shape in model.shapes().items()}
+    return {}
+
+
+def _elements(shape: Sequence[int]) -> int:
+    return element_count([max(1, size) for size in shape])

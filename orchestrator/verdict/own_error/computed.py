@@ -1,0 +1,85 @@
+"""Estimates that give way to what was computed: what computing clears is never accused, what it convicts is a suspect."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Dict, List, Mapping, Tuple
+
+import numpy as np
+
+from ...comparing.row import FAIL
+from ...dumps.place import Place
+from ...judging.computed import RIGHT, UNKNOWN, Judged
+from ...recomputing.measured import OwnError
+from ..inputs import Inputs
+from ..observations import ObservedOp
+from ..words import percent
+from .estimated import HIGHEST_SCORE, Estimate, Estimates, Told
+from .expected import SUSPECT_SCORE
+
+Key = Tuple[Place, str, int]
+
+_CONVICTED = 40.0
+"""The least score of an operator that computing convicts: estimates stand behind it."""
+_PER_DECADE = 15.0
+_MOST_PLACES = 2
+"""At how many places an operator is computed for being suspect or outside its limits."""
+
+
+def in_order_of_urgency(estimates: Estimates, inputs: Inputs) -> Tuple[List[ObservedOp], List[ObservedOp]]:
+    """Return the operators to compute whatever it takes, and the others.
+
+    Urgent are those that the statistics suspect, those outside their limits, and all that feed the first of these.
+    """
+    feeding = estimates.feeding
+    failing = [number for number, output in enumerate(feeding.outputs) if output.verdict == FAIL]
+    suspect = np.flatnonzero(estimates.scores > SUSPECT_SCORE).tolist()
+    urgent: Dict[Tuple[Place, str], ObservedOp] = {}
+    places: Dict[str, int] = {}
+    way = inputs.before(feeding.ops[failing[0]]) if failing else []
+    for op in [*(feeding.ops[number] for number in [*suspect, *failing]), *way]:
+        key = (op.place, op.name)
+        if key not in urgent and places.setdefault(op.name, 0) < _MOST_PLACES:
+            places[op.name] += 1
+            urgent[key] = op
+    others: Dict[Tuple[Place, str], ObservedOp] = {}
+    for op in feeding.ops:
+        if (op.place, op.name) not in urgent:
+            others.setdefault((op.place, op.name), op)
+    return list(urgent.values()), list(others.values())
+
+
+def with_computed(estimates: Estimates, judged: Mapping[Key, Judged]) -> Estimates:
+    """Return the estimates with those of computed outputs replaced."""
+    changes: Dict[int, Estimate] = {}
+    feeding = estimates.feeding
+    for number, (op, output) in enumerate(zip(feeding.ops, feeding.outputs)):
+        one = judged.get((op.place, op.name, output.number))
+        if one is None or one.state == UNKNOWN or one.own is None:
+            continue
+        entry = estimates.of_output(number)
+        if one.state == RIGHT:
+            changes[number] = replace(entry, score=0.0, follows=True, told=None, whole_type=False)
+            continue
+        came_in = math.sqrt(max(entry.distance**2 - one.own.distance**2, 0.0)) if math.isfinite(entry.distance) else 0.0
+        told = Told(sentence_of(one.own))
+        changes[number] = replace(entry, score=_score(one), told=told, inherited=came_in, computed=one, whole_type=False)
+    return estimates.changed(changes)
+
+
+def _score(one: Judged) -> float:
+    if math.isinf(one.times):
+        return HIGHEST_SCORE
+    return min(_CONVICTED + _PER_DECADE * math.log10(max(one.times, 1.0)), HIGHEST_SCORE)
+
+
+def sentence_of(own: OwnError) -> str:
+    """Return what a computed output says of its operator, with its numbers."""
+    if own.odd:
+        which = "1 of its elements is" if own.odd == 1 else "%d of its elements are" % own.odd
+        return "%s finite where what is computed of the device's own inputs is not, or the reverse" % which
+    if own.unequal:
+        return "%d of its %d values do not follow from the device's own inputs" % (own.unequal, own.count)
+    said = "its output differs by %s from what is computed of the device's own inputs" % percent(own.distance)
+    return "%s; rounding explains %s" % (said, percent(own.explained))
