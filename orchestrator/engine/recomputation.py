@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..adapters.manifest import read_manifest
 from ..dumps.place import Place
 from ..dumps.tree import Combo, DumpTree
 from ..errors import GoldwatchError
@@ -118,7 +119,7 @@ class Recomputation:
         if original is None:
             return None
         try:
-            return Recomputer(combo, graph, original)
+            return Recomputer(combo, graph, original, golden_shapes(self._engine.options.golden))
         except NotComputable as error:
             self.notes.append("operators are not computed again: %s" % error)
         except GoldwatchError as error:
@@ -147,3 +148,12 @@ class Recomputation:
                 self.notes.append("operators are not computed again: %s" % error.message)
                 self._originals[path] = None
         return self._originals[path]
+
+
+def golden_shapes(golden: str) -> Dict[Tuple[str, int], Tuple[int, ...]]:
+    """Return the shapes of the golden values by their exact names, as the manifest of GOLDEN tells them; empty without one."""
+    try:
+        tensors = (read_manifest(golden) or {}).get("tensors", [])
+        return {(entry["original_name"], int(entry["output_index"])): tuple(entry["shape"]) for entry in tensors}
+    except (GoldwatchError, OSError, AttributeError, KeyError, TypeError, ValueError):
+        return {}

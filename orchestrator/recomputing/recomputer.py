@@ -13,6 +13,7 @@ from ..errors import GoldwatchError, NotComparable
 from ..model.graph import ModelGraph
 from ..model.groups import FOLLOWING_TYPES
 from ..model.nodes import OpNode, desc_at
+from ..netfiles.onnx_ranks import fitted
 from ..operators import Arithmetic, CannotCompute, Value
 from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.onnx_original import OnnxOriginal
@@ -50,16 +51,20 @@ class Recomputer:
         The device's model.
     original
         The model that it was made from.
+    shapes
+        Of its values, by (node, output), as the golden run made them; those that are not there are told by the model.
     """
 
-    def __init__(self, combo: Combo, graph: ModelGraph, original: Original) -> None:
+    def __init__(
+        self, combo: Combo, graph: ModelGraph, original: Original, shapes: Optional[Mapping[Tuple[str, int], Tuple[int, ...]]] = None
+    ) -> None:
         self._original = original
         self._plan = Plan(combo, graph, original)
         self._nodes = nodes_of(original)
         self._order = original.model.graph.order()
         self._planned: Dict[str, PlannedOp] = {planned.op.name: planned for planned in self._plan.ops}
         self._copies = {op.name: op for op in graph.ops if op.type in FOLLOWING_TYPES and op.name not in self._planned}
-        self._shapes = _shapes(original)
+        self._shapes = {**_shapes(original), **(shapes or {})}
 
     @property
     def ops(self) -> List[str]:
@@ -153,6 +158,8 @@ class Recomputer:
         total = 0
         for entry, feed in zip(planned.cut.inputs, planned.feeds):
             values = original_values(feed, self._shapes.get((entry.producer, entry.output_index)))
+            if (entry.producer, entry.output_index) not in self._shapes and isinstance(self._original.model, OnnxOriginal):
+                values = values.reshape(fitted(values.shape, self._original.model.dims(entry.tensor)))
             total += values.size
             if total > _MOST_ELEMENTS:
                 raise NotComputable("its inputs have more than %d elements" % _MOST_ELEMENTS)
