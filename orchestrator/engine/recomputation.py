@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..adapters.manifest import read_manifest
+from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
 from ..dumps.tree import Combo, DumpTree
 from ..errors import GoldwatchError
@@ -14,6 +16,7 @@ from ..recomputing.nearby import model_near
 from ..recomputing.original import NotComputable, Original
 from ..recomputing.recomputed import Recomputed
 from ..recomputing.recomputer import Recomputer
+from ..tensors.tensor import Tensor
 from ..verdict.observations import ObservedOp
 from .engine import Engine
 
@@ -119,7 +122,9 @@ class Recomputation:
         if original is None:
             return None
         try:
-            return Recomputer(combo, graph, original, golden_shapes(self._engine.options.golden))
+            golden = self._engine.goldens.of(place)
+            shapes = golden_shapes(self._engine.options.golden)
+            return Recomputer(combo, graph, original, shapes, partial(_network_input, golden))
         except NotComputable as error:
             self.notes.append("operators are not computed again: %s" % error)
         except GoldwatchError as error:
@@ -148,6 +153,17 @@ class Recomputation:
                 self.notes.append("operators are not computed again: %s" % error.message)
                 self._originals[path] = None
         return self._originals[path]
+
+
+def _network_input(golden: GoldenSet, name: str, index: int) -> Optional[Tensor]:
+    """Return golden data's input of the network; None where it was not saved or cannot be read."""
+    entry = golden.find(name, index)
+    if entry is None or entry.kind == "npu":
+        return None
+    try:
+        return golden.tensor(entry)
+    except (GoldwatchError, OSError):
+        return None
 
 
 def golden_shapes(golden: str) -> Dict[Tuple[str, int], Tuple[int, ...]]:

@@ -40,12 +40,15 @@ class Judged(NamedTuple):
         By how many times it exceeds what is allowed; at most 1 where it is right.
     reason
         Why it is not known.
+    assumed
+        As of :class:`goldwatch.recomputing.recomputed.Recomputed`.
     """
 
     state: str
     own: Optional[OwnError] = None
     times: float = 0.0
     reason: str = ""
+    assumed: bool = False
 
 
 def judged(computed: Mapping[Key, Recomputed]) -> Dict[Key, Judged]:
@@ -60,7 +63,7 @@ def judged(computed: Mapping[Key, Recomputed]) -> Dict[Key, Judged]:
     for key, one in computed.items():
         if one.tight is not None and one.kind not in (MOVE, DECISION):
             habits[one.kind, one.dtype].append(key)
-    return {key: _judged(key, one, habits, computed) for key, one in computed.items()}
+    return {key: _judged(key, one, habits, computed)._replace(assumed=one.assumed) for key, one in computed.items()}
 
 
 def beyond(own: OwnError, moves: bool = False) -> float:

@@ -273,6 +273,7 @@ def _load() -> None:
             movement,
             normalising,
             pooling,
+            products,
             quantising,
             recurrent,
             reducing,

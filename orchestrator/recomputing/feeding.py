@@ -19,14 +19,24 @@ from .original import NotComputable, Value
 from .recorded import Recorded
 
 Array = Any
+NetworkInput = Callable[[str, int], Optional[Tensor]]
 _FOUR = frozenset(("NCHW", "NHWC", "HWCN", "CHWN"))
 
 
 class Feed(NamedTuple):
-    """A recorded tensor, and what the model says of its original form."""
+    """A recorded tensor, and what the model says of its original form.
+
+    Attributes
+    ----------
+    tensor, desc
+        These two.
+    assumed
+        It is golden data's input of the network: what the device was given was not dumped.
+    """
 
     tensor: Tensor
     desc: TensorDesc
+    assumed: bool = False
 
 
 class _Source(NamedTuple):
@@ -39,6 +49,10 @@ class _Source(NamedTuple):
     root: OpNode
 
 
+def _no_input(name: str, index: int) -> Optional[Tensor]:
+    return None
+
+
 class Feeder:
     """Finds the recorded inputs of the cuts of a model's ops.
 
@@ -46,9 +60,19 @@ class Feeder:
     ----------
     joins
         Tells whether an original op ends a loop or a conditional: what another op hands out is not its value.
+    network_input
+        Returns golden data's input of the network, by its original name and output; None where there is none.
     """
 
-    def __init__(self, graph: ModelGraph, counterparts: Counterparts, recorded: Recorded, joins: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        graph: ModelGraph,
+        counterparts: Counterparts,
+        recorded: Recorded,
+        joins: Callable[[str], bool],
+        network_input: NetworkInput = _no_input,
+    ) -> None:
+        self._network_input = network_input
         self._graph = graph
         self._joins = joins
         self._counterparts = counterparts
@@ -141,6 +165,9 @@ class Feeder:
         if own is not None:
             raise NotComputable("its input %d lies in the memory of its output, and what came in was not recorded" % source.number)
         if source.root.type in INPUT_TYPES:
+            given = self._network_input(entry.producer, entry.output_index)
+            if given is not None:
+                return Feed(given, TensorDesc(), True)
             raise NotComputable("its input %s is the model's own, and the op's inputs were not dumped" % entry.tensor)
         raise NotComputable("its input %s was not dumped, neither by itself nor by %s" % (entry.tensor, source.producer.name))
 

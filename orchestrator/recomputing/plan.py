@@ -22,7 +22,7 @@ from ..model.quantised import is_dequant, is_quant, quantised_stretch
 from ..model.row_plan import INPUT, OMITTED, OP, PAIR, RowPlan
 from ..naming import nearest_names
 from ..submodel.cut import Cut
-from .feeding import Feed, Feeder
+from .feeding import Feed, Feeder, NetworkInput
 from .original import NotComputable, Original
 from .recorded import OpDump, Recorded
 
@@ -63,6 +63,8 @@ class Plan:
     ----------
     wanted
         Names or globs of ops; empty: all.
+    network_input
+        As of :class:`goldwatch.recomputing.feeding.Feeder`.
 
     Attributes
     ----------
@@ -81,7 +83,14 @@ class Plan:
         A name in ``wanted`` matches no op.
     """
 
-    def __init__(self, combo: Combo, graph: ModelGraph, original: Original, wanted: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        combo: Combo,
+        graph: ModelGraph,
+        original: Original,
+        wanted: Sequence[str] = (),
+        network_input: NetworkInput = lambda name, index: None,
+    ) -> None:
         self.ops: List[PlannedOp] = []
         self.rows: List[Row] = []
         self._combo, self._original, self._wanted = combo, original, tuple(wanted)
@@ -90,7 +99,7 @@ class Plan:
         self._stretch = quantised_stretch(graph)
         original.fold(name for op in graph.ops if op.type not in CONSTANT_TYPES for name in op.originals)
         self.recorded = recorded = Recorded(combo, graph, self._pairing)
-        self.feeder = feeder = Feeder(graph, Counterparts(graph, groups_of(graph), original.has), recorded, original.joins)
+        self.feeder = feeder = Feeder(graph, Counterparts(graph, groups_of(graph), original.has), recorded, original.joins, network_input)
         for file in recorded.files:
             self._plan(file, feeder)
         for plan in self._pairing.absent_rows([file.dumped for file in recorded.files]):

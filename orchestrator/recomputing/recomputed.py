@@ -26,6 +26,8 @@ class Recomputed:
         Its own error where the device computes in float32 inside.
     loose
         The same where it computes in its own type inside; None where ``tight`` needs no such excuse, or there is no difference.
+    assumed
+        The network's input was not dumped: golden data's was taken for it.
     reason
         Why it could not be computed; empty where it was.
     """
@@ -38,3 +40,4 @@ class Recomputed:
     tight: Optional[OwnError] = None
     loose: Optional[OwnError] = None
     reason: str = ""
+    assumed: bool = False

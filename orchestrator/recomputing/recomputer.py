@@ -19,8 +19,8 @@ from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.onnx_original import OnnxOriginal
 from ..submodel.weights import find_weights
 from .caffe_nodes import CaffeNodes
-from .evaluating import Piece
-from .feeding import Feed, original_values
+from .evaluating import Piece, rounded
+from .feeding import Feed, NetworkInput, original_values
 from .measured import OwnError, decided_error, own_error
 from .nodes import Nodes, OnnxNodes
 from .original import NotComputable, Original
@@ -53,13 +53,20 @@ class Recomputer:
         The model that it was made from.
     shapes
         Of its values, by (node, output), as the golden run made them; those that are not there are told by the model.
+    network_input
+        As of :class:`goldwatch.recomputing.feeding.Feeder`.
     """
 
     def __init__(
-        self, combo: Combo, graph: ModelGraph, original: Original, shapes: Optional[Mapping[Tuple[str, int], Tuple[int, ...]]] = None
+        self,
+        combo: Combo,
+        graph: ModelGraph,
+        original: Original,
+        shapes: Optional[Mapping[Tuple[str, int], Tuple[int, ...]]] = None,
+        network_input: NetworkInput = lambda name, index: None,
     ) -> None:
         self._original = original
-        self._plan = Plan(combo, graph, original)
+        self._plan = Plan(combo, graph, original, (), network_input)
         self._nodes = nodes_of(original)
         self._order = original.model.graph.order()
         self._planned: Dict[str, PlannedOp] = {planned.op.name: planned for planned in self._plan.ops}
@@ -129,7 +136,7 @@ class Recomputer:
         op = planned.op
         dtype = compute_type(op)
         piece = Piece(planned.cut, self._nodes, self._order, dtype)
-        fed = self._fed(planned)
+        fed, assumed = self._fed(planned), any(feed.assumed for feed in planned.feeds)
         tight = piece.values(fed, Arithmetic())
         loose: Optional[Mapping[Tuple[int, int], Value]] = None
         found = []
@@ -142,7 +149,7 @@ class Recomputer:
             kind = SUM if piece.adds else DECISION if piece.decides else MOVE if piece.moves else VECTOR
             if value.array.dtype.kind != "f" or actual.dtype.kind != "f":
                 wrong = self._decided(piece, tight, value, actual, number, plan.golden_index or 0)
-                found.append(Recomputed(op.name, op.type, plan.tensor_index or 0, DECISION, stored, decided_error(wrong)))
+                found.append(Recomputed(op.name, op.type, plan.tensor_index or 0, DECISION, stored, decided_error(wrong), assumed=assumed))
                 continue
             own = own_error(actual, value, stored)
             excused: Optional[OwnError] = None
@@ -150,7 +157,7 @@ class Recomputer:
                 if loose is None:
                     loose = piece.values(fed, _LOOSE[dtype])
                 excused = own_error(actual, loose[number, plan.golden_index or 0], stored)
-            found.append(Recomputed(op.name, op.type, plan.tensor_index or 0, kind, stored, own, excused))
+            found.append(Recomputed(op.name, op.type, plan.tensor_index or 0, kind, stored, own, excused, assumed=assumed))
         return found
 
     def _fed(self, planned: PlannedOp) -> Dict[Tuple[int, int], Array]:
@@ -160,6 +167,8 @@ class Recomputer:
             values = original_values(feed, self._shapes.get((entry.producer, entry.output_index)))
             if (entry.producer, entry.output_index) not in self._shapes and isinstance(self._original.model, OnnxOriginal):
                 values = values.reshape(fitted(values.shape, self._original.model.dims(entry.tensor)))
+            if feed.assumed:
+                values = rounded(values, compute_type(planned.op))
             total += values.size
             if total > _MOST_ELEMENTS:
                 raise NotComputable("its inputs have more than %d elements" % _MOST_ELEMENTS)
