@@ -12,6 +12,7 @@ from typing import Any, Callable, List
 import numpy as np
 
 from .elementwise import aligned, each, erf
+from .movement import channel_axis
 from .primitives import elementwise, roundings
 from .registry import ASCEND, CAFFE, ONNX, CannotCompute, Inputs, Node, given, operator
 from .value import Arithmetic, Value
@@ -93,28 +94,30 @@ _curve("mish", _mish, onnx=("Mish",), caffe=("Mish",), ascend=("Mish",))
 @operator(caffe=("ReLU",), onnx=("LeakyRelu",), tensorflow=("LeakyRelu",), ascend=("LeakyRelu",), per_row=True)
 def leaky_relu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Multiply negative values by a slope, which each dialect gives another default."""
-    name, default = {CAFFE: ("negative_slope", 0.0), ASCEND: ("negative_slope", 0.0), ONNX: ("alpha", 0.01)}.get(node.dialect, ("alpha", 0.2))
+    name, default = {CAFFE: ("negative_slope", 0.0), ASCEND: ("negative_slope", 0.0), ONNX: ("alpha", 0.01)}.get(
+        node.dialect, ("alpha", 0.2)
+    )
     slope = float(node.get(name, default))
     return [elementwise(lambda x: _below(x, slope), given(inputs, 0))]
 
 
 @operator(onnx=("PRelu",), caffe=("PReLU",), ascend=("PRelu",), per_row=True)
 def p_relu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
-    """Multiply negative values by a slope for each channel (the second axis), or that broadcasts (of ONNX)."""
+    """Multiply negative values by a slope for each channel, or that broadcasts (of ONNX)."""
     x, slope = given(inputs, 0), given(inputs, 1)
     per_channel = node.dialect != ONNX or (0 < node.version < 7 and slope.array.ndim == 1)
     if slope.array.size == 1:
         slope = Value(slope.array.reshape(()), None if slope.error is None else np.reshape(slope.error, ()))
     elif per_channel and (slope.array.ndim == 1 or slope.array.shape != x.array.shape):
-        slope = _by_channel(slope, x)
+        slope = _by_channel(slope, x, channel_axis(node, x.array.ndim))
     return [elementwise(_below, x, slope)]
 
 
-def _by_channel(slope: Value, x: Value) -> Value:
-    if x.array.ndim < 2 or slope.array.size != x.array.shape[1]:
+def _by_channel(slope: Value, x: Value, axis: int) -> Value:
+    if x.array.ndim < 2 or slope.array.size != x.array.shape[axis]:
         raise CannotCompute("it has %d slopes for the shape %s" % (slope.array.size, x.array.shape))
     error = None if slope.error is None else np.broadcast_to(slope.error, slope.array.shape).ravel()
-    return aligned(Value(slope.array.ravel(), error), 1, x.array.ndim)
+    return aligned(Value(slope.array.ravel(), error), axis, x.array.ndim)
 
 
 @operator(onnx=("Elu",), caffe=("ELU",), tensorflow=("Elu",), ascend=("Elu",), per_row=True)
@@ -146,7 +149,9 @@ def celu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     if any(name in node.attributes for name in ("alpha1", "alpha2", "alpha3")):
         raise CannotCompute("how its three alphas are used is not known")
     alpha = float(node.get("alpha", 1.0))
-    return [elementwise(lambda x: np.maximum(x, 0.0) + _elu(np.minimum(x, 0.0) / alpha, alpha), given(inputs, 0), steps=arithmetic.intermediate)]
+    return [
+        elementwise(lambda x: np.maximum(x, 0.0) + _elu(np.minimum(x, 0.0) / alpha, alpha), given(inputs, 0), steps=arithmetic.intermediate)
+    ]
 
 
 @operator(onnx=("HardSigmoid",), ascend=("HardSigmoid",), per_row=True)

@@ -323,8 +323,6 @@ def bias_layer(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value
 # One input
 
 
-
-
 def erf(x: Array) -> Array:
     """Return the error function, within 4e-16: its Taylor series around the next of nodes that lie 1/64 apart."""
     coefficients = _erf_coefficients()

@@ -333,7 +333,11 @@ def _together(function: Callable[[List[Array]], Array], values: Sequence[Value])
 
 
 @operator(
-    onnx=("Concat",), caffe=("Concat",), tensorflow=("Concat", "ConcatV2"), ascend=("Concat", "ConcatV2", "ConcatD", "ConcatV2D"), moves=True
+    onnx=("Concat",),
+    caffe=("Concat",),
+    tensorflow=("Concat", "ConcatV2"),
+    ascend=("Concat", "ConcatV2", "ConcatD", "ConcatV2D"),
+    moves=True,
 )
 def concat(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
     """Join inputs along an axis: an attribute, or the first (Concat) or last input (ConcatV2)."""

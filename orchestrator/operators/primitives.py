@@ -14,8 +14,8 @@ Array = Any
 def elementwise(function: Callable[..., Array], *inputs: Value, steps: float = 0.0) -> Value:
     """Apply a function to each element, with broadcasting.
 
-    The error of each input reaches the output as far as the function moves by it: the larger of the changes to either side. So no derivative
-    is written down, and kinks (ReLU, Clip) and poles are seen. Inputs that are one object (``x * x``) move together.
+    The error of each input reaches the output as far as the function moves by it: the larger of the changes to either side. So no
+    derivative is written down, and kinks (ReLU, Clip) and poles are seen. Inputs that are one object (``x * x``) move together.
 
     Parameters
     ----------
@@ -54,7 +54,8 @@ def moved_by(function: Callable[..., Array], arrays: Sequence[Array], which: Seq
 def roundings(count: int, roundoff: float) -> List[Value]:
     """Return factors of 1 with the error of one rounding.
 
-    For the steps inside of an operator whose rounding does not reach the result as it is: ``elementwise(lambda x, once: (x + 3) * once * x, x, *roundings(1, u))``.
+    For steps inside of an operator whose rounding does not reach the result as it is:
+    ``elementwise(lambda x, once: (x + 3) * once * x, x, *roundings(1, u))``.
     """
     return [Value(np.ones(()), np.asarray(roundoff / np.sqrt(3.0))) for _ in range(count)]
 
