@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, List, Mapping, Optional
 
 from ..dumps.place import NOWHERE, Place
 from ..engine.options import ComparisonOptions
+from ..wording import plural
 from .common import sentence_lines
 from .shell import command_words, shell_lines, shell_word
 
@@ -36,6 +37,8 @@ def verdict_lines(result: RunResult, width: Optional[int]) -> List[str]:
         lines += sentence_lines(text, width)
     for host in summary.hosts or ():
         lines += sentence_lines(_host(host), width)
+    if summary.recomputed is not None:
+        lines += sentence_lines(_recomputed(summary.recomputed), width)
     for number, suspect in enumerate(summary.suspects[:_MOST_SHOWN], 1):
         lines += _suspect(number, suspect, width)
         if suspect.explanations:
@@ -86,6 +89,16 @@ def _folder_of(target: str, place: Place) -> str:
     parts, given = [part for part in place if part is not None], os.path.abspath(target).split(os.sep)
     shared = next(count for count in range(len(parts), -1, -1) if parts[:count] == given[len(given) - count :])
     return os.path.join(target, *parts[shared:])
+
+
+def _recomputed(found: Mapping[str, Any]) -> str:
+    """Return how many operators were computed again, and what came out."""
+    left = found["not_computed"]
+    counts = "%d right, %d wrong" % (found["right"], found["wrong"])
+    why = "; %d could not be (%s: %s%s)" % (
+        len(left), left[0]["op"], left[0]["reason"], "; more in result.json" if len(left) > 1 else ""
+    ) if left else ""  # fmt: skip
+    return "computed again from the device's own inputs: %s: %s%s" % (plural(found["ops"], "op"), counts, why)
 
 
 def _host(host: Mapping[str, Any]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import time
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from types import TracebackType
@@ -141,7 +140,6 @@ class Run:
         self.reader: Optional[TensorReader] = None
         self.overflow_files: Optional[Callable[[], List[OverflowFile]]] = None
         self._begun: Optional[RunStore] = None
-        self._started = time.monotonic()
 
     def __enter__(self) -> Run:
         entered = entered_now()
@@ -249,7 +247,7 @@ class Run:
     def _finished(self, program: Optional[Mapping[str, Any]], on_stage: OnStage) -> RunResult:
         from ..verdict.run_sentence import run_sentence
         from ..verdict.summary import exit_code, summarise
-        from .recomputation import LEAST_SECONDS, SHARE, Recomputation
+        from .recomputation import Recomputation
         from .rereading import RunReader
         from .result import RunResult
         from .standing import keep_judgement
@@ -260,8 +258,7 @@ class Run:
         kept = self.engine.kept
         places = self.store.places(kept.places if holds_all(kept, self.store) else None)
         ops = self.graphs.op_count(places) if self.graphs else self.store.op_count()
-        budget_s = max(LEAST_SECONDS, SHARE * (time.monotonic() - self._started))
-        recomputation = Recomputation(self.engine, self.options.recompute, self.options.original, budget_s)
+        recomputation = Recomputation(self.engine, self.options.recompute, self.options.original)
         reader = self.reader or RunReader(self.engine, recomputation)
         seen = self.graphs.seen(places)
         if len(seen) != len(self.graphs):

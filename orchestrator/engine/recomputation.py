@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import time
+from collections import Counter
 from functools import partial
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..adapters.manifest import read_manifest
 from ..dumps.golden import GoldenSet
 from ..dumps.place import Place
 from ..dumps.tree import Combo, DumpTree
+from ..elements import element_count
 from ..errors import GoldwatchError
-from ..judging.computed import Judged, judged
+from ..judging.computed import RIGHT, UNKNOWN, WRONG, Judged, judged
 from ..recomputing.nearby import model_near
 from ..recomputing.original import NotComputable, Original
-from ..recomputing.recomputed import Recomputed
+from ..recomputing.recomputed import ComputedPair, Recomputed
 from ..recomputing.recomputer import Recomputer
 from ..tensors.tensor import Tensor
 from ..verdict.observations import ObservedOp
@@ -25,10 +26,12 @@ AUTO, ALL, NONE = "auto", "all", "none"
 Key = Tuple[Place, str, int]
 """A place, an op's name, and which of its outputs."""
 
-LEAST_SECONDS = 2.0
-"""What ``auto`` may take of however short a comparison."""
+LEAST_COST_S = 2.0
+"""What ``auto`` may take of however short a comparison, as :meth:`Recomputer.cost_s` estimates it."""
 SHARE = 0.5
-"""Of the time that comparing took, what ``auto`` may take."""
+"""Of the time that comparing takes, what ``auto`` may take."""
+COMPARED_S = 4e-9
+"""Seconds that comparing one element takes: an estimate, so that a run computes the same operators whenever it is made again."""
 
 
 class Recomputation:
@@ -42,8 +45,6 @@ class Recomputation:
         ``auto``, ``all`` or ``none``.
     original
         The original model's path; None: it is looked for.
-    budget_s
-        Seconds that ``auto`` may take for what is not urgent.
 
     Attributes
     ----------
@@ -51,18 +52,16 @@ class Recomputation:
         What could not be used, as sentences.
     """
 
-    def __init__(self, engine: Engine, how: str, original: Optional[str], budget_s: float) -> None:
+    def __init__(self, engine: Engine, how: str, original: Optional[str] = None) -> None:
         self._engine = engine
         self._how = how
         self._given = original
-        self._budget_s = budget_s
         self._computed: Dict[Key, Recomputed] = {}
         self._done: Dict[Tuple[Place, str], bool] = {}
         self._combos: Optional[Dict[Place, Combo]] = None
         self._originals: Dict[str, Optional[Original]] = {}
         self._recomputers: Dict[Place, Optional[Recomputer]] = {}
         self.notes: List[str] = []
-        self.seconds = 0.0
 
     def recompute(self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]) -> Mapping[Key, Judged]:
         """Compute operators, and judge all that were computed so far.
@@ -76,27 +75,55 @@ class Recomputation:
         """
         if self._how == NONE:
             return {}
-        begin = time.monotonic()
         for op in urgent:
             self._compute(op)
+        left = max(LEAST_COST_S, SHARE * COMPARED_S * sum(_elements(op) for op in (*urgent, *others)))
         for op in self._cheapest_first(others):
-            if self._how != ALL and self.seconds + time.monotonic() - begin > self._budget_s:
+            left -= self._cost(op)
+            if self._how != ALL and left < 0:
                 break
             self._compute(op)
-        self.seconds += time.monotonic() - begin
         return judged(self._computed)
 
-    @property
-    def computed(self) -> Mapping[Key, Recomputed]:
-        """All that was computed, and what could not be."""
-        return self._computed
+    def pair(self, place: Place, op: str, number: int) -> Optional[ComputedPair]:
+        """Return an output side by side with what is computed of the device's own inputs; None where it cannot be computed."""
+        recomputer = self._recomputer(place) if self._how != NONE else None
+        return None if recomputer is None else recomputer.pair(op, number)
+
+    def golden_follows(self, place: Place, op: str, number: int) -> Optional[bool]:
+        """Tell whether a golden output follows from golden inputs; None where that cannot be computed."""
+        recomputer = self._recomputer(place) if self._how != NONE else None
+        return None if recomputer is None else recomputer.golden_follows(op, number, partial(_golden, self._engine.goldens.of(place)))
+
+    def document(self) -> Optional[Dict[str, Any]]:
+        """Return ``{"model", "ops", "right", "wrong", "not_computed": [{"op", "reason"}]}``; None where there was no original.
+
+        ``ops`` are those that were computed; an op that ran at several places counts at each.
+        """
+        if not any(self._recomputers.values()):
+            return None
+        states: Dict[Tuple[Place, str], str] = {}
+        reasons: Dict[str, str] = {}
+        for (place, name, _), one in judged(self._computed).items():
+            if one.state == UNKNOWN:
+                reasons.setdefault(name, one.reason)
+            elif states.get((place, name)) != WRONG:
+                states[place, name] = one.state
+        counts = Counter(states.values())
+        return {
+            "model": ", ".join(path for path, found in self._originals.items() if found is not None),
+            "ops": len(states),
+            "right": counts[RIGHT],
+            "wrong": counts[WRONG],
+            "not_computed": [{"op": name, "reason": reason} for name, reason in reasons.items()],
+        }
 
     def _cheapest_first(self, ops: Sequence[ObservedOp]) -> List[ObservedOp]:
         return ops if self._how == ALL else sorted(ops, key=lambda op: self._cost(op))
 
     def _cost(self, op: ObservedOp) -> float:
         recomputer = self._recomputer(op.place)
-        return recomputer.cost(op.name) if recomputer is not None else 0.0
+        return recomputer.cost_s(op.name) if recomputer is not None else 0.0
 
     def _compute(self, op: ObservedOp) -> None:
         if (op.place, op.name) in self._done:
@@ -124,7 +151,7 @@ class Recomputation:
         try:
             golden = self._engine.goldens.of(place)
             shapes = golden_shapes(self._engine.options.golden)
-            return Recomputer(combo, graph, original, shapes, partial(_network_input, golden))
+            return Recomputer(combo, graph, original, shapes, partial(_golden, golden))
         except NotComputable as error:
             self.notes.append("operators are not computed again: %s" % error)
         except GoldwatchError as error:
@@ -155,8 +182,8 @@ class Recomputation:
         return self._originals[path]
 
 
-def _network_input(golden: GoldenSet, name: str, index: int) -> Optional[Tensor]:
-    """Return golden data's input of the network; None where it was not saved or cannot be read."""
+def _golden(golden: GoldenSet, name: str, index: int) -> Optional[Tensor]:
+    """Return a golden tensor by its original name; None where it was not saved or cannot be read."""
     entry = golden.find(name, index)
     if entry is None or entry.kind == "npu":
         return None
@@ -164,6 +191,11 @@ def _network_input(golden: GoldenSet, name: str, index: int) -> Optional[Tensor]
         return golden.tensor(entry)
     except (GoldwatchError, OSError):
         return None
+
+
+def _elements(op: ObservedOp) -> int:
+    """Return how many elements an op's rows compare."""
+    return sum(element_count(row.shape) for rows in (op.outputs, op.inputs) for row in rows.values())
 
 
 def golden_shapes(golden: str) -> Dict[Tuple[str, int], Tuple[int, ...]]:

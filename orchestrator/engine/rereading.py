@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from ..comparing.aligned import converted, geometry_of, open_counterpart
 from ..comparing.decisions import may_redo, redo
@@ -15,6 +15,7 @@ from ..dumps.place import Place
 from ..errors import GoldwatchError
 from ..judging.computed import Judged
 from ..model.row_plan import INPUT
+from ..recomputing.recomputed import ComputedPair
 from ..verdict.explaining import TensorReader
 from ..verdict.observations import ObservedOp
 from ..verdict.own_error.recomputing import follows, known
@@ -43,6 +44,18 @@ class RunReader(TensorReader):
     def recompute(self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]) -> Mapping[Tuple[Place, str, int], Judged]:
         """Compute operators again; parameters and result as :meth:`TensorReader.recompute`."""
         return {} if self._recomputation is None else self._recomputation.recompute(urgent, others)
+
+    def recomputed(self) -> Optional[Dict[str, Any]]:
+        """Return what was computed again; as :meth:`TensorReader.recomputed`."""
+        return None if self._recomputation is None else self._recomputation.document()
+
+    def computed(self, op: ObservedOp, output: Observation) -> Optional[ComputedPair]:
+        """Return an output beside what was computed of it; as :meth:`TensorReader.computed`."""
+        return None if self._recomputation is None else self._recomputation.pair(op.place, op.name, output.number)
+
+    def golden_follows(self, op: ObservedOp, output: Observation) -> Optional[bool]:
+        """Tell whether a golden output follows from golden inputs; as :meth:`TensorReader.golden_follows`."""
+        return None if self._recomputation is None else self._recomputation.golden_follows(op.place, op.name, output.number)
 
     def pair(self, op: ObservedOp, row: Observation, most: int = MOST_ELEMENTS) -> Optional[AlignedPair]:
         """Return a row's elements; None where a file is gone (deleted after its comparison, say) or has become unreadable."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 from .measured import OwnError
+
+Array = Any
 
 SUM, VECTOR, MOVE, DECISION = "sum", "vector", "move", "decision"
 
@@ -41,3 +43,12 @@ class Recomputed:
     loose: Optional[OwnError] = None
     reason: str = ""
     assumed: bool = False
+
+
+class ComputedPair(NamedTuple):
+    """An output of the device and what is computed of its inputs, in the original layout, with the inputs' values by their producers."""
+
+    actual: Array
+    computed: Array
+    dtype: str
+    inputs: List[Tuple[str, Array]]

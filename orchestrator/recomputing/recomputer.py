@@ -12,7 +12,7 @@ from ..elements import element_count
 from ..errors import GoldwatchError, NotComparable
 from ..model.graph import ModelGraph
 from ..model.groups import FOLLOWING_TYPES
-from ..model.nodes import OpNode, desc_at
+from ..model.nodes import OpNode, TensorDesc, desc_at
 from ..netfiles.onnx_ranks import fitted
 from ..operators import Arithmetic, CannotCompute, Value
 from ..submodel.caffe_original import CaffeOriginal
@@ -25,7 +25,7 @@ from .measured import OwnError, decided_error, own_error
 from .nodes import Nodes, OnnxNodes
 from .original import NotComputable, Original
 from .plan import Plan, PlannedOp
-from .recomputed import DECISION, MOVE, SUM, VECTOR, Recomputed
+from .recomputed import DECISION, MOVE, SUM, VECTOR, ComputedPair, Recomputed
 from .tf_nodes import TfNodes
 
 Array = Any
@@ -38,6 +38,11 @@ _LOOSE = {
     "float32": Arithmetic(2.0**-24, 2.0**-24, 2.0**-11),
 }
 _MOST_ELEMENTS = 1 << 27
+_ELEMENT_S, _PRODUCT_S = 8e-8, 6e-11
+"""Seconds that an element and a product take (scripts/bench recompute)."""
+
+_GOLDEN_FOLLOWS = 1e-3
+"""Golden data follow from golden data up to this relative distance: both are float32."""
 
 
 class Recomputer:
@@ -82,14 +87,15 @@ class Recomputer:
         """Tell whether an op of this name is among :attr:`ops`."""
         return name in self._planned or name in self._copies
 
-    def cost(self, name: str) -> float:
-        """Return roughly how many multiplications or elements computing an op takes."""
+    def cost_s(self, name: str) -> float:
+        """Return roughly how many seconds computing an op takes on one processor."""
         planned = self._planned.get(name)
         if planned is None:
             return 0.0
-        output = _elements(desc_at(planned.op.output_descs, 0).shape)
+        output = sum(_elements(desc.shape) for desc in planned.op.output_descs)
         inputs = sum(_elements(feed.tensor.shape) for feed in planned.feeds)
-        return float(inputs + output * max(1, self._terms(planned)))
+        # Sums are computed twice: once of squares, for their error.
+        return _ELEMENT_S * (inputs + output) + 2.0 * _PRODUCT_S * output * self._terms(planned)
 
     def _terms(self, planned: PlannedOp) -> int:
         """Return how many products an element of the output sums, as far as the shape of a filter tells."""
@@ -109,6 +115,71 @@ class Recomputer:
             return self._refused(planned, error.message)
         except MemoryError:
             return self._refused(planned, "there is not enough memory")
+
+    def pair(self, name: str, index: int) -> Optional[ComputedPair]:
+        """Return an output side by side with what is computed of the device's own inputs; None where it cannot be computed."""
+        if name not in self._planned:
+            return self._copied_pair(name)
+        planned = self._planned[name]
+        try:
+            fed = self._fed(planned)
+            value = self._value(planned, Piece(planned.cut, self._nodes, self._order, compute_type(planned.op)).values(fed, Arithmetic()), index)
+            if value is None:
+                return None
+            actual, stored = self._actual(planned, index, value.array.shape)
+            return ComputedPair(actual, value.array, stored, [(entry.producer, fed[entry.value]) for entry in planned.cut.inputs])
+        except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
+            return None
+
+    def golden_follows(self, name: str, index: int, golden: NetworkInput) -> Optional[bool]:
+        """Tell whether the golden output of an op follows from its golden inputs; None where that cannot be computed.
+
+        Parameters
+        ----------
+        golden
+            Returns a golden tensor by its original name and output.
+        """
+        planned = self._planned.get(name)
+        if planned is None:
+            return None
+        row = next((plan for plan, _ in planned.rows if (plan.tensor_index or 0) == index), None)
+        made = None if row is None else golden(row.golden_op or "", row.golden_index or 0)
+        try:
+            fed: Dict[Tuple[int, int], Array] = {}
+            for entry in planned.cut.inputs:
+                tensor = golden(entry.producer, entry.output_index)
+                if tensor is None or made is None:
+                    return None
+                fed[entry.value] = widened(original_values(Feed(tensor, TensorDesc()), None))
+            value = self._value(planned, Piece(planned.cut, self._nodes, self._order, "").values(fed, Arithmetic()), index)
+            if value is None or made is None:
+                return None
+            stored = original_values(Feed(made, TensorDesc()), None)
+            if stored.size != value.array.size:
+                return None
+            own = own_error(stored.reshape(value.array.shape), value, "float32")
+            return not own.odd and own.distance <= _GOLDEN_FOLLOWS
+        except (NotComputable, CannotCompute, GoldwatchError, NotComparable, MemoryError):
+            return None
+
+    def _value(self, planned: PlannedOp, made: Mapping[Tuple[int, int], Value], index: int) -> Optional[Value]:
+        plan = next((plan for plan, _ in planned.rows if (plan.tensor_index or 0) == index), None)
+        if plan is None:
+            return None
+        return made.get((self._original.model.numbers(plan.golden_op or "")[0], plan.golden_index or 0))
+
+    def _copied_pair(self, name: str) -> Optional[ComputedPair]:
+        op = self._copies.get(name)
+        feed = self._plan.feeder.copied(op) if op is not None else None
+        made = self._plan.recorded.output(op, 0) if op is not None else None
+        if op is None or feed is None or made is None:
+            return None
+        try:
+            expected = widened(original_values(feed, None))
+            actual = original_values(Feed(made, desc_at(op.output_descs, 0)), expected.shape)
+        except (NotComputable, GoldwatchError, NotComparable):
+            return None
+        return ComputedPair(actual.reshape(expected.shape), expected, made.dtype.name, []) if actual.size == expected.size else None
 
     def _copied(self, op: OpNode) -> List[Recomputed]:
         """Compare the output of a Cast or TransData with its input: it changes nothing but type and layout."""
@@ -140,7 +211,7 @@ class Recomputer:
         tight = piece.values(fed, Arithmetic())
         loose: Optional[Mapping[Tuple[int, int], Value]] = None
         found = []
-        for plan, row in planned.rows:
+        for plan, _ in planned.rows:
             number = self._original.model.numbers(plan.golden_op or "")[0]
             value = tight.get((number, plan.golden_index or 0))
             if value is None:

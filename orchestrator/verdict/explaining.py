@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from ..comparing.patterns import MOST_ELEMENTS, AlignedPair
 from ..comparing.row import FAIL, PASS
 from ..dumps.place import Place
 from ..judging.computed import Judged
+from ..recomputing.recomputed import ComputedPair
+from .computed_explanations import explanations_by_computing, golden_is_wrong
 from .explanations import GIVEN, GOLDEN, READER, Other, Surroundings, explanations_of
 from .inputs import BAD, Inputs, InputState
 from .observations import Observations, ObservedOp
@@ -51,6 +53,18 @@ class TensorReader:
         """
         return {}
 
+    def recomputed(self) -> Optional[Dict[str, Any]]:
+        """Return how many operators were computed again and what came out, as a document; None where none were."""
+        return None
+
+    def computed(self, op: ObservedOp, output: Observation) -> Optional[ComputedPair]:
+        """Return an output beside what is computed of the device's own inputs; None where it cannot be computed."""
+        return None
+
+    def golden_follows(self, op: ObservedOp, output: Observation) -> Optional[bool]:
+        """Tell whether a golden output follows from the golden inputs of its operator; None where that cannot be computed."""
+        return None
+
     def stale(self, op: ObservedOp) -> str:
         """Return a sentence where an operator's dump is older than the model file; empty where it is not."""
         return ""
@@ -85,7 +99,13 @@ def explained(found: Sequence[Tuple[Suspect, Estimate]], seen: Observations, inp
     """
     suspects = []
     for number, (suspect, estimate) in enumerate(found):
-        if number < MOST_READ:
+        if number < MOST_READ and estimate.computed is not None:
+            beside = reader.computed(estimate.op, estimate.output)
+            if beside is not None:
+                suspect = replace(suspect, explanations=tuple(explanations_by_computing(estimate, beside)))
+        elif number < MOST_READ and estimate.golden_wrong:
+            suspect = replace(suspect, explanations=(golden_is_wrong(),))
+        elif number < MOST_READ:
             pair = reader.pair(estimate.op, estimate.output)
             others = list(_others(estimate, pair, seen, reader)) if pair is not None and not estimate.fed_otherwise else []
             around = Surroundings(

@@ -19,7 +19,7 @@ from .words import percent
 
 KINDS = (
     "saturation", "overflow", "flush-to-zero", "rounding", "layout", "shift", "scale", "bias", "wrong-golden", "other-input", "random",
-    "dequantisation", "stale-dump", "padding", "one-slice", "not-equal", "nan",
+    "dequantisation", "stale-dump", "padding", "one-slice", "not-equal", "nan", "did-nothing", "activation",
 )  # fmt: skip
 """Stable ids, listed in docs/verdict.md."""
 
@@ -174,11 +174,11 @@ def explanations_of(
     """
     stale = [_explanation("stale-dump", 0.0, around.stale)] if around.stale else []
     if estimate.fed_otherwise:
-        return [_other_input(estimate, around)] + (_of_patterns(estimate, pair, (), around) if pair is not None else []) + stale
+        return [_other_input(estimate, around)] + (patterns_of(estimate, pair, (), around) if pair is not None else []) + stale
     if estimate.output.whole:
         return _of_integers(estimate, pair) + stale
     found = _golden_spoiled(estimate, around)
-    found += _of_patterns(estimate, pair, others, around) if pair is not None else _of_row(estimate)
+    found += patterns_of(estimate, pair, others, around) if pair is not None else _of_row(estimate)
     if around.golden_right and around.right_behind and around.unread:
         found.insert(0, _explanation("stale-dump", 1.0, _OTHER_FILE))
     elif around.golden_right:
@@ -190,10 +190,11 @@ def explanations_of(
     told = estimate.told
     if told is not None:
         found.sort(key=lambda entry: entry.kind != told.kind)
-    return (found or _without_pattern(estimate, pair, around)) + stale
+    return (found or without_pattern(estimate, pair, around)) + stale
 
 
-def _of_patterns(estimate: Estimate, pair: AlignedPair, others: Iterable[Other], around: Surroundings) -> List[Explanation]:
+def patterns_of(estimate: Estimate, pair: AlignedPair, others: Iterable[Other], around: Surroundings) -> List[Explanation]:
+    """Return the patterns that the difference of a pair shows, the likeliest first; parameters as :func:`explanations_of`."""
     constant = _constant(pair)
     if constant is not None:
         return [constant]
@@ -321,7 +322,7 @@ def _of_row(estimate: Estimate) -> List[Explanation]:
     return []
 
 
-def _without_pattern(estimate: Estimate, pair: Optional[AlignedPair], around: Surroundings) -> List[Explanation]:
+def without_pattern(estimate: Estimate, pair: Optional[AlignedPair], around: Surroundings) -> List[Explanation]:
     """Return what remains to be said where no pattern explains the error."""
     if estimate.output.spoiled:
         return []

@@ -85,6 +85,8 @@ class Summary:
         Of a replay the operators with an error of their own, worst first, as documents; None for a comparison (then not in result.json).
     hosts
         Of a run of several hosts what each came to, as documents; None for others (then not in result.json).
+    recomputed
+        How many operators were computed again and what came out, as a document; None where none were (then not in result.json).
     """
 
     verdict: str
@@ -110,6 +112,7 @@ class Summary:
     sampled: int = 0
     culprits: Optional[Tuple[Mapping[str, Any], ...]] = None
     hosts: Optional[Tuple[Mapping[str, Any], ...]] = None
+    recomputed: Optional[Mapping[str, Any]] = None
 
     @property
     def devices_agree(self) -> Optional[bool]:
@@ -134,6 +137,7 @@ class Summary:
             "models": [model.document() for model in self.models],
             "devices_agree": self.devices_agree,
             "steps_without_golden": list(self.steps_without_golden),
+            **({} if self.recomputed is None else {"recomputed": dict(self.recomputed)}),
             **({"sampled": self.sampled} if self.sampled else {}),
             **({} if self.hosts is None else {"hosts": [dict(entry) for entry in self.hosts]}),
             **({} if self.culprits is None else {"culprits": [dict(entry) for entry in self.culprits]}),
@@ -217,6 +221,7 @@ def summarise(
         steps_without_golden=tuple(steps_without_golden),
         sentence=explain(worst.first, compared, suspects, worst.own),
         sampled=marked(SAMPLE),
+        recomputed=None if reader is None else reader.recomputed(),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Dict, List, Mapping, Tuple
+from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
@@ -12,8 +12,9 @@ from ...comparing.row import FAIL
 from ...dumps.place import Place
 from ...judging.computed import RIGHT, UNKNOWN, Judged
 from ...recomputing.measured import OwnError
-from ..inputs import Inputs
+from ..inputs import BAD, Inputs
 from ..observations import ObservedOp
+from ..seen import Observation
 from ..words import percent
 from .estimated import HIGHEST_SCORE, Estimate, Estimates, Told
 from .expected import SUSPECT_SCORE
@@ -25,6 +26,11 @@ _CONVICTED = 40.0
 _PER_DECADE = 15.0
 _MOST_PLACES = 2
 """At how many places an operator is computed for being suspect or outside its limits."""
+
+
+GoldenFollows = Callable[[ObservedOp, Observation], Optional[bool]]
+
+_GOLDEN_WRONG = "its output is what it makes of the device's own inputs, but golden data do not follow from golden inputs"
 
 
 def in_order_of_urgency(estimates: Estimates, inputs: Inputs) -> Tuple[List[ObservedOp], List[ObservedOp]]:
@@ -50,8 +56,16 @@ def in_order_of_urgency(estimates: Estimates, inputs: Inputs) -> Tuple[List[Obse
     return list(urgent.values()), list(others.values())
 
 
-def with_computed(estimates: Estimates, judged: Mapping[Key, Judged]) -> Estimates:
-    """Return the estimates with those of computed outputs replaced."""
+def with_computed(estimates: Estimates, judged: Mapping[Key, Judged], golden_follows: GoldenFollows) -> Estimates:
+    """Return the estimates with those of computed outputs replaced.
+
+    Parameters
+    ----------
+    judged
+        What computing says of outputs.
+    golden_follows
+        Tells whether a golden output follows from golden inputs.
+    """
     changes: Dict[int, Estimate] = {}
     feeding = estimates.feeding
     for number, (op, output) in enumerate(zip(feeding.ops, feeding.outputs)):
@@ -60,11 +74,15 @@ def with_computed(estimates: Estimates, judged: Mapping[Key, Judged]) -> Estimat
             continue
         entry = estimates.of_output(number)
         if one.state == RIGHT:
-            changes[number] = replace(entry, score=0.0, follows=True, told=None, whole_type=False)
+            right = replace(entry, score=0.0, follows=True, told=None, whole_type=False, decision=None)
+            fails = output.verdict == FAIL and not any(state.state == BAD for state in entry.inputs)
+            if fails and golden_follows(op, output) is False:
+                right = replace(right, score=HIGHEST_SCORE, told=Told(_GOLDEN_WRONG), golden_wrong=True)
+            changes[number] = right
             continue
         came_in = math.sqrt(max(entry.distance**2 - one.own.distance**2, 0.0)) if math.isfinite(entry.distance) else 0.0
         told = Told(sentence_of(one.own))
-        changes[number] = replace(entry, score=_score(one), told=told, inherited=came_in, computed=one, whole_type=False)
+        changes[number] = replace(entry, score=_score(one), told=told, inherited=came_in, computed=one, whole_type=False, decision=None)
     return estimates.changed(changes)
 
 

@@ -74,6 +74,8 @@ class Estimate:
         The output was computed once more from the device's own inputs: it is what they make.
     computed
         What computing said of an output that is wrong; None where it was not computed, or is right.
+    golden_wrong
+        The output is what its operator makes of the device's own inputs, but golden data do not follow from golden data.
     """
 
     op: ObservedOp
@@ -93,6 +95,7 @@ class Estimate:
     told: Optional[Told] = None
     follows: bool = False
     computed: Optional[Judged] = None
+    golden_wrong: bool = False
 
     @property
     def suspect(self) -> bool:

@@ -1,0 +1,80 @@
+"""What the error of an operator looks like that computing convicts: its output against what is computed of the device's own inputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import List, Optional
+
+import numpy as np
+
+from ..comparing.patterns import AlignedPair
+from ..recomputing.recomputed import ComputedPair
+from .explanations import NOTHING_AROUND, Explanation, Surroundings, patterns_of, without_pattern
+from .own_error.estimated import Estimate
+
+_SAME = 1e-3
+"""An output is its input where it differs from it by no more than this, relatively: one rounding to float16."""
+
+_NOTHING = "its output is its input %s: the operator did nothing, or its output was not written"
+_NEXT_NOTHING = "look whether the operator ran at all (its task in the compiled model), and run the same input twice"
+_ACTIVATION = {
+    True: "its output is what the operator makes with a ReLU that it should not have",
+    False: "its output is what the operator makes without its ReLU",
+}
+_NEXT_ACTIVATION = "compare what was fused into the operator in the model's json with the original model"
+_OTHER_INPUT = "the first operator is right but for its input, which was not dumped: the device may have been fed with other data"
+_NEXT_OTHER_INPUT = "compare the input file of the device with that of the golden run, preprocessing (AIPP, mean, channel order) included"
+
+
+def explanations_by_computing(estimate: Estimate, beside: ComputedPair) -> List[Explanation]:
+    """Return what the error of an output looks like, the likeliest first.
+
+    Parameters
+    ----------
+    estimate
+        Of an output that computing convicts.
+    beside
+        The output, and what was computed.
+    """
+    nothing = _did_nothing(beside)
+    if nothing is not None:
+        return [nothing]
+    pair = AlignedPair(beside.actual, np.asarray(beside.computed), beside.dtype, _letters(beside.actual), int(beside.actual.size))
+    own = estimate.computed.own if estimate.computed is not None else None
+    distance = own.distance if own is not None else estimate.distance
+    # The pair is that of the operator's own error: nothing came in with the inputs.
+    alone = replace(estimate, distance=distance, inherited=own.explained if own is not None else 0.0, told=None)
+    found = [_of_activation(entry, pair) for entry in patterns_of(alone, pair, (), Surroundings(right_behind=True))]
+    assumed = estimate.computed is not None and estimate.computed.assumed
+    if assumed and not found:
+        return [Explanation("other-input", 0.0, _OTHER_INPUT, _NEXT_OTHER_INPUT)]
+    return found or without_pattern(alone, pair, NOTHING_AROUND)
+
+
+def golden_is_wrong() -> Explanation:
+    """Return the explanation of an operator that is right while golden data do not follow from golden data."""
+    sentence = "computed of golden inputs its golden output comes out otherwise, and the device is right: the golden data are wrong"
+    step = "make the golden data again; in-place layers of Caffe must be written out of place (goldwatch golden caffe deinplace)"
+    return Explanation("wrong-golden", 1.0, sentence, step)
+
+
+def _did_nothing(beside: ComputedPair) -> Optional[Explanation]:
+    for name, values in beside.inputs:
+        if values.size == beside.actual.size and values.dtype.kind == "f" and beside.actual.dtype.kind == "f":
+            x, y = (np.asarray(side, np.float64).reshape(-1) for side in (beside.actual, values))
+            size = float(np.linalg.norm(y))
+            if size and float(np.linalg.norm(x - y)) <= _SAME * size:
+                return Explanation("did-nothing", 1.0, _NOTHING % name, _NEXT_NOTHING)
+    return None
+
+
+def _letters(values: np.ndarray) -> tuple:
+    return ("N", "C", "H", "W") if values.ndim == 4 else tuple(str(axis) for axis in range(values.ndim))
+
+
+def _of_activation(entry: Explanation, pair: AlignedPair) -> Explanation:
+    """Golden data cannot be those of another place here: they were computed."""
+    if entry.kind != "wrong-golden":
+        return replace(entry, sentence=entry.sentence.replace("the golden", "what is computed"))
+    rectified = float(np.min(pair.target, initial=0.0)) >= 0
+    return Explanation("activation", entry.share, _ACTIVATION[rectified], _NEXT_ACTIVATION)
