@@ -72,13 +72,22 @@ def moved(function: Callable[[Array], Array], value: Value) -> Value:
 
 
 def sum_of_products(
-    multiply: Callable[[Array, Array], Array], x: Value, w: Value, terms: int, arithmetic: Arithmetic, bias: Optional[Value] = None
+    multiply: Callable[[Array, Array], Array],
+    x: Value,
+    w: Value,
+    terms: int,
+    arithmetic: Arithmetic,
+    bias: Optional[Value] = None,
 ) -> Value:
     """Compute a bilinear operator (convolution, MatMul) with the error that reaches its sums.
 
-    Errors of the factors add as squares: Σ w²·e_x² + Σ x²·e_w², and 2·factors² · Σ (w·x)² / 3 where the device shortens both. An
-    accumulator of unit roundoff u that takes up n terms adds n roundings of partial sums, which grow from nothing to about
-    max(√Σ(w·x)², |y|): u · √(n/6) times that (a random walk's partial sums: mean square n/2 of the last; uniform roundings: 1/3).
+    Errors of the factors add as squares: Σ w²·e_x² + Σ x²·e_w², and 2·factors² · Σ (w·x)² / 3 where
+    the device shortens both. An accumulator of unit roundoff u that takes up n terms adds n roundings
+    of partial sums, which grow from nothing to about √(Σ(w·x)² + y²): u · √(n/6) times that (a random
+    walk's partial sums: mean square n/2 of the last; uniform roundings: 1/3).
+
+    All that has w² as its factor is one second multiplication (as costly as the first), a third is
+    needed only where w has an error. Of whole numbers (int8 with an int32 accumulator) the sums are exact.
 
     Parameters
     ----------
@@ -88,22 +97,59 @@ def sum_of_products(
         How many products one sum has.
     bias
         Added to the sum; broadcasts to it.
+
+    Returns
+    -------
+    Value
+        float32, or float64 where a factor is; int32 where both factors are whole numbers.
     """
-    array = multiply(x.array, w.array)
-    squares = None
-    if arithmetic.factors or arithmetic.accumulator:
-        squares = np.maximum(multiply(np.square(x.array), np.square(w.array)), 0.0)
+    if not x.is_float and not w.is_float:
+        whole = multiply(x.array.astype(np.float64), w.array.astype(np.float64))
+        if bias is not None:
+            whole = whole + bias.array
+        return Value(whole.astype(np.int64).astype(np.int32))
+    factor, weight = (_as_float(value.array) for value in (x, w))
+    array = multiply(factor, weight)
+    sums = arithmetic.accumulator**2 * terms / 6.0
+    own = sums + arithmetic.factors**2 * 2.0 / 3.0
     parts = []
-    if x.error is not None:
-        parts.append(np.sqrt(np.maximum(multiply(np.square(np.broadcast_to(x.error, x.array.shape)), np.square(w.array)), 0.0)))
+    if own or x.error is not None:
+        moved_by = [] if x.error is None else [np.broadcast_to(x.error, x.array.shape)]
+        parts.append(_root_of_squares(multiply, moved_by + ([np.sqrt(own) * np.abs(factor)] if own else []), [weight]))
     if w.error is not None:
-        parts.append(np.sqrt(np.maximum(multiply(np.square(x.array), np.square(np.broadcast_to(w.error, w.array.shape))), 0.0)))
-    if squares is not None:
-        size = np.sqrt(squares)
-        parts.append(arithmetic.accumulator * np.sqrt(terms / 6.0) * np.maximum(size, np.abs(array)))
-        if arithmetic.factors:
-            parts.append(arithmetic.factors * np.sqrt(2.0 / 3.0) * size)
-    result = Value(array, joined(*parts))
+        parts.append(_root_of_squares(multiply, [factor], [np.broadcast_to(w.error, w.array.shape)]))
+    if sums:
+        parts.append(np.sqrt(sums) * np.abs(array))
     if bias is None:
-        return result
-    return Value(array + bias.array, joined(result.error, bias.error))
+        return Value(array, joined(*parts))
+    return Value(array + bias.array, joined(*parts, bias.error))
+
+
+def _root_of_squares(multiply: Callable[[Array, Array], Array], left: List[Array], right: List[Array]) -> Array:
+    """Return √(Σ (Σ left²) · (Σ right²)), in float32 where nothing is wider, without overflow."""
+    factors, scales = [], []
+    for arrays in (left, right):
+        dtype = np.float32 if all(array.dtype != np.float64 for array in arrays) else np.float64
+        scale = max(_largest(array) for array in arrays) or 1.0
+        squares = np.square(np.asarray(arrays[0] / dtype(scale), dtype))
+        for array in arrays[1:]:
+            squares += np.square(np.asarray(array / dtype(scale), dtype))
+        factors.append(squares)
+        scales.append(scale)
+    root = np.sqrt(np.maximum(multiply(factors[0], factors[1]), 0.0))
+    return root * root.dtype.type(scales[0] * scales[1])
+
+
+def _largest(array: Array) -> float:
+    """Return the largest finite magnitude; 0 where there is none."""
+    if not array.size:
+        return 0.0
+    size = max(float(array.max()), -float(array.min()))
+    if np.isfinite(size):
+        return size
+    finite = array[np.isfinite(array)]
+    return float(np.abs(finite).max()) if finite.size else 0.0
+
+
+def _as_float(array: Array) -> Array:
+    return array if array.dtype.kind == "f" else array.astype(np.float32)

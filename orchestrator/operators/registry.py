@@ -266,4 +266,17 @@ def _load() -> None:
     global _loaded
     if not _loaded:
         _loaded = True
-        from . import activations, decisions, elementwise, movement, normalising, pooling, quantising, recurrent, reducing, resizing, sums  # noqa: F401
+        from . import (  # noqa: F401
+            activations,
+            decisions,
+            elementwise,
+            movement,
+            normalising,
+            pooling,
+            products,
+            quantising,
+            recurrent,
+            reducing,
+            resizing,
+            sums,
+        )

@@ -1,0 +1,87 @@
+"""Operators against onnxruntime, and errors of their outputs against the spread of outputs of inputs that err."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+from onnx import ValueInfoProto, helper, numpy_helper
+
+from goldwatch.operators import Arithmetic, Node, Value, compute
+
+EXACT = Arithmetic(0.0, 0.0, 0.0)
+
+
+def by_onnxruntime(kind, inputs, attributes=None, opset=17, outputs=1, constants=()):
+    """Run one node. ``None`` is an input that is not there; inputs whose numbers are in ``constants`` are initializers."""
+    names = ["" if array is None else "in%d" % number for number, array in enumerate(inputs)]
+    fed, fixed = [], []
+    for number, (name, array) in enumerate(zip(names, inputs)):
+        if array is not None and number in constants:
+            fixed.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        elif array is not None:
+            fed.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape))
+    made = ["out%d" % number for number in range(outputs)]
+    results = [ValueInfoProto(name=name) for name in made]
+    node = helper.make_node(kind, names, made, **(attributes or {}))
+    graph = helper.make_graph([node], "one", fed, results, fixed)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, {entry.name: inputs[int(entry.name[2:])] for entry in session.get_inputs()})
+
+
+def arrays(node, inputs):
+    """Compute a node as a device without roundings does."""
+    return [value.array for value in compute(node, inputs, EXACT)]
+
+
+def like_onnxruntime(kind, inputs, attributes=None, opset=17, outputs=1, tolerance=1e-4, constants=()):
+    """Assert that a node is computed as by onnxruntime."""
+    right = by_onnxruntime(kind, inputs, attributes, opset, outputs, constants)
+    made = arrays(Node("onnx", kind, attributes or {}, version=opset, outputs=outputs), inputs)
+    assert len(made) >= len(right)
+    for one, other in zip(made, right):
+        assert one.shape == other.shape, (kind, attributes)
+        same(one, other, tolerance)
+
+
+def same(made, right, tolerance=1e-4):
+    """Assert that values are equal up to a share of the largest."""
+    right = np.asarray(right, np.float64)
+    finite = np.isfinite(right)
+    assert made.shape == right.shape
+    np.testing.assert_array_equal(np.asarray(made, np.float64)[~finite], right[~finite])
+    if finite.any():
+        room = tolerance * max(float(np.abs(right[finite]).max()), 1e-6)
+        np.testing.assert_allclose(np.asarray(made, np.float64)[finite], right[finite], rtol=0, atol=room)
+
+
+def spread_as_stated(node, inputs, generator, trials=200, factor=3.0, output=0, floor=1e-9):
+    """Assert that outputs of inputs that err by their errors scatter as far as the error of the output says, within a factor.
+
+    Both are compared in the root mean square over all elements, and element by element that no one scatters wider.
+    """
+    stated = compute(node, inputs, EXACT)[output]
+    assert stated.error is not None
+    results = []
+    for _ in range(trials):
+        erring = [
+            Value(value.array + value.error * generator.standard_normal(value.array.shape))
+            if isinstance(value, Value) and value.error is not None
+            else value
+            for value in inputs
+        ]
+        results.append(compute(node, erring, EXACT)[output].array.astype(np.float64))
+    scatter = np.sqrt(np.mean(np.square(np.array(results) - stated.array), axis=0))
+    error = np.broadcast_to(stated.error, stated.array.shape)
+    assert np.all(scatter <= factor * error + floor), (scatter / (error + floor)).max()
+    rms, said = np.sqrt(np.mean(scatter**2)), np.sqrt(np.mean(np.square(error, dtype=np.float64)))
+    assert said <= factor * rms + floor, (said, rms)
+
+
+def with_error(array, share=1e-3):
+    """Return values in double precision, each of which may err by a share of their root mean square."""
+    array = np.asarray(array, np.float64)
+    return Value(array, np.full(array.shape, share * (np.sqrt(np.mean(array**2)) + 1e-30)))

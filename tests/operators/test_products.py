@@ -1,0 +1,114 @@
+"""Products of matrices, against onnxruntime and numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operating import arrays, like_onnxruntime, same, spread_as_stated, with_error
+
+from goldwatch.operators import CannotCompute, Node, Value, compute
+
+
+def tensor(seed, *shape):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    "left, right", [((4, 5), (5, 3)), ((5,), (5, 3)), ((4, 5), (5,)), ((5,), (5,)), ((2, 1, 4, 5), (3, 5, 6)), ((2, 4, 5), (5, 6))]
+)
+def test_onnx_matmul(left, right):
+    like_onnxruntime("MatMul", [tensor(0, *left), tensor(1, *right)])
+
+
+@settings(max_examples=40)
+@given(
+    st.booleans(), st.booleans(), st.sampled_from([1.0, 0.5, -2.0]), st.sampled_from([0.0, 1.0, 3.0]),
+    st.sampled_from([None, (), (3,), (1, 3), (4, 1), (4, 3)]),
+)
+def test_onnx_gemm(first, second, alpha, beta, added):
+    x = tensor(0, *((5, 4) if first else (4, 5)))
+    w = tensor(1, *((3, 5) if second else (5, 3)))
+    inputs = [x, w] + ([] if added is None else [tensor(2, *added)])
+    like_onnxruntime("Gemm", inputs, {"transA": int(first), "transB": int(second), "alpha": alpha, "beta": beta}, opset=13)
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize(
+    "dialect, kind, names, batched",
+    [
+        ("tensorflow", "MatMul", ("transpose_a", "transpose_b"), False),
+        ("tensorflow", "BatchMatMulV2", ("adj_x", "adj_y"), True),
+        ("ascend", "MatMul", ("transpose_x1", "transpose_x2"), False),
+        ("ascend", "MatMulV2", ("transpose_x1", "transpose_x2"), False),
+        ("ascend", "BatchMatMul", ("adj_x1", "adj_x2"), True),
+        ("ascend", "BatchMatMulV2", ("adj_x1", "adj_x2"), True),
+    ],
+)
+def test_transposes_of_other_dialects(dialect, kind, names, batched, first, second):
+    batch = (2, 3) if batched else ()
+    x, w = tensor(0, *batch, 4, 5), tensor(1, *batch, 5, 6)
+    turned = [array.swapaxes(-1, -2) if turn else array for array, turn in ((x, first), (w, second))]
+    made = arrays(Node(dialect, kind, dict(zip(names, (first, second)))), turned)[0]
+    same(made, x.astype(np.float64) @ w)
+
+
+def test_bias_of_ascend_and_gemm():
+    x, w, bias = tensor(0, 4, 5), tensor(1, 5, 6), tensor(2, 6)
+    same(arrays(Node("ascend", "MatMulV2"), [x, w, bias])[0], x.astype(np.float64) @ w + bias)
+    made = arrays(Node("ascend", "GEMM"), [x, w, tensor(3, 4, 6), np.float32([2.0]), np.float32([0.5])])[0]
+    same(made, 2.0 * (x.astype(np.float64) @ w) + 0.5 * tensor(3, 4, 6))
+
+
+@pytest.mark.parametrize("axis", [1, 2, -1])
+def test_fully_connected(axis):
+    x = tensor(0, 2, 3, 4, 5)
+    inner = int(np.prod(x.shape[axis:]))
+    w, bias = tensor(1, 7, inner), tensor(2, 7)
+    right = x.reshape(x.shape[:axis] + (inner,)).astype(np.float64) @ w.T + bias
+    entries = {"num_output": 7, "axis": axis}
+    same(arrays(Node("caffe", "InnerProduct", entries), [x, w, bias])[0], right)
+    same(arrays(Node("ascend", "FullyConnection", entries), [x, w, bias])[0], right)
+    entries.update(transpose=True, bias_term=False)
+    same(arrays(Node("caffe", "InnerProduct", entries), [x, np.ascontiguousarray(w.T)])[0], right - bias)
+    # Old files have four axes.
+    same(arrays(Node("caffe", "InnerProduct", {"num_output": 7, "axis": axis}), [x, w.reshape(1, 1, 7, inner), bias])[0], right)
+
+
+@pytest.mark.parametrize(
+    "equation, shapes",
+    [
+        ("ij,jk->ik", [(3, 4), (4, 5)]),
+        ("bhid,bhjd->bhij", [(2, 3, 4, 5), (2, 3, 6, 5)]),
+        ("...ij,jk", [(2, 3, 4), (4, 5)]),
+        ("ij,ij->", [(3, 4), (3, 4)]),
+        ("ijk->kij", [(3, 4, 5)]),
+        ("ijk->i", [(3, 4, 5)]),
+    ],
+)
+def test_einsum(equation, shapes):
+    like_onnxruntime("Einsum", [tensor(number, *shape) for number, shape in enumerate(shapes)], {"equation": equation})
+
+
+def test_what_cannot_be_computed():
+    with pytest.raises(CannotCompute, match="twice"):
+        compute(Node("onnx", "Einsum", {"equation": "ii->i"}), [tensor(0, 3, 3)])
+    with pytest.raises(CannotCompute, match="num_output"):
+        compute(Node("caffe", "InnerProduct", {}), [tensor(0, 2, 3), tensor(1, 4, 3), tensor(2, 4)])
+    with pytest.raises(CannotCompute, match="outputs"):
+        compute(Node("caffe", "InnerProduct", {"num_output": 5}), [tensor(0, 2, 3), tensor(1, 4, 3), tensor(2, 4)])
+    with pytest.raises(CannotCompute, match="matmul"):
+        compute(Node("onnx", "MatMul"), [tensor(0, 2, 3), tensor(1, 4, 3)])
+
+
+def test_errors():
+    generator = np.random.default_rng(3)
+    x, w, bias = (with_error(generator.standard_normal(shape)) for shape in ((5, 40), (40, 6), (6,)))
+    for inputs in ([x, w], [x, w.array], [x.array, w]):
+        spread_as_stated(Node("onnx", "MatMul"), inputs, generator)
+    spread_as_stated(Node("onnx", "Gemm", {"alpha": -2.0, "beta": 30.0}), [x.array, w.array, bias], generator)
+    spread_as_stated(Node("onnx", "Einsum", {"equation": "ij->i"}), [x], generator)
+    w = Value(np.ascontiguousarray(w.array.T), w.error.T)
+    spread_as_stated(Node("caffe", "InnerProduct", {"num_output": 6}), [x, w, bias], generator)
