@@ -1,1 +1,283 @@
-"""TBD."""
+"""Activation functions, and what clips, shrinks or thresholds each element.
+
+Sources: the ONNX operator list of each opset and ONNX Runtime's own operators; caffe.proto; TensorFlow 1.15's op definitions; the operator
+prototypes of Ascend IR and the formulas in their comments.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, List
+
+import numpy as np
+
+from .elementwise import aligned, each, erf
+from .movement import channel_axis
+from .primitives import elementwise, roundings
+from .registry import ASCEND, CAFFE, ONNX, CannotCompute, Inputs, Node, given, operator
+from .value import Arithmetic, Value
+
+Array = Any
+
+_SELU_ALPHA, _SELU_GAMMA = 1.6732632423543772, 1.0507009873554805
+
+
+def sigmoid(x: Array) -> Array:
+    """Return 1 / (1 + exp(-x)), without overflow."""
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0, small) / (1.0 + small)
+
+
+def softplus(x: Array) -> Array:
+    """Return log(1 + exp(x)), without overflow."""
+    return np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def _relu(x: Array) -> Array:
+    return np.maximum(x, 0)
+
+
+def _below(x: Array, slope: Array) -> Array:
+    return np.where(x < 0, slope * x, x)
+
+
+def _elu(x: Array, alpha: float) -> Array:
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0.0)))
+
+
+def _hard_swish(x: Array, inner: Array) -> Array:
+    return x * np.clip((x + 3.0) * inner, 0.0, 6.0) / 6.0
+
+
+def _mish(x: Array, inner: Array) -> Array:
+    return x * np.tanh(softplus(x) * inner)
+
+
+def gelu(x: Array, inner: Array) -> Array:
+    """Return x·Φ(x); ``inner`` is the rounding of erf."""
+    return 0.5 * x * (1.0 + erf(x / math.sqrt(2.0)) * inner)
+
+
+def gelu_by_tanh(x: Array, inner: Array) -> Array:
+    """Return GELU by the formula with tanh; ``inner`` is the rounding of tanh."""
+    return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)) * inner)
+
+
+def _curve(name: str, function: Callable[..., Array], **spellings: Any) -> None:
+    """Register an activation of which one step inside is rounded, as the function's second argument, and the result once more."""
+
+    def compute(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+        return [_stepwise(function, given(inputs, 0), arithmetic)]
+
+    compute.__name__ = name
+    operator(per_row=True, **spellings)(compute)
+
+
+def _stepwise(function: Callable[..., Array], x: Value, arithmetic: Arithmetic) -> Value:
+    return elementwise(function, x, *roundings(1, arithmetic.intermediate), steps=arithmetic.intermediate)
+
+
+each("relu", _relu, onnx=("Relu",), tensorflow=("Relu",), ascend=("Relu",))
+each("relu6", lambda x: np.clip(x, 0, 6), caffe=("ReLU6",), tensorflow=("Relu6",), ascend=("Relu6",))
+_SIGMOID = ("Sigmoid",)
+each("sigmoid_activation", sigmoid, curve=True, onnx=_SIGMOID, caffe=_SIGMOID, tensorflow=_SIGMOID, ascend=_SIGMOID)
+each("tanh", np.tanh, curve=True, onnx=("Tanh",), caffe=("TanH",), tensorflow=("Tanh",), ascend=("Tanh",))
+each("log_sigmoid", lambda x: -softplus(-x), curve=True, ascend=("LogSigmoid",))
+_SOFTPLUS = ("Softplus",)
+each("softplus_activation", softplus, curve=True, onnx=_SOFTPLUS, caffe=("BNLL",), tensorflow=_SOFTPLUS, ascend=(*_SOFTPLUS, "BNLL"))
+_SOFTSIGN = ("Softsign",)
+each("softsign", lambda x: x / (1.0 + np.abs(x)), curve=True, onnx=_SOFTSIGN, tensorflow=_SOFTSIGN, ascend=_SOFTSIGN)
+_curve("hard_swish", _hard_swish, onnx=("HardSwish",), ascend=("HardSwish",))
+_curve("mish", _mish, onnx=("Mish",), caffe=("Mish",), ascend=("Mish",))
+
+
+@operator(caffe=("ReLU",), onnx=("LeakyRelu",), tensorflow=("LeakyRelu",), ascend=("LeakyRelu",), per_row=True)
+def leaky_relu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Multiply negative values by a slope, which each dialect gives another default."""
+    name, default = {CAFFE: ("negative_slope", 0.0), ASCEND: ("negative_slope", 0.0), ONNX: ("alpha", 0.01)}.get(
+        node.dialect, ("alpha", 0.2)
+    )
+    slope = float(node.get(name, default))
+    return [elementwise(lambda x: _below(x, slope), given(inputs, 0))]
+
+
+@operator(onnx=("PRelu",), caffe=("PReLU",), ascend=("PRelu",), per_row=True)
+def p_relu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Multiply negative values by a slope for each channel, or that broadcasts (of ONNX)."""
+    x, slope = given(inputs, 0), given(inputs, 1)
+    per_channel = node.dialect != ONNX or (0 < node.version < 7 and slope.array.ndim == 1)
+    if slope.array.size == 1:
+        slope = Value(slope.array.reshape(()), None if slope.error is None else np.reshape(slope.error, ()))
+    elif per_channel and (slope.array.ndim == 1 or slope.array.shape != x.array.shape):
+        slope = _by_channel(slope, x, channel_axis(node, x.array.ndim))
+    return [elementwise(_below, x, slope)]
+
+
+def _by_channel(slope: Value, x: Value, axis: int) -> Value:
+    if x.array.ndim < 2 or slope.array.size != x.array.shape[axis]:
+        raise CannotCompute("it has %d slopes for the shape %s" % (slope.array.size, x.array.shape))
+    error = None if slope.error is None else np.broadcast_to(slope.error, slope.array.shape).ravel()
+    return aligned(Value(slope.array.ravel(), error), axis, x.array.ndim)
+
+
+@operator(onnx=("Elu",), caffe=("ELU",), tensorflow=("Elu",), ascend=("Elu",), per_row=True)
+def elu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """x, or alpha·(exp(x) - 1) below 0; of Ascend IR also with ``scale`` and ``input_scale``."""
+    alpha = float(node.get("alpha", 1.0))
+    scale, inner = (float(node.get(name, 1.0)) if node.dialect == ASCEND else 1.0 for name in ("scale", "input_scale"))
+
+    def function(x: Array) -> Array:
+        return scale * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0.0) * inner))
+
+    return [elementwise(function, given(inputs, 0), steps=arithmetic.intermediate)]
+
+
+@operator(onnx=("Selu",), tensorflow=("Selu",), ascend=("Selu",), per_row=True)
+def selu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Scaled ELU; alpha and gamma are attributes of ONNX alone."""
+    alpha, gamma = _SELU_ALPHA, _SELU_GAMMA
+    if node.dialect == ONNX and 0 < node.version < 6:
+        alpha, gamma = 1.6732, 1.0507
+    if node.dialect == ONNX:
+        alpha, gamma = float(node.get("alpha", alpha)), float(node.get("gamma", gamma))
+    return [elementwise(lambda x: gamma * _elu(x, alpha), given(inputs, 0), steps=arithmetic.intermediate)]
+
+
+@operator(onnx=("Celu",), ascend=("Celu",), per_row=True)
+def celu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """x, or alpha·(exp(x / alpha) - 1) below 0."""
+    if any(name in node.attributes for name in ("alpha1", "alpha2", "alpha3")):
+        raise CannotCompute("how its three alphas are used is not known")
+    alpha = float(node.get("alpha", 1.0))
+    return [
+        elementwise(lambda x: np.maximum(x, 0.0) + _elu(np.minimum(x, 0.0) / alpha, alpha), given(inputs, 0), steps=arithmetic.intermediate)
+    ]
+
+
+@operator(onnx=("HardSigmoid",), ascend=("HardSigmoid",), per_row=True)
+def hard_sigmoid(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """alpha·x + beta, between 0 and 1."""
+    alpha = float(node.get("alpha", 0.16666666 if node.dialect == ASCEND else 0.2))
+    beta = float(node.get("beta", 0.5))
+    return [_stepwise(lambda x, inner: np.clip(alpha * x * inner + beta, 0.0, 1.0), given(inputs, 0), arithmetic)]
+
+
+@operator(onnx=("Swish",), caffe=("Swish",), ascend=("Swish",), per_row=True)
+def swish(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """x · sigmoid(beta·x)."""
+    beta = float(node.get({ONNX: "alpha", CAFFE: "beta"}.get(node.dialect, "scale"), 1.0))
+    return [_times_sigmoid(given(inputs, 0), beta, arithmetic)]
+
+
+@operator(onnx=("QuickGelu",), per_row=True)
+def quick_gelu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """x · sigmoid(alpha·x)."""
+    return [_times_sigmoid(given(inputs, 0), float(node.get("alpha", 1.702)), arithmetic)]
+
+
+@operator(ascend=("FastGelu",), per_row=True)
+def fast_gelu_by_sigmoid(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """x · sigmoid(1.702·x); Ascend IR writes it x·exp(0.851·(x - |x|)) / (1 + exp(-1.702·|x|))."""
+    return [_times_sigmoid(given(inputs, 0), 1.702, arithmetic)]
+
+
+def _times_sigmoid(x: Value, beta: float, arithmetic: Arithmetic) -> Value:
+    return _stepwise(lambda array, inner: array * sigmoid(beta * array) * inner, x, arithmetic)
+
+
+@operator(onnx=("Gelu",), ascend=("GeluV2",), per_row=True)
+def gelu_activation(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """x·Φ(x), exactly or (``approximate`` is ``tanh``) by the formula with tanh."""
+    how = str(node.get("approximate", "none"))
+    if how not in ("none", "tanh"):
+        raise CannotCompute("its approximate %s is not known" % how)
+    return [_stepwise(gelu if how == "none" else gelu_by_tanh, given(inputs, 0), arithmetic)]
+
+
+@operator(ascend=("Gelu",), per_row=True)
+def gelu_of_ascend(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """x·Φ(x) by the formula with tanh, as the operator of TensorFlow that it stands for."""
+    return [_stepwise(gelu_by_tanh, given(inputs, 0), arithmetic)]
+
+
+@operator(onnx=("FastGelu", "BiasGelu"), per_row=True)
+def gelu_with_bias(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """GELU of the sum of input and bias: FastGelu by the formula with tanh (its bias is optional), BiasGelu exactly."""
+    x = given(inputs, 0)
+    if node.type == "BiasGelu" or (len(inputs) > 1 and inputs[1] is not None):
+        x = elementwise(np.add, x, given(inputs, 1), steps=arithmetic.intermediate)
+    return [_stepwise(gelu if node.type == "BiasGelu" else gelu_by_tanh, x, arithmetic)]
+
+
+@operator(ascend=("SoftplusV2",), per_row=True)
+def softplus_of_torch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """log(1 + exp(beta·x)) / beta, x itself where beta·x is above a threshold."""
+    beta, threshold = float(node.get("beta", 1.0)), float(node.get("threshold", 20.0))
+
+    def function(x: Array) -> Array:
+        return np.where(beta * x > threshold, x, softplus(beta * x) / beta)
+
+    return [elementwise(function, given(inputs, 0), steps=arithmetic.intermediate)]
+
+
+@operator(onnx=("ThresholdedRelu",), ascend=("ThresholdedRelu",), per_row=True)
+def thresholded_relu(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """x above alpha, else 0."""
+    alpha = float(node.get("alpha", 1.0))
+    return [elementwise(lambda x: np.where(x > alpha, x, 0.0), given(inputs, 0))]
+
+
+@operator(ascend=("ThresholdV2", "ThresholdV2D"), per_row=True)
+def threshold_of_torch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """x above a threshold, else a value; both are inputs or (D) attributes."""
+    if node.type.endswith("D"):
+        threshold, value = float(node.get("threshold")), float(node.get("value"))
+    else:
+        threshold = float(given(inputs, 1).array.reshape(()))
+        value = float(given(inputs, 2).array.reshape(())) if len(inputs) > 2 and inputs[2] is not None else 0.0
+    return [elementwise(lambda x: np.where(x > threshold, x, x.dtype.type(value)), given(inputs, 0))]
+
+
+@operator(ascend=("Relu6D",), per_row=True)
+def relu6_scaled(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """x, between 0 and 6 times ``scale``."""
+    highest = 6.0 * float(node.get("scale", 1.0))
+    return [elementwise(lambda x: np.clip(x, 0.0, highest), given(inputs, 0))]
+
+
+@operator(onnx=("Shrink",), ascend=("Shrink",), per_row=True)
+def shrink(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """x + bias below -lambd, x - bias above lambd, else 0."""
+    border, bias = float(node.get("lambd", 0.5)), float(node.get("bias", 0.0))
+    return [elementwise(lambda x: np.where(x < -border, x + bias, np.where(x > border, x - bias, 0.0)), given(inputs, 0))]
+
+
+@operator(ascend=("HardShrink", "SoftShrink"), per_row=True)
+def shrink_of_torch(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """0 between -lambd and lambd; else x (hard), or what it is beyond them (soft)."""
+    border = float(node.get("lambd", 0.5))
+    bias = border if node.type == "SoftShrink" else 0.0
+    return [elementwise(lambda x: np.where(x < -border, x + bias, np.where(x > border, x - bias, 0.0)), given(inputs, 0))]
+
+
+@operator(onnx=("Clip",), caffe=("Clip",), tensorflow=("ClipByValue",), ascend=("ClipByValue", "ClipByValueV2"), per_row=True)
+def clip(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Bound values from below and above; bounds are attributes in ONNX before opset 11 and in Caffe, else inputs."""
+    x = given(inputs, 0)
+    low, high = _bounds(node, inputs)
+    if low is not None:
+        x = elementwise(lambda array, bound: np.maximum(array, bound), x, Value(low))
+    if high is not None:
+        x = elementwise(lambda array, bound: np.minimum(array, bound), x, Value(high))
+    return [x]
+
+
+def _bounds(node: Node, inputs: Inputs) -> List[Array]:
+    if node.dialect == CAFFE:
+        return [np.float64(node.get("min")), np.float64(node.get("max"))]
+    if node.dialect == ONNX and node.version < 11 and ("min" in node.attributes or "max" in node.attributes or node.version):
+        return [np.float64(node.get(name)) if name in node.attributes else None for name in ("min", "max")]
+    found = [inputs[number].array if number < len(inputs) and inputs[number] is not None else None for number in (1, 2)]  # type: ignore[union-attr]
+    if node.dialect != ONNX and None in [entry if entry is None else 0 for entry in found]:
+        raise CannotCompute("its bounds are not known")
+    return found

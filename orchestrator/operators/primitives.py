@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, Sequence
 
 import numpy as np
 
@@ -14,13 +14,15 @@ Array = Any
 def elementwise(function: Callable[..., Array], *inputs: Value, steps: float = 0.0) -> Value:
     """Apply a function to each element, with broadcasting.
 
-    The error of each input reaches the output as far as the function moves by it: the larger of the changes to either side. So no derivative
-    is written down, and kinks (ReLU, Clip) and poles are seen.
+    The error of each input reaches the output as far as the function moves by it: the larger of the changes to either side. So no
+    derivative is written down, and kinks (ReLU, Clip) and poles are seen. Inputs that are one object (``x * x``) move together.
 
     Parameters
     ----------
     function
         Takes as many arrays as there are inputs; floats come as float64.
+    *inputs
+        Whole numbers and bool have no error of their own in the result, nor has a result of these kinds.
     steps
         Unit roundoff of the result inside of the device, where it is rounded once more than its type says (0: not).
     """
@@ -28,18 +30,34 @@ def elementwise(function: Callable[..., Array], *inputs: Value, steps: float = 0
     result = np.asarray(function(*arrays))
     if result.dtype.kind != "f":
         return Value(result)
-    errors = [_moved_by(function, arrays, number, value.error, result) for number, value in enumerate(inputs) if value.error is not None]
+    errors = [
+        moved_by(function, arrays, [same is value for same in inputs], value.error, result)
+        for number, value in enumerate(inputs)
+        if value.error is not None and not any(value is before for before in inputs[:number])
+    ]
     return Value(result, joined(*errors)).with_step(steps)
 
 
-def _moved_by(function: Callable[..., Array], arrays: Any, number: int, error: Array, result: Array) -> Array:
+def moved_by(function: Callable[..., Array], arrays: Sequence[Array], which: Sequence[bool], error: Array, result: Array) -> Array:
+    """Return how far the result of a function moves where some of its inputs move by their error: the larger of both sides.
+
+    0 where neither side can be told from the result (infinite ones, NaN).
+    """
     changed = []
     for sign in (1.0, -1.0):
-        moved = list(arrays)
-        moved[number] = arrays[number] + sign * error
-        with np.errstate(all="ignore"):
-            changed.append(np.abs(np.asarray(function(*moved), np.float64) - result))
-    return np.fmax(changed[0], changed[1])
+        moved = [array + sign * error if moves else array for array, moves in zip(arrays, which)]
+        changed.append(np.abs(np.asarray(function(*moved), np.float64) - result))
+    most = np.fmax(changed[0], changed[1])
+    return np.where(np.isnan(most), 0.0, most)
+
+
+def roundings(count: int, roundoff: float) -> List[Value]:
+    """Return factors of 1 with the error of one rounding.
+
+    For steps inside of an operator whose rounding does not reach the result as it is:
+    ``elementwise(lambda x, once: (x + 3) * once * x, x, *roundings(1, u))``.
+    """
+    return [Value(np.ones(()), np.asarray(roundoff / np.sqrt(3.0))) for _ in range(count)]
 
 
 def _wide(array: Array) -> Array:

@@ -165,7 +165,7 @@ def compute(node: Node, inputs: Sequence[Union[Value, Array, None]], arithmetic:
     found = _require(node)
     try:
         with np.errstate(all="ignore"):
-            return found.compute(node, [_value(entry) for entry in inputs], arithmetic or Arithmetic())
+            return found.compute(node, _values(inputs), arithmetic or Arithmetic())
     except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError, OverflowError) as error:
         raise CannotCompute("%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])) from error
 
@@ -191,7 +191,7 @@ def check(
         As of :func:`compute`.
     """
     found = _require(node)
-    values = [_value(entry) for entry in inputs]
+    values = _values(inputs)
     try:
         with np.errstate(all="ignore"):
             if found.check is not None:
@@ -207,6 +207,48 @@ def _require(node: Node) -> Operator:
     if found is None:
         raise CannotCompute("%s is no operator that can be computed here" % node.type)
     return found
+
+
+def given(inputs: Inputs, number: int) -> Value:
+    """Return an input that an operator cannot do without.
+
+    Raises
+    ------
+    CannotCompute
+        It is not there.
+    """
+    value = inputs[number] if number < len(inputs) else None
+    if value is None:
+        raise CannotCompute("its input %d is not known" % number)
+    return value
+
+
+def whole(inputs: Inputs, number: int) -> List[int]:
+    """Return the whole numbers that an input holds (axes, shapes, sizes), flat.
+
+    Raises
+    ------
+    CannotCompute
+        The input is not there or does not hold whole numbers.
+    """
+    array = given(inputs, number).array
+    if not np.array_equal(array, np.rint(array)):
+        raise CannotCompute("its input %d holds no whole numbers" % number)
+    return [int(entry) for entry in array.ravel()]
+
+
+def listed(value: Any) -> List[int]:
+    """Return an attribute that is a whole number or several of them as a list."""
+    return [int(entry) for entry in np.asarray(value).ravel()]
+
+
+def _values(inputs: Sequence[Union[Value, Array, None]]) -> List[Optional[Value]]:
+    """Return inputs as values; one object that is given twice stays one object."""
+    made: Dict[int, Optional[Value]] = {}
+    for entry in inputs:
+        if id(entry) not in made:
+            made[id(entry)] = _value(entry)
+    return [made[id(entry)] for entry in inputs]
 
 
 def _value(entry: Union[Value, Array, None]) -> Optional[Value]:
