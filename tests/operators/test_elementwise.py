@@ -223,7 +223,9 @@ def test_errors_reach_the_output(kind, inputs):
     spread_as_stated(Node("onnx", kind, version=17), values, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("kind, right", [("Mul", lambda x, e: 2 * np.abs(x) * e), ("Sub", lambda x, e: 0 * x), ("Add", lambda x, e: 2 * e + 0 * x)])
+@pytest.mark.parametrize(
+    "kind, right", [("Mul", lambda x, e: 2 * np.abs(x) * e), ("Sub", lambda x, e: 0 * x), ("Add", lambda x, e: 2 * e + 0 * x)]
+)
 def test_two_inputs_that_are_one_err_together(kind, right):
     value = with_error(tensor(1, 50))
     node = Node("onnx", kind, version=17)
@@ -242,5 +244,3 @@ def test_a_device_that_adds_in_float16_rounds_each_partial_sum():
         summed = (summed + one).astype(np.float16)
     rms = np.sqrt(np.mean((summed.astype(np.float64) + inputs[-1] - stated.array) ** 2))
     assert rms / 3 < np.sqrt(np.mean(stated.error**2)) < rms * 3
-
-
