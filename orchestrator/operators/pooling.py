@@ -1,1 +1,381 @@
-"""TBD."""
+"""Pooling by windows and over whole pictures, of all dialects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .layouts import as_given, ascend_pads, channels_first, of_input, spatial, window_pads
+from .registry import CannotCompute, Inputs, Node, operator
+from .sums import caffe_pair, given, integers
+from .value import Arithmetic, Value, joined
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Which windows a pooling operator looks at: one number for each axis of the window.
+
+    Attributes
+    ----------
+    sizes, counts
+        Of the input, and of the windows.
+    begin, end
+        Pads before and behind.
+    """
+
+    sizes: Tuple[int, ...]
+    kernel: Sequence[int]
+    strides: Sequence[int]
+    dilations: Sequence[int]
+    begin: Sequence[int]
+    end: Sequence[int]
+    counts: Tuple[int, ...]
+
+    def places(self) -> Iterator[Tuple[Tuple[slice, ...], Tuple[slice, ...], Tuple[int, ...]]]:
+        """Yield, for each place within the window, the windows that have it inside of the input, where it is there, and the place."""
+        for place in product(*(range(reach) for reach in self.kernel)):
+            outputs, inputs = [], []
+            for step, size, stride, dilation, before, count in zip(
+                place, self.sizes, self.strides, self.dilations, self.begin, self.counts
+            ):
+                offset = step * dilation - before
+                first = max(0, -(offset // stride))
+                last = min(count, (size - 1 - offset) // stride + 1)
+                outputs.append(slice(first, last))
+                inputs.append(slice(offset + first * stride, offset + (last - 1) * stride + 1, stride))
+            if all(entry.start < entry.stop for entry in outputs):
+                yield tuple(outputs), tuple(inputs), place
+
+    def inside(self, padded: bool) -> Array:
+        """Return how many places of each window [*counts] lie in the input, or in it and its pads (``padded``)."""
+        total = np.ones((), np.int64)
+        for size, reach, stride, dilation, before, behind, count in zip(
+            self.sizes, self.kernel, self.strides, self.dilations, self.begin, self.end, self.counts
+        ):
+            starts = np.arange(count) * stride - before
+            at = starts[:, None] + np.arange(reach) * dilation
+            low, high = (-before, size + behind) if padded else (0, size)
+            total = total[..., None] * np.sum((at >= low) & (at < high), axis=1)
+        return total
+
+
+def _largest(x: Value, windows: _Windows) -> Value:
+    """Return the largest value in each window of [N, C, ...], with its own error."""
+    if x.error is not None:
+        return _largest_and_place(x, windows)[0]
+    best = _lowest(x, windows)
+    for outputs, inputs, _ in windows.places():
+        some = best[(Ellipsis,) + outputs]
+        np.maximum(some, x.array[(Ellipsis,) + inputs], out=some)
+    return Value(best)
+
+
+def _lowest(x: Value, windows: _Windows) -> Array:
+    if not np.all(windows.inside(False)):
+        raise CannotCompute("one of its windows lies outside of its input")
+    lowest = -np.inf if x.is_float else np.iinfo(x.array.dtype).min
+    return np.full(x.array.shape[:2] + windows.counts, lowest, x.array.dtype)
+
+
+def _largest_and_place(x: Value, windows: _Windows) -> Tuple[Value, Array]:
+    """Return the largest values of :func:`_largest` and their places in the flattened axes of the window.
+
+    A value that another one equals up to its error has the larger error of both: either may have won.
+    """
+    lead = x.array.shape[:2]
+    best = _lowest(x, windows)
+    where = np.full(lead + windows.counts, -1, np.int64)
+    own = None if x.error is None else np.broadcast_to(x.error, x.array.shape)
+    error = None if own is None else np.zeros(lead + windows.counts)
+    numbers = np.arange(int(np.prod(windows.sizes))).reshape(windows.sizes)
+    for outputs, inputs, _ in windows.places():
+        some, part = (Ellipsis,) + outputs, x.array[(Ellipsis,) + inputs]
+        before = best[some]
+        larger = (part > before) | np.isnan(part) | (where[some] < 0)
+        if error is not None and own is not None:
+            rival, now = own[(Ellipsis,) + inputs], error[some]
+            near = np.isfinite(before) & (np.abs(part - before) <= np.hypot(rival, now))
+            error[some] = np.where(near, np.maximum(rival, now), np.where(larger, rival, now))
+        best[some] = np.where(np.isnan(before), before, np.where(larger, part, before))
+        where[some] = np.where(larger & ~np.isnan(before), numbers[inputs], where[some])
+    return Value(best, error), where
+
+
+def _total(x: Value, windows: _Windows, power: float = 0.0) -> Tuple[Array, Optional[Array], Array]:
+    """Return the sums of each window in double precision, of |x|^power where there is one; their errors; and the sums of squares."""
+    array = np.asarray(x.array, np.float64)
+    slopes: Any = 1.0
+    if power:
+        slopes = power * np.abs(array) ** (power - 1.0)
+        array = np.abs(array) ** power
+    own = None if x.error is None else np.square(slopes * np.broadcast_to(x.error, x.array.shape))
+    shape = x.array.shape[:2] + windows.counts
+    total, squares, error = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    for outputs, inputs, _ in windows.places():
+        some, source = (Ellipsis,) + outputs, (Ellipsis,) + inputs
+        total[some] += array[source]
+        squares[some] += np.square(array[source])
+        if own is not None:
+            error[some] += own[source]
+    return total, None if own is None else np.sqrt(error), squares
+
+
+def _average(x: Value, windows: _Windows, divisor: Array, arithmetic: Arithmetic) -> Value:
+    """Return the windows' sums divided by ``divisor``; the accumulator's error is as of :func:`primitives.sum_of_products`."""
+    if not np.all(divisor):
+        raise CannotCompute("one of its windows lies outside of its input")
+    total, error, squares = _total(x, windows)
+    terms = max(1, int(np.prod(windows.kernel)))
+    rounding = None
+    if arithmetic.accumulator and x.is_float:
+        rounding = arithmetic.accumulator * np.sqrt(terms / 6.0) * np.sqrt(squares + np.square(total))
+    both = joined(error, rounding)
+    return Value(total / divisor, None if both is None else both / divisor)
+
+
+def _counts(
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    begin: Sequence[int],
+    end: Sequence[int],
+    ceil: bool,
+    clip: bool,
+) -> Tuple[int, ...]:
+    """Return how many windows there are; ``ceil``: the last may be a part, ``clip``: unless it begins behind the input and the pad before."""
+    counts = []
+    for size, reach, stride, dilation, before, behind in zip(sizes, kernel, strides, dilations, begin, end):
+        room = size + before + behind - ((reach - 1) * dilation + 1)
+        count = (-(-room // stride) if ceil else room // stride) + 1
+        if clip and (count - 1) * stride >= size + before:
+            count -= 1
+        if count < 1:
+            raise CannotCompute("its window %s does not fit into %s" % (list(kernel), list(sizes)))
+        counts.append(count)
+    return tuple(counts)
+
+
+def _windows(
+    x: Value,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Tuple[Sequence[int], Sequence[int]],
+    dilations: Optional[Sequence[int]] = None,
+    ceil: bool = False,
+    clip: bool = True,
+) -> _Windows:
+    sizes = x.array.shape[2:]
+    dilations = dilations or [1] * len(kernel)
+    if not len(sizes) == len(kernel) == len(strides) == len(dilations) == len(pads[0]) == len(pads[1]) or not sizes:
+        raise CannotCompute("its window %s does not fit into %s" % (list(kernel), x.array.shape))
+    counts = _counts(sizes, kernel, strides, dilations, pads[0], pads[1], ceil, ceil and clip)
+    return _Windows(sizes, kernel, strides, dilations, pads[0], pads[1], counts)
+
+
+def _everything(x: Value) -> _Windows:
+    sizes = x.array.shape[2:]
+    ones, zeros = [1] * len(sizes), [0] * len(sizes)
+    return _Windows(sizes, sizes, ones, ones, zeros, zeros, tuple(ones))
+
+
+def _onnx_windows(node: Node, x: Value) -> _Windows:
+    """ONNX's attributes; with ceil_mode a window that would begin in the pads behind is left out (opset 19 says so, runtimes before do it)."""
+    kernel = integers(node, "kernel_shape")
+    axes = len(kernel)
+    strides, dilations = integers(node, "strides", [1] * axes), integers(node, "dilations", [1] * axes)
+    pads = integers(node, "pads", [0] * (2 * axes))
+    mode = str(node.get("auto_pad", "NOTSET"))
+    ceil = bool(node.get("ceil_mode", 0))
+    begin, end = window_pads(mode, (pads[:axes], pads[axes:]), x.array.shape[2:], kernel, strides, dilations)
+    return _windows(x, kernel, strides, (begin, end), dilations, ceil)
+
+
+@operator(onnx=["MaxPool"], per_row=True)
+def onnx_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """ONNX MaxPool; the second output counts through the whole input, N and C too."""
+    x = given(inputs, 0, "input")
+    windows = _onnx_windows(node, x)
+    if node.outputs < 2:
+        return [_largest(x, windows)]
+    best, where = _largest_and_place(x, windows)
+    if int(node.get("storage_order", 0)):
+        turned = np.arange(int(np.prod(windows.sizes))).reshape(windows.sizes[::-1]).T.reshape(-1)
+        where = turned[where]
+    planes = np.arange(int(np.prod(x.array.shape[:2]))).reshape(x.array.shape[:2] + (1,) * len(windows.sizes))
+    return [best, Value(where + planes * int(np.prod(windows.sizes)))]
+
+
+@operator(onnx=["AveragePool"], sums=True, per_row=True)
+def onnx_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """ONNX AveragePool; pads count where count_include_pad says so, what lies behind them (ceil_mode) never."""
+    x = given(inputs, 0, "input")
+    windows = _onnx_windows(node, x)
+    return [_average(x, windows, windows.inside(bool(node.get("count_include_pad", 0))), arithmetic)]
+
+
+def _norm(x: Value, windows: _Windows, power: float, arithmetic: Arithmetic) -> Value:
+    """Return the p-norm of each window."""
+    total, error, squares = _total(x, windows, power)
+    terms = max(1, int(np.prod(windows.kernel)))
+    rounding = arithmetic.accumulator * np.sqrt(terms / 6.0) * np.sqrt(squares + np.square(total)) if arithmetic.accumulator else None
+    both = joined(error, rounding)
+    result = total ** (1.0 / power)
+    if both is None:
+        return Value(result)
+    return Value(result, (total + both) ** (1.0 / power) - result).with_step(arithmetic.intermediate)
+
+
+@operator(onnx=["LpPool", "GlobalLpPool"], sums=True, per_row=True)
+def onnx_norm_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """ONNX LpPool and GlobalLpPool: the p-norm, by default p = 2."""
+    x = given(inputs, 0, "input")
+    windows = _everything(x) if node.type == "GlobalLpPool" else _onnx_windows(node, x)
+    return [_norm(x, windows, float(node.get("p", 2)), arithmetic)]
+
+
+@operator(onnx=["GlobalMaxPool"], per_row=True)
+def global_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Compute the largest of each channel of [N, C, ...]."""
+    x = given(inputs, 0, "input")
+    return [_largest(x, _everything(x))]
+
+
+@operator(onnx=["GlobalAveragePool"], ascend=["GlobalAveragePool"], sums=True, per_row=True)
+def global_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Compute the mean of each channel of [N, C, ...]."""
+    layout = node.layouts[0] if node.layouts and len(node.layouts[0]) > 2 else "NCHW"
+    x = channels_first(given(inputs, 0, "input"), layout)
+    windows = _everything(x)
+    return [as_given(_average(x, windows, windows.inside(False), arithmetic), layout)]
+
+
+@operator(caffe=["Pooling"], sums=True, per_row=True)
+def caffe_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Caffe Pooling: counts of windows round up, and one that begins behind the input and its pad is left out, if there is a pad.
+
+    The mean of a window is over what lies in the input and its pads. Source: BVLC Caffe, pooling_layer.cpp.
+    """
+    x = given(inputs, 0, "input")
+    axes = x.array.ndim - 2
+    ways = {"MAX": True, "AVE": False}
+    way = str(node.get("pool", "MAX"))
+    if way not in ways:
+        raise CannotCompute("its pool %s is not known" % way)
+    if bool(node.get("global_pooling", False)):
+        windows = _everything(x)
+    else:
+        if not {"kernel_size", "kernel_h"} & set(node.attributes):
+            raise CannotCompute("its attribute kernel_size is not known")
+        kernel = caffe_pair(node, "kernel_size", axes, [], "kernel")
+        strides, pads = caffe_pair(node, "stride", axes, [1]), caffe_pair(node, "pad", axes, [0])
+        rounds = str(node.get("round_mode", "CEIL"))
+        if rounds not in ("CEIL", "FLOOR"):
+            raise CannotCompute("its round_mode %s is not known" % rounds)
+        ceil = rounds == "CEIL" and bool(node.get("ceil_mode", True))
+        counts = _counts(x.array.shape[2:], kernel, strides, [1] * axes, pads, pads, ceil, any(pads))
+        windows = _Windows(x.array.shape[2:], kernel, strides, [1] * axes, pads, pads, counts)
+    if not ways[way]:
+        return [_average(x, windows, windows.inside(True), arithmetic)]
+    if node.outputs < 2:
+        return [_largest(x, windows)]
+    best, where = _largest_and_place(x, windows)
+    return [best, Value(where.astype(np.float32))]
+
+
+def _of_layout(node: Node, x: Value, default: str, ksize: Any, strides: Any) -> Tuple[str, str, List[int], List[int]]:
+    """Return the layout of x, that of attributes, the window and its strides."""
+    data_format = str(node.get("data_format", default))
+    layout = of_input(node, 0, data_format) if node.dialect == "ascend" else data_format
+    if x.array.ndim != len(layout):
+        raise CannotCompute("its input %s does not fit %s" % (x.array.shape, layout))
+    return layout, data_format, spatial(ksize, data_format, "ksize"), spatial(strides, data_format, "strides")
+
+
+_FRAMEWORK_MAX = ["MaxPool", "MaxPool3D"]
+_FRAMEWORK_MEAN = ["AvgPool", "AvgPool3D"]
+
+
+@operator(tensorflow=_FRAMEWORK_MAX + ["MaxPoolV2"], ascend=["MaxPool"], per_row=True)
+def tensorflow_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """TensorFlow's, and Ascend IR's of the same name, with padding SAME or VALID."""
+    x, windows, layout = _tensorflow_windows(node, inputs)
+    return [as_given(_largest(x, windows), layout)]
+
+
+@operator(tensorflow=_FRAMEWORK_MEAN, ascend=["AvgPool"], sums=True, per_row=True)
+def tensorflow_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """TensorFlow's, and Ascend IR's of the same name: pads do not count."""
+    x, windows, layout = _tensorflow_windows(node, inputs)
+    return [as_given(_average(x, windows, windows.inside(False), arithmetic), layout)]
+
+
+def _tensorflow_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
+    x = given(inputs, 0, "input")
+    if node.type == "MaxPoolV2":
+        ksize, strides = given(inputs, 1, "ksize").array, given(inputs, 2, "strides").array
+    else:
+        ksize, strides = node.get("ksize"), node.get("strides")
+    default = "NDHWC" if node.type.endswith("3D") else "NHWC"
+    layout, _, kernel, steps = _of_layout(node, x, default, ksize, strides)
+    x = channels_first(x, layout)
+    mode = str(node.get("padding"))
+    if mode not in ("SAME", "VALID"):
+        raise CannotCompute("its padding %r is not known" % mode)
+    ones = [1] * len(kernel)
+    return x, _windows(x, kernel, steps, window_pads(mode, None, x.array.shape[2:], kernel, steps, ones)), layout
+
+
+@operator(ascend=["MaxPoolV3"], per_row=True)
+def ascend_max_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Ascend IR MaxPoolV3."""
+    x, windows, layout = _ascend_windows(node, inputs)
+    return [as_given(_largest(x, windows), layout)]
+
+
+@operator(ascend=["AvgPoolV2"], sums=True, per_row=True)
+def ascend_average_pool(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Ascend IR AvgPoolV2: ``exclusive`` leaves pads out of the count, divisor_override is the count."""
+    x, windows, layout = _ascend_windows(node, inputs)
+    divisor = windows.inside(not bool(node.get("exclusive", True)))
+    if int(node.get("divisor_override", 0)):
+        divisor = np.full_like(divisor, int(node.get("divisor_override")))
+    return [as_given(_average(x, windows, divisor, arithmetic), layout)]
+
+
+def _ascend_windows(node: Node, inputs: Inputs) -> Tuple[Value, _Windows, str]:
+    x = given(inputs, 0, "input")
+    layout, _, kernel, strides = _of_layout(node, x, "NCHW", node.get("ksize"), node.get("strides"))
+    x = channels_first(x, layout)
+    if bool(node.get("global_pooling", False)):
+        return x, _everything(x), layout
+    mode = str(node.get("padding_mode", "CALCULATED"))
+    explicit = ascend_pads(node.get("pads", [0, 0, 0, 0]), len(kernel)) if mode == "CALCULATED" else None
+    pads = window_pads(mode, explicit, x.array.shape[2:], kernel, strides, [1] * len(kernel))
+    return x, _windows(x, kernel, strides, pads, ceil=mode == "CALCULATED" and bool(node.get("ceil_mode", False))), layout
+
+
+@operator(ascend=["Pooling"], sums=True, per_row=True)
+def ascend_pooling(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Ascend IR Pooling, of Caffe's networks: mode 0 is the largest, 1 the mean; ceil_mode 0 rounds counts up, 1 down."""
+    given_x = given(inputs, 0, "input")
+    layout = of_input(node, 0, str(node.get("data_format", "NCHW")))
+    x = channels_first(given_x, layout)
+    mode, rounds = int(node.get("mode", 0)), int(node.get("ceil_mode", 0))
+    if mode not in (0, 1) or rounds not in (0, 1) or any(number != 1 for number in integers(node, "dilation", [1])):
+        raise CannotCompute("its mode=%s, ceil_mode=%s or dilation is not known" % (mode, rounds))
+    if bool(node.get("global_pooling", False)):
+        windows = _everything(x)
+    else:
+        kernel, strides = integers(node, "window", [1, 1]), integers(node, "stride", [1, 1])
+        begin, end = ascend_pads(node.get("pad", [0, 0, 0, 0]), len(kernel))
+        sizes = x.array.shape[2:]
+        counts = _counts(sizes, kernel, strides, [1] * len(kernel), begin, end, not rounds, any(list(begin) + list(end)))
+        windows = _Windows(sizes, kernel, strides, [1] * len(kernel), begin, end, counts)
+    made = _average(x, windows, windows.inside(True), arithmetic) if mode else _largest(x, windows)
+    return [as_given(made, layout)]

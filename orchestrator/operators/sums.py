@@ -81,20 +81,22 @@ def _per_channel(bias: Optional[Value], dimensions: int) -> Optional[Value]:
     return moved(lambda array: array.reshape((1, -1) + (1,) * (dimensions - 2)), bias)
 
 
-def _integers(node: Node, name: str, default: Any) -> List[int]:
-    return [int(number) for number in np.atleast_1d(node.get(name, default))]
+def integers(node: Node, name: str, default: Any = None) -> List[int]:
+    """Return an attribute of whole numbers, one or a list; it must be there where there is no default."""
+    value = node.get(name) if default is None else node.get(name, default)
+    return [int(number) for number in np.atleast_1d(value)]
 
 
 def _onnx_window(node: Node, x: Value, w: Value) -> Tuple[List[int], List[int], str, Optional[Pads]]:
     kernel = list(w.array.shape[2:])
     if x.array.ndim != w.array.ndim or not kernel:
         raise CannotCompute("x %s and filter %s do not fit" % (x.array.shape, w.array.shape))
-    if _integers(node, "kernel_shape", kernel) != kernel:
+    if integers(node, "kernel_shape", kernel) != kernel:
         raise CannotCompute("its kernel_shape is not the filter's, %s" % kernel)
     axes = len(kernel)
-    pads = _integers(node, "pads", [0] * (2 * axes))
+    pads = integers(node, "pads", [0] * (2 * axes))
     mode = str(node.get("auto_pad", "NOTSET"))
-    return _integers(node, "strides", [1] * axes), _integers(node, "dilations", [1] * axes), mode, (pads[:axes], pads[axes:])
+    return integers(node, "strides", [1] * axes), integers(node, "dilations", [1] * axes), mode, (pads[:axes], pads[axes:])
 
 
 @operator(onnx=["Conv"], sums=True, per_row=True)
@@ -111,12 +113,12 @@ def onnx_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     """ONNX ConvTranspose: pads from output_shape or auto_pad are split with the odd one behind for SAME_UPPER, else before."""
     x, w = given(inputs, 0, "input"), given(inputs, 1, "filter")
     strides, dilations, mode, explicit = _onnx_window(node, x, w)
-    extra = _integers(node, "output_padding", [0] * len(strides))
+    extra = integers(node, "output_padding", [0] * len(strides))
     reach = [(size - 1) * dilation + 1 for size, dilation in zip(w.array.shape[2:], dilations)]
     full = [
         stride * (size - 1) + more + length for stride, size, more, length in zip(strides, x.array.shape[2:], extra, reach)
     ]
-    wanted = _integers(node, "output_shape", [])[-len(strides) :] if "output_shape" in node.attributes else []
+    wanted = integers(node, "output_shape", [])[-len(strides) :] if "output_shape" in node.attributes else []
     if not wanted and mode in ("SAME_UPPER", "SAME_LOWER"):
         wanted = [size * stride for size, stride in zip(x.array.shape[2:], strides)]
     if wanted:
@@ -130,14 +132,14 @@ def onnx_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[
     return [_transposed(x, w, optional(inputs, 2), strides, dilations, begin, sizes, groups, arithmetic)]
 
 
-def _caffe_pair(node: Node, name: str, axes: int, default: Any, prefix: str = "") -> List[int]:
+def caffe_pair(node: Node, name: str, axes: int, default: Any, prefix: str = "") -> List[int]:
     """Return a window's attribute: ``name`` repeated, or ``name_h`` and ``name_w`` (``kernel_h``)."""
     stem = prefix or name
     if stem + "_h" in node.attributes or stem + "_w" in node.attributes:
         if axes != 2:
             raise CannotCompute("its %s_h is for two axes, not %d" % (stem, axes))
         return [int(node.get(stem + "_h")), int(node.get(stem + "_w"))]
-    values = _integers(node, name, default)
+    values = integers(node, name, default)
     if len(values) == 1:
         return values * axes
     if len(values) != axes:
@@ -163,10 +165,10 @@ def caffe_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     if int(node.get("axis", 1)) not in (1, 1 - bottoms[0].array.ndim):
         raise CannotCompute("its axis is not 1")
     axes = bottoms[0].array.ndim - 2
-    strides = _caffe_pair(node, "stride", axes, [1])
-    pads = _caffe_pair(node, "pad", axes, [0])
-    dilations = _caffe_pair(node, "dilation", axes, [1])
-    kernel = _caffe_pair(node, "kernel_size", axes, list(w.array.shape[2:]), "kernel")
+    strides = caffe_pair(node, "stride", axes, [1])
+    pads = caffe_pair(node, "pad", axes, [0])
+    dilations = caffe_pair(node, "dilation", axes, [1])
+    kernel = caffe_pair(node, "kernel_size", axes, list(w.array.shape[2:]), "kernel")
     if kernel != list(w.array.shape[2:]):
         raise CannotCompute("its kernel_size is not the filter's, %s" % (w.array.shape[2:],))
     results = []
@@ -186,7 +188,7 @@ def caffe_convolution(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
 
 def _tensorflow_explicit(node: Node, layout: str) -> Optional[Pads]:
     """Return TensorFlow's explicit_paddings: two numbers for each axis of the layout."""
-    numbers = _integers(node, "explicit_paddings", [])
+    numbers = integers(node, "explicit_paddings", [])
     if len(numbers) != 2 * len(layout):
         return None
     return spatial(np.array(numbers[0::2]) + [int(axis in "NC") for axis in layout], layout, "explicit_paddings"), spatial(
@@ -336,7 +338,7 @@ def ascend_transposed(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> Lis
     if not sizes:
         extra = [0] * len(strides)
         if "output_padding" in node.attributes:
-            numbers = np.array(_integers(node, "output_padding", [])) + [int(axis in "NC") for axis in data_format]
+            numbers = np.array(integers(node, "output_padding", [])) + [int(axis in "NC") for axis in data_format]
             extra = spatial(numbers, data_format, "output_padding")
         sizes = [
             stride * (size - 1) + (reach - 1) * dilation + 1 + more - before - behind
@@ -354,5 +356,5 @@ def _ascend_sizes(node: Node, inputs: Inputs, at: Any, layout: str) -> List[int]
     if "size" in at:
         numbers = given(inputs, at["size"], "input_size").array
     else:
-        numbers = np.array(_integers(node, "input_size", []))
+        numbers = np.array(integers(node, "input_size", []))
     return _output_sizes(numbers, layout) if np.any(numbers) else []
