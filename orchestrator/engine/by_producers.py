@@ -10,14 +10,15 @@ from typing import Sequence
 from ..comparing.decisions import may_redo, near_ties
 from ..comparing.near_ties import FOLLOWS
 from ..comparing.row import DECIDED_OTHERWISE, FAIL, PASS, Row
+from ..recomputing.by_golden import known
+from ..verdict.computing import made_of_inputs
 from ..verdict.inputs import Inputs, InputState
 from ..verdict.judging import by_defaults, left_to_inputs
 from ..verdict.observations import Observations, ObservedOp
-from ..verdict.own_error.recomputing import known
 from ..verdict.seen import seen_row
 from .engine import Engine
 from .rejudging import BEHIND
-from .rereading import RunReader, made_of_inputs
+from .rereading import RunReader
 
 
 def judge_by_producers(engine: Engine) -> bool:

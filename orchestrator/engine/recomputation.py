@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..adapters.manifest import read_manifest
 from ..dumps.golden import GoldenSet
@@ -23,6 +23,7 @@ from .engine import Engine
 
 AUTO, ALL, NONE = "auto", "all", "none"
 
+ByGolden = Callable[[ObservedOp, Mapping[str, Any]], List[Recomputed]]
 Key = Tuple[Place, str, int]
 """A place, an op's name, and which of its outputs."""
 
@@ -63,7 +64,7 @@ class Recomputation:
         self._recomputers: Dict[Place, Optional[Recomputer]] = {}
         self.notes: List[str] = []
 
-    def recompute(self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]) -> Mapping[Key, Judged]:
+    def recompute(self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp], by_golden: ByGolden) -> Mapping[Key, Judged]:
         """Compute operators, and judge all that were computed so far.
 
         Parameters
@@ -72,17 +73,19 @@ class Recomputation:
             Computed whatever it takes.
         others
             Computed as far as the time allows, or all where that was asked for.
+        by_golden
+            Computes an operator by what golden data tell, where the original model does not.
         """
         if self._how == NONE:
             return {}
         for op in urgent:
-            self._compute(op)
+            self._compute(op, by_golden)
         left = max(LEAST_COST_S, SHARE * COMPARED_S * sum(_elements(op) for op in (*urgent, *others)))
         for op in self._cheapest_first(others):
             left -= self._cost(op)
             if self._how != ALL and left < 0:
                 break
-            self._compute(op)
+            self._compute(op, by_golden)
         return judged(self._computed)
 
     def pair(self, place: Place, op: str, number: int) -> Optional[ComputedPair]:
@@ -125,15 +128,17 @@ class Recomputation:
         recomputer = self._recomputer(op.place)
         return recomputer.cost_s(op.name) if recomputer is not None else 0.0
 
-    def _compute(self, op: ObservedOp) -> None:
+    def _compute(self, op: ObservedOp, by_golden: ByGolden) -> None:
         if (op.place, op.name) in self._done:
             return
         self._done[op.place, op.name] = True
         recomputer = self._recomputer(op.place)
-        if recomputer is None or not recomputer.knows(op.name):
-            return
-        for found in recomputer.recompute(op.name):
-            self._computed[op.place, op.name, found.number] = found
+        found = recomputer.recompute(op.name) if recomputer is not None and recomputer.knows(op.name) else []
+        if not found or all(one.tight is None for one in found):
+            # The original model tells more, but not of every op.
+            found = [one for one in by_golden(op, {}) if one.tight is not None or not found] or found
+        for one in found:
+            self._computed[op.place, op.name, one.number] = one
 
     def _recomputer(self, place: Place) -> Optional[Recomputer]:
         if place not in self._recomputers:

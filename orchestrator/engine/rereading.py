@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..comparing.aligned import converted, geometry_of, open_counterpart
-from ..comparing.decisions import may_redo, redo
+from ..comparing.decisions import may_redo
 from ..comparing.pair_task import PairTask
 from ..comparing.patterns import MOST_ELEMENTS, AlignedPair, align
 from ..comparing.row import Row
@@ -15,10 +15,12 @@ from ..dumps.place import Place
 from ..errors import GoldwatchError
 from ..judging.computed import Judged
 from ..model.row_plan import INPUT
-from ..recomputing.recomputed import ComputedPair
+from ..recomputing.by_golden import known
+from ..recomputing.recomputed import ComputedPair, Recomputed
+from ..verdict.computing import computed_by_golden, made_of_inputs
 from ..verdict.explaining import TensorReader
+from ..verdict.inputs import Inputs
 from ..verdict.observations import ObservedOp
-from ..verdict.own_error.recomputing import follows, known
 from ..verdict.seen import Observation
 from .engine import Engine
 from .recomputation import Recomputation
@@ -41,9 +43,17 @@ class RunReader(TensorReader):
         self._engine = engine
         self._recomputation = recomputation
 
-    def recompute(self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]) -> Mapping[Tuple[Place, str, int], Judged]:
+    def recompute(
+        self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]
+    ) -> Mapping[Tuple[Place, str, int], Judged]:
         """Compute operators again; parameters and result as :meth:`TensorReader.recompute`."""
-        return {} if self._recomputation is None else self._recomputation.recompute(urgent, others)
+        if self._recomputation is None:
+            return {}
+
+        def by_golden(op: ObservedOp, attributes: Mapping[str, Any]) -> List[Recomputed]:
+            return computed_by_golden(op, inputs.of(op), self.whole, attributes)
+
+        return self._recomputation.recompute(urgent, others, by_golden)
 
     def recomputed(self) -> Optional[Dict[str, Any]]:
         """Return what was computed again; as :meth:`TensorReader.recomputed`."""
@@ -110,12 +120,3 @@ class RunReader(TensorReader):
             return ""
         when = [time.strftime("%Y-%m-%d %H:%M", time.localtime(at)) for at in (dumped, made)]
         return "the dump (%s) is older than the model file (%s): it may be of an earlier model" % (when[0], when[1])
-
-
-def made_of_inputs(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> bool:
-    """Tell whether an output is what its operator makes of the device's own inputs, however far these are from golden data."""
-    if may_redo(op_type):
-        redone = redo(op_type, inputs, output, exactly=True)
-        if redone is not None:
-            return not redone.wrong
-    return follows(op_type, inputs, output)

@@ -11,9 +11,6 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from .decisions import outside_steps, reach, stepped
-from .elementwise import aligned
-from .movement import channel_axis
-from .primitives import elementwise
 from .registry import ASCEND, ONNX, TENSORFLOW, CannotCompute, Inputs, Node, given, operator
 from .value import Arithmetic, Value
 

@@ -18,6 +18,7 @@ from ..operators import Arithmetic, CannotCompute, Value
 from ..submodel.caffe_original import CaffeOriginal
 from ..submodel.onnx_original import OnnxOriginal
 from ..submodel.weights import find_weights
+from .arithmetic import LOOSE
 from .caffe_nodes import CaffeNodes
 from .evaluating import Piece, rounded
 from .feeding import Feed, NetworkInput, original_values
@@ -32,11 +33,6 @@ Array = Any
 
 _BITS = {"DT_FLOAT16": "float16", "DT_BF16": "bfloat16", "DT_FLOAT": "float32", "DT_DOUBLE": "float64"}
 _COARSEST_FIRST = ("bfloat16", "float16", "float32", "float64")
-_LOOSE = {
-    "float16": Arithmetic(2.0**-11, 2.0**-11, 0.0),
-    "bfloat16": Arithmetic(2.0**-8, 2.0**-11, 0.0),
-    "float32": Arithmetic(2.0**-24, 2.0**-24, 2.0**-11),
-}
 _MOST_ELEMENTS = 1 << 27
 _ELEMENT_S, _PRODUCT_S = 8e-8, 6e-11
 """Seconds that an element and a product take (scripts/bench recompute)."""
@@ -224,9 +220,9 @@ class Recomputer:
                 continue
             own = own_error(actual, value, stored)
             excused: Optional[OwnError] = None
-            if dtype in _LOOSE and kind != MOVE and own.ratio > 1.0:
+            if dtype in LOOSE and kind != MOVE and own.ratio > 1.0:
                 if loose is None:
-                    loose = piece.values(fed, _LOOSE[dtype])
+                    loose = piece.values(fed, LOOSE[dtype])
                 excused = own_error(actual, loose[number, plan.golden_index or 0], stored)
             found.append(Recomputed(op.name, op.type, plan.tensor_index or 0, kind, stored, own, excused, assumed=assumed))
         return found

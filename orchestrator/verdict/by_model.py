@@ -162,9 +162,9 @@ class JudgedModel:
         """Find the first divergence and the suspects, once all rows have come; ``whole`` returns all that there is of a row."""
         inputs = Inputs(self.seen, graphs)
         estimates = Estimator(self.seen, inputs, decides, reader.redo).run()
-        judged = reader.recompute(*in_order_of_urgency(estimates, inputs))
+        judged = reader.recompute(inputs, *in_order_of_urgency(estimates, inputs))
         estimates = with_computed(estimates, judged, reader.golden_follows)
-        estimates = looked_at(estimates, reader.pair)
+        estimates = looked_at(estimates, reader.pair, judged)
         if self.first_row is not None:
             self.first = divergence_of(self._whole or whole(self.first_row), inputs, self.seen, limits)
             self.own = estimates.worst_of(self.first.op, self.first.place)

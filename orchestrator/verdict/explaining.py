@@ -12,14 +12,15 @@ from ..comparing.decisions import Redone, redo
 from ..comparing.patterns import MOST_ELEMENTS, AlignedPair
 from ..comparing.row import FAIL, PASS
 from ..dumps.place import Place
-from ..judging.computed import Judged
+from ..judging.computed import Judged, judged
+from ..recomputing.by_golden import confirms, contradicts, known
 from ..recomputing.recomputed import ComputedPair
 from .computed_explanations import explanations_by_computing, golden_is_wrong
+from .computing import computed_by_golden, follows
 from .explanations import GIVEN, GOLDEN, READER, Other, Surroundings, explanations_of
 from .inputs import BAD, Inputs, InputState
 from .observations import Observations, ObservedOp
 from .own_error.estimated import Estimate
-from .own_error.recomputing import confirms, contradicts, follows, known, own_error
 from .seen import Observation
 from .suspects import Suspect
 
@@ -43,15 +44,26 @@ class TensorReader:
         """Return a row's target and golden elements, of more than ``most`` a sample; None where they cannot be read any more."""
         return None
 
-    def recompute(self, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]) -> Mapping[Tuple[Place, str, int], Judged]:
+    def recompute(
+        self, inputs: Inputs, urgent: Sequence[ObservedOp], others: Sequence[ObservedOp]
+    ) -> Mapping[Tuple[Place, str, int], Judged]:
         """Compute operators again from the device's own inputs: the urgent ones, and others as far as the time allows.
+
+        Parameters
+        ----------
+        inputs
+            Finds the inputs of operators.
 
         Returns
         -------
         dict
             What is said of each output that could be computed, or why it could not, by place, op and number.
         """
-        return {}
+        computed = {}
+        for op in (*urgent, *others):
+            for one in computed_by_golden(op, inputs.of(op), self.whole, {}):
+                computed[op.place, op.name, one.number] = one
+        return judged(computed)
 
     def recomputed(self) -> Optional[Dict[str, Any]]:
         """Return how many operators were computed again and what came out, as a document; None where none were."""
@@ -165,7 +177,7 @@ def _golden_right(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> b
     if estimate.fed_otherwise or not known(estimate.op.type):
         return False
     fed, output = reader.whole(estimate.op, estimate.output, estimate.inputs)
-    return output is not None and own_error(estimate.op.type, fed, output) is not None
+    return output is not None and follows(estimate.op.type, fed, output) is not None
 
 
 def _unread(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> bool:
@@ -177,8 +189,9 @@ def _unread(estimate: Estimate, inputs: Inputs, reader: TensorReader) -> bool:
         if state.owner is op and state.seen is not None:
             return state.seen.verdict == PASS
         read, made = reader.whole(op, row, inputs.of(op)) if known(op.type) else ([], None)
-        if made is not None and own_error(op.type, read, made) is not None:
-            return not follows(op.type, read, made)
+        right = follows(op.type, read, made) if made is not None else None
+        if right is not None:
+            return not right
     return False
 
 

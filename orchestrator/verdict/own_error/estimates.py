@@ -12,6 +12,7 @@ import numpy as np
 from ...comparing.decisions import Redone
 from ...dumps.place import Place
 from ...elements import element_count
+from ...recomputing.by_golden import only_moves
 from ..inputs import BAD, Inputs, InputState, joined
 from ..observations import Observations, ObservedOp
 from ..seen import FACTOR_SHARE, Observation
@@ -29,7 +30,6 @@ from .expected import (
     type_noise,
 )
 from .feeding import Feeding, Found, Kind, distance_by
-from .recomputing import only_moves
 from .scoring import Outputs, Way, scores
 
 Array = Any

@@ -9,21 +9,23 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 import numpy as np
 
 from ...comparing.median import median
-from ...comparing.patterns import MOST_ELEMENTS, AlignedPair, distinct_values, lattice_step
+from ...comparing.patterns import AlignedPair, distinct_values, lattice_step
 from ...comparing.patterns.finding import MASK, Difference
 from ...comparing.row import FAIL
 from ...elements import element_count
+from ...judging.computed import RIGHT, Judged
+from ...recomputing.by_golden import normalises
 from ...tensors.rounding import ulp
 from ..inputs import GOOD, joined
 from ..observations import ObservedOp
 from ..seen import FACTOR_SHARE, Observation
 from ..words import percent
 from .chance import independent, scatter
+from .computed import Key
 from .estimated import Estimate, Estimates, Told
 from .expected import HOPELESS, PRIOR_SPREAD, RARE_SPREAD, SUSPECT_SCORE, rounding, sum_noise
 from .feeding import Kind
 from .outliers import each_by_itself, ordinary
-from .recomputing import OwnError, known, normalises, own_error, usual_error
 
 MOST_LOOKED_AT = 64
 """Outputs of which the tensors are read; those outside their limits though their inputs are not, then those nearest to a suspicion."""
@@ -38,37 +40,42 @@ _FEW = 256
 _COARSER = 4.0
 _ELEMENTS = 32768
 _ENOUGH_ALIKE = 2
-_MOST_ELEMENTS = 1 << 23
 _OF_8_BITS = frozenset(("float16", "float32", "float64"))
 _MADE_OF_INTEGERS = ("quant", "cast")
 
 
-def looked_at(estimates: Estimates, read: Read) -> Estimates:
+def looked_at(estimates: Estimates, read: Read, judged: Mapping[Key, Judged]) -> Estimates:
     """Return the estimates, some of them raised or lowered by what their tensors tell.
 
     Parameters
     ----------
     read
         Reads a row's two tensors again, of more elements than the last argument a sample; None where it cannot.
+    judged
+        What computing said of outputs: those need no second look, but of normalisations their common factors are compared.
     """
-    room = _MOST_ELEMENTS
     found: Dict[int, Estimate] = {}
-    factors: Dict[int, float] = {}
     for number in _most_urgent(estimates):
-        entry = made = estimates.of_output(number)
-        size = _size(entry)
-        if known(entry.op.type) and size <= room:
-            room -= size
-            own = _own_error(entry, read)
-            made = entry if own is None else _computed(entry, own)
-            if own is not None and normalises(entry.op.type):
-                factors[number] = own.factor
-        if made.suspect and not made.told and _small(entry):
+        made = estimates.of_output(number)
+        if made.suspect and not made.told and _small(made):
             made = _by_chance(made, read)
-        if not entry.suspect and not made.suspect:
+        if not made.suspect:
             made = _sampled(made, read)
         found[number] = made
-    return estimates.changed({**found, **{number: _of_factor(number, factors, found) for number in factors}})
+    looked = estimates.changed(found)
+    factors = _factors(looked, judged)
+    return looked.changed({number: _of_factor(number, factors, looked) for number in factors})
+
+
+def _factors(estimates: Estimates, judged: Mapping[Key, Judged]) -> Dict[int, float]:
+    """Return the common factors of the outputs of normalisations, by number."""
+    feeding = estimates.feeding
+    found: Dict[int, float] = {}
+    for number in np.flatnonzero(feeding.of_kinds(lambda kind: normalises(kind.op_type))).tolist():
+        one = judged.get((feeding.ops[number].place, feeding.ops[number].name, feeding.outputs[number].number))
+        if one is not None and one.state == RIGHT and one.own is not None:
+            found[number] = one.own.factor
+    return found
 
 
 def _most_urgent(estimates: Estimates) -> List[int]:
@@ -84,12 +91,6 @@ def _most_urgent(estimates: Estimates) -> List[int]:
     return urgent
 
 
-def _size(entry: Estimate) -> int:
-    """Return the number of elements of an output and its inputs."""
-    rows = [entry.output, *(state.seen for state in entry.inputs if state.seen is not None)]
-    return sum(element_count(row.shape) for row in rows)
-
-
 def _doubtful(estimates: Estimates) -> Array:
     """Tell which outputs may hide an error of their own behind that of their inputs, or may be accused of theirs; [n]."""
     feeding = estimates.feeding
@@ -99,14 +100,12 @@ def _doubtful(estimates: Estimates) -> Array:
 
     suspect, distance = estimates.scores > SUSPECT_SCORE, feeding.values[:, 0]
     with np.errstate(invalid="ignore"):
-        far, differs, fed = distance >= _LEAST, distance > 0, feeding.fed < HOPELESS
-    computable, dividing = of_kinds(lambda kind: known(kind.op_type)), of_kinds(lambda kind: normalises(kind.op_type))
+        far, fed = distance >= _LEAST, feeding.fed < HOPELESS
     small = of_kinds(lambda kind: element_count(kind.shape) <= _FEW) & ~estimates.marked(lambda entry: entry.whole_type)
     telling = of_kinds(lambda kind: kind.dtype in _OF_8_BITS or each_by_itself(kind.op_type))
-    # Of normalisations the right ones tell what is usual.
-    found = np.where(computable, suspect | far | (dividing & differs), far & ~suspect & fed & telling) | (suspect & small)
     judged = feeding.known & ~feeding.spoiled & ~of_kinds(lambda kind: kind.whole)
-    return judged & ~estimates.marked(lambda entry: entry.decision is not None) & found & (far | suspect | dividing)
+    judged &= ~estimates.marked(lambda entry: entry.decision is not None or entry.follows or entry.computed is not None)
+    return judged & ((far & ~suspect & fed & telling) | (suspect & small))
 
 
 def _small(entry: Estimate) -> bool:
@@ -123,17 +122,11 @@ def _by_chance(entry: Estimate, read: Read) -> Estimate:
     return replace(entry, score=entry.score * usual / real)
 
 
-def _own_error(entry: Estimate, read: Read) -> Optional[OwnError]:
-    """Compute an output once more; None where its tensors cannot be read, or do not tell how."""
-    pair = read(entry.op, entry.output, MOST_ELEMENTS)
-    pairs = _inputs(entry, read, MOST_ELEMENTS) if pair is not None else []
-    return own_error(entry.op.type, pairs, pair) if pair is not None and pairs else None
-
-
-def _of_factor(number: int, factors: Mapping[int, float], found: Mapping[int, Estimate]) -> Estimate:
+def _of_factor(number: int, factors: Mapping[int, float], found: Estimates) -> Estimate:
     """Return the estimate of a normalisation, accused where a common factor tells it from the network's others: another epsilon."""
-    entry = found[number]
-    alike = [other for other in factors if found[other].op.type == entry.op.type and found[other].op.name != entry.op.name]
+    entry = found.of_output(number)
+    ops = found.feeding.ops
+    alike = [other for other in factors if ops[other].type == entry.op.type and ops[other].name != entry.op.name]
     if len(alike) < _ENOUGH_ALIKE or entry.suspect:
         return entry
     others = np.array([factors[other] for other in alike])
@@ -149,24 +142,6 @@ def _of_factor(number: int, factors: Mapping[int, float], found: Mapping[int, Es
     )  # fmt: skip
     came_in = math.sqrt(max(entry.distance**2 - off**2, 0.0))
     return replace(entry, score=min(score, _HIGHEST), follows=False, told=Told(sentence, "scale"), inherited=came_in)
-
-
-def _computed(entry: Estimate, own: OwnError) -> Estimate:
-    """Return the estimate of an operator that is computed once more: cleared where it does what it should, accused where it does not."""
-    if own.odd:
-        which = "1 of its elements is" if own.odd == 1 else "%d of its elements are" % own.odd
-        sentence = "%s finite where what is computed of the device's own inputs is not, or the reverse" % which
-        return replace(entry, score=_HIGHEST, told=Told(sentence), inherited=min(entry.inherited, entry.distance))
-    usual = usual_error(entry.op.type, entry.output.dtype, entry.output.rms)
-    if own.within(usual):
-        return replace(entry, score=0.0, follows=True)
-    score = min(math.log(own.distance / usual) / RARE_SPREAD, _HIGHEST) if usual and own.distance > 0 else 0.0
-    if score <= max(SUSPECT_SCORE, entry.score):
-        return entry
-    sentence = "its output differs by %s from what is computed of the device's own inputs" % percent(own.distance)
-    # What explains the error has to explain what did not come in.
-    came_in = math.sqrt(max(entry.distance**2 - own.distance**2, 0.0))
-    return replace(entry, score=score, told=Told(sentence), inherited=came_in)
 
 
 def _sampled(entry: Estimate, read: Read) -> Estimate:

@@ -1,0 +1,14 @@
+"""How a device may compute inside of an operator, by the type of its tensors, at the coarsest."""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+from ..operators import Arithmetic
+
+LOOSE: Mapping[str, Arithmetic] = {
+    "float16": Arithmetic(2.0**-11, 2.0**-11, 0.0),
+    "bfloat16": Arithmetic(2.0**-8, 2.0**-11, 0.0),
+    "float32": Arithmetic(2.0**-24, 2.0**-24, 2.0**-11),
+}
+"""float16 and bfloat16: every step rounds to the type, sums to float16. float32: factors of products are shortened to float16's fraction."""

@@ -1,0 +1,352 @@
+"""What an operator computes where the original model is not known: learnt from golden data, which must follow from golden data by it.
+
+Of an operator whose attributes nobody tells (an axis, a slope, an epsilon, a filter's stride) each way that its type may compute is tried on the golden
+tensors; the one by which the golden output follows from the golden inputs is the operator's. Without golden data of all inputs nothing is computed.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..comparing.decisions import broadcast_size
+from ..comparing.patterns import AlignedPair
+from ..operators import ASCEND, ONNX, Arithmetic, CannotCompute, Node, Value, compute, find
+from .measured import OwnError, own_error
+from .recomputed import MOVE, SUM, VECTOR
+
+Array = Any
+Formula = Callable[[Sequence[Value], Arithmetic], Value]
+
+FITS = 1e-3
+"""Golden data follow from golden data by an operator's formula up to this relative distance."""
+_EQUAL = 1e-6
+_APART, _NEARER = 0.05, 0.2
+"""Golden data that do not fit each other are this far apart, and what fits instead is nearer by this factor."""
+_VERSION = 13
+_MOST_RANGES, _MOST_AXES = 12, 4
+_LEAST_ROWS = 4
+"""Of fewer rows, the scale and shift of a normalisation could be made to fit anything."""
+_EPSILONS = (1e-5, 1e-6, 1e-12, 1e-3, 0.0)
+
+_ONE: Mapping[str, Sequence[Tuple[str, Mapping[str, Any]]]] = {
+    "relu": [("Relu", {})], "reluv2": [("Relu", {})], "abs": [("Abs", {})], "neg": [("Neg", {})], "exp": [("Exp", {})], "log": [("Log", {})],
+    "sigmoid": [("Sigmoid", {})], "tanh": [("Tanh", {})], "sqrt": [("Sqrt", {})], "reciprocal": [("Reciprocal", {})], "erf": [("Erf", {})],
+    "mish": [("Mish", {})], "softplus": [("Softplus", {})], "softplusv2": [("Softplus", {})], "softsign": [("Softsign", {})],
+    "selu": [("Selu", {})], "hardswish": [("HardSwish", {})], "logicalnot": [("Not", {})], "sin": [("Sin", {})], "cos": [("Cos", {})],
+    "elu": [("Elu", {"alpha": alpha}) for alpha in (1.0,)],
+    "leakyrelu": [("LeakyRelu", {"alpha": alpha}) for alpha in (0.01, 0.1, 0.2, 0.05, 0.25, 0.3)],
+    "hardsigmoid": [("HardSigmoid", {"alpha": 1.0 / 6.0, "beta": 0.5}), ("HardSigmoid", {"alpha": 0.2, "beta": 0.5})],
+    "gelu": [("Gelu", {"approximate": way}) for way in ("none", "tanh")],
+}  # fmt: skip
+_ASCEND_ONE = frozenset(("rsqrt", "square", "relu6", "swish", "fastgelu"))
+_TWO = {
+    "add": "Add", "addv2": "Add", "sub": "Sub", "mul": "Mul", "realdiv": "Div", "div": "Div", "maximum": "Max", "minimum": "Min",
+    "logicaland": "And", "logicalor": "Or",
+}  # fmt: skip
+_REDUCE = {
+    "reducemean": "ReduceMean", "reducemeand": "ReduceMean", "globalaveragepool": "ReduceMean", "reducesum": "ReduceSum",
+    "reducesumd": "ReduceSum", "reducemax": "ReduceMax", "reducemaxd": "ReduceMax", "reducemin": "ReduceMin", "reducemind": "ReduceMin",
+}  # fmt: skip
+_SOFTMAX = {"softmax": "Softmax", "softmaxv2": "Softmax", "logsoftmax": "LogSoftmax", "logsoftmaxv2": "LogSoftmax"}
+_MOVING = frozenset(
+    "transpose transposed permute reshape squeeze squeezev2 unsqueeze unsqueezev2 expanddims expanddimsd flatten identity transdata".split()
+)
+_TAKING = {name: "Gather" for name in ("gather", "gatherv2", "gatherv2d")}
+_TAKING.update(gatherd="GatherElements", gatherelements="GatherElements", gathernd="GatherND")
+_CONCAT = frozenset("concat concatd concatv2 concatv2d".split())
+_CAST = frozenset("cast castd todtype".split())
+_CENTRED = frozenset("layernorm layernormv2 layernormv3 layernormv4".split())
+_NORMALISING = _CENTRED | frozenset("rmsnorm rmsnormv2 t5layernorm".split())
+_FITTED = frozenset("pow power powv2 muls adds axpy clip clipbyvalue clipbyvaluev2 mul add sub realdiv div".split())
+"""Types whose second factor, summand, exponent or bounds may be constants that are in no dump: they are fitted to golden data."""
+_SUMS = frozenset((*_REDUCE, *_SOFTMAX, *_NORMALISING)) - frozenset("reducemax reducemaxd reducemin reducemind".split())
+
+
+class ByGolden(NamedTuple):
+    """An output computed by what golden data tell: its own error in float32 and in the device's own type inside, and what kind of operator it is."""
+
+    kind: str
+    tight: OwnError
+    loose: Optional[OwnError]
+
+
+def known(op_type: str) -> bool:
+    """Tell whether operators of a type can be computed by what golden data tell."""
+    name = op_type.lower()
+    tables: Sequence[Any] = (_ONE, _ASCEND_ONE, _TWO, _REDUCE, _SOFTMAX, _MOVING, _TAKING, _CONCAT, _CAST, _NORMALISING, _FITTED)
+    return any(name in names for names in tables)
+
+
+def normalises(op_type: str) -> bool:
+    """Tell whether operators of a type divide by a root that has an epsilon in it."""
+    return op_type.lower() in _NORMALISING
+
+
+def only_moves(op_type: str) -> bool:
+    """Tell whether an operator of a type only moves its one input."""
+    return op_type.lower() in _MOVING
+
+
+def recomputed(
+    op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, loose: Optional[Arithmetic], attributes: Mapping[str, Any]
+) -> Optional[ByGolden]:
+    """Compute an output from the device's own inputs.
+
+    Parameters
+    ----------
+    inputs, output
+        Whole tensors, not samples.
+    loose
+        The arithmetic of a device that computes in its own type inside; None: there is no such.
+    attributes
+        Of the device's op, as far as its model's json tells them.
+
+    Returns
+    -------
+    ByGolden or None
+        None where the operator is none of those known here, or golden outputs do not follow from golden inputs.
+    """
+    if not inputs or any(pair.sampled for pair in (*inputs, output)) or not output.golden.size:
+        return None
+    goldens, targets = [_values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")]
+    formula = _confirmed(op_type, goldens, np.asarray(output.golden), attributes)
+    if formula is None or output.target.dtype.kind not in "fb":
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            made = formula(targets, Arithmetic())
+            tight = own_error(output.target, _shaped(made, output.target.shape), output.dtype)
+            name = op_type.lower()
+            kind = MOVE if name in _MOVING or name in _TAKING or name in _CONCAT or name in _CAST else SUM if name in _SUMS else VECTOR
+            if loose is None or kind == MOVE or tight.ratio <= 1.0:
+                return ByGolden(kind, tight, None)
+            return ByGolden(kind, tight, own_error(output.target, _shaped(formula(targets, loose), output.target.shape), output.dtype))
+    except (CannotCompute, ValueError, MemoryError):
+        return None
+
+
+def computed(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, attributes: Mapping[str, Any]) -> Optional[Array]:
+    """Return what :func:`recomputed` computes, in the output's shape; None as there."""
+    goldens, targets = [_values([getattr(pair, side) for pair in inputs]) for side in ("golden", "target")]
+    formula = _confirmed(op_type, goldens, np.asarray(output.golden), attributes)
+    try:
+        with np.errstate(all="ignore"):
+            return None if formula is None else _shaped(formula(targets, Arithmetic()), output.target.shape).array
+    except (CannotCompute, ValueError, MemoryError):
+        return None
+
+
+def contradicts(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int) -> bool:
+    """Tell whether an operator that reads a golden tensor shows that this tensor is wrong, not the device's.
+
+    Parameters
+    ----------
+    inputs, output
+        Of the reader; whole tensors.
+    doubted
+        Which input: golden outputs follow from the device's tensor in its place, and not from the golden one.
+    """
+    return any(apart > _APART and near < _NEARER * apart for apart, near in _replaced(op_type, inputs, output, doubted))
+
+
+def confirms(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int) -> bool:
+    """Tell whether an operator that reads a golden tensor shows that it is right; parameters as for :func:`contradicts`.
+
+    Golden outputs follow from the golden tensor, and not from the device's in its place.
+    """
+    return any(apart <= FITS and near > _APART for apart, near in _replaced(op_type, inputs, output, doubted))
+
+
+def _replaced(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair, doubted: int) -> Iterator[Tuple[float, float]]:
+    """Yield, of each formula, how far golden outputs are from it with the golden inputs, and with the device's in place of the doubted."""
+    name = op_type.lower()
+    if any(pair.sampled for pair in (*inputs, output)) or not (name in _ONE or name in _ASCEND_ONE or (name in _TWO and len(inputs) == 2)):
+        return
+    golden = np.asarray(output.golden)
+    goldens = _values([pair.golden for pair in inputs])
+    doubtful = _values([pair.target if number == doubted else pair.golden for number, pair in enumerate(inputs)])
+    for formula in _formulas(op_type, goldens, golden):
+        found = [_distance(formula, sides, golden) for sides in (goldens, doubtful)]
+        if found[0] is not None and found[1] is not None:
+            yield found[0], found[1]
+
+
+def _confirmed(op_type: str, goldens: Sequence[Value], golden: Array, attributes: Mapping[str, Any]) -> Optional[Formula]:
+    """Return the formula by which the golden output follows best from the golden inputs; None where none fits."""
+    best, chosen = FITS, None
+    formulas = list(_by_attributes(op_type, attributes)) + list(_formulas(op_type, goldens, golden))
+    for formula in formulas:
+        off = _distance(formula, goldens, golden)
+        if off is not None and off <= best:
+            best, chosen = off, formula
+        if off is not None and off <= _EQUAL:
+            break
+    return chosen
+
+
+def _by_attributes(op_type: str, attributes: Mapping[str, Any]) -> Iterator[Formula]:
+    if attributes and find(ASCEND, op_type) is not None:
+        yield _node(op_type, attributes, ASCEND)
+
+
+def _values(arrays: Sequence[Array]) -> List[Value]:
+    return [Value(np.asarray(array, np.float64) if np.asarray(array).dtype.kind == "f" else np.asarray(array)) for array in arrays]
+
+
+def _shaped(value: Value, shape: Tuple[int, ...]) -> Value:
+    error = None if value.error is None else np.broadcast_to(value.error, value.array.shape).reshape(shape)
+    return Value(value.array.reshape(shape), error)
+
+
+def _distance(formula: Formula, inputs: Sequence[Value], golden: Array) -> Optional[float]:
+    """Return how far a golden output is from what a formula makes of inputs; None where they do not fit it."""
+    try:
+        with np.errstate(all="ignore"):
+            made = formula(inputs, Arithmetic()).array
+        if made.size != golden.size:
+            return None
+        x, y = np.asarray(golden, np.float64), made.reshape(golden.shape).astype(np.float64)
+    except (CannotCompute, ValueError, TypeError, IndexError, MemoryError):
+        return None
+    finite = np.isfinite(x) & np.isfinite(y)
+    if not ((x == y) | np.isnan(y) | finite).all():
+        return None
+    norm, off = (float(np.linalg.norm(values[finite])) for values in (y, x - y))
+    return off / norm if norm else None if off else 0.0
+
+
+def _node(
+    kind: str, attributes: Mapping[str, Any], dialect: str = ONNX, first: bool = False, extra: Sequence[Array] = ()
+) -> Formula:
+    node = Node(dialect, kind, dict(attributes), "", _VERSION if dialect == ONNX else 0)
+
+    def formula(inputs: Sequence[Value], arithmetic: Arithmetic) -> Value:
+        return compute(node, [*(inputs[:1] if first else inputs), *extra], arithmetic)[0]
+
+    return formula
+
+
+def _formulas(op_type: str, inputs: Sequence[Value], output: Array) -> Iterator[Formula]:
+    """Yield what an operator may compute: of reductions and softmax one for each axis that it may run along."""
+    name, x, count = op_type.lower(), inputs[0].array, output.size
+    if len(inputs) == 1:
+        for kind, attributes in _ONE.get(name, ()):
+            yield _node(kind, attributes)
+        if name in _ASCEND_ONE:
+            yield _node({"relu6": "Relu6", "fastgelu": "FastGelu"}.get(name, name.capitalize()), {}, ASCEND)
+    if name in _TWO and len(inputs) == 2 and broadcast_size([one.array for one in inputs]) == count:
+        yield _node(_TWO[name], {})
+    if name in _FITTED:
+        yield from _fitted(name, inputs, output)
+    if name in _NORMALISING:
+        yield from _normalisations(name, x, output)
+    # A second input, where there is one, tells axes or a shape.
+    if name in _SOFTMAX:
+        for axis in range(x.ndim - 1, -1, -1):
+            yield _node(_SOFTMAX[name], {"axis": axis}, first=True)
+    elif name in _REDUCE:
+        for axes in _ranges(x, count):
+            yield _reduction(_REDUCE[name], axes)
+    elif name in _MOVING and x.size == count:
+        yield lambda values, arithmetic: values[0]
+        moved = [axis for axis in range(x.ndim) if x.shape[axis] > 1]
+        for order in permutations(range(len(moved))) if len(moved) <= _MOST_AXES else ():
+            yield _permutation(order)
+    elif name in _CAST and len(inputs) == 1:
+        yield lambda values, arithmetic: values[0]
+    elif name in _CONCAT and all(one.array.ndim == x.ndim for one in inputs) and sum(one.array.size for one in inputs) == count:
+        for axis in range(x.ndim):
+            yield _node("Concat", {"axis": axis})
+    elif name in _TAKING and len(inputs) > 1:
+        yield from _taking(_TAKING[name], x)
+
+
+def _taking(kind: str, x: Array) -> Iterator[Formula]:
+    for axis in range(x.ndim) if kind != "GatherND" else (0,):
+        node = Node(ONNX, kind, {} if kind == "GatherND" else {"axis": axis}, "", _VERSION)
+
+        def formula(inputs: Sequence[Value], arithmetic: Arithmetic, node: Node = node) -> Value:
+            return compute(node, [inputs[0], Value(np.asarray(inputs[1].array).astype(np.int64))], arithmetic)[0]
+
+        yield formula
+
+
+def _ranges(x: Array, count: int) -> List[Tuple[int, ...]]:
+    ranges = [tuple(range(first, last)) for last in range(x.ndim, 0, -1) for first in range(last)]
+    return [axes for axes in ranges if count * int(np.prod([x.shape[axis] for axis in axes])) == x.size][:_MOST_RANGES]
+
+
+def _reduction(kind: str, axes: Tuple[int, ...]) -> Formula:
+    by_input = kind == "ReduceSum"
+    return _node(kind, {} if by_input else {"axes": list(axes)}, first=True, extra=[np.array(axes, np.int64)] if by_input else ())
+
+
+def _permutation(order: Sequence[int]) -> Formula:
+    def formula(inputs: Sequence[Value], arithmetic: Arithmetic) -> Value:
+        return Value(inputs[0].array.squeeze().transpose(order))
+
+    return formula
+
+
+def _fitted(name: str, inputs: Sequence[Value], output: Array) -> Iterator[Formula]:
+    """Yield operators with a constant that is in no dump: a factor, a summand, an exponent, bounds, one for all or one for each channel."""
+    if len(inputs) != 1 or inputs[0].array.dtype.kind != "f" or inputs[0].array.size != output.size:
+        return
+    x, y = inputs[0].array, np.asarray(output, np.float64).reshape(inputs[0].array.shape)
+    if name in ("pow", "power", "powv2"):
+        for exponent in (2.0, 0.5, 3.0, -0.5, -1.0):
+            yield _node("Pow", {}, extra=[np.float64(exponent)])
+    elif name.startswith("clip"):
+        yield _node("Clip", {}, extra=[np.float64(y.min()), np.float64(y.max())])
+    elif name in ("mul", "muls", "realdiv", "div", "axpy"):
+        for axis in _channels(x):
+            yield _node("Mul", {}, extra=[_over(axis, x * y) / np.maximum(_over(axis, x * x), 1e-300)])
+    else:
+        for axis in _channels(x):
+            yield _node("Add", {}, extra=[_over(axis, y - x) / _over(axis, np.ones_like(x))])
+
+
+def _channels(x: Array) -> List[Optional[int]]:
+    """Return the axes that a constant may have a value for each index of, all others being summed over; None: it has one for all."""
+    few = [axis for axis in dict.fromkeys((1, x.ndim - 1)) if 0 <= axis < x.ndim and x.size >= _LEAST_ROWS * x.shape[axis]]
+    return [None, *few]
+
+
+def _over(axis: Optional[int], values: Array) -> Array:
+    rest = tuple(other for other in range(values.ndim) if other != axis)
+    return values.sum(axis=rest, keepdims=True)
+
+
+def _normalisations(name: str, x: Array, output: Array) -> Iterator[Formula]:
+    """Yield normalisations along the last axis, their scale and shift learnt from golden data, as weights are in no dump."""
+    if x.size != output.size or not x.ndim or x.shape[-1] < 2 or x.size < _LEAST_ROWS * x.shape[-1]:
+        return
+    centred = name in _CENTRED
+    for epsilon in _EPSILONS:
+        made = _normalised(Value(x), centred, epsilon, Arithmetic()).array.reshape(-1, x.shape[-1])
+        wanted = np.asarray(output, np.float64).reshape(made.shape)
+        middle, level = (made.mean(axis=0), wanted.mean(axis=0)) if centred else (0.0, 0.0)
+        around = made - middle
+        scale = (around * (wanted - level)).sum(axis=0) / np.maximum((around * around).sum(axis=0), 1e-300)
+        shift = level - scale * middle
+
+        def formula(
+            inputs: Sequence[Value], arithmetic: Arithmetic, epsilon: float = epsilon, scale: Array = scale, shift: Array = shift
+        ) -> Value:
+            found = _normalised(inputs[0], centred, epsilon, arithmetic)
+            error = None if found.error is None else np.abs(scale) * found.error
+            return Value(found.array * scale + shift, error)
+
+        yield formula
+
+
+def _normalised(x: Value, centred: bool, epsilon: float, arithmetic: Arithmetic) -> Value:
+    size = x.array.shape[-1]
+    if centred:
+        node = Node(ONNX, "LayerNormalization", {"axis": -1, "epsilon": epsilon}, "", 17)
+        return compute(node, [x, np.ones(size), np.zeros(size)], arithmetic)[0]
+    node = Node(ASCEND, "RmsNorm", {"epsilon": epsilon})
+    return compute(node, [x, np.ones(size)], arithmetic)[0]

@@ -1,0 +1,73 @@
+"""Outputs computed again from what golden data tell of their operators, where the original model does not tell it."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
+
+from ..comparing.decisions import may_redo, redo
+from ..comparing.patterns import AlignedPair
+from ..judging.computed import beyond
+from ..recomputing.arithmetic import LOOSE
+from ..recomputing.by_golden import known, recomputed
+from ..recomputing.recomputed import Recomputed
+from .inputs import InputState
+from .observations import ObservedOp
+from .seen import Observation
+
+Whole = Callable[[ObservedOp, Observation, Sequence[InputState]], Tuple[List[AlignedPair], Optional[AlignedPair]]]
+"""Reads the tensors of all inputs and of one output; None in place of the output where one cannot be read."""
+
+_NOT_KNOWN = "what it computes is not known without the original model"
+_NOT_SHOWN = "golden data do not show what it computes"
+_NOT_READ = "its tensors cannot be read, or not all of its inputs were compared"
+
+
+def computed_by_golden(
+    op: ObservedOp, inputs: Sequence[InputState], whole: Whole, attributes: Mapping[str, Any]
+) -> List[Recomputed]:
+    """Compute the outputs of an operator by what golden data tell.
+
+    Parameters
+    ----------
+    inputs
+        The operator's.
+    attributes
+        Of the device's op, as far as its model's json tells them.
+    """
+    found = []
+    for number, output in op.outputs.items():
+        if not output.compared or output.whole:
+            continue
+        found.append(_computed(op, output, inputs, whole, attributes) if known(op.type) else Recomputed(op.name, op.type, number, reason=_NOT_KNOWN))
+    return found
+
+
+def _computed(
+    op: ObservedOp, output: Observation, inputs: Sequence[InputState], whole: Whole, attributes: Mapping[str, Any]
+) -> Recomputed:
+    if not inputs or any(state.seen is None for state in inputs):
+        return Recomputed(op.name, op.type, output.number, reason=_NOT_READ)
+    read, made = whole(op, output, inputs)
+    if made is None:
+        return Recomputed(op.name, op.type, output.number, reason=_NOT_READ)
+    own = recomputed(op.type, read, made, LOOSE.get(output.dtype), attributes)
+    if own is None:
+        return Recomputed(op.name, op.type, output.number, reason=_NOT_SHOWN)
+    return Recomputed(op.name, op.type, output.number, own.kind, output.dtype, own.tight, own.loose)
+
+
+def made_of_inputs(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> bool:
+    """Tell whether an output is what its operator makes of the device's own inputs, however far these are from golden data."""
+    if may_redo(op_type):
+        redone = redo(op_type, inputs, output, exactly=True)
+        if redone is not None:
+            return not redone.wrong
+    return follows(op_type, inputs, output) is True
+
+
+def follows(op_type: str, inputs: Sequence[AlignedPair], output: AlignedPair) -> Optional[bool]:
+    """Tell whether an output is what its operator makes of the device's own inputs, but for rounding; None where golden data do not show it."""
+    own = recomputed(op_type, inputs, output, LOOSE.get(output.dtype), {})
+    if own is None:
+        return None
+    return any(error is not None and beyond(error) <= 1.0 for error in (own.tight, own.loose))
