@@ -1,1 +1,280 @@
-"""TBD."""
+"""Normalisations by statistics of the tensor itself: layers, groups, instances, norms; all dialects."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .layouts import as_given, channels_first, of_input
+from .primitives import elementwise, moved
+from .registry import CannotCompute, Inputs, Node, operator
+from .statistics import centred, mean, mean_square, reciprocal_root
+from .sums import given, integers, optional
+from .value import Arithmetic, Value
+
+Array = Any
+Axes = Tuple[int, ...]
+
+
+def _whitened(x: Value, axes: Axes, epsilon: float, arithmetic: Arithmetic) -> Tuple[Value, Value, Value, Value]:
+    """Return (x - mean) / √(variance + ε), the mean, the variance and 1 / √(variance + ε)."""
+    center = mean(x, axes, arithmetic)
+    less = centred(x, center, arithmetic)
+    variance = mean_square(less, axes, arithmetic)
+    reciprocal = reciprocal_root(variance, epsilon, arithmetic)
+    return elementwise(np.multiply, less, reciprocal, steps=arithmetic.intermediate), center, variance, reciprocal
+
+
+def _scaled(x: Value, scale: Optional[Value], offset: Optional[Value], arithmetic: Arithmetic) -> Value:
+    """Return x · scale + offset, which broadcast to x."""
+    if scale is not None:
+        x = elementwise(np.multiply, x, scale)
+    if offset is not None:
+        x = elementwise(np.add, x.with_step(arithmetic.intermediate) if scale is not None else x, offset)
+    return x
+
+
+def _from(axis: int, dimensions: int) -> Axes:
+    """Return all axes from one on."""
+    axis = axis + dimensions if axis < 0 else axis
+    if not 0 <= axis < dimensions:
+        raise CannotCompute("its axis %d does not fit %d axes" % (axis, dimensions))
+    return tuple(range(axis, dimensions))
+
+
+def _behind(value: Optional[Value], x: Value, axes: Axes) -> Optional[Value]:
+    """Return a scale that has the axes that are normalised (or the same number of elements), to be broadcast to x."""
+    if value is None or value.array.size == 1:
+        return value
+    shape = tuple(x.array.shape[axis] for axis in axes)
+    if value.array.size == int(np.prod(shape)):
+        return moved(lambda array: array.reshape(shape), value)
+    np.broadcast_to(value.array, x.array.shape)
+    return value
+
+
+@operator(onnx=["LayerNormalization"], per_row=True)
+def onnx_layer_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """ONNX LayerNormalization: Y, the mean, and 1 / √(variance + ε)."""
+    x = given(inputs, 0, "input")
+    axes = _from(int(node.get("axis", -1)), x.array.ndim)
+    made, center, _, reciprocal = _whitened(x, axes, float(node.get("epsilon", 1e-5)), arithmetic)
+    scale, offset = _behind(optional(inputs, 1), x, axes), _behind(optional(inputs, 2), x, axes)
+    return [_scaled(made, scale, offset, arithmetic), center, reciprocal]
+
+
+@operator(ascend=["LayerNorm", "LayerNormV3", "LayerNormV4"], per_row=True)
+def ascend_layer_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Ascend IR: the third output is the variance, of later versions 1 / √(variance + ε)."""
+    x = given(inputs, 0, "input")
+    parts = [optional(inputs, number) for number in ((2, 3) if node.type == "LayerNormV4" else (1, 2))]
+    if node.type == "LayerNormV4":
+        axes = _from(-int(given(inputs, 1, "normalized_shape").array.size), x.array.ndim)
+    else:
+        axes = _from(int(node.get("begin_norm_axis", 0)), x.array.ndim)
+    epsilon = float(node.get("epsilon", 1e-7 if node.type == "LayerNorm" else 1e-5))
+    made, center, variance, reciprocal = _whitened(x, axes, epsilon, arithmetic)
+    if node.type == "LayerNorm":
+        first = int(node.get("begin_params_axis", 0))
+        of_scale = _from(first, x.array.ndim)
+    else:
+        of_scale = axes
+    made = _scaled(made, _behind(parts[0], x, of_scale), _behind(parts[1], x, of_scale), arithmetic)
+    return [made, center, variance if node.type == "LayerNorm" else reciprocal]
+
+
+def _by_root_mean_square(x: Value, axes: Axes, epsilon: float, scale: Optional[Value], arithmetic: Arithmetic) -> List[Value]:
+    reciprocal = reciprocal_root(mean_square(x, axes, arithmetic), epsilon, arithmetic)
+    made = elementwise(np.multiply, x, reciprocal, steps=arithmetic.intermediate if scale is not None else 0.0)
+    return [_scaled(made, scale, None, arithmetic), reciprocal]
+
+
+@operator(onnx=["RMSNormalization", "SimplifiedLayerNormalization"], per_row=True)
+def onnx_rms_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """ONNX RMSNormalization, and onnxruntime's older name of it."""
+    x = given(inputs, 0, "input")
+    axes = _from(int(node.get("axis", -1)), x.array.ndim)
+    made = _by_root_mean_square(x, axes, float(node.get("epsilon", 1e-5)), _behind(optional(inputs, 1), x, axes), arithmetic)
+    return made[:1] if node.type == "RMSNormalization" else made
+
+
+@operator(ascend=["RmsNorm"], per_row=True)
+def ascend_rms_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Ascend IR RmsNorm: over the axes of gamma; y and 1 / √(mean square + ε)."""
+    x, scale = given(inputs, 0, "input"), given(inputs, 1, "gamma")
+    axes = _from(-scale.array.ndim, x.array.ndim)
+    return _by_root_mean_square(x, axes, float(node.get("epsilon", 1e-6)), scale, arithmetic)
+
+
+def _of_channels(value: Optional[Value], x: Value) -> Optional[Value]:
+    """Return a scale of channels, to be broadcast to x [N, C, ...]."""
+    if value is None:
+        return None
+    if value.array.size != x.array.shape[1]:
+        raise CannotCompute("its scale %s does not fit %s" % (value.array.shape, x.array.shape))
+    return moved(lambda array: array.reshape((1, -1) + (1,) * (x.array.ndim - 2)), value)
+
+
+@operator(onnx=["InstanceNormalization"], ascend=["InstanceNorm"], per_row=True)
+def instance_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Normalise each channel of each picture; Ascend IR: the mean and the variance too."""
+    layout, epsilon = "NCHW", 1e-5
+    if node.dialect == "ascend":
+        layout, epsilon = of_input(node, 0, str(node.get("data_format", "NDHWC"))), 1e-6
+    x = channels_first(given(inputs, 0, "input"), layout)
+    scale, offset = (_of_channels(given(inputs, number, "input %d" % number), x) for number in (1, 2))
+    axes = tuple(range(2, x.array.ndim))
+    made, center, variance, _ = _whitened(x, axes, float(node.get("epsilon", epsilon)), arithmetic)
+    made = _scaled(made, scale, offset, arithmetic)
+    if node.dialect == "onnx":
+        return [made]
+    return [as_given(value, layout) for value in (made, center, variance)]
+
+
+@operator(onnx=["GroupNormalization"], ascend=["GroupNorm"], per_row=True)
+def group_norm(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Normalise groups of channels; in ONNX before opset 21 scale and bias are of groups."""
+    layout = "NCHW" if node.dialect == "onnx" else of_input(node, 0, str(node.get("data_format", "NHWC")))
+    x = channels_first(given(inputs, 0, "input"), layout)
+    groups = int(node.get("num_groups"))
+    shape = x.array.shape
+    if groups < 1 or shape[1] % groups:
+        raise CannotCompute("its num_groups=%d does not divide %d channels" % (groups, shape[1]))
+    epsilon = float(node.get("epsilon", 1e-5) if node.dialect == "onnx" else node.get("eps", 1e-4))
+    grouped = moved(lambda array: array.reshape((shape[0], groups, -1)), x)
+    made, center, variance, _ = _whitened(grouped, (2,), epsilon, arithmetic)
+    made = moved(lambda array: array.reshape(shape), made)
+    parts = [given(inputs, number, "input %d" % number) for number in (1, 2)]
+    if node.dialect == "onnx" and any(value.array.size == groups != shape[1] for value in parts):
+        parts = [moved(lambda array: np.repeat(array.reshape(-1), shape[1] // groups), value) for value in parts]
+    made = as_given(_scaled(made, _of_channels(parts[0], x), _of_channels(parts[1], x), arithmetic), layout)
+    if node.dialect == "onnx":
+        return [made]
+    return [made] + [moved(lambda array: array.reshape(-1), value) for value in (center, variance)]
+
+
+def _normed(x: Value, axes: Axes, power: float, arithmetic: Arithmetic, plus: float = 0.0, least: float = 0.0) -> Value:
+    """Return x divided by its p-norm: by √(max(Σ x² + plus, least)) for p = 2."""
+    count = int(np.prod([x.array.shape[axis] for axis in axes]))
+    parts = elementwise(np.square if power == 2 else np.abs, x, steps=arithmetic.intermediate)
+    total = elementwise(lambda array: array * count, mean(parts, axes, arithmetic))
+    norm = elementwise(
+        lambda array: np.maximum(array + plus, least) ** (1.0 / power), elementwise(lambda array: np.maximum(array, 0.0), total)
+    )
+    return elementwise(np.divide, x, norm.with_step(arithmetic.intermediate))
+
+
+@operator(onnx=["LpNormalization"])
+def onnx_lp_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """ONNX LpNormalization, p = 1 or 2; of nothing but zeros it makes zeros."""
+    x = given(inputs, 0, "input")
+    power = int(node.get("p", 2))
+    if power not in (1, 2):
+        raise CannotCompute("its p=%d is not known" % power)
+    axes = _from(int(node.get("axis", -1)), x.array.ndim)[:1]
+    made = _normed(x, axes, power, arithmetic)
+    nothing = np.broadcast_to(np.all(x.array == 0, axis=axes, keepdims=True), x.array.shape)
+    return [elementwise(lambda array: np.where(nothing, 0.0, array), made)]
+
+
+@operator(caffe=["Normalize"], per_row=True)
+def caffe_normalize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Normalize of Caffe's SSD branch: by the 2-norm of a picture, or of each place's channels, times a scale."""
+    x, factor = given(inputs, 0, "input"), given(inputs, 1, "scale")
+    axes = tuple(range(1, x.array.ndim)) if bool(node.get("across_spatial", True)) else (1,)
+    made = _normed(x, axes, 2, arithmetic, plus=float(node.get("eps", 1e-10)))
+    if bool(node.get("channel_shared", True)):
+        placed = moved(lambda array: array.reshape(-1)[:1].reshape((1,) * x.array.ndim), factor)
+    else:
+        placed = _of_channels(factor, x) or factor
+    return [_scaled(made.with_step(arithmetic.intermediate), placed, None, arithmetic)]
+
+
+@operator(ascend=["L2Normalize"])
+def ascend_l2_normalize(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Ascend IR L2Normalize: x / √(max(Σ x², eps)) along ``axis``."""
+    x = given(inputs, 0, "input")
+    axes = tuple(axis + x.array.ndim if axis < 0 else axis for axis in integers(node, "axis"))
+    return [_normed(x, axes, 2, arithmetic, least=float(node.get("eps", 1e-4)))]
+
+
+@operator(onnx=["MeanVarianceNormalization"])
+def onnx_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """ONNX: (x - mean) / (√variance + 1e-9), as its function is written."""
+    x = given(inputs, 0, "input")
+    axes = tuple(axis + x.array.ndim if axis < 0 else axis for axis in integers(node, "axes", [0, 2, 3]))
+    return [_mean_variance(x, axes, 1e-9, True, arithmetic)]
+
+
+@operator(caffe=["MVN"], per_row=True)
+def caffe_mean_variance(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """Caffe MVN: within each channel of a picture, or across them."""
+    x = given(inputs, 0, "input")
+    axes = tuple(range(1 if bool(node.get("across_channels", False)) else 2, x.array.ndim))
+    return [_mean_variance(x, axes, float(node.get("eps", 1e-9)), bool(node.get("normalize_variance", True)), arithmetic)]
+
+
+def _mean_variance(x: Value, axes: Axes, epsilon: float, divide: bool, arithmetic: Arithmetic) -> Value:
+    less = centred(x, mean(x, axes, arithmetic), arithmetic)
+    if not divide:
+        return less
+    variance = mean_square(less, axes, arithmetic)
+    deviation = elementwise(lambda array: np.sqrt(np.maximum(array, 0.0)) + epsilon, variance, steps=arithmetic.intermediate)
+    return elementwise(np.divide, less, deviation)
+
+
+def _neighbours(x: Value, axes: Sequence[int], before: int, behind: int) -> Value:
+    """Return the sum of each element and its neighbours along axes; errors add as squares."""
+
+    def added(array: Array) -> Array:
+        for axis in axes:
+            pads = [(0, 0)] * array.ndim
+            pads[axis] = (before, behind)
+            padded, length = np.pad(array, pads, mode="constant"), array.shape[axis]
+            parts = [np.take(padded, range(start, start + length), axis) for start in range(before + behind + 1)]
+            array = np.sum(parts, axis=0)
+        return array
+
+    if x.error is None:
+        return Value(added(x.array))
+    return Value(added(x.array), np.sqrt(added(np.square(np.broadcast_to(x.error, x.array.shape)))))
+
+
+def _local_response(
+    x: Value, axes: Sequence[int], window: Tuple[int, int], bias: float, alpha: float, beta: float, arithmetic: Arithmetic
+) -> Value:
+    """Return x / (bias + alpha · Σ x²)^beta, summed over a window of (before, behind) elements along axes."""
+    total = _neighbours(elementwise(np.square, x, steps=arithmetic.intermediate), axes, *window).with_step(arithmetic.intermediate)
+    factor = elementwise(lambda array: (bias + alpha * np.maximum(array, 0.0)) ** -beta, total, steps=arithmetic.intermediate)
+    return elementwise(np.multiply, x, factor)
+
+
+@operator(onnx=["LRN"], caffe=["LRN"], tensorflow=["LRN"], ascend=["LRN"], per_row=True)
+def local_response_normalization(node: Node, inputs: Inputs, arithmetic: Arithmetic) -> List[Value]:
+    """LRN across channels; of Caffe also within one, where the bias is 1 whatever k says.
+
+    ONNX and Caffe divide alpha by the number of elements in the window, TensorFlow and Ascend IR do not.
+    """
+    x = given(inputs, 0, "input")
+    if node.dialect in ("tensorflow", "ascend"):
+        if str(node.get("norm_region", "ACROSS_CHANNELS")) != "ACROSS_CHANNELS":
+            raise CannotCompute("its norm_region %s is not known" % node.get("norm_region"))
+        radius = int(node.get("depth_radius", 5))
+        constants = [float(node.get(name, default)) for name, default in (("bias", 1.0), ("alpha", 1.0), ("beta", 0.5))]
+        layout = node.layouts[0] if node.layouts and len(node.layouts[0]) == 4 else "NCHW"
+        axis = 3 if node.dialect == "tensorflow" or layout == "NHWC" else 1
+        return [_local_response(x, [axis], (radius, radius), constants[0], constants[1], constants[2], arithmetic)]
+    if node.dialect == "onnx":
+        size = int(node.get("size"))
+        alpha, beta, bias = (float(node.get(name, value)) for name, value in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
+    else:
+        size = int(node.get("local_size", 5))
+        alpha, beta, bias = (float(node.get(name, value)) for name, value in (("alpha", 1.0), ("beta", 0.75), ("k", 1.0)))
+        region = str(node.get("norm_region", "ACROSS_CHANNELS"))
+        if region not in ("ACROSS_CHANNELS", "WITHIN_CHANNEL") or not size % 2:
+            raise CannotCompute("its norm_region %s or local_size=%d is not known" % (region, size))
+        if region == "WITHIN_CHANNEL":
+            axes = range(2, x.array.ndim)
+            return [_local_response(x, axes, (size // 2, size // 2), 1.0, alpha / size ** len(axes), beta, arithmetic)]
+    return [_local_response(x, [1], ((size - 1) // 2, size // 2), bias, alpha / size, beta, arithmetic)]

@@ -278,5 +278,7 @@ def _load() -> None:
             recurrent,
             reducing,
             resizing,
+            scaling,
+            softmax,
             sums,
         )

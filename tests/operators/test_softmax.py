@@ -1,0 +1,99 @@
+"""Softmax against onnxruntime, and its errors."""
+
+from __future__ import annotations
+
+import caffe_formulas
+import numpy as np
+import pytest
+from operating import EXACT, arrays, like_onnxruntime, same, spread_as_stated, with_error
+
+from goldwatch.operators import Arithmetic, CannotCompute, Node, Value, compute
+
+
+def tensor(seed, *shape):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("opset", [1, 11, 12, 13])
+@pytest.mark.parametrize("axis", [None, 0, 1, 2, -1])
+@pytest.mark.parametrize("kind", ["Softmax", "LogSoftmax"])
+def test_onnx(kind, axis, opset):
+    if axis == -1 and opset == 1:
+        pytest.skip("opset 1 has no negative axes")
+    like_onnxruntime(kind, [3 * tensor(0, 2, 3, 4)], {} if axis is None else {"axis": axis}, opset)
+
+
+def test_without_opset_the_last_axis_means_the_same():
+    x = tensor(0, 2, 3, 4)
+    same(arrays(Node("onnx", "Softmax", {"axis": 2}), [x])[0], caffe_formulas.softmax(x, 2))
+    with pytest.raises(CannotCompute, match="opset"):
+        compute(Node("onnx", "Softmax", {"axis": 1}), [x])
+
+
+@pytest.mark.parametrize(
+    "node, axis",
+    [
+        (Node("caffe", "Softmax"), 1),
+        (Node("caffe", "Softmax", {"axis": -1}), 2),
+        (Node("tensorflow", "Softmax"), 2),
+        (Node("ascend", "SoftmaxV2"), 2),
+        (Node("ascend", "SoftmaxV2", {"axes": [1]}), 1),
+        (Node("ascend", "SoftmaxV2", {"axes": [1, 2]}), (1, 2)),
+    ],
+)
+def test_other_dialects(node, axis):
+    x = tensor(0, 2, 3, 4)
+    same(arrays(node, [x])[0], caffe_formulas.softmax(x, axis))
+    if node.type == "SoftmaxV2":
+        logarithm = arrays(Node("ascend", "LogSoftmaxV2", node.attributes), [x])[0]
+        same(logarithm, np.log(caffe_formulas.softmax(x, axis)))
+
+
+def test_axes_that_are_not_there():
+    with pytest.raises(CannotCompute, match="fit"):
+        compute(Node("caffe", "Softmax", {"axis": 3}), [tensor(0, 2, 3)])
+
+
+@pytest.mark.parametrize("kind", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize("peak", [0.0, 3.0, 12.0])
+def test_errors(kind, peak):
+    generator = np.random.default_rng(3)
+    x = generator.standard_normal((6, 20))
+    x[:, 4] += peak
+    spread_as_stated(Node("onnx", kind, version=13), [Value(x, np.full(x.shape, 1e-3))], generator, floor=1e-12)
+    # Only one is not known well.
+    own = np.zeros(x.shape)
+    own[:, 7] = 1e-3
+    spread_as_stated(Node("onnx", kind, version=13), [Value(x, own)], generator, floor=1e-12)
+
+
+def test_a_sure_share_is_known_well():
+    x = np.zeros((1, 10))
+    x[0, 0] = 15.0
+    made = compute(Node("onnx", "Softmax", version=13), [Value(x, np.full(x.shape, 0.01))], EXACT)[0]
+    # The largest errs as far as what it leaves to the others does, not by one per cent.
+    assert made.array[0, 0] > 0.99999 and made.error[0, 0] < 1e-7
+    np.testing.assert_allclose(made.error[0, 1:], 0.01 * made.array[0, 1:] * np.sqrt(2), rtol=0.02)
+
+
+@pytest.mark.parametrize("kind", ["Softmax", "LogSoftmax"])
+def test_roundings_of_a_device(kind):
+    # A device that hands float16 from step to step.
+    def half(array):
+        return np.asarray(array).astype(np.float16).astype(np.float64)
+
+    x = half(np.random.default_rng(4).standard_normal((200, 32)) * 3)
+    less = half(x - x.max(1, keepdims=True))
+    exponentials = half(np.exp(less))
+    total = half(exponentials.sum(1, keepdims=True))
+    device = exponentials / total if kind == "Softmax" else less - half(np.log(total))
+    made = compute(Node("onnx", kind, version=13), [x], Arithmetic(intermediate=2.0**-11))[0]
+    gone, said = (np.sqrt(np.mean(np.square(array))) for array in (device - made.array, made.error))
+    assert said / 3 < gone < 3 * said
+
+
+def test_what_overflowed():
+    x = np.array([[1.0, np.inf, 0.0], [1.0, -np.inf, 0.0], [np.nan, 1.0, 1.0]])
+    made = compute(Node("onnx", "Softmax", version=13), [x])[0].array
+    assert np.isnan(made[0]).all() and np.isnan(made[2]).all()
+    np.testing.assert_allclose(made[1], [np.e / (1 + np.e), 0.0, 1 / (1 + np.e)])
