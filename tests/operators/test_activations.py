@@ -101,7 +101,7 @@ OTHERS = [
     ("ascend", "LeakyRelu", {}, lambda x: np.maximum(x, 0)),
     ("ascend", "LeakyRelu", {"negative_slope": 0.1}, lambda x: np.where(x > 0, x, 0.1 * x)),
     ("ascend", "Relu6D", {"scale": 0.5}, lambda x: np.clip(x, 0, 3)),
-    ("ascend", "Elu", {"alpha": 0.5, "scale": 2.0, "input_scale": 0.5}, lambda x: 2 * np.where(x > 0, x, 0.5 * np.expm1(0.5 * np.minimum(x, 0)))),
+    ("ascend", "Elu", {"alpha": 0.5, "scale": 2.0, "input_scale": 0.5}, lambda x: np.where(x > 0, 2 * x, np.expm1(0.5 * np.minimum(x, 0)))),
     ("ascend", "Celu", {"alpha": 2.0}, lambda x: np.maximum(x, 0) + np.minimum(0, 2 * np.expm1(x / 2))),
     ("ascend", "HardSigmoid", {}, lambda x: np.clip(x / 6 + 0.5, 0, 1)),
     ("ascend", "HardSwish", {}, lambda x: x * np.clip(x + 3, 0, 6) / 6),
@@ -183,7 +183,7 @@ IN_HALF = {
     "Gelu": lambda x: half(half(0.5 * x) * half(1 + half(np.vectorize(math.erf)(half(x * math.sqrt(0.5)))))),
     "Mish": lambda x: half(x * half(np.tanh(half(np.log(half(1 + half(np.exp(x)))))))),
     "Softplus": lambda x: half(np.log(half(1 + half(np.exp(x))))),
-    "Elu": lambda x: np.where(x > 0, x, half(half(np.exp(np.minimum(x, 0))) - 1)),
+    "Elu": lambda x: np.where(x > 0, x, half(np.exp(np.minimum(x, 0))) - 1),  # the last rounding is that of the output's type
     "Sigmoid": lambda x: half(1 / half(1 + half(np.exp(-x)))),
 }
 

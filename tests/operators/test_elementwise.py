@@ -216,7 +216,10 @@ def test_errors_of_choices_are_those_of_the_chosen():
 
 @pytest.mark.parametrize(
     "kind, inputs",
-    [("Add", 2), ("Mul", 2), ("Div", 2), ("Sub", 2), ("Max", 3), ("Mean", 3), ("Sum", 3), ("Exp", 1), ("Sqrt", 1), ("Sin", 1), ("Erf", 1), ("Reciprocal", 1)],
+    [
+        ("Add", 2), ("Mul", 2), ("Div", 2), ("Sub", 2), ("Max", 3), ("Mean", 3), ("Sum", 3), ("Exp", 1), ("Sqrt", 1), ("Sin", 1),
+        ("Erf", 1), ("Reciprocal", 1),
+    ],
 )  # fmt: skip
 def test_errors_reach_the_output(kind, inputs):
     values = [with_error(np.abs(tensor(seed, 40)) + 0.5) for seed in range(inputs)]
